@@ -1,0 +1,214 @@
+"""What an answer is: two ends that enclose the exact value, and where the gap comes from."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+
+class LooseBracketWarning(UserWarning):
+    """The bracket is valid but wider than the tolerance asked for; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorLedger:
+    """The four sources of a bracket's width.
+
+    Every field is an absolute width in the unit of the answer it belongs to: in ε for a bracket
+    of ε, in δ for a bracket of δ. Each is an upper bound on what its source contributes.
+
+    Attributes:
+        discretisation: losses were moved to grid points (or merged in blocks).
+        truncation: probability mass far in the tails was not followed.
+        aliasing: circular convolution wrapped tail mass around the grid.
+        round_off: floating-point arithmetic.
+    """
+
+    discretisation: float = 0.0
+    truncation: float = 0.0
+    aliasing: float = 0.0
+    round_off: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, width in self.as_dict().items():
+            if not width >= 0.0:
+                raise ValueError(f"{name} must be a width >= 0, got {width!r}")
+
+    @property
+    def total(self) -> float:
+        """Sum of the four widths."""
+        return math.fsum(self.as_dict().values())
+
+    @property
+    def limited_by(self) -> str:
+        """Name of the largest width, or "nothing" when all are zero."""
+        widths = self.as_dict()
+        largest = max(widths, key=widths.__getitem__)
+        return largest if widths[largest] > 0.0 else "nothing"
+
+    def as_dict(self) -> dict[str, float]:
+        """The four widths by name, in the order above."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+class Bracket(float):
+    """A certified answer: the exact value lies in [lower, upper].
+
+    The bracket *is* a float, its safe upper end, so it can go wherever a number goes; arithmetic
+    with it gives plain floats, and comparison and hashing are those of the upper end.
+
+    Args:
+        lower: certified lower end, >= 0.
+        upper: certified upper end, >= lower; inf where nothing finite is true.
+        ledger: where the width comes from.
+        reduction: name of the theorem that turned the protocol into the pair that was evaluated.
+
+    Raises:
+        ValueError: the ends are NaN, negative or in the wrong order, which is always a bug in the
+            code that built them and never the fault of user input.
+    """
+
+    __slots__ = ("_ledger", "_lower", "_reduction")
+
+    _ledger: ErrorLedger
+    _lower: float
+    _reduction: str
+
+    def __new__(
+        cls, *, lower: float, upper: float, ledger: ErrorLedger | None = None, reduction: str
+    ) -> Bracket:
+        """Check the ends and build the float."""
+        if not 0.0 <= lower <= upper:  # also false for NaN
+            raise ValueError(
+                f"internal error: not a bracket: lower={float(lower)!r}, upper={float(upper)!r}"
+            )
+        self = super().__new__(cls, upper)
+        self._lower = float(lower)
+        self._ledger = ErrorLedger() if ledger is None else ledger
+        self._reduction = reduction
+        return self
+
+    @property
+    def lower(self) -> float:
+        """Certified lower end."""
+        return self._lower
+
+    @property
+    def upper(self) -> float:
+        """Certified upper end: the value of the bracket as a float."""
+        return float(self)
+
+    @property
+    def ledger(self) -> ErrorLedger:
+        """Where the width comes from."""
+        return self._ledger
+
+    @property
+    def reduction(self) -> str:
+        """Name of the theorem behind the upper end."""
+        return self._reduction
+
+    @property
+    def width(self) -> float:
+        """Upper minus lower end."""
+        return 0.0 if self._lower == self.upper else self.upper - self._lower
+
+    def contains(self, value: float) -> bool:
+        """Whether lower <= value <= upper."""
+        return self._lower <= value <= self.upper
+
+    def ends(self) -> tuple[str, str]:
+        """Both ends as text, just long enough to tell them apart, rounded outwards."""
+        return format_ends(self._lower, self.upper)
+
+    def __repr__(self) -> str:
+        lower, upper = self.ends()
+        return f"Bracket({lower} <= x <= {upper}, reduction={self._reduction!r})"
+
+    def __reduce__(self) -> tuple[Callable[..., Bracket], tuple[float, float, ErrorLedger, str]]:
+        return _rebuild, (self._lower, self.upper, self._ledger, self._reduction)
+
+
+def _rebuild(lower: float, upper: float, ledger: ErrorLedger, reduction: str) -> Bracket:
+    """Inverse of `Bracket.__reduce__`: pickling and copying."""
+    return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=reduction)
+
+
+def format_ends(lower: float, upper: float) -> tuple[str, str]:
+    """Two numbers 0 <= lower <= upper as text that encloses them.
+
+    Both are written to the second significant digit of their difference, the lower one rounded
+    down and the upper one up, so that the text, read back, is as true as the numbers. Ends that
+    agree, or differ by less than 17 digits can show, are written in full.
+    """
+    if lower == upper:
+        return repr(lower), repr(upper)
+    place = _leading_place(upper - lower) - 1 if upper < math.inf else 0
+    return (
+        _format_end(lower, place, decimal.ROUND_FLOOR),
+        _format_end(upper, place, decimal.ROUND_CEILING),
+    )
+
+
+def _leading_place(value: float) -> int:
+    """Power of ten of the first significant digit of a finite value > 0."""
+    return decimal.Decimal(repr(value)).adjusted()
+
+
+def _format_end(value: float, place: int, rounding: str) -> str:
+    """One end, rounded to a multiple of 10**place, with 2 to 17 significant digits."""
+    if value == 0.0:
+        return "0"
+    if math.isinf(value):
+        return "inf"
+    leading = _leading_place(value)
+    if leading - place >= 17:
+        return repr(value)
+    with decimal.localcontext(prec=40):
+        quantum = decimal.Decimal(1).scaleb(min(place, leading - 1))
+        rounded = decimal.Decimal(repr(value)).quantize(quantum, rounding=rounding)
+    if -5 <= rounded.adjusted() < 16:
+        return f"{rounded:f}"
+    digits = rounded.adjusted() - min(place, leading - 1)
+    return f"{rounded:.{digits}e}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrivacyProfile:
+    """The curve δ(ε) between two certified curves.
+
+    Attributes:
+        epsilons: the ε values asked for, shape (m,).
+        lower: certified lower ends of δ there, shape (m,).
+        upper: certified upper ends of δ there, shape (m,).
+
+    The arrays are read-only copies.
+
+    Raises:
+        ValueError: arrays of different shapes or not one-dimensional, or a lower end that is
+            negative, NaN or above its upper end (a bug in the code that built them).
+    """
+
+    epsilons: npt.NDArray[np.float64]
+    lower: npt.NDArray[np.float64]
+    upper: npt.NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            array = np.array(getattr(self, field.name), dtype=np.float64)
+            array.setflags(write=False)
+            object.__setattr__(self, field.name, array)
+        shapes = {self.epsilons.shape, self.lower.shape, self.upper.shape}
+        if len(shapes) != 1 or self.epsilons.ndim != 1:
+            raise ValueError(f"internal error: a profile needs three equal shapes (m,): {shapes}")
+        if not np.all((self.lower >= 0.0) & (self.lower <= self.upper)):
+            raise ValueError("internal error: not a profile: 0 <= lower <= upper fails")
+
+    def __len__(self) -> int:
+        """Number of points m."""
+        return self.epsilons.size

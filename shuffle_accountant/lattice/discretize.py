@@ -1,0 +1,131 @@
+"""From atoms to the grid, both ways with an error of second order in the spacing.
+
+* UPPER, *connect the dots* (Doroshenko et al. 2022): an atom between two grid points is split over
+  them so that its P- and its Q-mass are kept. This interpolates ``H_alpha`` linearly in alpha
+  between grid points and is exact at them.
+* LOWER, *chords*: mass is merged, from the largest loss down, until its mean likelihood ratio is
+  exactly that of a grid point. Merging is a post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Array, Atoms, Direction, LossGrid
+
+__all__ = ["discretize"]
+
+# A loss this close to a grid point (in units of its own last place) is taken to be there; the
+# move is part of `LossGrid.loss_error`.
+_SNAP = 16 * 2.0**-53
+
+# The lower side first merges atoms inside a cell of a grid this many times finer; that costs
+# 1/(12 * 6^2) of a squared spacing in variance, against 1/12 or more for the chords themselves.
+_SUBCELLS = 6
+
+
+def discretize(atoms: Atoms, spacing: float) -> LossGrid:
+    """Put a pair on the grid, keeping its direction.
+
+    Args:
+        atoms: the pair; its direction chooses the construction.
+        spacing: distance of grid points, nats, > 0.
+
+    Returns:
+        The pair on the grid. Its ``loss_error`` includes the rounding of the positions.
+    """
+    scaled = atoms.loss / spacing
+    nearest = np.rint(scaled)
+    scaled = np.where(np.abs(scaled - nearest) <= _SNAP * np.abs(scaled), nearest, scaled)
+    if atoms.direction is Direction.UPPER:
+        offset, mass = _connect_the_dots(atoms.mass, scaled, spacing)
+    else:
+        offset, mass = _chords(*_merge_subcells(atoms.mass, scaled, spacing), spacing)
+    largest = float(np.max(np.abs(atoms.loss), initial=0.0))
+    return LossGrid(
+        direction=atoms.direction,
+        spacing=spacing,
+        offset=offset,
+        mass=mass,
+        infinite=atoms.infinite,
+        truncated=atoms.truncated,
+        round_off=atoms.round_off,
+        loss_error=atoms.loss_error + 4 * _SNAP * largest,
+    )
+
+
+def _connect_the_dots(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
+    if mass.size == 0:
+        return 0, np.zeros(1)
+    cell = np.floor(scaled)
+    share = np.expm1(-spacing * (scaled - cell)) / math.expm1(-spacing)
+    first = int(cell.min())
+    index = (cell - first).astype(np.intp)
+    size = int(index.max()) + 2
+    high = mass * share
+    result: Array = np.bincount(index, weights=mass - high, minlength=size)
+    result += np.bincount(index + 1, weights=high, minlength=size)
+    return first, result
+
+
+def _merge_subcells(mass: Array, scaled: Array, spacing: float) -> tuple[Array, Array]:
+    """Merge what shares a subcell; returns masses and losses (in spacings), losses descending."""
+    if mass.size == 0:
+        return mass, scaled
+    subcell = np.floor(scaled * _SUBCELLS)
+    first, last = subcell.min(), subcell.max()
+    if last - first < 4 * mass.size + 1e6:
+        keys, index = np.arange(first, last + 1), (subcell - first).astype(np.intp)
+    else:
+        keys, index = np.unique(subcell, return_inverse=True)
+    total: Array = np.bincount(index, weights=mass, minlength=keys.size)
+    # relative to the subcell's own lower end, so that tiny losses keep their digits
+    inside = spacing * (scaled - subcell / _SUBCELLS)
+    deficit = np.bincount(index, weights=mass * np.expm1(-inside), minlength=keys.size)
+    used = total > 0
+    merged = keys[used] / _SUBCELLS - np.log1p(deficit[used] / total[used]) / spacing
+    return total[used][::-1], merged[::-1]
+
+
+def _chords(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
+    """Walk down the ROC curve in chords whose slopes are grid points.
+
+    ``excess`` is the sum of ``p - q e^(x_goal)`` over the chord so far: not negative while its mean
+    ratio is above that of its goal. The atom that would make it negative is split. What is left at
+    the bottom has a mean ratio above its goal, so putting it there lowers the pair.
+    """
+    if mass.size == 0:
+        return 0, np.zeros(1)
+    masses = mass.tolist()
+    nearest = np.rint(scaled)
+    on_grid = np.abs(scaled - nearest) <= 2 * _SNAP * np.abs(scaled)
+    floors = np.where(on_grid, nearest, np.floor(scaled)).astype(np.int64).tolist()
+    losses = np.where(on_grid, nearest, scaled).tolist()
+    goals: list[int] = []
+    chords: list[float] = []
+    i, left = 0, masses[0]
+    while i < len(masses):
+        goal = floors[i]
+        collected = excess = 0.0
+        while i < len(masses):
+            gap = spacing * (goal - losses[i])
+            if gap > 0.0:  # this atom lowers the chord's mean ratio
+                deficit = math.expm1(gap) if gap < 700.0 else math.inf
+                if excess <= left * deficit:
+                    taken = excess / deficit
+                    collected += taken
+                    left -= taken
+                    break
+                excess -= left * deficit
+            else:
+                excess -= left * math.expm1(gap)
+            collected += left
+            i += 1
+            left = masses[i] if i < len(masses) else 0.0
+        goals.append(goal)
+        chords.append(collected)
+    offset = min(goals)
+    result: Array = np.bincount(np.array(goals) - offset, weights=np.array(chords))
+    return offset, result

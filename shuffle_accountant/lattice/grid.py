@@ -1,0 +1,70 @@
+"""What a discretised privacy loss is, off and on the grid, and which way it is rounded."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Array", "Atoms", "Direction", "LossGrid"]
+
+Array = NDArray[np.float64]
+
+
+class Direction(enum.Enum):
+    """Which side of the truth an approximation lies on."""
+
+    UPPER = "upper"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """A pair of laws (P, Q) as finitely many atoms of the privacy loss ``log(P/Q)``.
+
+    The pair bounds the true one in ``direction``: its hockey-stick divergence is, for every
+    ``alpha >= 0``, not below (UPPER) or not above (LOWER) the true divergence, once the losses are
+    moved by ``loss_error`` in that direction. Masses already carry their rounding error.
+
+    Attributes:
+        direction: which side of the truth the pair lies on.
+        mass: P-masses, shape (m,), >= 0; the Q-mass of an atom is ``mass * exp(-loss)``.
+        loss: privacy losses in nats, shape (m,), finite.
+        infinite: P-mass at loss +inf.
+        truncated: the part of ``infinite`` (UPPER), or the dropped mass (LOWER), that is there only
+            because a tail was cut off.
+        round_off: P-mass by which rounding was allowed for, in total.
+        loss_error: bound on the error of every loss, nats.
+    """
+
+    direction: Direction
+    mass: Array
+    loss: Array
+    infinite: float
+    truncated: float
+    round_off: float
+    loss_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class LossGrid:
+    """A privacy loss distribution on the grid ``x_j = j * spacing``.
+
+    Same meaning as `Atoms`; ``mass[i]`` sits at loss ``(offset + i) * spacing``.
+    """
+
+    direction: Direction
+    spacing: float
+    offset: int
+    mass: Array
+    infinite: float
+    truncated: float
+    round_off: float
+    loss_error: float
+
+    @property
+    def losses(self) -> Array:
+        """Grid points that carry ``mass``, nats, shape of ``mass``."""
+        return np.arange(self.offset, self.offset + self.mass.size, dtype=np.float64) * self.spacing

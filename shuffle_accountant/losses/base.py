@@ -1,0 +1,52 @@
+"""What the accountant needs to know of one round's dominating pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from shuffle_accountant.lattice.grid import Array, Atoms, Direction
+
+__all__ = ["CellEdges", "Effort", "PrivacyLoss"]
+
+# Edges of the cells that atoms may be merged in: from the largest loss to increasing edges that
+# start at 0 and end above it.
+CellEdges = Callable[[float], Array]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How closely a loss is to be resolved.
+
+    Attributes:
+        tail: probability that may be cut off, > 0; it goes to +inf (UPPER) or is dropped (LOWER).
+        resolution: relative width of blocks of decoy counts that are treated as one; 0 for exact.
+    """
+
+    tail: float
+    resolution: float
+
+
+class PrivacyLoss(Protocol):
+    """A dominating pair (P, Q) of one round, seen through its privacy loss ``log(P/Q)``.
+
+    Implementations are immutable and hashable.
+    """
+
+    def __hash__(self) -> int:
+        """By value, so that grids can be cached."""
+
+    @property
+    def largest(self) -> float:
+        """No finite loss is larger (nats); ``inf`` when there is no such bound."""
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation of the loss, nats: a starting point for choosing a grid."""
+
+    def hockey_stick(self, epsilon: float, effort: Effort) -> tuple[float, float]:
+        """Bracket (lower, upper) of the hockey-stick divergence at ``alpha = e^epsilon``."""
+
+    def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
+        """The pair as atoms; atoms are merged only between two edges, or their mirror images."""

@@ -1,0 +1,232 @@
+"""The loss of a target with two mirrored letters among decoys on them and on a blank.
+
+The target sends letter 0 with probability ``u`` (dataset X) or ``v`` (dataset X'), letter 1
+otherwise, ``u + v = 1`` and ``u/v = e^eps0``; a decoy sends each letter with probability rate/2 and
+the blank else. By the density lemma the loss depends on the counts alone: given that ``m = C + 1``
+messages are not blank, ``a`` of them letter 0 and ``b = m - a`` letter 1,
+
+    P(a | m) = f(a) (1 + z),   Q(a | m) = f(a) (1 - z),   f = Bin(m, 1/2),   z = gap (a - b) / m,
+
+with ``gap = u - v = tanh(eps0 / 2)``, and C ~ Bin(n - 1, rate) under both. The pair is symmetric.
+De Moivre's identity ``sum_{i >= a} (i - m/2) f(i) = a f(a) / 2`` gives first moments of tails,
+hence hockey-stick divergences and masses of cells, from f and its tail at the ends alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from shuffle_accountant.binomial import (
+    TAIL_RATIO_ERROR,
+    UNIT_ROUNDOFF,
+    log_pmf,
+    log_pmf_error,
+    upper_tail_ratio,
+)
+from shuffle_accountant.lattice.grid import Array, Atoms, Direction
+from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.crowd import Crowd, crowd_blocks
+
+__all__ = ["BinaryLoss"]
+
+# A crowd whose counts of letter 0 are fewer than this many times the cells is listed atom by atom.
+_LIST_WHEN_FEWER = 6
+
+# Above this loss e^epsilon is large and the tail formula is regrouped; see `_bracket`.
+_REGROUP_FROM = 1.0
+
+
+@dataclass(frozen=True)
+class BinaryLoss:
+    """Privacy loss of one binary target among ``decoys`` decoys.
+
+    Attributes:
+        eps0: log of u/v, nats, >= 0; ``inf`` when the target never lies.
+        decoys: number of decoys, n - 1 >= 0.
+        rate: probability that a decoy is not blank.
+        idle: ``1 - rate``.
+    """
+
+    eps0: float
+    decoys: int
+    rate: float
+    idle: float
+
+    @property
+    def largest(self) -> float:
+        """No loss is larger than eps0 (nats)."""
+        return self.eps0
+
+    @property
+    def deviation(self) -> float:
+        """``2 gap / sqrt(expected m)``, but not more than eps0."""
+        return min(self.eps0, 2.0 * self._gap / math.sqrt(1.0 + self.decoys * self.rate))
+
+    @property
+    def _gap(self) -> float:
+        return math.tanh(0.5 * self.eps0)
+
+    @property
+    def _ratio(self) -> float:
+        """v/u = e^-eps0."""
+        return math.exp(-self.eps0)
+
+    def _crowd(self, direction: Direction, effort: Effort) -> Crowd:
+        return crowd_blocks(
+            self.decoys,
+            self.rate,
+            self.idle,
+            direction,
+            tail=effort.tail,
+            resolution=effort.resolution,
+        )
+
+    def hockey_stick(self, epsilon: float, effort: Effort) -> tuple[float, float]:
+        """Bracket of ``H_alpha``, alpha = e^epsilon, epsilon >= 0: a sum over counts of decoys.
+
+        Relative accuracy is a few hundred units in the last place where blocks are single counts.
+        """
+        if epsilon >= self.eps0:
+            return 0.0, 0.0
+        upper = self._crowd(Direction.UPPER, effort)
+        high = float(np.sum(upper.weight * self._conditional(epsilon, upper.count)[1]))
+        high = high * (1 + 64 * UNIT_ROUNDOFF) + upper.missing
+        lower = self._crowd(Direction.LOWER, effort)
+        low = float(np.sum(lower.weight * self._conditional(epsilon, lower.count)[0]))
+        low *= 1 - 64 * UNIT_ROUNDOFF
+        # a true value too small for a double is still not zero
+        return low, min(max(high, 5e-324), 1.0)
+
+    def _conditional(self, epsilon: float, count: Array) -> tuple[Array, Array]:
+        """Bracket of the divergence given each count of informative decoys."""
+        m = count + 1.0
+        reach = math.tanh(0.5 * epsilon) / self._gap
+        first = np.minimum(np.floor(0.5 * m * (1.0 + reach)) + 1.0, m)  # smallest a with loss > eps
+        log_f = log_pmf(first, m, 0.5, 0.5)
+        f = np.exp(log_f)
+        value, scale = self._bracket(epsilon, first, m)
+        error = scale + np.abs(value) * log_pmf_error(first, m, 0.5, log_f)
+        return f * np.maximum(value - error, 0.0), f * np.maximum(value + error, 0.0)
+
+    def _bracket(self, epsilon: float, a: Array, m: Array) -> tuple[Array, Array]:
+        """``sum_{i >= a} (P - alpha Q)(i) / f(a)`` and a bound on its rounding error."""
+        b, gap, ratio = m - a, self._gap, self._ratio
+        share = a / m
+        if epsilon < _REGROUP_FROM:
+            excess = math.expm1(epsilon)
+            tail = upper_tail_ratio(a, m, 0.5, 0.5)
+            gain, cost = (2.0 + excess) * gap * share, excess * tail
+        else:
+            # gap a/m and the tail ratio are both near 1 here: alpha multiplies what is left of
+            # their difference, a sum of three positive terms
+            rest = np.where(b > 0, b / (a + 1.0), 0.0)
+            rest = rest * upper_tail_ratio(np.minimum(a + 1.0, m), m, 0.5, 0.5)
+            gain = gap * share + 1.0 + rest
+            cost = _scaled_exp(epsilon, rest + b / m) + share * (
+                2.0 * math.exp(min(epsilon - self.eps0, 0.0)) / (1.0 + ratio)
+            )
+        return gain - cost, (gain + cost) * (TAIL_RATIO_ERROR + 8 * (1 + epsilon) * UNIT_ROUNDOFF)
+
+    def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
+        """Atoms of the pair: one by one for small crowds, cell masses for large ones."""
+        half = Effort(0.25 * effort.tail, effort.resolution)
+        crowd = self._crowd(direction, half)
+        m = crowd.count + 1.0
+        # Hoeffding: P(a >= m/2 + t sqrt(m)/2) <= 2 exp(-t^2/2) for the P-law, the other side less.
+        reach = np.log(np.maximum(crowd.weight, 1e-320)) - math.log(effort.tail)
+        reach = np.sqrt(2.0 * np.maximum(reach + math.log(16.0 * m.size), 0.0))
+        last = np.minimum(np.ceil(0.5 * (m + reach * np.sqrt(m))), m)
+        cut = 0.5 * effort.tail if bool(np.any(last < m)) else 0.0
+        first = np.floor(0.5 * m) + 1.0
+
+        top = self._loss(last[-1:] if m.size == 1 else last, m)
+        finite = top[np.isfinite(top)]
+        grid = edges(float(finite.max(initial=0.0)))
+        # cells up to each crowd's own largest loss
+        cells = np.searchsorted(grid, np.where(np.isfinite(top), top, np.inf)) + 1
+        listed = (last - first + 1 <= _LIST_WHEN_FEWER * cells) | (m < 4096)
+        parts = [self._listed(crowd.weight[listed], m[listed], first[listed], last[listed])]
+        for i in np.flatnonzero(~listed):
+            parts.append(self._celled(crowd.weight[i], m[i], first[i], last[i], grid))
+        mass, other, loss, slack, loss_error = (np.concatenate(x) for x in zip(*parts, strict=True))
+        ties = self._ties(crowd.weight, m)
+
+        sign = 1.0 if direction is Direction.UPPER else -1.0
+        infinite = float(mass[np.isinf(loss)].sum())
+        keep = np.isfinite(loss) & (mass > 0)
+        mass, other, loss, slack = mass[keep], other[keep], loss[keep], slack[keep]
+        everything = np.concatenate([mass, other, [ties]])
+        slack = np.concatenate([slack, slack, [64 * UNIT_ROUNDOFF]])
+        truncated = crowd.missing + cut
+        return Atoms(
+            direction=direction,
+            mass=everything * (1.0 + sign * slack),
+            loss=np.concatenate([loss, -loss, [0.0]]),
+            infinite=infinite + (truncated if direction is Direction.UPPER else 0.0),
+            truncated=truncated,
+            round_off=crowd.round_off + float(np.sum(everything * slack)),
+            loss_error=float(loss_error.max(initial=0.0)) + 16 * UNIT_ROUNDOFF * self._gap,
+        )
+
+    def _loss(self, a: Array, m: Array) -> Array:
+        """Loss at a letters 0 among m, nats, for a >= m/2; +inf if X' can't produce it."""
+        b, ratio = m - a, self._ratio
+        below = ratio * a + b
+        with np.errstate(divide="ignore"):
+            loss = np.log1p(-math.expm1(-self.eps0) * (a - b) / below)
+        return np.where(b == 0, self.eps0, loss)
+
+    def _listed(self, weight: Array, m: Array, first: Array, last: Array) -> tuple[Array, ...]:
+        """Every count of letter 0 above m/2 as an atom: P, Q, loss, relative slack, loss error."""
+        lengths = np.maximum(last - first + 1, 0).astype(np.intp)
+        owner = np.repeat(np.arange(m.size), lengths)
+        starts = np.cumsum(lengths) - lengths
+        a = first[owner] + (np.arange(owner.size) - starts[owner])
+        m, weight = m[owner], weight[owner]
+        b = m - a
+        log_f = log_pmf(a, m, 0.5, 0.5)
+        f = weight * np.exp(log_f) * 2.0 / (m * (1.0 + self._ratio))
+        loss = self._loss(a, m)
+        slack = log_pmf_error(a, m, 0.5, log_f) + 16 * UNIT_ROUNDOFF
+        error = 16 * UNIT_ROUNDOFF * np.where(np.isfinite(loss), loss, 0.0)
+        return f * (a + self._ratio * b), f * (b + self._ratio * a), loss, slack, error
+
+    def _celled(
+        self, weight: float, m: float, first: float, last: float, grid: Array
+    ) -> tuple[Array, ...]:
+        """The mass of each cell of the grid as one atom; returns what `_listed` returns."""
+        gap = self._gap
+        reach = np.minimum(np.tanh(0.5 * grid) / gap, 1.0)
+        ends = np.clip(np.ceil(0.5 * m * (1.0 + reach)), first, last + 1.0)
+        ends[-1] = last + 1.0
+        ends = np.unique(ends)
+        inside = np.minimum(ends, m)
+        log_f = log_pmf(inside, m, 0.5, 0.5)
+        f = np.where(ends <= m, weight * np.exp(log_f), 0.0)
+        tail = f * upper_tail_ratio(inside, m, 0.5, 0.5)
+        moment = 0.5 * ends * f  # sum over i >= end of (i - m/2) f(i)
+        base = tail[:-1] - tail[1:]
+        tilt = (2.0 * gap / m) * (moment[:-1] - moment[1:])
+        error_f = log_pmf_error(inside, m, 0.5, log_f) + 4 * UNIT_ROUNDOFF
+        error_tail = tail * (error_f + TAIL_RATIO_ERROR)
+        error_moment = (2.0 * gap / m) * moment * error_f
+        good = base > 0
+        base, tilt = base[good], tilt[good]
+        slack = (error_tail[:-1] + error_tail[1:])[good] / base
+        shift = 2.0 * ((error_moment[:-1] + error_moment[1:])[good] / base + slack * tilt / base)
+        loss = np.log1p(2.0 * tilt / (base - tilt))
+        return base + tilt, base - tilt, loss, 2 * slack + 16 * UNIT_ROUNDOFF, shift
+
+    def _ties(self, weight: Array, m: Array) -> float:
+        """Mass at loss 0: as many letters 0 as letters 1."""
+        even = m[m % 2 == 0]
+        return float(np.sum(weight[m % 2 == 0] * np.exp(log_pmf(0.5 * even, even, 0.5, 0.5))))
+
+
+def _scaled_exp(epsilon: float, factor: Array) -> Array:
+    """``e^epsilon * factor``, capped instead of overflowing; 0 where the factor is 0."""
+    with np.errstate(divide="ignore"):
+        return np.exp(np.minimum(epsilon + np.log(factor), 700.0))

@@ -1,0 +1,145 @@
+"""How many decoys are informative: the law of C ~ Bin(n - 1, rate), in blocks.
+
+Revealing one more decoy is a post-processing, so the divergence given C = c falls as c grows. A
+block of counts may therefore be replaced by its smallest (UPPER) or its largest (LOWER) member.
+This is what makes the cost flat in the number of users.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.binomial import (
+    TAIL_RATIO_ERROR,
+    UNIT_ROUNDOFF,
+    log1p_minus,
+    log_pmf,
+    log_pmf_error,
+    log_upper_tail,
+)
+from shuffle_accountant.lattice.grid import Array, Direction
+
+__all__ = ["Crowd", "crowd_blocks"]
+
+# Up to so many counts the probabilities are added one by one; beyond, tails are subtracted.
+_ADD_UP_TO = 200_000
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """Blocks of counts of informative decoys.
+
+    Attributes:
+        weight: probability of each block, rounded in its direction, shape (m,).
+        count: the count that stands for each block, shape (m,), increasing.
+        missing: probability (a bound) of the counts in no block.
+        round_off: probability added (UPPER) or removed (LOWER) for rounding, in total.
+    """
+
+    weight: Array
+    count: Array
+    missing: float
+    round_off: float
+
+
+@lru_cache(maxsize=64)
+def crowd_blocks(
+    trials: int, rate: float, idle: float, direction: Direction, *, tail: float, resolution: float
+) -> Crowd:
+    """Blocks of the counts C ~ Bin(trials, rate).
+
+    Args:
+        trials: number of decoys, >= 0.
+        rate: probability that a decoy is informative.
+        idle: ``1 - rate``, given separately so that no digits are lost.
+        direction: UPPER stands for a block by its smallest count, LOWER by its largest.
+        tail: probability that may be left out below; what lies above joins the last block.
+        resolution: a block may be as wide as this fraction of its counts.
+    """
+    if trials == 0 or rate == 0.0:
+        return Crowd(np.ones(1), np.zeros(1), 0.0, 0.0)
+    if idle == 0.0:
+        return Crowd(np.ones(1), np.full(1, float(trials)), 0.0, 0.0)
+    low, high = _bulk(trials, rate, idle, tail)
+    edges = _edges(low, high, resolution)
+    if high - low <= _ADD_UP_TO:
+        counts = np.arange(low, high + 1, dtype=float)
+        log_weight = log_pmf(counts, float(trials), rate, idle)
+        mass = np.exp(log_weight)
+        slack = mass * np.expm1(log_pmf_error(counts, float(trials), rate, log_weight))
+        starts = (edges[:-1] - low).astype(np.intp)
+        weight, error = np.add.reduceat(mass, starts), np.add.reduceat(slack, starts)
+        error += 32 * UNIT_ROUNDOFF * weight
+    else:
+        weight, error = _block_masses(edges, trials, rate, idle)
+    missing = tail if low > 0 else 0.0
+    if direction is Direction.UPPER:
+        if high < trials:
+            weight[-1] += tail
+        return Crowd(weight + error, edges[:-1], missing, float(error.sum()))
+    missing += tail if high < trials else 0.0
+    return Crowd(np.maximum(weight - error, 0.0), edges[1:] - 1.0, missing, float(error.sum()))
+
+
+def _bulk(trials: int, rate: float, idle: float, tail: float) -> tuple[int, int]:
+    """Counts [low, high] with probability at most ``tail`` below and above (Chernoff)."""
+    n, mean = float(trials), trials * rate
+    goal = -math.log(tail) + 1.0  # the 1 covers the rounding of the exponent
+
+    def exponent(count: float) -> float:
+        """Chernoff's exponent: P(C <= count) or P(C >= count) is at most exp(-exponent)."""
+        rest = n - count
+        first = mean if count == 0 else -count * float(log1p_minus((mean - count) / count))
+        second = n * idle if rest == 0 else -rest * float(log1p_minus((n * idle - rest) / rest))
+        return first + second
+
+    def search(inside: int, outside: int) -> int:
+        """The first count, walking outwards, whose tail is provably small enough."""
+        if exponent(float(outside)) < goal:
+            return outside
+        while abs(outside - inside) > 1:
+            middle = (inside + outside) // 2
+            if exponent(float(middle)) < goal:
+                inside = middle
+            else:
+                outside = middle
+        return outside
+
+    centre = min(int(mean), trials)
+    below = search(centre, 0)
+    low = below + 1 if exponent(float(below)) >= goal else 0
+    return low, search(centre, trials)
+
+
+def _edges(low: int, high: int, resolution: float) -> Array:
+    """Block edges low = e_0 < e_1 < … = high + 1, blocks of at least one count."""
+    blocks = (
+        math.ceil(math.log((high + 2) / (low + 1)) / math.log1p(resolution)) if resolution else 0
+    )
+    if resolution == 0.0 or blocks > high - low:
+        return np.arange(low, high + 2, dtype=float)
+    edges = np.floor(np.geomspace(low + 1.0, high + 2.0, blocks + 1)) - 1.0
+    edges[0], edges[-1] = low, high + 1.0
+    return np.unique(edges)
+
+
+def _block_masses(edges: Array, trials: int, rate: float, idle: float) -> tuple[Array, Array]:
+    """Probability of each block and a bound on its error, from tails taken on the small side."""
+    n = float(trials)
+    above = edges >= n * rate
+    upper = np.exp(log_upper_tail(edges, n, rate, idle))
+    # P(C < edge) = P(n - C >= n - edge + 1)
+    lower = np.exp(log_upper_tail(n - edges + 1.0, n, idle, rate))
+    astride = ~above[:-1] & above[1:]
+    mass = np.where(above[:-1], upper[:-1] - upper[1:], lower[1:] - lower[:-1])
+    mass = np.where(astride, 1.0 - lower[:-1] - upper[1:], mass)
+    # the pmf's error bound (with an exponent of at most 1000) and the tail ratio's
+    distance = np.abs(edges - n * rate) + math.sqrt(n * rate)
+    relative = TAIL_RATIO_ERROR + UNIT_ROUNDOFF * (6000.0 + 8.0 * distance)
+    tails = np.minimum(upper, lower) * relative
+    error = tails[:-1] + tails[1:] + np.where(astride, 4 * UNIT_ROUNDOFF, 0.0)
+    return np.maximum(mass, 0.0), error

@@ -1,0 +1,1 @@
+"""Local randomizers: what runs on a user's device."""

@@ -1,0 +1,1 @@
+"""From a protocol to one target among decoys: one theorem per file."""

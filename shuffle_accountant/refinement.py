@@ -1,0 +1,268 @@
+"""From a question to a bracket: choose a grid, answer from both sides, refine until close enough.
+
+The width of a bracket falls with the square of the grid's spacing and linearly with the width of
+the blocks of decoy counts; both are chosen from the whole composition and from the question.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.bracket import Bracket, ErrorLedger, LooseBracketWarning
+from shuffle_accountant.composition import Composition, TiltedSum
+from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
+from shuffle_accountant.lattice.discretize import discretize
+from shuffle_accountant.lattice.grid import Array, Direction, LossGrid
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.reductions.base import Reduction
+from shuffle_accountant.single import (
+    largest_not_below,
+    single_delta,
+    single_epsilon,
+    smallest_not_above,
+)
+
+__all__ = ["Query", "bracket"]
+
+_MOST_REFINEMENTS = 12
+# A window of this many points is transformed in a few milliseconds.
+_FREE_POINTS = 1 << 17
+# Peak memory of listing atoms is about this many bytes per unit of 1/resolution (see
+# `losses.crowd`: blocks times counts per block).
+_BYTES_PER_RESOLUTION = 1e5
+
+
+@dataclass(frozen=True)
+class Query:
+    """One question: epsilon at ``delta``, or delta at ``epsilon``; the other field is None."""
+
+    delta: float | None = None
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One end's answer, its slope ``-d log(delta) / d epsilon``, and what limits it, in delta."""
+
+    value: float
+    delta: float
+    slope: float
+    truncation: float
+    aliasing: float
+    round_off: float
+
+
+def bracket(
+    parts: Sequence[tuple[Reduction, int]], query: Query, tolerance: float, memory_limit: int
+) -> Bracket:
+    """Certified bracket of the composition's answer.
+
+    Args:
+        parts: reductions of the distinct rounds with their counts.
+        query: the question.
+        tolerance: relative width in epsilon to aim for.
+        memory_limit: bytes.
+    """
+    name = ", ".join(dict.fromkeys(reduction.name for reduction, _ in parts)) or "no rounds"
+    losses = [(reduction.loss, count) for reduction, count in parts if reduction.loss.largest > 0]
+    largest = sum(count * loss.largest for loss, count in losses)
+    if not losses or (query.epsilon is not None and query.epsilon >= largest):
+        return Bracket(lower=0.0, upper=0.0, ledger=ErrorLedger(), reduction=name)
+    if len(losses) == 1 and losses[0][1] == 1:
+        # half the width of a block is its share of the bracket; the rest is exact
+        resolution = max(1e-5, 0.025 * tolerance) if tolerance > 1e-5 else 0.1 * tolerance
+        if query.delta is not None:
+            lower, upper, ledger = single_epsilon(losses[0][0], query.delta, resolution)
+        else:
+            assert query.epsilon is not None
+            lower, upper, ledger = single_delta(losses[0][0], query.epsilon, resolution)
+        return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=name)
+    return _Refinement(losses, query, tolerance, memory_limit).run(name, largest)
+
+
+class _Refinement:
+    """One question's search for a grid."""
+
+    def __init__(
+        self,
+        losses: Sequence[tuple[PrivacyLoss, int]],
+        query: Query,
+        tolerance: float,
+        memory_limit: int,
+    ) -> None:
+        self.losses, self.query, self.tolerance = tuple(losses), query, tolerance
+        self.memory_limit = memory_limit
+        self.rounds = sum(count for _, count in losses)
+        variance = sum(count * loss.deviation**2 for loss, count in losses)
+        self.deviation = math.sqrt(variance)
+        # Connecting the dots adds about spacing^2/6 to the variance of each round and the chords
+        # take away as much; epsilon moves by at most that share of itself.
+        coarse = math.sqrt(1.5 * tolerance * variance / self.rounds)
+        # Finer than asked for while that costs next to nothing.
+        fine = max(0.2 * coarse, 18.0 * self.deviation / _FREE_POINTS)
+        self.spacing = min(coarse, fine)
+        self.resolution = 0.25 * tolerance
+        self.finest = _BYTES_PER_RESOLUTION / memory_limit
+        # what may be cut off in all rounds together, relative to delta
+        self.share = 1e-3 * min(tolerance, 1e-3)
+        self.delta = query.delta if query.delta is not None else 1e-30
+        self.limited = False
+
+    def run(self, name: str, largest: float) -> Bracket:
+        """Refine until the bracket is narrow enough, or memory or patience ends."""
+        best: tuple[_Side, _Side] | None = None
+        for _ in range(_MOST_REFINEMENTS):
+            upper, lower = (
+                self._answer(Direction.UPPER, largest),
+                self._answer(Direction.LOWER, largest),
+            )
+            if best is not None:  # every bracket is valid, so their intersection is
+                upper = min(upper, best[0], key=lambda side: side.value)
+                lower = max(lower, best[1], key=lambda side: side.value)
+            best = upper, lower
+            excess = self._excess(upper, lower)
+            if self._too_coarse_a_tail(lower):
+                continue
+            if excess <= 1.0 or self.limited:
+                break
+            shrink = min(max(math.sqrt(0.5 / excess), 0.02), 0.8)
+            self.spacing *= shrink
+            self.resolution = max(self.resolution * shrink**2, self.finest)
+        assert best is not None
+        return self._finish(name, *best)
+
+    def _excess(self, upper: _Side, lower: _Side) -> float:
+        """Width of the bracket over the width allowed; both measured in epsilon."""
+        if self.query.delta is not None:
+            # an epsilon far below the spread of the loss is 0 for all purposes
+            allowed = self.tolerance * max(upper.value, 1e-3 * self.deviation)
+            return (upper.value - lower.value) / allowed
+        if upper.value <= 5e-324:
+            return 0.0
+        assert self.query.epsilon is not None
+        allowed = self.tolerance * max(1.0, upper.slope * self.query.epsilon)
+        return (math.log(upper.value / lower.value) / allowed) if lower.value > 0 else math.inf
+
+    def _too_coarse_a_tail(self, lower: _Side) -> bool:
+        """Whether delta turned out so small that less may be cut off."""
+        if self.query.delta is not None or self.delta <= 1e-290:
+            return False
+        found = max(min(lower.value, lower.delta), 1e-300)
+        if found >= self.delta:
+            return False
+        self.delta = found * 1e-3 if lower.value > 0 else max(self.delta**4, 1e-300)
+        return True
+
+    def _composition(self, direction: Direction) -> Composition:
+        # quantised, so that neighbouring questions share grids
+        tail = 10.0 ** math.floor(math.log10(max(self.share * self.delta / self.rounds, 1e-305)))
+        effort = Effort(tail=max(tail, 1e-305), resolution=max(self.resolution, self.finest))
+        spacing = self._aligned(self.spacing)
+        return Composition(
+            [(_grid(loss, direction, spacing, effort), count) for loss, count in self.losses]
+        )
+
+    def _aligned(self, spacing: float) -> float:
+        """The spacing, a little smaller, so that the largest loss of all lies on the grid."""
+        largest = max(loss.largest for loss, _ in self.losses)
+        if not largest < 1e7 * spacing:
+            return float(2.0 ** (math.floor(4 * math.log2(spacing)) / 4))
+        return largest / math.ceil(largest / spacing)
+
+    def _tilted(self, direction: Direction) -> tuple[Composition, TiltedSum, float]:
+        """The composition under the tilt that suits the question, within the memory limit."""
+        while True:
+            composition = self._composition(direction)
+            if self.query.delta is not None:
+                rest = self.query.delta - (
+                    composition.infinite if direction is Direction.UPPER else 0
+                )
+                tilt = composition.saddle_for_delta(max(rest, 0.01 * self.query.delta))
+            else:
+                assert self.query.epsilon is not None
+                tilt = composition.saddle_for_epsilon(self.query.epsilon)
+            first, last, _, _ = composition.window(tilt)
+            points = last - first + 1
+            allowed = self.memory_limit / BYTES_PER_POINT / 1.2
+            if points <= allowed:
+                return composition, composition.tilted(tilt), tilt
+            self.limited = True
+            self.spacing *= 1.1 * points / allowed
+
+    def _answer(self, direction: Direction, largest: float) -> _Side:
+        composition, law, tilt = self._tilted(direction)
+        if self.query.epsilon is not None:
+            value = self.query.epsilon
+            terms = law.delta(value)
+        else:
+            target = self.query.delta
+            assert target is not None
+
+            def excess(epsilon: float) -> float:
+                found = law.delta(epsilon).value
+                return math.log(found / target) if found > 0 else -math.inf
+
+            # the epsilon that the tilt was made for
+            near = max(composition.cumulants(tilt)[1], 0.01 * self.spacing)
+            step = 0.5 / max(tilt, 1.0 / self.deviation)  # delta changes by about a factor e^0.5
+            if direction is Direction.UPPER:
+                if composition.infinite > target:
+                    value = largest
+                else:
+                    value = smallest_not_above(excess, largest, near, step)
+            else:
+                value = largest_not_below(excess, largest, near, step)
+            terms = law.delta(value)
+        step = 0.01 / max(tilt, 0.1 / self.deviation)
+        beyond = law.delta(value + step).value
+        slope = math.log(terms.value / beyond) / step if 0 < beyond < terms.value else tilt
+        return _Side(
+            value=value if self.query.delta is not None else terms.value,
+            delta=terms.value,
+            slope=max(slope, tilt),
+            truncation=terms.truncation,
+            aliasing=terms.aliasing,
+            round_off=terms.round_off,
+        )
+
+    def _finish(self, name: str, upper: _Side, lower: _Side) -> Bracket:
+        low, high = min(lower.value, upper.value), upper.value
+        width = high - low
+        # the ledger's unit is the answer's: delta's errors become epsilon's through the slope
+        unit = 1.0
+        if self.query.delta is not None:
+            unit = 1.0 / max(max(upper.slope, 1e-300) * self.query.delta, 1e-300)
+        truncation = min((upper.truncation + lower.truncation) * unit, width)
+        aliasing = min((upper.aliasing + lower.aliasing) * unit, width - truncation)
+        round_off = min((upper.round_off + lower.round_off) * unit, width - truncation - aliasing)
+        ledger = ErrorLedger(
+            discretisation=max(width - truncation - aliasing - round_off, 0.0),
+            truncation=truncation,
+            aliasing=max(aliasing, 0.0),
+            round_off=max(round_off, 0.0),
+        )
+        if self._excess(upper, lower) > 1.0:
+            cause = "the memory limit" if self.limited else ledger.limited_by
+            warnings.warn(
+                f"bracket [{low!r}, {high!r}] is wider than tolerance {self.tolerance!r}: "
+                f"limited by {cause}",
+                LooseBracketWarning,
+                stacklevel=5,
+            )
+        return Bracket(lower=low, upper=high, ledger=ledger, reduction=name)
+
+
+@lru_cache(maxsize=32)
+def _grid(loss: PrivacyLoss, direction: Direction, spacing: float, effort: Effort) -> LossGrid:
+    """The loss on the grid; cached, so that neighbouring questions cost no rebuilding."""
+
+    def edges(largest: float) -> Array:
+        return np.arange(math.ceil(largest / spacing) + 2, dtype=np.float64) * spacing
+
+    return discretize(loss.atoms(direction, edges, effort), spacing)

@@ -1,0 +1,117 @@
+"""One round: delta(epsilon) as a finite sum, no grid, and its inverse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from shuffle_accountant.bracket import ErrorLedger
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
+
+__all__ = ["single_delta", "single_epsilon"]
+
+# Blocks of decoy counts this much relative width change epsilon by half of it at most; counts below
+# its inverse are all taken one by one, and the answer is exact to round-off.
+RESOLUTION = 1e-5
+
+_SMALLEST_TAIL = 1e-320
+_NEGLIGIBLE = 1e-14  # of delta
+
+
+def single_delta(
+    loss: PrivacyLoss, epsilon: float, resolution: float = RESOLUTION
+) -> tuple[float, float, ErrorLedger]:
+    """Bracket (lower, upper, ledger) of delta at epsilon for one round."""
+    tail = 1e-30
+    while True:
+        low, high = loss.hockey_stick(epsilon, Effort(tail, resolution))
+        if tail <= low * _NEGLIGIBLE or tail <= _SMALLEST_TAIL or high == 0.0:
+            break
+        # a tail of a third of the decimals of what is known of delta takes few rounds
+        tail = max(low * _NEGLIGIBLE, tail**3, _SMALLEST_TAIL) if low > 0 else _SMALLEST_TAIL
+    cut = min(tail, high - low)
+    return low, high, ErrorLedger(discretisation=max(high - low - cut, 0.0), truncation=cut)
+
+
+def single_epsilon(
+    loss: PrivacyLoss, delta: float, resolution: float = RESOLUTION
+) -> tuple[float, float, ErrorLedger]:
+    """Bracket (lower, upper, ledger) of epsilon at delta for one round."""
+    effort = Effort(max(delta * _NEGLIGIBLE, _SMALLEST_TAIL), resolution)
+
+    def excess(side: int) -> Callable[[float], float]:
+        def function(epsilon: float) -> float:
+            value = loss.hockey_stick(epsilon, effort)[side]
+            return math.log(value / delta) if value > 0 else -math.inf
+
+        return function
+
+    # a normal law's quantile, as a place to start from
+    guess = min(loss.deviation * math.sqrt(-2.0 * math.log(delta)), 0.999 * loss.largest)
+    upper = smallest_not_above(excess(1), loss.largest, guess, 0.1 * loss.deviation)
+    lower = largest_not_below(excess(0), upper, upper, 1e-12 * upper)
+    return lower, upper, ErrorLedger(discretisation=max(upper - lower, 0.0))
+
+
+def smallest_not_above(
+    excess: Callable[[float], float], high: float, guess: float, step: float
+) -> float:
+    """A point with ``excess <= 0`` that is, to 1e-13 relative, the smallest one in [0, high].
+
+    Args:
+        excess: non-increasing function; positive values mean "not yet private enough".
+        high: right end, returned when nothing smaller qualifies; may be inf.
+        guess: where to look first.
+        step: how far to look next.
+    """
+    return _search(excess, high, guess, step)[1]
+
+
+def largest_not_below(
+    excess: Callable[[float], float], high: float, guess: float, step: float
+) -> float:
+    """A point with ``excess >= 0`` that is, to 1e-13 relative, the largest one; 0 if none."""
+    return _search(excess, high, guess, step)[0]
+
+
+def _search(
+    excess: Callable[[float], float], high: float, guess: float, step: float
+) -> tuple[float, float]:
+    """Bracket (left, right) of the sign change: gallop from the guess, then false position."""
+    left, value_left = 0.0, math.nan
+    right, value_right = high, -math.inf
+    point, step = min(max(guess, 0.0), high), max(step, 1e-300)
+    while left < right:
+        value = excess(point)
+        if value > 0:
+            left, value_left = point, value
+            point = left + step
+            if value_right > -math.inf or point >= right:
+                break
+        else:
+            right, value_right = point, value
+            if right == 0.0:
+                return 0.0, 0.0
+            if value_left > 0:
+                break
+            point = max(right - step, 0.0)
+        step *= 4.0
+    for turn in range(200):
+        if right - left <= 1e-13 * right:
+            break
+        middle = 0.5 * (left + right)
+        if turn % 4 != 3 and value_right > -math.inf:
+            slope = (value_right - value_left) / (right - left)
+            middle = left - value_left / slope
+            # aim a little beyond the root, on alternating sides, so that both ends close in
+            nudge = 1e-2 * min(middle - left, right - middle) + 2e-14 * right
+            middle += nudge if turn % 2 == 0 else -nudge
+            middle = min(max(middle, left + 1e-15 * right), right - 1e-15 * right)
+        if not left < middle < right:
+            break
+        value = excess(middle)
+        if value > 0:
+            left, value_left = middle, value
+        else:
+            right, value_right = middle, value
+    return left, right

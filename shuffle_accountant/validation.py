@@ -1,0 +1,186 @@
+"""Keyword validators: `validate.positive(sigma=-1)` names the argument, the value, the range.
+
+Each function takes exactly one keyword argument, whose name is the name the caller's user knows,
+and returns the cleaned plain Python value. NumPy scalars are numbers here; `bool` is not.
+A value outside the range raises `ValueError`, a value of the wrong type `TypeError`, both with a
+message of one line.
+
+    from shuffle_accountant import validation as validate
+
+    users = validate.integer(minimum=1, users=users)
+    delta = validate.open_unit(delta=delta)
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+import reprlib
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
+
+
+def _single(named: dict[str, object]) -> tuple[str, object]:
+    if len(named) != 1:
+        raise TypeError(f"a validator takes exactly one keyword argument, got {sorted(named)}")
+    return next(iter(named.items()))
+
+
+def _show(value: object) -> str:
+    """Short one-line text of any value (arrays and long strings included)."""
+    return " ".join(_short.repr(value).split())
+
+
+def _wrong_type(name: str, value: object, allowed: str) -> TypeError:
+    return TypeError(f"{name} must be {allowed}, got {_show(value)} of type {type(value).__name__}")
+
+
+def _out_of_range(name: str, value: object, allowed: str) -> ValueError:
+    return ValueError(f"{name} must be {allowed}, got {_show(value)}")
+
+
+def _real(named: dict[str, object], allowed: str, inside: Callable[[float], bool]) -> float:
+    """The named real number as a float, if `inside` accepts it (`inside(nan)` must be False)."""
+    name, value = _single(named)
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise _wrong_type(name, value, allowed)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise _out_of_range(name, value, f"{allowed} (and at most 1.8e308)") from None
+    if not inside(number):
+        raise _out_of_range(name, value, allowed)
+    return number
+
+
+def integer(*, minimum: int | None = None, maximum: int | None = None, **named: object) -> int:
+    """An integer between `minimum` and `maximum` (both included, both optional).
+
+    A float is the wrong type even when it is whole, so that `users=1e4` cannot hide a rounding.
+
+    Args:
+        minimum: smallest value allowed.
+        maximum: largest value allowed.
+        **named: the one argument to check.
+
+    Returns:
+        The value as a Python int.
+
+    Raises:
+        TypeError: not an integer, or a bool.
+        ValueError: outside the range.
+    """
+    allowed = "an integer"
+    if minimum is not None:
+        allowed += f" >= {minimum}"
+    if maximum is not None:
+        allowed += f"{' and' if minimum is not None else ''} <= {maximum}"
+    name, value = _single(named)
+    if isinstance(value, bool):
+        raise _wrong_type(name, value, allowed)
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise _wrong_type(name, value, allowed) from None
+    if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
+        raise _out_of_range(name, value, allowed)
+    return number
+
+
+def finite_nonnegative(**named: object) -> float:
+    """A real number in [0, inf).
+
+    Raises:
+        TypeError: not a real number, or a bool.
+        ValueError: negative, infinite or NaN.
+    """
+    return _real(named, "a finite number >= 0", lambda x: 0.0 <= x < math.inf)
+
+
+def nonnegative(**named: object) -> float:
+    """A real number in [0, inf], infinity included.
+
+    Raises:
+        TypeError: not a real number, or a bool.
+        ValueError: negative or NaN.
+    """
+    return _real(named, "a number >= 0 (inf allowed)", lambda x: x >= 0.0)
+
+
+def positive(**named: object) -> float:
+    """A real number in (0, inf).
+
+    Raises:
+        TypeError: not a real number, or a bool.
+        ValueError: zero, negative, infinite or NaN.
+    """
+    return _real(named, "a finite number > 0", lambda x: 0.0 < x < math.inf)
+
+
+def open_unit(**named: object) -> float:
+    """A real number in (0, 1), both ends excluded.
+
+    Raises:
+        TypeError: not a real number, or a bool.
+        ValueError: outside (0, 1), or NaN.
+    """
+    return _real(named, "a number in (0, 1)", lambda x: 0.0 < x < 1.0)
+
+
+def closed_unit(**named: object) -> float:
+    """A real number in [0, 1], both ends included.
+
+    Raises:
+        TypeError: not a real number, or a bool.
+        ValueError: outside [0, 1], or NaN.
+    """
+    return _real(named, "a number in [0, 1]", lambda x: 0.0 <= x <= 1.0)
+
+
+def choice(options: Collection[str], /, **named: object) -> str:
+    """One of a few words.
+
+    Raises:
+        TypeError: not a string.
+        ValueError: a string that is not among `options`.
+    """
+    allowed = "one of " + ", ".join(repr(option) for option in options)
+    name, value = _single(named)
+    if not isinstance(value, str):
+        raise _wrong_type(name, value, allowed)
+    if value not in options:
+        raise _out_of_range(name, value, allowed)
+    return str(value)
+
+
+def flag(**named: object) -> bool:
+    """True or False (a Python or NumPy bool); no other value counts as true or false.
+
+    Raises:
+        TypeError: not a bool.
+    """
+    name, value = _single(named)
+    if isinstance(value, bool):
+        return value
+    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    raise _wrong_type(name, value, "True or False")
+
+
+def instance(kind: type[T], /, **named: object) -> T:
+    """An object of the class `kind`.
+
+    Raises:
+        TypeError: an object of any other class.
+    """
+    name, value = _single(named)
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise _wrong_type(name, value, f"{article} {kind.__name__}")
+    return value

@@ -1,0 +1,54 @@
+"""Importing is light, and a fresh process answers soon: best of three, to be robust to load."""
+
+import subprocess
+import sys
+
+import pytest
+
+IMPORT = """
+import sys, time
+start = time.perf_counter()
+import shuffle_accountant
+print(time.perf_counter() - start)
+"""
+HEAVY = ["scipy.stats", "numba", "matplotlib", "torch", "dp_accounting"]
+HEAVY += ["pyfftw", "typer", "tqdm"]
+
+MODULES = f"""
+import sys
+import shuffle_accountant
+print(*[name for name in {HEAVY!r} if name in sys.modules])
+"""
+
+ANSWER = """
+import sys, time
+start = time.perf_counter()
+import shuffle_accountant as sa
+one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=4.0), users=10_000)
+sa.FourierAccountant().compose(one, count=4).epsilon(delta=1e-6)
+print(time.perf_counter() - start)
+assert "scipy.stats" not in sys.modules
+"""
+
+
+@pytest.fixture
+def in_a_fresh_process(pytestconfig):
+    def run(code):
+        command = [sys.executable, "-c", code]
+        return subprocess.run(
+            command, cwd=pytestconfig.rootpath, capture_output=True, text=True, check=True
+        ).stdout
+
+    return run
+
+
+def test_import_takes_less_than_half_a_second(in_a_fresh_process):
+    assert min(float(in_a_fresh_process(IMPORT)) for _ in range(3)) < 0.5
+
+
+def test_import_leaves_the_heavy_modules_alone(in_a_fresh_process):
+    assert in_a_fresh_process(MODULES).split() == []
+
+
+def test_the_first_answer_takes_less_than_two_seconds(in_a_fresh_process):
+    assert min(float(in_a_fresh_process(ANSWER)) for _ in range(3)) < 2.0
