@@ -102,11 +102,16 @@ class FourierAccountant:
             ValueError: an entry that is negative, NaN or infinite, or a wrong shape.
         """
         try:
-            points = np.asarray(epsilons, dtype=float)
+            points = np.asarray(epsilons)
+            if points.dtype.kind not in "iuf" and points.size > 0:
+                raise TypeError
+            points = points.astype(float)
         except (TypeError, ValueError):
             raise TypeError(f"epsilons must be numbers, got {epsilons!r:.60}") from None
         if points.ndim != 1:
             raise ValueError(f"epsilons must have shape (m,), got shape {points.shape}")
+        for point in points:
+            validate.finite_nonnegative(epsilons=float(point))
         answers = [self.delta(epsilon=float(point)) for point in points]
         return PrivacyProfile(
             epsilons=points,
@@ -182,4 +187,5 @@ def delta(
 
 
 def _record(round: ShuffleRound, rounds: int, tolerance: float) -> FourierAccountant:
+    rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
     return FourierAccountant(tolerance=tolerance).compose(round, count=rounds)

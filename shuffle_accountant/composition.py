@@ -55,8 +55,15 @@ class Composition:
         self.parts = tuple(parts)
         first = self.parts[0][0]
         self.direction, self.spacing = first.direction, first.spacing
-        with np.errstate(divide="ignore"):
-            self._logs = [np.log(grid.mass) for grid, _ in self.parts]
+        # the cells that hold mass: a heavy tail is a long grid with little on it
+        self._held = [np.flatnonzero(grid.mass) for grid, _ in self.parts]
+        self._losses = [
+            self.spacing * (grid.offset + held)
+            for (grid, _), held in zip(self.parts, self._held, strict=True)
+        ]
+        self._logs = [
+            np.log(grid.mass[held]) for (grid, _), held in zip(self.parts, self._held, strict=True)
+        ]
         self.infinite = self._at_least_one([grid.infinite for grid, _ in self.parts])
         self.truncated = min(sum(count * grid.truncated for grid, count in self.parts), 1.0)
         self.loss_error = sum(count * grid.loss_error for grid, count in self.parts)
@@ -71,8 +78,7 @@ class Composition:
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """Log-moment generating function of the finite part at lam, and two derivatives."""
         value = mean = variance = 0.0
-        for (grid, count), logs in zip(self.parts, self._logs, strict=True):
-            losses = grid.losses
+        for (_, count), losses, logs in zip(self.parts, self._losses, self._logs, strict=True):
             exponent = logs + lam * losses
             top = float(exponent.max())
             weight = np.exp(exponent - top)
@@ -86,8 +92,7 @@ class Composition:
     def _log_mgf(self, lams: Array) -> Array:
         """Log-moment generating function at several points, shape of ``lams``."""
         result = np.zeros(lams.shape)
-        for (grid, count), logs in zip(self.parts, self._logs, strict=True):
-            losses = grid.losses
+        for (_, count), losses, logs in zip(self.parts, self._losses, self._logs, strict=True):
             for i, lam in enumerate(lams):
                 exponent = logs + lam * losses
                 top = float(exponent.max())
@@ -136,7 +141,7 @@ class Composition:
         value, _, variance = self.cumulants(lam)
         bottom = sum(count * grid.offset for grid, count in self.parts)
         top = bottom + sum(count * (grid.mass.size - 1) for grid, count in self.parts)
-        scale = math.sqrt(-2 * _LOG_OUTSIDE) / max(math.sqrt(variance), 1e-9 * self.spacing)
+        scale = math.sqrt(-2 * _LOG_OUTSIDE) / max(math.sqrt(variance), 1e-3 * self.spacing)
         steps = scale * 2.0 ** np.arange(-5, 4.5, 0.5)
         reach = (self._log_mgf(lam + steps) - value - _LOG_OUTSIDE) / steps
         drop = (self._log_mgf(lam - steps) - value - _LOG_OUTSIDE) / steps
@@ -153,13 +158,17 @@ class Composition:
         first, last, below, above = self.window(lam)
         factors = []
         log_total = 0.0
-        for (grid, count), logs in zip(self.parts, self._logs, strict=True):
-            exponent = logs + lam * grid.losses
+        for (grid, count), held, losses, logs in zip(
+            self.parts, self._held, self._losses, self._logs, strict=True
+        ):
+            exponent = logs + lam * losses
             top = float(exponent.max())
             log_scale = top + math.log(float(np.exp(exponent - top).sum()))
-            mass = np.exp(exponent - log_scale)
-            size = np.abs(np.where(mass > 0, logs, 0.0)) + lam * np.abs(grid.losses)
-            error = 4 * UNIT_ROUNDOFF * (1 + abs(log_scale) + float(np.dot(mass, size)))
+            tilted = np.exp(exponent - log_scale)
+            size = np.abs(logs) + lam * np.abs(losses)
+            error = 4 * UNIT_ROUNDOFF * (1 + abs(log_scale) + float(np.dot(tilted, size)))
+            mass = np.zeros(grid.mass.size)
+            mass[held] = tilted
             factors.append(Factor(grid.offset, mass, count, error))
             log_total += count * log_scale
         law = power_sum(factors, first, last - first + 1)

@@ -31,11 +31,21 @@ from shuffle_accountant.single import (
 __all__ = ["Query", "bracket"]
 
 _MOST_REFINEMENTS = 12
+# Peak memory of putting a loss on a grid, per cell between 0 and its largest loss.
+_BYTES_PER_CELL = 256
 # A window of this many points is transformed in a few milliseconds.
 _FREE_POINTS = 1 << 17
 # Peak memory of listing atoms is about this many bytes per unit of 1/resolution (see
 # `losses.crowd`: blocks times counts per block).
 _BYTES_PER_RESOLUTION = 1e5
+
+
+class _GridTooFine(Exception):
+    """The spacing must grow by this factor for the grid to fit into memory."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__(factor)
+        self.factor = factor
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,8 @@ def bracket(
     name = ", ".join(dict.fromkeys(reduction.name for reduction, _ in parts)) or "no rounds"
     losses = [(reduction.loss, count) for reduction, count in parts if reduction.loss.largest > 0]
     largest = sum(count * loss.largest for loss, count in losses)
+    if sum(count for _, count in losses) > 1:
+        largest *= 1 + 1e-14  # a sum of this many terms, each correctly rounded
     if not losses or (query.epsilon is not None and query.epsilon >= largest):
         return Bracket(lower=0.0, upper=0.0, ledger=ErrorLedger(), reduction=name)
     if len(losses) == 1 and losses[0][1] == 1:
@@ -98,6 +110,7 @@ class _Refinement:
     ) -> None:
         self.losses, self.query, self.tolerance = tuple(losses), query, tolerance
         self.memory_limit = memory_limit
+        self.most_cells = memory_limit / _BYTES_PER_CELL
         self.rounds = sum(count for _, count in losses)
         variance = sum(count * loss.deviation**2 for loss, count in losses)
         self.deviation = math.sqrt(variance)
@@ -127,7 +140,7 @@ class _Refinement:
                 lower = max(lower, best[1], key=lambda side: side.value)
             best = upper, lower
             excess = self._excess(upper, lower)
-            if self._too_coarse_a_tail(lower):
+            if self._too_coarse_a_tail(upper, lower):
                 continue
             if excess <= 1.0 or self.limited:
                 break
@@ -149,14 +162,15 @@ class _Refinement:
         allowed = self.tolerance * max(1.0, upper.slope * self.query.epsilon)
         return (math.log(upper.value / lower.value) / allowed) if lower.value > 0 else math.inf
 
-    def _too_coarse_a_tail(self, lower: _Side) -> bool:
-        """Whether delta turned out so small that less may be cut off."""
+    def _too_coarse_a_tail(self, upper: _Side, lower: _Side) -> bool:
+        """Whether delta turned out so small that less must be cut off, which is then arranged."""
         if self.query.delta is not None or self.delta <= 1e-290:
             return False
-        found = max(min(lower.value, lower.delta), 1e-300)
-        if found >= self.delta:
+        if upper.truncation <= 0.1 * self.tolerance * upper.value:
             return False
-        self.delta = found * 1e-3 if lower.value > 0 else max(self.delta**4, 1e-300)
+        # what is certainly there, or, if nothing is, far less than was assumed
+        found = lower.value if lower.value > 0 else self.delta**3
+        self.delta = max(min(found, 1e-6 * self.delta), 1e-300)
         return True
 
     def _composition(self, direction: Direction) -> Composition:
@@ -165,7 +179,10 @@ class _Refinement:
         effort = Effort(tail=max(tail, 1e-305), resolution=max(self.resolution, self.finest))
         spacing = self._aligned(self.spacing)
         return Composition(
-            [(_grid(loss, direction, spacing, effort), count) for loss, count in self.losses]
+            [
+                (_grid(loss, direction, spacing, effort, self.most_cells), count)
+                for loss, count in self.losses
+            ]
         )
 
     def _aligned(self, spacing: float) -> float:
@@ -178,7 +195,12 @@ class _Refinement:
     def _tilted(self, direction: Direction) -> tuple[Composition, TiltedSum, float]:
         """The composition under the tilt that suits the question, within the memory limit."""
         while True:
-            composition = self._composition(direction)
+            try:
+                composition = self._composition(direction)
+            except _GridTooFine as error:
+                self.limited = True
+                self.spacing *= 1.1 * error.factor
+                continue
             if self.query.delta is not None:
                 rest = self.query.delta - (
                     composition.infinite if direction is Direction.UPPER else 0
@@ -259,10 +281,14 @@ class _Refinement:
 
 
 @lru_cache(maxsize=32)
-def _grid(loss: PrivacyLoss, direction: Direction, spacing: float, effort: Effort) -> LossGrid:
+def _grid(
+    loss: PrivacyLoss, direction: Direction, spacing: float, effort: Effort, most_cells: float
+) -> LossGrid:
     """The loss on the grid; cached, so that neighbouring questions cost no rebuilding."""
 
     def edges(largest: float) -> Array:
+        if largest > spacing * most_cells:
+            raise _GridTooFine(largest / (spacing * most_cells))
         return np.arange(math.ceil(largest / spacing) + 2, dtype=np.float64) * spacing
 
     return discretize(loss.atoms(direction, edges, effort), spacing)

@@ -37,6 +37,12 @@ def _show(value: object) -> str:
     return " ".join(_short.repr(value).split())
 
 
+def _is_bool(value: object) -> bool:
+    """Whether it is a Python or a NumPy bool (some versions of NumPy call theirs an index)."""
+    kind = type(value)
+    return kind is bool or (kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_"))
+
+
 def _wrong_type(name: str, value: object, allowed: str) -> TypeError:
     return TypeError(f"{name} must be {allowed}, got {_show(value)} of type {type(value).__name__}")
 
@@ -48,7 +54,7 @@ def _out_of_range(name: str, value: object, allowed: str) -> ValueError:
 def _real(named: dict[str, object], allowed: str, inside: Callable[[float], bool]) -> float:
     """The named real number as a float, if `inside` accepts it (`inside(nan)` must be False)."""
     name, value = _single(named)
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if _is_bool(value) or not isinstance(value, numbers.Real):
         raise _wrong_type(name, value, allowed)
     try:
         number = float(value)
@@ -82,7 +88,7 @@ def integer(*, minimum: int | None = None, maximum: int | None = None, **named: 
     if maximum is not None:
         allowed += f"{' and' if minimum is not None else ''} <= {maximum}"
     name, value = _single(named)
-    if isinstance(value, bool):
+    if _is_bool(value):
         raise _wrong_type(name, value, allowed)
     try:
         number = operator.index(value)  # type: ignore[arg-type]
@@ -166,11 +172,9 @@ def flag(**named: object) -> bool:
         TypeError: not a bool.
     """
     name, value = _single(named)
-    if isinstance(value, bool):
-        return value
-    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
-        return bool(value)
-    raise _wrong_type(name, value, "True or False")
+    if not _is_bool(value):
+        raise _wrong_type(name, value, "True or False")
+    return bool(value)
 
 
 def instance(kind: type[T], /, **named: object) -> T:

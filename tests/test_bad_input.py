@@ -50,7 +50,7 @@ def assert_refused(
         assert repr(value) in message or str(value) in message, message
 
 
-# ------------------------------------------------------------------------------- randomizers, rounds
+# ---------------------------------------- randomizers, rounds
 
 
 @pytest.mark.parametrize("eps0", [-1.0, -1e-300, -1, math.nan, math.inf, -math.inf])
@@ -129,7 +129,7 @@ def test_a_randomizer_that_is_not_one(randomizer: Any) -> None:
     assert_refused(lambda: sa.ShuffleRound(randomizer, users=10), "randomizer", TypeError)
 
 
-# ----------------------------------------------------------------------------------------- questions
+# ---------------------------------------- questions
 
 Ask = Callable[[Any], object]
 
@@ -190,7 +190,7 @@ def test_rounds_of_the_one_liners(rounds: Any) -> None:
     assert_refused(lambda: sa.delta(one, epsilon=0.1, rounds=rounds), "rounds", refused)
 
 
-# ------------------------------------------------------------------------------------ the accountant
+# ---------------------------------------- the accountant
 
 
 @pytest.mark.parametrize("tolerance", [0, 0.0, -1e-3, math.nan, math.inf])

@@ -11,17 +11,16 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from oracles import clones
+from oracles import clones, two_rounds
 from oracles.clones import Atom
 from oracles.containment import assert_contains, assert_ordered, assert_overlaps
-from oracles.precision import Real, exact
+from oracles.precision import exact
 
 import shuffle_accountant as sa
 
@@ -66,7 +65,7 @@ def accountant_of(*parts: Part, tolerance: float = DEFAULT_TOLERANCE) -> sa.Four
 
 def atoms_of(*parts: Part) -> list[Atom]:
     """The product of all rounds of all parts."""
-    return clones.composed(*[atoms for part in parts for atoms in [part.atoms()] * part.rounds])
+    return clones.composed(*[clones.self_composed(p.atoms(), p.rounds) for p in parts])
 
 
 def assert_narrow(bracket: sa.Bracket, tolerance: float = DEFAULT_TOLERANCE) -> None:
@@ -170,13 +169,14 @@ def test_tolerance_of_delta_is_meant_along_epsilon() -> None:
 
 def test_memory_limit_gives_a_wider_valid_bracket_and_says_so() -> None:
     """An unreachable tolerance in one mebibyte: still the truth inside, and a warning."""
-    parts = (Part(4.0, 12, rounds=3),)
+    parts = (Part(1.5, 12, rounds=3),)
     accountant = sa.FourierAccountant(tolerance=1e-12, memory_limit=2**20)
     accountant.compose(parts[0].one(), count=3)
+    # delta = 0.1 is in the bulk of the losses, where only a finer grid helps.
     with pytest.warns(sa.LooseBracketWarning):
-        bracket = accountant.epsilon(delta=1e-6)
+        bracket = accountant.epsilon(delta=0.1)
     assert_ordered(bracket)
-    assert_contains(bracket, clones.epsilon(atoms_of(*parts), 1e-6))
+    assert_contains(bracket, clones.epsilon(atoms_of(*parts), 0.1))
 
 
 # ------------------------------------------------ many rounds of one user: exact for thousands
@@ -195,12 +195,10 @@ def test_many_rounds_of_randomized_response(eps0: float, rounds: int) -> None:
         bracket = accountant.epsilon(delta=delta)
         assert_contains(bracket, truth, rtol=rtol)
         assert_narrow(bracket)
-        assert_contains(accountant.delta(epsilon=float(truth)), back(atoms, truth), rtol=rtol)
-
-
-def back(atoms: Sequence[Atom], epsilon: Real) -> Real:
-    """delta at the double nearest to epsilon."""
-    return clones.delta(atoms, float(epsilon))
+        if truth < 0.99 * eps0 * rounds:  # nearer to the largest loss delta is 0 but for rounding
+            epsilon = float(truth)
+            there = accountant.delta(epsilon=epsilon)
+            assert_contains(there, clones.delta(atoms, epsilon), rtol=rtol)
 
 
 # ---------------------------------------------------------------------------------- printed numbers
@@ -222,17 +220,24 @@ def test_figure_1_lies_just_below_the_published_curve(
     accountant = accountant_of(Part(4.0, 10_000, rounds=rounds), tolerance=1e-6)
     for epsilon, value in zip((0.1, 0.1 + 27 / 59, 1.0), published, strict=True):
         bracket = accountant.delta(epsilon=epsilon)
-        # Values at epsilon = 1 are printed with 5 digits: 3e-5 of slack on either side.
-        assert_overlaps(bracket, value * (1 - 3.3e-4), value * (1 + 3e-5))
+        # Values at epsilon = 1 are printed with 5 digits: 3e-5 of slack on either side. They come
+        # from plain FFT, whose floor of about 1e-15 is 5e-3 of the smallest composed value.
+        floor = 1e-15 if rounds > 1 else 0.0
+        assert_overlaps(bracket, value * (1 - 3.3e-4) - floor, value * (1 + 3e-5) + floor)
         # Slope d log delta / d epsilon is at most 50 here, so 1e-6 in epsilon is 5e-5 in delta.
         assert_narrow(bracket, 1e-4)
 
 
-def test_figure_1_with_tilting_has_four_digits_at_1e13() -> None:
-    """Two rounds at epsilon = 1: 1.8974e-13, against the published 1.9022e-13."""
-    bracket = accountant_of(Part(4.0, 10_000, rounds=2), tolerance=1e-6).delta(epsilon=1.0)
-    assert_overlaps(bracket, 1.89735e-13, 1.89745e-13)  # half a unit of the last digit printed
-    assert bracket.upper < 1.9022e-13 * (1 - 1e-3)
+@pytest.mark.parametrize("epsilon", [0.1, 0.1 + 27 / 59, 1.0])
+def test_figure_1_keeps_relative_accuracy_at_1e13(epsilon: float) -> None:
+    """Two rounds against all pairs of atoms: 1.89962e-13 at epsilon = 1, only with tilting.
+
+    The published 1.9022e-13 is 2.6e-16 above that, the floor of plain FFT. The 1.8974e-13 that
+    has been quoted for this point is 2.2e-16 below it, for the same reason.
+    """
+    bracket = accountant_of(Part(4.0, 10_000, rounds=2), tolerance=1e-6).delta(epsilon=epsilon)
+    # The oracle works in doubles: 1e-11, see its docstring.
+    assert_contains(bracket, two_rounds.delta(4.0, 10_000, epsilon), rtol=1e-10)
 
 
 FIGURE_3 = {  # rounds: certified bracket, published value

@@ -1,4 +1,7 @@
-"""Importing is light, and a fresh process answers soon: best of three, to be robust to load."""
+"""Importing is light, and a fresh process answers soon.
+
+The least of a few times is taken, for other work on the machine can only make them longer.
+"""
 
 import subprocess
 import sys
@@ -42,8 +45,18 @@ def in_a_fresh_process(pytestconfig):
     return run
 
 
+def least_seconds(run, code, limit):
+    """Least time of up to five runs; the first within the limit is enough."""
+    least = float("inf")
+    for _ in range(5):
+        least = min(least, float(run(code)))
+        if least < limit:
+            break
+    return least
+
+
 def test_import_takes_less_than_half_a_second(in_a_fresh_process):
-    assert min(float(in_a_fresh_process(IMPORT)) for _ in range(3)) < 0.5
+    assert least_seconds(in_a_fresh_process, IMPORT, limit=0.5) < 0.5
 
 
 def test_import_leaves_the_heavy_modules_alone(in_a_fresh_process):
@@ -51,4 +64,4 @@ def test_import_leaves_the_heavy_modules_alone(in_a_fresh_process):
 
 
 def test_the_first_answer_takes_less_than_two_seconds(in_a_fresh_process):
-    assert min(float(in_a_fresh_process(ANSWER)) for _ in range(3)) < 2.0
+    assert least_seconds(in_a_fresh_process, ANSWER, limit=2.0) < 2.0

@@ -17,7 +17,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from oracles import binomial, channels, clones, enumeration, one_round
+from oracles import binomial, channels, clones, enumeration, one_round, two_rounds
 from oracles.precision import DIGITS, MP, Real, exact
 
 REFERENCES: list[dict[str, Any]] = json.loads(
@@ -213,9 +213,12 @@ def test_composition_ignores_order_and_refuses_the_impossible() -> None:
     a, b = clones.pair(1.0, 4), clones.pair(0.5, 6, interactive=True)
     forth, back = clones.composed(a, b), clones.composed(b, a)
     assert close(clones.delta(forth, 0.4), clones.delta(back, 0.4))
+    thrice = clones.composed(a, a, a)
+    assert close(clones.delta(clones.self_composed(a, 3), 0.4), clones.delta(thrice, 0.4))
     big = clones.pair(1.0, 30)
-    with pytest.raises(ValueError, match="too many"):
-        clones.composed(big, big, big)
+    for compose in (lambda: clones.composed(big, big, big), lambda: clones.self_composed(big, 9)):
+        with pytest.raises(ValueError, match="too many"):
+            compose()
 
 
 @pytest.mark.parametrize("interactive", [False, True])
@@ -226,6 +229,24 @@ def test_sum_over_clones_is_the_sum_over_atoms(eps0: float, users: int, interact
         summed = one_round.delta(eps0, users, fraction * eps0, interactive)
         # one_round stops at 1e-40 of the sum.
         assert close(summed, clones.delta(atoms, fraction * eps0), exact("1e-38"))
+
+
+def test_two_rounds_without_a_grid_are_the_product_of_atoms() -> None:
+    atoms = clones.pair(1.0, 12)
+    product = clones.composed(atoms, atoms)
+    for epsilon in (0.0, 0.3, 1.0, 1.6):
+        exactly = float(clones.delta(product, epsilon))
+        # Doubles, a few thousand terms.
+        assert two_rounds.delta(1.0, 12, epsilon) == pytest.approx(exactly, rel=1e-11)
+
+
+def test_two_rounds_of_thousands_of_users_meet_the_reference() -> None:
+    """delta falls through the reference's delta inside the printed interval of epsilon."""
+    (entry,) = (e for e in REFERENCES if e.get("users") == 10_000 and e["kind"] == "clones")
+    assert entry["rounds"] == 2
+    low, high = (entry["value"] * (1 + sign * entry["rtol"]) for sign in (-1, 1))
+    assert two_rounds.delta(entry["eps0"], entry["users"], low) >= entry["delta"]
+    assert two_rounds.delta(entry["eps0"], entry["users"], high) <= entry["delta"]
 
 
 # ---------------------------------------------------------------------------------------- binomial
@@ -341,7 +362,7 @@ def test_the_reference_file_is_the_one_expected() -> None:
 
 @pytest.mark.parametrize("entry", SMALL, ids=lambda e: f"{e['kind']}-{e['users']}-{e['query']}")
 def test_oracle_reproduces_the_reference(entry: dict[str, Any]) -> None:
-    atoms = clones.composed(*[reference_atoms(entry)] * entry["rounds"])
+    atoms = clones.self_composed(reference_atoms(entry), entry["rounds"])
     if entry["query"] == "delta":
         # Printed with 20 digits, but for the two-round entries at the decimal epsilon 0.1 or 0.6,
         # not at the nearest double (2e-17 away): relative differences up to 3e-17.

@@ -19,7 +19,7 @@ __all__ = ["good_length", "inverse_real_fft", "real_fft", "use_pyfftw"]
 Spectrum = NDArray[np.complex128]
 
 # Below this length the import of pyFFTW costs more than it ever saves.
-_PYFFTW_FROM = 1 << 17
+_PYFFTW_FROM = 1 << 18
 
 _allowed = True
 _module: ModuleType | None = None

@@ -12,7 +12,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
+from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.lattice.grid import Array, Atoms, Direction, LossGrid
 
 __all__ = ["discretize"]
@@ -44,6 +46,10 @@ def discretize(atoms: Atoms, spacing: float) -> LossGrid:
     else:
         offset, mass = _chords(*_merge_subcells(atoms.mass, scaled, spacing), spacing)
     largest = float(np.max(np.abs(atoms.loss), initial=0.0))
+    # adding up m positive terms one after the other loses at most m units in the last place
+    crowded = int(np.bincount((cell := np.floor(scaled)).astype(np.int64) - int(cell.min())).max())
+    slack = UNIT_ROUNDOFF * (2 * crowded + 32)
+    mass = mass * (1.0 + slack if atoms.direction is Direction.UPPER else 1.0 - slack)
     return LossGrid(
         direction=atoms.direction,
         spacing=spacing,
@@ -51,9 +57,14 @@ def discretize(atoms: Atoms, spacing: float) -> LossGrid:
         mass=mass,
         infinite=atoms.infinite,
         truncated=atoms.truncated,
-        round_off=atoms.round_off,
+        round_off=atoms.round_off + slack * float(mass.sum()),
         loss_error=atoms.loss_error + 4 * _SNAP * largest,
     )
+
+
+def _totals(index: NDArray[np.intp], weights: Array, size: int) -> Array:
+    """Sum of the weights of each index, shape (size,)."""
+    return np.asarray(np.bincount(index, weights=weights, minlength=size), dtype=np.float64)
 
 
 def _connect_the_dots(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
@@ -61,13 +72,12 @@ def _connect_the_dots(mass: Array, scaled: Array, spacing: float) -> tuple[int, 
         return 0, np.zeros(1)
     cell = np.floor(scaled)
     share = np.expm1(-spacing * (scaled - cell)) / math.expm1(-spacing)
+    share = np.minimum(share, 1.0)  # above 1 by rounding only, which loss_error allows for
     first = int(cell.min())
     index = (cell - first).astype(np.intp)
     size = int(index.max()) + 2
     high = mass * share
-    result: Array = np.bincount(index, weights=mass - high, minlength=size)
-    result += np.bincount(index + 1, weights=high, minlength=size)
-    return first, result
+    return first, _totals(index, mass - high, size) + _totals(index + 1, high, size)
 
 
 def _merge_subcells(mass: Array, scaled: Array, spacing: float) -> tuple[Array, Array]:
@@ -80,10 +90,10 @@ def _merge_subcells(mass: Array, scaled: Array, spacing: float) -> tuple[Array, 
         keys, index = np.arange(first, last + 1), (subcell - first).astype(np.intp)
     else:
         keys, index = np.unique(subcell, return_inverse=True)
-    total: Array = np.bincount(index, weights=mass, minlength=keys.size)
+    total = _totals(index, mass, keys.size)
     # relative to the subcell's own lower end, so that tiny losses keep their digits
     inside = spacing * (scaled - subcell / _SUBCELLS)
-    deficit = np.bincount(index, weights=mass * np.expm1(-inside), minlength=keys.size)
+    deficit = _totals(index, mass * np.expm1(-inside), keys.size)
     used = total > 0
     merged = keys[used] / _SUBCELLS - np.log1p(deficit[used] / total[used]) / spacing
     return total[used][::-1], merged[::-1]
@@ -114,7 +124,7 @@ def _chords(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
             if gap > 0.0:  # this atom lowers the chord's mean ratio
                 deficit = math.expm1(gap) if gap < 700.0 else math.inf
                 if excess <= left * deficit:
-                    taken = excess / deficit
+                    taken = min(excess / deficit, left)
                     collected += taken
                     left -= taken
                     break
@@ -127,5 +137,5 @@ def _chords(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
         goals.append(goal)
         chords.append(collected)
     offset = min(goals)
-    result: Array = np.bincount(np.array(goals) - offset, weights=np.array(chords))
-    return offset, result
+    index = np.array(goals) - offset
+    return offset, _totals(index, np.array(chords), int(index.max()) + 1)

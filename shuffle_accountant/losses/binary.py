@@ -163,7 +163,7 @@ class BinaryLoss:
         truncated = crowd.missing + cut
         return Atoms(
             direction=direction,
-            mass=everything * (1.0 + sign * slack),
+            mass=everything * np.maximum(1.0 + sign * slack, 0.0),
             loss=np.concatenate([loss, -loss, [0.0]]),
             infinite=infinite + (truncated if direction is Direction.UPPER else 0.0),
             truncated=truncated,

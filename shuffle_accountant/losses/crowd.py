@@ -73,7 +73,7 @@ def crowd_blocks(
         slack = mass * np.expm1(log_pmf_error(counts, float(trials), rate, log_weight))
         starts = (edges[:-1] - low).astype(np.intp)
         weight, error = np.add.reduceat(mass, starts), np.add.reduceat(slack, starts)
-        error += 32 * UNIT_ROUNDOFF * weight
+        error += UNIT_ROUNDOFF * (8.0 + np.diff(edges)) * weight  # adding up one after the other
     else:
         weight, error = _block_masses(edges, trials, rate, idle)
     missing = tail if low > 0 else 0.0

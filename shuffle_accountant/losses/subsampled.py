@@ -35,8 +35,8 @@ class SubsampledLoss:
 
     @property
     def largest(self) -> float:
-        """Largest loss, nats."""
-        return self._shrink(self.inner.largest)
+        """Largest loss, nats, rounded up."""
+        return self._shrink(self.inner.largest) * (1 + 16 * UNIT_ROUNDOFF)
 
     @property
     def deviation(self) -> float:

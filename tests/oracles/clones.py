@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import comb
+from itertools import combinations_with_replacement
+from math import comb, factorial, prod
 
 from .precision import MP, Real, exact
 
@@ -110,6 +111,20 @@ def composed(*rounds: Sequence[Atom]) -> list[Atom]:
         if len(total) * len(atoms) > MOST_ATOMS:
             raise ValueError(f"{len(total)} x {len(atoms)} atoms are too many to enumerate")
         total = [(p * s, q * t) for p, q in total for s, t in atoms]
+    return total
+
+
+def self_composed(atoms: Sequence[Atom], rounds: int) -> list[Atom]:
+    """``rounds`` equal rounds: as ``composed``, with reorderings of the same atoms added up."""
+    if comb(len(atoms) + rounds - 1, rounds) > MOST_ATOMS:
+        raise ValueError(f"{rounds} rounds of {len(atoms)} atoms are too many to enumerate")
+    total: list[Atom] = []
+    for chosen in combinations_with_replacement(range(len(atoms)), rounds):
+        repeats = prod(factorial(chosen.count(i)) for i in set(chosen))
+        ways = factorial(rounds) // repeats
+        p = MP.fprod(atoms[i][0] for i in chosen)
+        q = MP.fprod(atoms[i][1] for i in chosen)
+        total.append((ways * p, ways * q))
     return total
 
 
