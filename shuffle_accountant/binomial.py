@@ -23,6 +23,7 @@ from shuffle_accountant.quadrature import gauss_legendre
 
 __all__ = [
     "UNIT_ROUNDOFF",
+    "deviance",
     "log1p_minus",
     "log_pmf",
     "log_pmf_error",
@@ -114,9 +115,19 @@ def log1p_minus(x: ArrayLike) -> Array:
     return result
 
 
-def _deviance(x: Array, mean: Array) -> Array:
-    """``x log(x/mean) + mean - x`` for x > 0 and mean > 0: the exponent of a Poisson-like law."""
-    return -x * log1p_minus((mean - x) / x)
+def deviance(x: ArrayLike, mean: ArrayLike) -> Array:
+    """``x log(x/mean) + mean - x`` >= 0: the exponent of the saddle-point form, and Chernoff's.
+
+    Args:
+        x: values >= 0; 0 gives ``mean``.
+        mean: values > 0; broadcasts with ``x``.
+    """
+    x, mean = np.broadcast_arrays(np.asarray(x, dtype=float), np.asarray(mean, dtype=float))
+    near = np.abs(mean - x) < 0.5 * x
+    safe = np.where(x > 0, x, 1.0)
+    close = -x * log1p_minus(np.where(near, (mean - x) / safe, 0.0))
+    far = x * np.log(safe / mean) + (mean - x)
+    return np.asarray(np.where(near, close, far))
 
 
 def log_pmf(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
@@ -140,8 +151,8 @@ def log_pmf(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
     ki, ri, ni = np.where(inside, k, 1.0), np.where(inside, rest, 1.0), np.where(inside, n, 2.0)
     body = (
         (stirling_error(ni) - stirling_error(ki) - stirling_error(ri))
-        - _deviance(ki, ni * p)
-        - _deviance(ri, ni * q)
+        - deviance(ki, ni * p)
+        - deviance(ri, ni * q)
         - 0.5 * np.log(2 * math.pi * ki * (ri / ni))
     )
     log_p = math.log(p) if p < 0.5 else math.log1p(-q)
@@ -222,7 +233,9 @@ def upper_tail_ratio(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
     for start in range(0, k.size, chunk):
         part = slice(start, start + chunk)
         y = end[part, None] * nodes
-        result[part] = k[part] * end[part] * (np.exp(exponent(y, part)) @ weights)
+        result[part] = (
+            k[part] * end[part] * np.einsum("ij,j->i", np.exp(exponent(y, part)), weights)
+        )
     return result.reshape(shape)
 
 

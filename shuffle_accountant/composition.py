@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfcx
 
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
@@ -73,7 +72,7 @@ class Composition:
         log_none = 0.0
         for (_, count), chance in zip(self.parts, chances, strict=True):
             log_none += count * (math.log1p(-chance) if chance < 1.0 else -math.inf)
-        return -math.expm1(log_none)
+        return abs(math.expm1(log_none))
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """Log-moment generating function of the finite part at lam, and two derivatives."""
@@ -83,10 +82,10 @@ class Composition:
             top = float(exponent.max())
             weight = np.exp(exponent - top)
             total = float(weight.sum())
-            first = float(np.dot(weight, losses)) / total
+            first = float(np.sum(weight * losses)) / total
             value += count * (top + math.log(total))
             mean += count * first
-            variance += count * float(np.dot(weight, (losses - first) ** 2)) / total
+            variance += count * float(np.sum(weight * (losses - first) ** 2)) / total
         return value, mean, variance
 
     def _log_mgf(self, lams: Array) -> Array:
@@ -166,7 +165,7 @@ class Composition:
             log_scale = top + math.log(float(np.exp(exponent - top).sum()))
             tilted = np.exp(exponent - log_scale)
             size = np.abs(logs) + lam * np.abs(losses)
-            error = 4 * UNIT_ROUNDOFF * (1 + abs(log_scale) + float(np.dot(tilted, size)))
+            error = 4 * UNIT_ROUNDOFF * (1 + abs(log_scale) + float(np.sum(tilted * size)))
             mass = np.zeros(grid.mass.size)
             mass[held] = tilted
             factors.append(Factor(grid.offset, mass, count, error))
@@ -206,7 +205,8 @@ class TiltedSum:
                 stop, beyond = max(reach, first), math.exp(-_REACH) * 1.01
         above = spacing * np.arange(law.start + first, law.start + stop) - epsilon
         weight = np.exp(-lam * np.maximum(above, 0.0)) * -np.expm1(-np.maximum(above, 0.0))
-        body = float(np.dot(law.mass[first:stop], weight))
+        weight *= law.mass[first:stop]
+        body = float(np.sum(weight))  # pairwise, so that its rounding is within `relative`
         rounding = law.error * _weight_norm(lam, spacing, size)
         log_scale = self._log_total - lam * epsilon
         relative = UNIT_ROUNDOFF * (
@@ -252,6 +252,8 @@ def _weight_norm(lam: float, spacing: float, points: int) -> float:
 
 def _log_overshoot(lam: float, sd: float) -> float:
     """Log of ``E[e^(-lam Y) (1 - e^-Y); Y > 0]`` for Y ~ N(0, sd^2)."""
+    from scipy.special import erfcx  # here, because it is most of the package's import time
+
     root = sd / math.sqrt(2.0)
     value = 0.5 * float(erfcx(lam * root) - erfcx((lam + 1.0) * root))
     return math.log(max(value, 1e-300))

@@ -25,15 +25,15 @@ class TargetAmongDecoys:
     Attributes:
         p0: law of the target's message under the dataset X, one probability per letter.
         p1: law of the target's message under the neighbour X' (the target's value replaced).
-        q: law of each of the ``users - 1`` decoys. Its last letter may be a blank that the target
+        q: law of each of the ``n - 1`` decoys. Its last letter may be a blank that the target
             never sends: "this message tells nothing".
-        users: number n of shuffled messages, the target's included.
+        n: number of shuffled messages, the target's included.
     """
 
     p0: tuple[float, ...]
     p1: tuple[float, ...]
     q: tuple[float, ...]
-    users: int
+    n: int
 
     def __post_init__(self) -> None:
         if not len(self.p0) == len(self.p1) == len(self.q):

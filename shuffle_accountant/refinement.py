@@ -17,7 +17,7 @@ import numpy as np
 from shuffle_accountant.bracket import Bracket, ErrorLedger, LooseBracketWarning
 from shuffle_accountant.composition import Composition, TiltedSum
 from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
-from shuffle_accountant.lattice.discretize import discretize
+from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
 from shuffle_accountant.lattice.grid import Array, Direction, LossGrid
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.reductions.base import Reduction
@@ -35,9 +35,11 @@ _MOST_REFINEMENTS = 12
 _BYTES_PER_CELL = 256
 # A window of this many points is transformed in a few milliseconds.
 _FREE_POINTS = 1 << 17
-# Peak memory of listing atoms is about this many bytes per unit of 1/resolution (see
-# `losses.crowd`: blocks times counts per block).
-_BYTES_PER_RESOLUTION = 1e5
+# Peak memory of listing one atom, and a number of atoms that takes a few milliseconds.
+_BYTES_PER_ATOM = 400
+_MOST_ATOMS = 1 << 20
+# Blocks of decoy counts are not made narrower than this: about 1e8 atoms in the worst case.
+_FINEST_RESOLUTION = 2e-6
 
 
 class _GridTooFine(Exception):
@@ -116,12 +118,12 @@ class _Refinement:
         self.deviation = math.sqrt(variance)
         # Connecting the dots adds about spacing^2/6 to the variance of each round and the chords
         # take away as much; epsilon moves by at most that share of itself.
-        coarse = math.sqrt(1.5 * tolerance * variance / self.rounds)
+        self.coarse = math.sqrt(1.5 * tolerance * variance / self.rounds)
         # Finer than asked for while that costs next to nothing.
-        fine = max(0.2 * coarse, 18.0 * self.deviation / _FREE_POINTS)
-        self.spacing = min(coarse, fine)
+        fine = max(0.2 * self.coarse, 18.0 * self.deviation / _FREE_POINTS)
+        self.spacing = min(self.coarse, fine)
         self.resolution = 0.25 * tolerance
-        self.finest = _BYTES_PER_RESOLUTION / memory_limit
+        self.most_atoms = max(min(memory_limit // _BYTES_PER_ATOM, _MOST_ATOMS), 1024)
         # what may be cut off in all rounds together, relative to delta
         self.share = 1e-3 * min(tolerance, 1e-3)
         self.delta = query.delta if query.delta is not None else 1e-30
@@ -144,9 +146,11 @@ class _Refinement:
                 continue
             if excess <= 1.0 or self.limited:
                 break
+            if lower.value == 0.0 and self.spacing <= 1e-2 * self.coarse:
+                break  # delta there is below what double precision can tell from 0
             shrink = min(max(math.sqrt(0.5 / excess), 0.02), 0.8)
             self.spacing *= shrink
-            self.resolution = max(self.resolution * shrink**2, self.finest)
+            self.resolution = max(self.resolution * shrink**2, _FINEST_RESOLUTION)
         assert best is not None
         return self._finish(name, *best)
 
@@ -176,7 +180,11 @@ class _Refinement:
     def _composition(self, direction: Direction) -> Composition:
         # quantised, so that neighbouring questions share grids
         tail = 10.0 ** math.floor(math.log10(max(self.share * self.delta / self.rounds, 1e-305)))
-        effort = Effort(tail=max(tail, 1e-305), resolution=max(self.resolution, self.finest))
+        effort = Effort(
+            tail=max(tail, 1e-305),
+            resolution=max(self.resolution, _FINEST_RESOLUTION),
+            most_atoms=self.most_atoms,
+        )
         spacing = self._aligned(self.spacing)
         return Composition(
             [
@@ -289,6 +297,7 @@ def _grid(
     def edges(largest: float) -> Array:
         if largest > spacing * most_cells:
             raise _GridTooFine(largest / (spacing * most_cells))
-        return np.arange(math.ceil(largest / spacing) + 2, dtype=np.float64) * spacing
+        step = spacing if direction is Direction.UPPER else spacing / SUBCELLS
+        return np.arange(math.ceil(largest / step) + 2, dtype=np.float64) * step
 
     return discretize(loss.atoms(direction, edges, effort), spacing)

@@ -160,7 +160,9 @@ def test_composed_truth_is_below_the_answer_of_the_package() -> None:
             epsilon = fraction * (first.eps0 + second.eps0)
             truth = enumeration.hockey_stick(law, neighbour, math.exp(epsilon))
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a loose bracket is still an upper bound
+                warnings.simplefilter(
+                    "ignore", sa.LooseBracketWarning
+                )  # a loose bracket is still an upper bound
                 bracket = accountant.delta(epsilon=epsilon)
             assert truth <= bracket.upper + ROUND_OFF, (first, second, epsilon)
 

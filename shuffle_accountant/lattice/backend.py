@@ -9,10 +9,11 @@ from __future__ import annotations
 from types import ModuleType
 
 import numpy as np
-import scipy.fft
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Array
+
+# scipy.fft is imported on first use: it would take a third of the package's import time.
 
 __all__ = ["good_length", "inverse_real_fft", "real_fft", "use_pyfftw"]
 
@@ -47,6 +48,8 @@ def _pyfftw(length: int) -> ModuleType | None:
 
 def good_length(at_least: int) -> int:
     """The next length with small prime factors."""
+    import scipy.fft
+
     return int(scipy.fft.next_fast_len(max(at_least, 16), real=True))
 
 
@@ -54,6 +57,8 @@ def real_fft(values: Array) -> Spectrum:
     """Forward transform of a real sequence, shape (n,) to (n // 2 + 1,)."""
     module = _pyfftw(values.size)
     if module is None:
+        import scipy.fft
+
         return np.asarray(scipy.fft.rfft(values))
     return np.asarray(module.rfft(values, threads=2, planner_effort="FFTW_ESTIMATE"))
 
@@ -62,6 +67,8 @@ def inverse_real_fft(spectrum: Spectrum, length: int) -> Array:
     """Inverse of `real_fft`; ``spectrum`` may be overwritten."""
     module = _pyfftw(length)
     if module is None:
+        import scipy.fft
+
         return np.asarray(scipy.fft.irfft(spectrum, n=length, overwrite_x=True))
     return np.asarray(
         module.irfft(

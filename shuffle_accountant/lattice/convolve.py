@@ -85,7 +85,7 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
     levels = math.log2(size) + 1
     for factor in factors:
         total = float(factor.mass.sum())
-        mean = float(np.dot(factor.mass, np.arange(factor.mass.size))) / max(total, 1e-300)
+        mean = float(np.sum(factor.mass * np.arange(factor.mass.size))) / max(total, 1e-300)
         middle = factor.offset + round(mean)
         centre += factor.count * middle
         spectrum = real_fft(_fold(factor.mass, factor.offset - middle, size))

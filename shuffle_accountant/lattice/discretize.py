@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.lattice.grid import Array, Atoms, Direction, LossGrid
 
-__all__ = ["discretize"]
+__all__ = ["SUBCELLS", "discretize"]
 
 # A loss this close to a grid point (in units of its own last place) is taken to be there; the
 # move is part of `LossGrid.loss_error`.
@@ -25,7 +25,7 @@ _SNAP = 16 * 2.0**-53
 
 # The lower side first merges atoms inside a cell of a grid this many times finer; that costs
 # 1/(12 * 6^2) of a squared spacing in variance, against 1/12 or more for the chords themselves.
-_SUBCELLS = 6
+SUBCELLS = 6
 
 
 def discretize(atoms: Atoms, spacing: float) -> LossGrid:
@@ -84,7 +84,7 @@ def _merge_subcells(mass: Array, scaled: Array, spacing: float) -> tuple[Array, 
     """Merge what shares a subcell; returns masses and losses (in spacings), losses descending."""
     if mass.size == 0:
         return mass, scaled
-    subcell = np.floor(scaled * _SUBCELLS)
+    subcell = np.floor(scaled * SUBCELLS)
     first, last = subcell.min(), subcell.max()
     if last - first < 4 * mass.size + 1e6:
         keys, index = np.arange(first, last + 1), (subcell - first).astype(np.intp)
@@ -92,10 +92,10 @@ def _merge_subcells(mass: Array, scaled: Array, spacing: float) -> tuple[Array, 
         keys, index = np.unique(subcell, return_inverse=True)
     total = _totals(index, mass, keys.size)
     # relative to the subcell's own lower end, so that tiny losses keep their digits
-    inside = spacing * (scaled - subcell / _SUBCELLS)
+    inside = spacing * (scaled - subcell / SUBCELLS)
     deficit = _totals(index, mass * np.expm1(-inside), keys.size)
     used = total > 0
-    merged = keys[used] / _SUBCELLS - np.log1p(deficit[used] / total[used]) / spacing
+    merged = keys[used] / SUBCELLS - np.log1p(deficit[used] / total[used]) / spacing
     return total[used][::-1], merged[::-1]
 
 

@@ -22,10 +22,12 @@ class Effort:
     Attributes:
         tail: probability that may be cut off, > 0; it goes to +inf (UPPER) or is dropped (LOWER).
         resolution: relative width of blocks of decoy counts that are treated as one; 0 for exact.
+        most_atoms: more atoms than this are added up cell by cell, in pieces of this size.
     """
 
     tail: float
     resolution: float
+    most_atoms: int = 1 << 20
 
 
 class PrivacyLoss(Protocol):

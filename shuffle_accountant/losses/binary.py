@@ -15,9 +15,11 @@ hence hockey-stick divergences and masses of cells, from f and its tail at the e
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant.binomial import (
     TAIL_RATIO_ERROR,
@@ -28,6 +30,7 @@ from shuffle_accountant.binomial import (
 )
 from shuffle_accountant.lattice.grid import Array, Atoms, Direction
 from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.cells import CellSums, HalfAtoms
 from shuffle_accountant.losses.crowd import Crowd, crowd_blocks
 
 __all__ = ["BinaryLoss"]
@@ -132,8 +135,7 @@ class BinaryLoss:
 
     def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
         """Atoms of the pair: one by one for small crowds, cell masses for large ones."""
-        half = Effort(0.25 * effort.tail, effort.resolution)
-        crowd = self._crowd(direction, half)
+        crowd = self._crowd(direction, replace(effort, tail=0.25 * effort.tail))
         m = crowd.count + 1.0
         # Hoeffding: P(a >= m/2 + t sqrt(m)/2) <= 2 exp(-t^2/2) for the P-law, the other side less.
         reach = np.log(np.maximum(crowd.weight, 1e-320)) - math.log(effort.tail)
@@ -147,18 +149,20 @@ class BinaryLoss:
         grid = edges(float(finite.max(initial=0.0)))
         # cells up to each crowd's own largest loss
         cells = np.searchsorted(grid, np.where(np.isfinite(top), top, np.inf)) + 1
-        listed = (last - first + 1 <= _LIST_WHEN_FEWER * cells) | (m < 4096)
-        parts = [self._listed(crowd.weight[listed], m[listed], first[listed], last[listed])]
-        for i in np.flatnonzero(~listed):
-            parts.append(self._celled(crowd.weight[i], m[i], first[i], last[i], grid))
-        mass, other, loss, slack, loss_error = (np.concatenate(x) for x in zip(*parts, strict=True))
+        lengths = last - first + 1
+        listed = (lengths <= _LIST_WHEN_FEWER * cells) | (m < 4096)
+        size = int(lengths[listed].sum()) + int(cells[~listed].sum())
+        half = _gather(
+            self._pieces(crowd.weight, m, first, last, listed, grid, effort.most_atoms),
+            CellSums(grid) if size > effort.most_atoms else None,
+        )
         ties = self._ties(crowd.weight, m)
 
         sign = 1.0 if direction is Direction.UPPER else -1.0
-        infinite = float(mass[np.isinf(loss)].sum())
-        keep = np.isfinite(loss) & (mass > 0)
-        mass, other, loss, slack = mass[keep], other[keep], loss[keep], slack[keep]
-        everything = np.concatenate([mass, other, [ties]])
+        infinite = float(half.mass[np.isinf(half.loss)].sum())
+        keep = np.isfinite(half.loss) & (half.mass > 0)
+        loss, slack = half.loss[keep], half.slack[keep]
+        everything = np.concatenate([half.mass[keep], half.other[keep], [ties]])
         slack = np.concatenate([slack, slack, [64 * UNIT_ROUNDOFF]])
         truncated = crowd.missing + cut
         return Atoms(
@@ -168,7 +172,7 @@ class BinaryLoss:
             infinite=infinite + (truncated if direction is Direction.UPPER else 0.0),
             truncated=truncated,
             round_off=crowd.round_off + float(np.sum(everything * slack)),
-            loss_error=float(loss_error.max(initial=0.0)) + 16 * UNIT_ROUNDOFF * self._gap,
+            loss_error=float(half.loss_error.max(initial=0.0)) + 16 * UNIT_ROUNDOFF * self._gap,
         )
 
     def _loss(self, a: Array, m: Array) -> Array:
@@ -179,8 +183,28 @@ class BinaryLoss:
             loss = np.log1p(-math.expm1(-self.eps0) * (a - b) / below)
         return np.where(b == 0, self.eps0, loss)
 
-    def _listed(self, weight: Array, m: Array, first: Array, last: Array) -> tuple[Array, ...]:
-        """Every count of letter 0 above m/2 as an atom: P, Q, loss, relative slack, loss error."""
+    def _pieces(
+        self,
+        weight: Array,
+        m: Array,
+        first: Array,
+        last: Array,
+        listed: NDArray[np.bool_],
+        grid: Array,
+        most_atoms: int,
+    ) -> Iterator[HalfAtoms]:
+        """All crowds' atoms in pieces of about ``most_atoms`` at most."""
+        one_by_one = np.flatnonzero(listed)
+        lengths = np.maximum(last - first + 1, 0)[one_by_one]
+        group = np.floor(np.cumsum(lengths) / most_atoms)
+        starts = np.flatnonzero(np.diff(group, prepend=-1.0))
+        for some in np.split(one_by_one, starts[1:]):
+            yield self._listed(weight[some], m[some], first[some], last[some])
+        for i in np.flatnonzero(~listed):
+            yield self._celled(weight[i], m[i], first[i], last[i], grid)
+
+    def _listed(self, weight: Array, m: Array, first: Array, last: Array) -> HalfAtoms:
+        """Every count of letter 0 above m/2 as an atom."""
         lengths = np.maximum(last - first + 1, 0).astype(np.intp)
         owner = np.repeat(np.arange(m.size), lengths)
         starts = np.cumsum(lengths) - lengths
@@ -192,12 +216,10 @@ class BinaryLoss:
         loss = self._loss(a, m)
         slack = log_pmf_error(a, m, 0.5, log_f) + 16 * UNIT_ROUNDOFF
         error = 16 * UNIT_ROUNDOFF * np.where(np.isfinite(loss), loss, 0.0)
-        return f * (a + self._ratio * b), f * (b + self._ratio * a), loss, slack, error
+        return HalfAtoms(f * (a + self._ratio * b), f * (b + self._ratio * a), loss, slack, error)
 
-    def _celled(
-        self, weight: float, m: float, first: float, last: float, grid: Array
-    ) -> tuple[Array, ...]:
-        """The mass of each cell of the grid as one atom; returns what `_listed` returns."""
+    def _celled(self, weight: float, m: float, first: float, last: float, grid: Array) -> HalfAtoms:
+        """The mass of each cell of the grid as one atom."""
         gap = self._gap
         reach = np.minimum(np.tanh(0.5 * grid) / gap, 1.0)
         ends = np.clip(np.ceil(0.5 * m * (1.0 + reach)), first, last + 1.0)
@@ -218,12 +240,24 @@ class BinaryLoss:
         slack = (error_tail[:-1] + error_tail[1:])[good] / base
         shift = 2.0 * ((error_moment[:-1] + error_moment[1:])[good] / base + slack * tilt / base)
         loss = np.log1p(2.0 * tilt / (base - tilt))
-        return base + tilt, base - tilt, loss, 2 * slack + 16 * UNIT_ROUNDOFF, shift
+        return HalfAtoms(base + tilt, base - tilt, loss, 2 * slack + 16 * UNIT_ROUNDOFF, shift)
 
     def _ties(self, weight: Array, m: Array) -> float:
         """Mass at loss 0: as many letters 0 as letters 1."""
         even = m[m % 2 == 0]
         return float(np.sum(weight[m % 2 == 0] * np.exp(log_pmf(0.5 * even, even, 0.5, 0.5))))
+
+
+def _gather(pieces: Iterator[HalfAtoms], sums: CellSums | None) -> HalfAtoms:
+    """All pieces as one, side by side or added up."""
+    if sums is not None:
+        for piece in pieces:
+            sums.add(piece)
+        return sums.atoms()
+    parts = list(pieces)
+    return HalfAtoms(
+        **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(HalfAtoms)}
+    )
 
 
 def _scaled_exp(epsilon: float, factor: Array) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from shuffle_accountant.binomial import (
     TAIL_RATIO_ERROR,
     UNIT_ROUNDOFF,
-    log1p_minus,
+    deviance,
     log_pmf,
     log_pmf_error,
     log_upper_tail,
@@ -92,10 +92,7 @@ def _bulk(trials: int, rate: float, idle: float, tail: float) -> tuple[int, int]
 
     def exponent(count: float) -> float:
         """Chernoff's exponent: P(C <= count) or P(C >= count) is at most exp(-exponent)."""
-        rest = n - count
-        first = mean if count == 0 else -count * float(log1p_minus((mean - count) / count))
-        second = n * idle if rest == 0 else -rest * float(log1p_minus((n * idle - rest) / rest))
-        return first + second
+        return float(deviance(count, mean) + deviance(n - count, n * idle))
 
     def search(inside: int, outside: int) -> int:
         """The first count, walking outwards, whose tail is provably small enough."""

@@ -51,7 +51,7 @@ def clones(eps0: float, users: int, *, interactive: bool = False) -> Reduction:
     return Reduction(
         name="interactive clones" if interactive else "clones",
         decoys=TargetAmongDecoys(
-            p0=(u, v, 0.0), p1=(v, u, 0.0), q=(0.5 * rate, 0.5 * rate, idle), users=users
+            p0=(u, v, 0.0), p1=(v, u, 0.0), q=(0.5 * rate, 0.5 * rate, idle), n=users
         ),
         loss=BinaryLoss(eps0=eps0, decoys=users - 1, rate=rate, idle=idle),
     )

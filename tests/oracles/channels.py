@@ -57,7 +57,8 @@ def generic(rng: np.random.Generator, eps0: float, inputs: int, letters: int) ->
             low = middle
         else:
             high = middle
-    return (mean + low * (table - mean)).tolist()
+    channel: Channel = (mean + low * (table - mean)).tolist()
+    return channel
 
 
 def random_channel(rng: np.random.Generator, eps0: float) -> Channel:
@@ -88,4 +89,5 @@ def random_dataset(rng: np.random.Generator, inputs: int, users: int) -> tuple[l
 
 def _rows_to_one(table: NDArray[np.float64]) -> Channel:
     """Divide each row by its sum (rows that should sum to 1 already, but for round-off)."""
-    return (table / table.sum(axis=1, keepdims=True)).tolist()
+    channel: Channel = (table / table.sum(axis=1, keepdims=True)).tolist()
+    return channel

@@ -25,7 +25,7 @@ LEFT_OUT = exact("1e-40")
 def coin_tail(tosses: int, at_least: int) -> int:
     """2^tosses times the chance that ``tosses`` fair coins show ``at_least`` heads or more."""
     if at_least <= 0:
-        return 2**tosses
+        return 1 << tosses
     if at_least > tosses:
         return 0
     term = comb(tosses, at_least)
