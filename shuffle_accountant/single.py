@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from shuffle_accountant.bracket import ErrorLedger
+from shuffle_accountant.lattice.grid import Direction
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 
 __all__ = ["single_delta", "single_epsilon"]
@@ -24,7 +25,9 @@ def single_delta(
     """Bracket (lower, upper, ledger) of delta at epsilon for one round."""
     tail = 1e-30
     while True:
-        low, high = loss.hockey_stick(epsilon, Effort(tail, resolution))
+        effort = Effort(tail, resolution)
+        low = loss.hockey_stick(epsilon, Direction.LOWER, effort)
+        high = loss.hockey_stick(epsilon, Direction.UPPER, effort)
         if tail <= low * _NEGLIGIBLE or tail <= _SMALLEST_TAIL or high == 0.0:
             break
         # a tail of a third of the decimals of what is known of delta takes few rounds
@@ -39,17 +42,17 @@ def single_epsilon(
     """Bracket (lower, upper, ledger) of epsilon at delta for one round."""
     effort = Effort(max(delta * _NEGLIGIBLE, _SMALLEST_TAIL), resolution)
 
-    def excess(side: int) -> Callable[[float], float]:
+    def excess(direction: Direction) -> Callable[[float], float]:
         def function(epsilon: float) -> float:
-            value = loss.hockey_stick(epsilon, effort)[side]
+            value = loss.hockey_stick(epsilon, direction, effort)
             return math.log(value / delta) if value > 0 else -math.inf
 
         return function
 
     # a normal law's quantile, as a place to start from
     guess = min(loss.deviation * math.sqrt(-2.0 * math.log(delta)), 0.999 * loss.largest)
-    upper = smallest_not_above(excess(1), loss.largest, guess, 0.1 * loss.deviation)
-    lower = largest_not_below(excess(0), upper, upper, 1e-12 * upper)
+    upper = smallest_not_above(excess(Direction.UPPER), loss.largest, guess, 0.1 * loss.deviation)
+    lower = largest_not_below(excess(Direction.LOWER), upper, upper, 1e-12 * upper)
     return lower, upper, ErrorLedger(discretisation=max(upper - lower, 0.0))
 
 

@@ -47,8 +47,7 @@ def discretize(atoms: Atoms, spacing: float) -> LossGrid:
         offset, mass = _chords(*_merge_subcells(atoms.mass, scaled, spacing), spacing)
     largest = float(np.max(np.abs(atoms.loss), initial=0.0))
     # adding up m positive terms one after the other loses at most m units in the last place
-    crowded = int(np.bincount((cell := np.floor(scaled)).astype(np.int64) - int(cell.min())).max())
-    slack = UNIT_ROUNDOFF * (2 * crowded + 32)
+    slack = UNIT_ROUNDOFF * (2 * _most_in_a_cell(scaled) + 32)
     mass = mass * (1.0 + slack if atoms.direction is Direction.UPPER else 1.0 - slack)
     return LossGrid(
         direction=atoms.direction,
@@ -60,6 +59,13 @@ def discretize(atoms: Atoms, spacing: float) -> LossGrid:
         round_off=atoms.round_off + slack * float(mass.sum()),
         loss_error=atoms.loss_error + 4 * _SNAP * largest,
     )
+
+
+def _most_in_a_cell(scaled: Array) -> int:
+    if scaled.size == 0:
+        return 0
+    cell = np.floor(scaled)
+    return int(np.bincount((cell - cell.min()).astype(np.intp)).max())
 
 
 def _totals(index: NDArray[np.intp], weights: Array, size: int) -> Array:

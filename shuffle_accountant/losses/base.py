@@ -47,8 +47,8 @@ class PrivacyLoss(Protocol):
     def deviation(self) -> float:
         """Rough standard deviation of the loss, nats: a starting point for choosing a grid."""
 
-    def hockey_stick(self, epsilon: float, effort: Effort) -> tuple[float, float]:
-        """Bracket (lower, upper) of the hockey-stick divergence at ``alpha = e^epsilon``."""
+    def hockey_stick(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+        """Bound of the hockey-stick divergence at ``alpha = e^epsilon``, epsilon >= 0."""
 
     def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
         """The pair as atoms; atoms are merged only between two edges, or their mirror images."""

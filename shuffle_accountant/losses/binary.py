@@ -87,21 +87,20 @@ class BinaryLoss:
             resolution=effort.resolution,
         )
 
-    def hockey_stick(self, epsilon: float, effort: Effort) -> tuple[float, float]:
-        """Bracket of ``H_alpha``, alpha = e^epsilon, epsilon >= 0: a sum over counts of decoys.
+    def hockey_stick(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+        """Bound of ``H_alpha``, alpha = e^epsilon, epsilon >= 0: a sum over counts of decoys.
 
         Relative accuracy is a few hundred units in the last place where blocks are single counts.
         """
         if epsilon >= self.eps0:
-            return 0.0, 0.0
-        upper = self._crowd(Direction.UPPER, effort)
-        high = float(np.sum(upper.weight * self._conditional(epsilon, upper.count)[1]))
-        high = high * (1 + 64 * UNIT_ROUNDOFF) + upper.missing
-        lower = self._crowd(Direction.LOWER, effort)
-        low = float(np.sum(lower.weight * self._conditional(epsilon, lower.count)[0]))
-        low *= 1 - 64 * UNIT_ROUNDOFF
+            return 0.0
+        crowd = self._crowd(direction, effort)
+        low, high = self._conditional(epsilon, crowd.count)
+        if direction is Direction.LOWER:
+            return float(np.sum(crowd.weight * low)) * (1 - 64 * UNIT_ROUNDOFF)
+        total = float(np.sum(crowd.weight * high)) * (1 + 64 * UNIT_ROUNDOFF) + crowd.missing
         # a true value too small for a double is still not zero
-        return low, min(max(high, 5e-324), 1.0)
+        return min(max(total, 5e-324), 1.0)
 
     def _conditional(self, epsilon: float, count: Array) -> tuple[Array, Array]:
         """Bracket of the divergence given each count of informative decoys."""

@@ -49,18 +49,17 @@ class SubsampledLoss:
             return loss + math.log(self.fraction + (1.0 - self.fraction) * math.exp(-loss))
         return math.log1p(self.fraction * math.expm1(loss))
 
-    def hockey_stick(self, epsilon: float, effort: Effort) -> tuple[float, float]:
-        """Bracket at e^epsilon, epsilon >= 0: ``g H_a'`` of the inner pair, a' = 1 + (a - 1)/g."""
+    def hockey_stick(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+        """Bound at e^epsilon, epsilon >= 0: ``g H_a'`` of the inner pair, a' = 1 + (a - 1)/g."""
         if epsilon > 30.0:
             inner = epsilon + math.log1p(-(1.0 - self.fraction) * math.exp(-epsilon))
             inner -= math.log(self.fraction)
         else:
             inner = math.log1p(math.expm1(epsilon) / self.fraction)
-        # the rounding of the mapped epsilon moves the divergence less than these moves do
-        slack = 8 * UNIT_ROUNDOFF
-        low = self.inner.hockey_stick(inner * (1 + slack), effort)[0]
-        high = self.inner.hockey_stick(inner * (1 - slack), effort)[1]
-        return low * self.fraction * (1 - slack), min(high * self.fraction * (1 + slack), 1.0)
+        # the rounding of the mapped epsilon moves the divergence less than this move does
+        slack = 8 * UNIT_ROUNDOFF * (-1.0 if direction is Direction.LOWER else 1.0)
+        value = self.inner.hockey_stick(inner * (1 - slack), direction, effort)
+        return min(value * self.fraction * (1 + slack), 1.0)
 
     def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
         """The inner atoms, each moved towards loss 0."""

@@ -1,0 +1,170 @@
+"""What the benchmark scripts share: claims with their verdicts, timing, and the text table."""
+
+from __future__ import annotations
+
+import statistics
+import textwrap
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import shuffle_accountant as sa
+from shuffle_accountant.losses import crowd
+from shuffle_accountant.refinement import _grid
+
+__all__ = [
+    "Claim",
+    "Note",
+    "Outcome",
+    "Timing",
+    "answer",
+    "clear_caches",
+    "format_table",
+    "interleave",
+    "relative_width",
+]
+
+# Told what is being measured, for the progress bar.
+Note = Callable[[str], None]
+
+_VERDICTS = {True: "yes", False: "NO", None: "n/a"}
+_COLUMN = 60  # characters of a table cell before it wraps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One claim and what became of it.
+
+    Attributes:
+        name: a few words, unique within its script.
+        text: the claim, as a sentence that is true or false.
+        measured: the figures it was judged by.
+        holds: the verdict; None when it could not be put to the test.
+    """
+
+    name: str
+    text: str
+    measured: str
+    holds: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a script returns.
+
+    Attributes:
+        claims: the verdicts.
+        rows: the measurements behind them, one mapping per row of the CSV file, same keys in each.
+    """
+
+    claims: list[Claim]
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Wall times of the repetitions of one call, seconds, and what the last one returned."""
+
+    seconds: tuple[float, ...]
+    result: Any
+
+    @property
+    def median(self) -> float:
+        """Median time, seconds."""
+        return statistics.median(self.seconds)
+
+    def as_row(self) -> dict[str, float | int]:
+        """Median, least and most seconds and the number of repetitions, for a CSV row."""
+        return {
+            "seconds": round(self.median, 6),
+            "least": round(min(self.seconds), 6),
+            "most": round(max(self.seconds), 6),
+            "repetitions": len(self.seconds),
+        }
+
+    def __str__(self) -> str:
+        return f"{self.median:.3g} s ({min(self.seconds):.3g} to {max(self.seconds):.3g})"
+
+
+def clear_caches() -> None:
+    """Forget every grid and every crowd, so that an answer is computed from its parameters."""
+    _grid.cache_clear()
+    crowd.crowd_blocks.cache_clear()
+
+
+def interleave(
+    calls: Mapping[str, Callable[[], Any]],
+    repetitions: int,
+    *,
+    note: Note,
+    before: Callable[[], object] = clear_caches,
+) -> dict[str, Timing]:
+    """Time calls side by side: all of them once, and again, so that a busy spell hits them alike.
+
+    One more round that does not count goes first: it pays for imports. Every other round runs
+    backwards.
+
+    Args:
+        calls: what to time, by name.
+        repetitions: rounds that count, >= 1.
+        note: told the name of each call.
+        before: runs before each call, outside the clock.
+    """
+    names = list(calls)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    results: dict[str, Any] = {}
+    for turn in range(repetitions + 1):
+        for name in names if turn % 2 == 0 else reversed(names):
+            note(name)
+            before()
+            start = time.perf_counter()
+            results[name] = calls[name]()
+            elapsed = time.perf_counter() - start
+            if turn > 0:
+                seconds[name].append(elapsed)
+    return {name: Timing(tuple(seconds[name]), results[name]) for name in names}
+
+
+def answer(
+    eps0: float, users: int, rounds: int, delta: float, tolerance: float = 1e-3
+) -> sa.Bracket:
+    """The whole answer, from parameters to certified bracket of epsilon."""
+    one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=eps0), users=users)
+    return sa.FourierAccountant(tolerance=tolerance).compose(one, count=rounds).epsilon(delta=delta)
+
+
+def relative_width(bracket: sa.Bracket) -> float:
+    """Width over upper end; 0 for the bracket [0, 0]."""
+    return bracket.width / bracket.upper if bracket.upper > 0 else 0.0
+
+
+def format_table(claims: Sequence[tuple[str, Claim]]) -> str:
+    """Claims of scripts, as pairs (script, claim), in a table that is Markdown as well.
+
+    Long cells continue in the next line of the table.
+    """
+    header = ("script", "claim", "measured", "holds")
+    lines = [header]
+    for script, claim in claims:
+        text = textwrap.wrap(claim.text, _COLUMN) or [""]
+        measured = textwrap.wrap(claim.measured, _COLUMN) or [""]
+        first = True
+        for i in range(max(len(text), len(measured))):
+            lines.append(
+                (
+                    script if first else "",
+                    text[i] if i < len(text) else "",
+                    measured[i] if i < len(measured) else "",
+                    _VERDICTS[claim.holds] if first else "",
+                )
+            )
+            first = False
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+
+    def row(cells: Sequence[str]) -> str:
+        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        return f"| {' | '.join(padded)} |"
+
+    rule = f"|{'|'.join('-' * (width + 2) for width in widths)}|"
+    return "\n".join([row(header), rule, *map(row, lines[1:])])
