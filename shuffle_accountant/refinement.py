@@ -31,6 +31,8 @@ from shuffle_accountant.single import (
 __all__ = ["Query", "bracket"]
 
 _MOST_REFINEMENTS = 12
+# Compositions with losses below this are answered by pure privacy alone: squares would underflow.
+_SMALLEST_LOSS = 1e-120
 # Peak memory of putting a loss on a grid, per cell between 0 and its largest loss.
 _BYTES_PER_CELL = 256
 # A window of this many points is transformed in a few milliseconds.
@@ -86,7 +88,9 @@ def bracket(
     largest = sum(count * loss.largest for loss, count in losses)
     if sum(count for _, count in losses) > 1:
         largest *= 1 + 1e-14  # a sum of this many terms, each correctly rounded
-    if not losses or (query.epsilon is not None and query.epsilon >= largest):
+    # the composition is purely `largest`-private, so its total variation is at most tanh(largest/2)
+    trivial = query.delta is not None and query.delta >= math.tanh(0.5 * largest)
+    if trivial or (query.epsilon is not None and query.epsilon >= largest):
         return Bracket(lower=0.0, upper=0.0, ledger=ErrorLedger(), reduction=name)
     if len(losses) == 1 and losses[0][1] == 1:
         # half the width of a block is its share of the bracket; the rest is exact
@@ -97,6 +101,10 @@ def bracket(
             assert query.epsilon is not None
             lower, upper, ledger = single_delta(losses[0][0], query.epsilon, resolution)
         return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=name)
+    if largest < _SMALLEST_LOSS:
+        upper = largest if query.delta is not None else math.tanh(0.5 * largest)
+        _warn(0.0, upper, tolerance, "the range of double precision")
+        return Bracket(lower=0.0, upper=upper, reduction=name)
     return _Refinement(losses, query, tolerance, memory_limit).run(name, largest)
 
 
@@ -114,11 +122,13 @@ class _Refinement:
         self.memory_limit = memory_limit
         self.most_cells = memory_limit / _BYTES_PER_CELL
         self.rounds = sum(count for _, count in losses)
-        variance = sum(count * loss.deviation**2 for loss, count in losses)
-        self.deviation = math.sqrt(variance)
+        # relative to the largest, because squares of tiny losses underflow
+        top = max(loss.deviation for loss, _ in losses)
+        variance = sum(count * (loss.deviation / top) ** 2 for loss, count in losses)
+        self.deviation = top * math.sqrt(variance)
         # Connecting the dots adds about spacing^2/6 to the variance of each round and the chords
         # take away as much; epsilon moves by at most that share of itself.
-        self.coarse = math.sqrt(1.5 * tolerance * variance / self.rounds)
+        self.coarse = top * math.sqrt(1.5 * tolerance * variance / self.rounds)
         # Finer than asked for while that costs next to nothing.
         fine = max(0.2 * self.coarse, 18.0 * self.deviation / _FREE_POINTS)
         self.spacing = min(self.coarse, fine)
@@ -279,13 +289,16 @@ class _Refinement:
         )
         if self._excess(upper, lower) > 1.0:
             cause = "the memory limit" if self.limited else ledger.limited_by
-            warnings.warn(
-                f"bracket [{low!r}, {high!r}] is wider than tolerance {self.tolerance!r}: "
-                f"limited by {cause}",
-                LooseBracketWarning,
-                stacklevel=5,
-            )
+            _warn(low, high, self.tolerance, cause)
         return Bracket(lower=low, upper=high, ledger=ledger, reduction=name)
+
+
+def _warn(low: float, high: float, tolerance: float, cause: str) -> None:
+    warnings.warn(
+        f"bracket [{low!r}, {high!r}] is wider than tolerance {tolerance!r}: limited by {cause}",
+        LooseBracketWarning,
+        stacklevel=6,
+    )
 
 
 @lru_cache(maxsize=32)

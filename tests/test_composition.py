@@ -388,3 +388,14 @@ def test_the_answer_says_where_its_width_comes_from() -> None:
     for source in ("discretisation", "truncation", "aliasing", "round_off"):
         width = getattr(bracket.ledger, source)
         assert 0.0 <= width <= bracket.upper
+
+
+def test_losses_too_small_for_squares_are_answered_by_pure_privacy() -> None:
+    one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=1e-300), users=10)
+    with pytest.warns(sa.LooseBracketWarning, match="double precision"):
+        spent = sa.epsilon(one, delta=1e-301, rounds=5)
+    assert 0.0 == spent.lower < spent.upper <= 5.1e-300
+    with pytest.warns(sa.LooseBracketWarning, match="double precision"):
+        chance = sa.delta(one, epsilon=1e-300, rounds=5)
+    assert 0.0 == chance.lower < chance.upper <= 2.6e-300
+    assert sa.epsilon(one, delta=1e-6, rounds=5) == 0.0
