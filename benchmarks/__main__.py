@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -64,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = json.dumps(results, indent=2, ensure_ascii=False)
     (options.output / "results.json").write_text(text + "\n", encoding="utf-8")
 
-    print(format_table(claims))
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(format_table(claims, columns))
     failed = [claim for _, claim in claims if claim.holds is False]
     print(_summary([claim for _, claim in claims], time.perf_counter() - start))
     print(f"measurements: {options.output}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import textwrap
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "Timing",
     "answer",
     "clear_caches",
+    "compact",
     "format_table",
     "interleave",
     "relative_width",
@@ -29,7 +31,7 @@ __all__ = [
 Note = Callable[[str], None]
 
 _VERDICTS = {True: "yes", False: "NO", None: "n/a"}
-_COLUMN = 60  # characters of a table cell before it wraps
+_HEADER = ("script", "claim", "measured", "holds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,32 +141,35 @@ def relative_width(bracket: sa.Bracket) -> float:
     return bracket.width / bracket.upper if bracket.upper > 0 else 0.0
 
 
-def format_table(claims: Sequence[tuple[str, Claim]]) -> str:
+def compact(number: int) -> str:
+    """A count as text: 1000 as itself, 10**12 as 1e12."""
+    return str(number) if number < 10**4 else f"{number:.0e}".replace("+0", "").replace("+", "")
+
+
+def format_table(claims: Sequence[tuple[str, Claim]], columns: int | None = None) -> str:
     """Claims of scripts, as pairs (script, claim), in a table that is Markdown as well.
 
-    Long cells continue in the next line of the table.
+    Args:
+        claims: what to show, one row each.
+        columns: wrap long cells, so that the table is about this wide; None for one line per row.
     """
-    header = ("script", "claim", "measured", "holds")
-    lines = [header]
-    for script, claim in claims:
-        text = textwrap.wrap(claim.text, _COLUMN) or [""]
-        measured = textwrap.wrap(claim.measured, _COLUMN) or [""]
-        first = True
-        for i in range(max(len(text), len(measured))):
-            lines.append(
-                (
-                    script if first else "",
-                    text[i] if i < len(text) else "",
-                    measured[i] if i < len(measured) else "",
-                    _VERDICTS[claim.holds] if first else "",
-                )
-            )
-            first = False
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    cells = [_HEADER] + [(s, c.text, c.measured, _VERDICTS[c.holds]) for s, c in claims]
+    fixed = sum(max(len(row[i]) for row in cells) for i in (0, 3)) + 13  # 13 of lines and spaces
+    most = None if columns is None else max((columns - fixed) // 2, 24)
+    lines = [line for row in cells for line in _wrap(row, most)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(_HEADER))]
 
-    def row(cells: Sequence[str]) -> str:
-        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    def join(row: Sequence[str]) -> str:
+        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         return f"| {' | '.join(padded)} |"
 
     rule = f"|{'|'.join('-' * (width + 2) for width in widths)}|"
-    return "\n".join([row(header), rule, *map(row, lines[1:])])
+    return "\n".join([join(lines[0]), rule, *map(join, lines[1:])])
+
+
+def _wrap(row: Sequence[str], most: int | None) -> Iterator[Sequence[str]]:
+    if most is None:
+        yield row
+        return
+    wrapped = [textwrap.wrap(cell, most) for cell in row]
+    yield from itertools.zip_longest(*wrapped, fillvalue="")

@@ -13,7 +13,7 @@ import sys
 import warnings
 
 import shuffle_accountant as sa
-from benchmarks.claims import Claim, Note, Outcome, answer, interleave, relative_width
+from benchmarks.claims import Claim, Note, Outcome, answer, compact, interleave, relative_width
 
 EPS0, USERS, DELTA = 4.0, 10**4, 1e-6
 MILLION, BILLION = 10**6, 10**9
@@ -43,18 +43,18 @@ def run(quick: bool, note: Note) -> Outcome:
     """Time every T, take the peak memory of fresh processes, and look at the answers."""
     counts = [10**k for k in range(7)]
     calls = {
-        f"T = {rounds:.0e}": functools.partial(answer, EPS0, USERS, rounds, DELTA)
+        f"T = {compact(rounds)}": functools.partial(answer, EPS0, USERS, rounds, DELTA)
         for rounds in counts
     }
     by_name = interleave(calls, 3 if quick else 9, note=note)
     timings = dict(zip(counts, by_name.values(), strict=True))
     if not quick:
-        far = {f"T = {BILLION:.0e}": functools.partial(_looser_allowed, BILLION)}
-        timings[BILLION] = interleave(far, 1, note=note)[f"T = {BILLION:.0e}"]
+        far = {f"T = {compact(BILLION)}": functools.partial(_looser_allowed, BILLION)}
+        timings[BILLION] = interleave(far, 1, note=note)[f"T = {compact(BILLION)}"]
         counts.append(BILLION)
     peaks = {}
     for rounds in [r for r in counts if r >= MILLION]:
-        note(f"memory at T = {rounds:.0e}")
+        note(f"memory at T = {compact(rounds)}")
         peaks[rounds] = _peak_mebibytes(rounds)
 
     rows = [
@@ -80,9 +80,9 @@ def run(quick: bool, note: Note) -> Outcome:
     claims = [
         Claim(
             name="growth with rounds",
-            text=f"from T = {BASE} to {last:.0e} time grows no faster than sqrt(T)",
-            measured=f"{growth[last]:.1f} times at T = {last:.0e} (sqrt: "
-            f"{math.sqrt(last / BASE):.0f}); closest to sqrt at T = {worst:.0e}: "
+            text=f"from T = {BASE} to {compact(last)} time grows no faster than sqrt(T)",
+            measured=f"{growth[last]:.1f} times at T = {compact(last)} (sqrt: "
+            f"{math.sqrt(last / BASE):.0f}); closest to sqrt at T = {compact(worst)}: "
             f"{growth[worst]:.2f} of {math.sqrt(worst / BASE):.2f}",
             holds=all(growth[r] <= math.sqrt(r / BASE) for r in growth),
         ),
@@ -95,7 +95,7 @@ def run(quick: bool, note: Note) -> Outcome:
         Claim(
             name="memory",
             text=f"peak memory of a fresh process is under {MOST_MEBIBYTES:.0f} MiB",
-            measured=", ".join(f"T = {r:.0e}: {peak:.0f} MiB" for r, peak in peaks.items()),
+            measured=", ".join(f"T = {compact(r)}: {peak:.0f} MiB" for r, peak in peaks.items()),
             holds=max(peaks.values()) < MOST_MEBIBYTES,
         ),
         Claim(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 
-from benchmarks.claims import Claim, Note, Outcome, answer, interleave, relative_width
+from benchmarks.claims import Claim, Note, Outcome, answer, compact, interleave, relative_width
 
 EPS0 = 4.0
 DELTAS = {1: 1e-8, 1000: 1e-6}  # by number of rounds
@@ -26,14 +26,14 @@ def run(quick: bool, note: Note) -> Outcome:
     for rounds, delta in DELTAS.items():
         for tolerance in TOLERANCES:
             calls = {
-                f"n = {users:.0e}, T = {rounds}": functools.partial(
+                f"n = {compact(users)}, T = {rounds}": functools.partial(
                     answer, EPS0, users, rounds, delta, tolerance
                 )
                 for users in sizes
             }
             default = tolerance == TOLERANCES[0]
             timings = interleave(calls, repetitions if default else 1, note=note)
-            base = timings[f"n = {FEWEST:.0e}, T = {rounds}"]
+            base = timings[f"n = {compact(FEWEST)}, T = {rounds}"]
             for users, (name, timing) in zip(sizes, timings.items(), strict=True):
                 width = relative_width(timing.result)
                 widths[tolerance].append((width, name))
@@ -52,7 +52,7 @@ def run(quick: bool, note: Note) -> Outcome:
                     }
                 )
             if default:
-                last = timings[f"n = {sizes[-1]:.0e}, T = {rounds}"]
+                last = timings[f"n = {compact(sizes[-1])}, T = {rounds}"]
                 slowest = max(timings, key=lambda name: timings[name].median)
                 worst = timings[slowest].median
                 claims.append(

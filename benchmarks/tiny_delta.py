@@ -14,7 +14,7 @@ import warnings
 from typing import Any
 
 import shuffle_accountant as sa
-from benchmarks.claims import Claim, Note, Outcome, answer, clear_caches, relative_width
+from benchmarks.claims import Claim, Note, Outcome, answer, clear_caches, compact, relative_width
 
 # From the largest delta down.
 DELTAS = (0.5, 0.1, 1e-3, 1e-6, 1e-15, 1e-30, 1e-100)
@@ -42,7 +42,7 @@ def run(quick: bool, note: Note) -> Outcome:
     for eps0, users, rounds in itertools.product(eps0s, sizes, ROUNDS):
         highest_lower = 0.0
         for delta in deltas:
-            setting = f"eps0 = {eps0:g}, n = {users:.0e}, T = {rounds}, delta = {delta:g}"
+            setting = f"eps0 = {eps0:g}, n = {compact(users)}, T = {rounds}, delta = {delta:g}"
             note(setting)
             row = _ask(eps0, users, rounds, delta)
             rows.append({"eps0": eps0, "users": users, "rounds": rounds, "delta": delta, **row})
@@ -113,6 +113,6 @@ def _verdict(failures: list[str], total: int) -> str:
 
 def _where(row: dict[str, Any]) -> str:
     return (
-        f"eps0 = {row['eps0']:g}, n = {row['users']:.0e}, "
+        f"eps0 = {row['eps0']:g}, n = {compact(row['users'])}, "
         f"T = {row['rounds']}, delta = {row['delta']:g}"
     )

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, PrivacyProfile
-from shuffle_accountant.refinement import Query, bracket
+from shuffle_accountant.questions import Query, bracket
 from shuffle_accountant.rounds import ShuffleRound
 
 __all__ = ["FourierAccountant", "delta", "epsilon"]

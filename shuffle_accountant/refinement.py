@@ -7,32 +7,23 @@ the blocks of decoy counts; both are chosen from the whole composition and from 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.bracket import Bracket, ErrorLedger, LooseBracketWarning
+from shuffle_accountant.bracket import ErrorLedger
 from shuffle_accountant.composition import Composition, TiltedSum
 from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
 from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
 from shuffle_accountant.lattice.grid import Array, Direction, LossGrid
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.reductions.base import Reduction
-from shuffle_accountant.single import (
-    largest_not_below,
-    single_delta,
-    single_epsilon,
-    smallest_not_above,
-)
+from shuffle_accountant.single import largest_not_below, smallest_not_above
 
-__all__ = ["Query", "bracket"]
+__all__ = ["Query", "Refinement"]
 
 _MOST_REFINEMENTS = 12
-# Compositions with losses below this are answered by pure privacy alone: squares would underflow.
-_SMALLEST_LOSS = 1e-120
 # Peak memory of putting a loss on a grid, per cell between 0 and its largest loss.
 _BYTES_PER_CELL = 256
 # A window of this many points is transformed in a few milliseconds.
@@ -59,6 +50,12 @@ class Query:
     delta: float | None = None
     epsilon: float | None = None
 
+    @property
+    def required(self) -> float:
+        """The epsilon asked about, when it is delta that is wanted."""
+        assert self.epsilon is not None
+        return self.epsilon
+
 
 @dataclass(frozen=True)
 class _Side:
@@ -72,43 +69,7 @@ class _Side:
     round_off: float
 
 
-def bracket(
-    parts: Sequence[tuple[Reduction, int]], query: Query, tolerance: float, memory_limit: int
-) -> Bracket:
-    """Certified bracket of the composition's answer.
-
-    Args:
-        parts: reductions of the distinct rounds with their counts.
-        query: the question.
-        tolerance: relative width in epsilon to aim for.
-        memory_limit: bytes.
-    """
-    name = ", ".join(dict.fromkeys(reduction.name for reduction, _ in parts)) or "no rounds"
-    losses = [(reduction.loss, count) for reduction, count in parts if reduction.loss.largest > 0]
-    largest = sum(count * loss.largest for loss, count in losses)
-    if sum(count for _, count in losses) > 1:
-        largest *= 1 + 1e-14  # a sum of this many terms, each correctly rounded
-    # the composition is purely `largest`-private, so its total variation is at most tanh(largest/2)
-    trivial = query.delta is not None and query.delta >= math.tanh(0.5 * largest)
-    if trivial or (query.epsilon is not None and query.epsilon >= largest):
-        return Bracket(lower=0.0, upper=0.0, ledger=ErrorLedger(), reduction=name)
-    if len(losses) == 1 and losses[0][1] == 1:
-        # half the width of a block is its share of the bracket; the rest is exact
-        resolution = max(1e-5, 0.025 * tolerance) if tolerance > 1e-5 else 0.1 * tolerance
-        if query.delta is not None:
-            lower, upper, ledger = single_epsilon(losses[0][0], query.delta, resolution)
-        else:
-            assert query.epsilon is not None
-            lower, upper, ledger = single_delta(losses[0][0], query.epsilon, resolution)
-        return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=name)
-    if largest < _SMALLEST_LOSS:
-        upper = largest if query.delta is not None else math.tanh(0.5 * largest)
-        _warn(0.0, upper, tolerance, "the range of double precision")
-        return Bracket(lower=0.0, upper=upper, reduction=name)
-    return _Refinement(losses, query, tolerance, memory_limit).run(name, largest)
-
-
-class _Refinement:
+class Refinement:
     """One question's search for a grid."""
 
     def __init__(
@@ -138,15 +99,22 @@ class _Refinement:
         self.share = 1e-3 * min(tolerance, 1e-3)
         self.delta = query.delta if query.delta is not None else 1e-30
         self.limited = False
+        self.last: tuple[float, float] | None = None  # spacing and excess of the previous grid
 
-    def run(self, name: str, largest: float) -> Bracket:
-        """Refine until the bracket is narrow enough, or memory or patience ends."""
+    def run(self, largest: float) -> tuple[float, float, ErrorLedger, str | None]:
+        """Refine until the bracket is narrow enough, or memory or patience ends.
+
+        Args:
+            largest: no sum of losses is larger, nats.
+
+        Returns:
+            ``(lower, upper, ledger, cause)``; ``cause`` says what kept it wider than the tolerance,
+            and is None if it is not.
+        """
         best: tuple[_Side, _Side] | None = None
         for _ in range(_MOST_REFINEMENTS):
-            upper, lower = (
-                self._answer(Direction.UPPER, largest),
-                self._answer(Direction.LOWER, largest),
-            )
+            upper = self._answer(Direction.UPPER, largest)
+            lower = self._answer(Direction.LOWER, largest)
             if best is not None:  # every bracket is valid, so their intersection is
                 upper = min(upper, best[0], key=lambda side: side.value)
                 lower = max(lower, best[1], key=lambda side: side.value)
@@ -158,11 +126,24 @@ class _Refinement:
                 break
             if lower.value == 0.0 and self.spacing <= 1e-2 * self.coarse:
                 break  # delta there is below what double precision can tell from 0
-            shrink = min(max(math.sqrt(0.5 / excess), 0.02), 0.8)
+            order = self._order(excess)
+            shrink = min(max((0.5 / excess) ** (1.0 / order), 0.02), 0.8)
             self.spacing *= shrink
             self.resolution = max(self.resolution * shrink**2, _FINEST_RESOLUTION)
         assert best is not None
-        return self._finish(name, *best)
+        return self._finish(*best)
+
+    def _order(self, excess: float) -> float:
+        """At which power of the spacing the width falls, from the last two grids.
+
+        It is 2 where atoms lie closer than grid points, and falls to 1 where they lie so far apart
+        that the chords have to merge distant ones.
+        """
+        order = 2.0
+        if self.last is not None and self.last[0] > self.spacing and excess < math.inf:
+            order = math.log(self.last[1] / excess) / math.log(self.last[0] / self.spacing)
+        self.last = (self.spacing, excess) if excess < math.inf else None
+        return min(max(order, 0.9), 2.0)
 
     def _excess(self, upper: _Side, lower: _Side) -> float:
         """Width of the bracket over the width allowed; both measured in epsilon."""
@@ -172,8 +153,7 @@ class _Refinement:
             return (upper.value - lower.value) / allowed
         if upper.value <= 5e-324:
             return 0.0
-        assert self.query.epsilon is not None
-        allowed = self.tolerance * max(1.0, upper.slope * self.query.epsilon)
+        allowed = self.tolerance * max(1.0, upper.slope * self.query.required)
         return (math.log(upper.value / lower.value) / allowed) if lower.value > 0 else math.inf
 
     def _too_coarse_a_tail(self, upper: _Side, lower: _Side) -> bool:
@@ -225,8 +205,7 @@ class _Refinement:
                 )
                 tilt = composition.saddle_for_delta(max(rest, 0.01 * self.query.delta))
             else:
-                assert self.query.epsilon is not None
-                tilt = composition.saddle_for_epsilon(self.query.epsilon)
+                tilt = composition.saddle_for_epsilon(self.query.required)
             first, last, _, _ = composition.window(tilt)
             points = last - first + 1
             allowed = self.memory_limit / BYTES_PER_POINT / 1.2
@@ -271,7 +250,7 @@ class _Refinement:
             round_off=terms.round_off,
         )
 
-    def _finish(self, name: str, upper: _Side, lower: _Side) -> Bracket:
+    def _finish(self, upper: _Side, lower: _Side) -> tuple[float, float, ErrorLedger, str | None]:
         low, high = min(lower.value, upper.value), upper.value
         width = high - low
         # the ledger's unit is the answer's: delta's errors become epsilon's through the slope
@@ -287,18 +266,10 @@ class _Refinement:
             aliasing=max(aliasing, 0.0),
             round_off=max(round_off, 0.0),
         )
+        cause = None
         if self._excess(upper, lower) > 1.0:
             cause = "the memory limit" if self.limited else ledger.limited_by
-            _warn(low, high, self.tolerance, cause)
-        return Bracket(lower=low, upper=high, ledger=ledger, reduction=name)
-
-
-def _warn(low: float, high: float, tolerance: float, cause: str) -> None:
-    warnings.warn(
-        f"bracket [{low!r}, {high!r}] is wider than tolerance {tolerance!r}: limited by {cause}",
-        LooseBracketWarning,
-        stacklevel=6,
-    )
+        return low, high, ledger, cause
 
 
 @lru_cache(maxsize=32)

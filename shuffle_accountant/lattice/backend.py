@@ -19,8 +19,8 @@ __all__ = ["good_length", "inverse_real_fft", "real_fft", "use_pyfftw"]
 
 Spectrum = NDArray[np.complex128]
 
-# Below this length the import of pyFFTW costs more than it ever saves.
-_PYFFTW_FROM = 1 << 18
+# Below this length pyFFTW's planning costs more than its transform saves.
+_PYFFTW_FROM = 1 << 19
 
 _allowed = True
 _module: ModuleType | None = None
@@ -38,10 +38,11 @@ def _pyfftw(length: int) -> ModuleType | None:
         return None
     if _module is None:
         try:
-            from pyfftw.interfaces import numpy_fft
+            from pyfftw.interfaces import cache, numpy_fft
         except ImportError:
             _allowed = False
             return None
+        cache.enable()  # a refinement asks for the same length several times
         _module = numpy_fft
     return _module
 

@@ -1,0 +1,66 @@
+"""From a composition and a question to a bracket: what needs no grid first, then what does."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+
+from shuffle_accountant.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.bracket import Bracket, ErrorLedger, LooseBracketWarning
+from shuffle_accountant.reductions.base import Reduction
+from shuffle_accountant.refinement import Query, Refinement
+from shuffle_accountant.single import single_delta, single_epsilon
+
+__all__ = ["Query", "bracket"]
+
+# Compositions with losses below this are answered by pure privacy alone: squares would underflow.
+_SMALLEST_LOSS = 1e-120
+
+
+def bracket(
+    parts: Sequence[tuple[Reduction, int]], query: Query, tolerance: float, memory_limit: int
+) -> Bracket:
+    """Certified bracket of the composition's answer; warns if it is wider than the tolerance.
+
+    Args:
+        parts: reductions of the distinct rounds with their counts.
+        query: the question.
+        tolerance: relative width in epsilon to aim for.
+        memory_limit: bytes.
+    """
+    losses = [(reduction.loss, count) for reduction, count in parts if reduction.loss.largest > 0]
+    rounds = sum(count for _, count in losses)
+    largest = math.fsum(count * loss.largest for loss, count in losses)
+    if rounds > 1:
+        largest *= 1 + 4 * UNIT_ROUNDOFF  # the products and the sum are rounded once each
+    # the composition is purely `largest`-private, so its total variation is at most tanh(largest/2)
+    distance = math.tanh(0.5 * largest) * (1 + 8 * UNIT_ROUNDOFF)
+    cause: str | None = None
+    if rounds == 0 or (
+        query.delta >= distance if query.delta is not None else query.required >= largest
+    ):
+        lower, upper, ledger = 0.0, 0.0, ErrorLedger()
+    elif rounds == 1:
+        # half the width of a block is its share of the bracket; the rest is exact
+        resolution = max(1e-5, 0.025 * tolerance) if tolerance > 1e-5 else 0.1 * tolerance
+        if query.delta is not None:
+            lower, upper, ledger = single_epsilon(losses[0][0], query.delta, resolution)
+        else:
+            lower, upper, ledger = single_delta(losses[0][0], query.required, resolution)
+    elif largest < _SMALLEST_LOSS:
+        lower, upper = 0.0, largest if query.delta is not None else min(distance, 1.0)
+        ledger, cause = ErrorLedger(round_off=upper), "the range of double precision"
+    else:
+        lower, upper, ledger, cause = Refinement(losses, query, tolerance, memory_limit).run(
+            largest
+        )
+    if cause is not None:
+        warnings.warn(
+            f"bracket [{lower!r}, {upper!r}] is wider than tolerance {tolerance!r}: "
+            f"limited by {cause}",
+            LooseBracketWarning,
+            stacklevel=4,  # the line that asked the accountant
+        )
+    names = ", ".join(dict.fromkeys(reduction.name for reduction, _ in parts)) or "no rounds"
+    return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=names)
