@@ -17,8 +17,9 @@ import numpy as np
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import Array, Direction, LossGrid
+from shuffle_accountant.lattice.positive import positive_sum
 
-__all__ = ["Composition", "DeltaTerms", "TiltedSum"]
+__all__ = ["Composition", "DeltaTerms", "DirectSum", "TiltedSum"]
 
 # Tilted mass left outside the window on either side: e^-40 = 4e-18.
 _LOG_OUTSIDE = -40.0
@@ -229,6 +230,38 @@ class TiltedSum:
             truncation=source.truncated,
             aliasing=scale * (missing + beyond if upper else wrapped),
             round_off=scale * (rounding + abs(body) * relative),
+        )
+
+
+class DirectSum:
+    """Answers delta(epsilon) anywhere, without a transform; see `lattice.positive`.
+
+    Args:
+        composition: what to add up.
+        top: losses above this (nats) are not resolved; those below ``-top / 2`` neither.
+    """
+
+    def __init__(self, composition: Composition, top: float) -> None:
+        self._composition = composition
+        last = math.ceil(top / composition.spacing)
+        self._law = positive_sum(composition.parts, composition.direction, -(last // 2), last)
+
+    def delta(self, epsilon: float) -> DeltaTerms:
+        """The certified end of delta at epsilon (any real number)."""
+        source, law = self._composition, self._law
+        upper = source.direction is Direction.UPPER
+        epsilon += -source.loss_error if upper else source.loss_error
+        above = source.spacing * np.arange(law.offset, law.offset + law.mass.size) - epsilon
+        body = float(np.sum(law.mass * -np.expm1(-np.maximum(above, 0.0)))) + law.infinite
+        relative = law.relative + 128 * UNIT_ROUNDOFF
+        value = body * (1.0 + 2 * relative if upper else 1.0 - 2 * relative)
+        if upper:
+            value = max(value, 5e-324)  # products that underflowed
+        return DeltaTerms(
+            value=min(max(value, 0.0), 1.0),
+            truncation=source.truncated,
+            aliasing=0.0,
+            round_off=body * relative,
         )
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.bracket import ErrorLedger
-from shuffle_accountant.composition import Composition, TiltedSum
+from shuffle_accountant.composition import Composition, DirectSum, TiltedSum
 from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
 from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
 from shuffle_accountant.lattice.grid import Array, Direction, LossGrid
@@ -24,8 +24,11 @@ from shuffle_accountant.single import largest_not_below, smallest_not_above
 __all__ = ["Query", "Refinement"]
 
 _MOST_REFINEMENTS = 12
+_HOPELESS = 3  # grids on which delta's lower end is 0
 # Peak memory of putting a loss on a grid, per cell between 0 and its largest loss.
 _BYTES_PER_CELL = 256
+# Grids of direct convolution, in cells up to the end of its window: milliseconds to a second each.
+_DIRECT_CELLS = (2000, 4000, 8000, 12000)
 # A window of this many points is transformed in a few milliseconds.
 _FREE_POINTS = 1 << 17
 # Peak memory of listing one atom, and a number of atoms that takes a few milliseconds.
@@ -99,6 +102,7 @@ class Refinement:
         self.share = 1e-3 * min(tolerance, 1e-3)
         self.delta = query.delta if query.delta is not None else 1e-30
         self.limited = False
+        self.top: float | None = None  # end of the window of direct convolution, when that is used
         self.last: tuple[float, float] | None = None  # spacing and excess of the previous grid
 
     def run(self, largest: float) -> tuple[float, float, ErrorLedger, str | None]:
@@ -112,6 +116,7 @@ class Refinement:
             and is None if it is not.
         """
         best: tuple[_Side, _Side] | None = None
+        hopeless = 0
         for _ in range(_MOST_REFINEMENTS):
             upper = self._answer(Direction.UPPER, largest)
             lower = self._answer(Direction.LOWER, largest)
@@ -120,18 +125,46 @@ class Refinement:
                 lower = max(lower, best[1], key=lambda side: side.value)
             best = upper, lower
             excess = self._excess(upper, lower)
+            hopeless += lower.value == 0.0
+            if self.query.delta is None and hopeless >= _HOPELESS:
+                break  # delta there is below what double precision can tell from 0
             if self._too_coarse_a_tail(upper, lower):
                 continue
-            if excess <= 1.0 or self.limited:
+            if excess <= 1.0 or self.limited or self._out_of_reach(upper, lower):
                 break
-            if lower.value == 0.0 and self.spacing <= 1e-2 * self.coarse:
-                break  # delta there is below what double precision can tell from 0
             order = self._order(excess)
             shrink = min(max((0.5 / excess) ** (1.0 / order), 0.02), 0.8)
             self.spacing *= shrink
             self.resolution = max(self.resolution * shrink**2, _FINEST_RESOLUTION)
         assert best is not None
+        if self._excess(*best) > 1.0 and self._out_of_reach(*best):
+            best = self._without_transform(*best, largest)
         return self._finish(*best)
+
+    def _out_of_reach(self, upper: _Side, lower: _Side) -> bool:
+        """Whether the transform's rounding, and not the grid, decides the bracket."""
+        noise = upper.round_off + upper.aliasing + lower.round_off + lower.aliasing
+        return noise > 0.1 * max(upper.delta, lower.delta)
+
+    def _without_transform(self, upper: _Side, lower: _Side, largest: float) -> tuple[_Side, _Side]:
+        """Direct convolution on a grid that resolves epsilon rather than one round's loss."""
+        for cells in _DIRECT_CELLS:
+            end = upper.value if self.query.delta is not None else self.query.required
+            self.top = min(4.0 * end, largest)
+            self.spacing = self.top / cells
+            self.resolution = 0.25 * self.tolerance
+            try:
+                sides = (
+                    self._answer(Direction.UPPER, largest),
+                    self._answer(Direction.LOWER, largest),
+                )
+            except _GridTooFine:
+                break
+            upper = min(upper, sides[0], key=lambda side: side.value)
+            lower = max(lower, sides[1], key=lambda side: side.value)
+            if self._excess(upper, lower) <= 1.0:
+                break
+        return upper, lower
 
     def _order(self, excess: float) -> float:
         """At which power of the spacing the width falls, from the last two grids.
@@ -215,7 +248,13 @@ class Refinement:
             self.spacing *= 1.1 * points / allowed
 
     def _answer(self, direction: Direction, largest: float) -> _Side:
-        composition, law, tilt = self._tilted(direction)
+        law: TiltedSum | DirectSum
+        if self.top is None:
+            composition, law, tilt = self._tilted(direction)
+            near = composition.cumulants(tilt)[1]  # the epsilon that the tilt was made for
+        else:
+            composition = self._composition(direction)
+            law, tilt, near = DirectSum(composition, self.top), 1.0 / self.top, 0.25 * self.top
         if self.query.epsilon is not None:
             value = self.query.epsilon
             terms = law.delta(value)
@@ -227,8 +266,7 @@ class Refinement:
                 found = law.delta(epsilon).value
                 return math.log(found / target) if found > 0 else -math.inf
 
-            # the epsilon that the tilt was made for
-            near = max(composition.cumulants(tilt)[1], 0.01 * self.spacing)
+            near = max(near, 0.01 * self.spacing)
             step = 0.5 / max(tilt, 1.0 / self.deviation)  # delta changes by about a factor e^0.5
             if direction is Direction.UPPER:
                 if composition.infinite > target:

@@ -1,4 +1,4 @@
-"""The benchmark suite runs and writes what it promises; how fast anything is, is not tested here."""
+"""The benchmark suite runs and writes what it promises; speed itself is not tested here."""
 
 import csv
 import importlib
