@@ -126,6 +126,8 @@ def deviance(x: ArrayLike, mean: ArrayLike) -> Array:
     near = np.abs(mean - x) < 0.5 * x
     safe = np.where(x > 0, x, 1.0)
     close = -x * log1p_minus(np.where(near, (mean - x) / safe, 0.0))
+    if near.all():  # the bulk of a law, where the logarithm below would be for nothing
+        return np.asarray(close)
     far = x * np.log(safe / mean) + (mean - x)
     return np.asarray(np.where(near, close, far))
 

@@ -94,7 +94,7 @@ class Refinement:
         # take away as much; epsilon moves by at most that share of itself.
         self.coarse = top * math.sqrt(1.5 * tolerance * variance / self.rounds)
         # Finer than asked for while that costs next to nothing.
-        fine = max(0.2 * self.coarse, 18.0 * self.deviation / _FREE_POINTS)
+        fine = max(0.25 * self.coarse, 18.0 * self.deviation / _FREE_POINTS)
         self.spacing = min(self.coarse, fine)
         self.resolution = 0.25 * tolerance
         self.most_atoms = max(min(memory_limit // _BYTES_PER_ATOM, _MOST_ATOMS), 1024)
@@ -268,13 +268,14 @@ class Refinement:
 
             near = max(near, 0.01 * self.spacing)
             step = 0.5 / max(tilt, 1.0 / self.deviation)  # delta changes by about a factor e^0.5
+            rtol = 1e-5 * self.tolerance  # far below the grid's share of the bracket
             if direction is Direction.UPPER:
                 if composition.infinite > target:
                     value = largest
                 else:
-                    value = smallest_not_above(excess, largest, near, step)
+                    value = smallest_not_above(excess, largest, near, step, rtol)
             else:
-                value = largest_not_below(excess, largest, near, step)
+                value = largest_not_below(excess, largest, near, step, rtol)
             terms = law.delta(value)
         step = 0.01 / max(tilt, 0.1 / self.deviation)
         beyond = law.delta(value + step).value

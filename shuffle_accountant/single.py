@@ -57,28 +57,29 @@ def single_epsilon(
 
 
 def smallest_not_above(
-    excess: Callable[[float], float], high: float, guess: float, step: float
+    excess: Callable[[float], float], high: float, guess: float, step: float, rtol: float = 1e-13
 ) -> float:
-    """A point with ``excess <= 0`` that is, to 1e-13 relative, the smallest one in [0, high].
+    """A point with ``excess <= 0`` that is, to ``rtol``, the smallest one in [0, high].
 
     Args:
         excess: non-increasing function; positive values mean "not yet private enough".
         high: right end, returned when nothing smaller qualifies; may be inf.
         guess: where to look first.
         step: how far to look next.
+        rtol: relative distance from the smallest such point that is allowed.
     """
-    return _search(excess, high, guess, step)[1]
+    return _search(excess, high, guess, step, rtol)[1]
 
 
 def largest_not_below(
-    excess: Callable[[float], float], high: float, guess: float, step: float
+    excess: Callable[[float], float], high: float, guess: float, step: float, rtol: float = 1e-13
 ) -> float:
-    """A point with ``excess >= 0`` that is, to 1e-13 relative, the largest one; 0 if none."""
-    return _search(excess, high, guess, step)[0]
+    """A point with ``excess >= 0`` that is, to ``rtol``, the largest one; 0 if none."""
+    return _search(excess, high, guess, step, rtol)[0]
 
 
 def _search(
-    excess: Callable[[float], float], high: float, guess: float, step: float
+    excess: Callable[[float], float], high: float, guess: float, step: float, rtol: float
 ) -> tuple[float, float]:
     """Bracket (left, right) of the sign change: gallop from the guess, then false position."""
     left, value_left = 0.0, math.nan
@@ -100,14 +101,14 @@ def _search(
             point = max(right - step, 0.0)
         step *= 4.0
     for turn in range(200):
-        if right - left <= 1e-13 * right:
+        if right - left <= rtol * right:
             break
         middle = 0.5 * (left + right)
         if turn % 4 != 3 and value_right > -math.inf:
             slope = (value_right - value_left) / (right - left)
             middle = left - value_left / slope
             # aim a little beyond the root, on alternating sides, so that both ends close in
-            nudge = 1e-2 * min(middle - left, right - middle) + 2e-14 * right
+            nudge = 1e-2 * min(middle - left, right - middle) + 0.2 * rtol * right
             middle += nudge if turn % 2 == 0 else -nudge
             middle = min(max(middle, left + 1e-15 * right), right - 1e-15 * right)
         if not left < middle < right:

@@ -67,7 +67,11 @@ def test_upper_keeps_both_masses(pair: tuple[Array, Array], log_ratio: float) ->
     assert (upper.mass >= 0).all()
     assert upper.mass.sum() == pytest.approx(1.0, abs=ROUND_OFF)
     q_before, q_after = np.sum(mass * np.exp(-loss)), np.sum(upper.mass * np.exp(-upper.losses))
-    assert q_after == pytest.approx(q_before, rel=ROUND_OFF)
+    # a P-mass rounded at the lower end of a cell counts e^spacing times in Q; losing Q-mass, as
+    # happens on absurdly wide cells, keeps the pair an upper one
+    assert q_after <= q_before * (1 + ROUND_OFF * math.exp(spacing))
+    if spacing <= 1.0:
+        assert q_after == pytest.approx(q_before, rel=ROUND_OFF)
 
 
 @pytest.mark.parametrize("direction", list(Direction))

@@ -114,11 +114,16 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
     np.multiply(modulus, np.sin(angle), out=spectrum.imag)
     del angle
     norm = math.sqrt(2.0 / size)
-    error = norm * float(np.linalg.norm(bound))
-    error += norm * float(np.linalg.norm(modulus)) * _PER_LEVEL * levels
+    error = norm * _norm(bound)
+    error += norm * _norm(modulus) * _PER_LEVEL * levels
     del bound, modulus, log_bound, log_modulus
     result = inverse_real_fft(spectrum, size)
     return WindowedSum(start, np.roll(result, -((start - centre) % size)), error)
+
+
+def _norm(values: Array) -> float:
+    """2-norm, by a pairwise sum: it must not wake a second thread, and its rounding is bounded."""
+    return math.sqrt(float(np.sum(np.square(values)))) * (1 + 64 * UNIT_ROUNDOFF)
 
 
 def _fold(mass: Array, offset: int, size: int) -> Array:
