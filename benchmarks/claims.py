@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import shuffle_accountant as sa
-from shuffle_accountant.losses import crowd
+from shuffle_accountant.losses import binary, crowd
 from shuffle_accountant.refinement import _grid
 
 __all__ = [
@@ -93,6 +93,7 @@ def clear_caches() -> None:
     """Forget every grid and every crowd, so that an answer is computed from its parameters."""
     _grid.cache_clear()
     crowd.crowd_blocks.cache_clear()
+    binary._unit_atoms.cache_clear()
 
 
 def interleave(

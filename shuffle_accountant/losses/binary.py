@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,9 @@ __all__ = ["BinaryLoss"]
 
 # A crowd whose counts of letter 0 are fewer than this many times the cells is listed atom by atom.
 _LIST_WHEN_FEWER = 6
+
+# More than all masses that are too small for a double can add up to.
+_UNDERFLOW = 1e-305
 
 # Above this loss e^epsilon is large and the tail formula is regrouped; see `_bracket`.
 _REGROUP_FROM = 1.0
@@ -143,7 +147,7 @@ class BinaryLoss:
         cut = 0.5 * effort.tail if bool(np.any(last < m)) else 0.0
         first = np.floor(0.5 * m) + 1.0
 
-        top = self._loss(last[-1:] if m.size == 1 else last, m)
+        top = _loss(self.eps0, last, m)
         finite = top[np.isfinite(top)]
         grid = edges(float(finite.max(initial=0.0)))
         # cells up to each crowd's own largest loss
@@ -168,19 +172,11 @@ class BinaryLoss:
             direction=direction,
             mass=everything * np.maximum(1.0 + sign * slack, 0.0),
             loss=np.concatenate([loss, -loss, [0.0]]),
-            infinite=infinite + (truncated if direction is Direction.UPPER else 0.0),
+            infinite=infinite + (truncated + _UNDERFLOW if direction is Direction.UPPER else 0.0),
             truncated=truncated,
             round_off=crowd.round_off + float(np.sum(everything * slack)),
             loss_error=float(half.loss_error.max(initial=0.0)) + 16 * UNIT_ROUNDOFF * self._gap,
         )
-
-    def _loss(self, a: Array, m: Array) -> Array:
-        """Loss at a letters 0 among m, nats, for a >= m/2; +inf if X' can't produce it."""
-        b, ratio = m - a, self._ratio
-        below = ratio * a + b
-        with np.errstate(divide="ignore"):
-            loss = np.log1p(-math.expm1(-self.eps0) * (a - b) / below)
-        return np.where(b == 0, self.eps0, loss)
 
     def _pieces(
         self,
@@ -204,18 +200,9 @@ class BinaryLoss:
 
     def _listed(self, weight: Array, m: Array, first: Array, last: Array) -> HalfAtoms:
         """Every count of letter 0 above m/2 as an atom."""
-        lengths = np.maximum(last - first + 1, 0).astype(np.intp)
-        owner = np.repeat(np.arange(m.size), lengths)
-        starts = np.cumsum(lengths) - lengths
-        a = first[owner] + (np.arange(owner.size) - starts[owner])
-        m, weight = m[owner], weight[owner]
-        b = m - a
-        log_f = log_pmf(a, m, 0.5, 0.5)
-        f = weight * np.exp(log_f) * 2.0 / (m * (1.0 + self._ratio))
-        loss = self._loss(a, m)
-        slack = log_pmf_error(a, m, 0.5, log_f) + 16 * UNIT_ROUNDOFF
-        error = 16 * UNIT_ROUNDOFF * np.where(np.isfinite(loss), loss, 0.0)
-        return HalfAtoms(f * (a + self._ratio * b), f * (b + self._ratio * a), loss, slack, error)
+        owner, unit = _unit_atoms(self.eps0, m.tobytes(), first.tobytes(), last.tobytes())
+        weight = weight[owner]
+        return replace(unit, mass=unit.mass * weight, other=unit.other * weight)
 
     def _celled(self, weight: float, m: float, first: float, last: float, grid: Array) -> HalfAtoms:
         """The mass of each cell of the grid as one atom."""
@@ -245,6 +232,36 @@ class BinaryLoss:
         """Mass at loss 0: as many letters 0 as letters 1."""
         even = m[m % 2 == 0]
         return float(np.sum(weight[m % 2 == 0] * np.exp(log_pmf(0.5 * even, even, 0.5, 0.5))))
+
+
+def _loss(eps0: float, a: Array, m: Array) -> Array:
+    """Loss at a letters 0 among m, nats, for a >= m/2; +inf if X' can't produce it."""
+    b = m - a
+    with np.errstate(divide="ignore"):
+        loss = np.log1p(-math.expm1(-eps0) * (a - b) / (math.exp(-eps0) * a + b))
+    return np.where(b == 0, eps0, loss)
+
+
+@lru_cache(maxsize=4)
+def _unit_atoms(
+    eps0: float, m: bytes, first: bytes, last: bytes
+) -> tuple[NDArray[np.intp], HalfAtoms]:
+    """The atoms of crowds m (arrays as bytes) with weight one, and which crowd each belongs to.
+
+    Cached, because both directions list the same crowds wherever blocks are single counts.
+    """
+    crowd, start, end = (np.frombuffer(x) for x in (m, first, last))
+    lengths = np.maximum(end - start + 1, 0).astype(np.intp)
+    owner = np.repeat(np.arange(crowd.size), lengths)
+    a = start[owner] + (np.arange(owner.size) - (np.cumsum(lengths) - lengths)[owner])
+    total = crowd[owner]
+    b, ratio = total - a, math.exp(-eps0)
+    log_f = log_pmf(a, total, 0.5, 0.5)
+    f = np.exp(log_f) * 2.0 / (total * (1.0 + ratio))
+    loss = _loss(eps0, a, total)
+    slack = log_pmf_error(a, total, 0.5, log_f) + 16 * UNIT_ROUNDOFF
+    error = 16 * UNIT_ROUNDOFF * np.where(np.isfinite(loss), loss, 0.0)
+    return owner, HalfAtoms(f * (a + ratio * b), f * (b + ratio * a), loss, slack, error)
 
 
 def _gather(pieces: Iterator[HalfAtoms], sums: CellSums | None) -> HalfAtoms:
