@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import shuffle_accountant as sa
+from shuffle_accountant.grids import loss_grid
 from shuffle_accountant.losses import binary, crowd
-from shuffle_accountant.refinement import _grid
 
 __all__ = [
     "Claim",
@@ -91,7 +91,7 @@ class Timing:
 
 def clear_caches() -> None:
     """Forget every grid and every crowd, so that an answer is computed from its parameters."""
-    _grid.cache_clear()
+    loss_grid.cache_clear()
     crowd.crowd_blocks.cache_clear()
     binary._unit_atoms.cache_clear()
 

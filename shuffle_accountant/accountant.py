@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, PrivacyProfile
-from shuffle_accountant.questions import Query, bracket
+from shuffle_accountant.query import Query
+from shuffle_accountant.questions import bracket
 from shuffle_accountant.rounds import ShuffleRound
 
 __all__ = ["FourierAccountant", "delta", "epsilon"]

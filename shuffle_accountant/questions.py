@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.bracket import Bracket, ErrorLedger, LooseBracketWarning
+from shuffle_accountant.query import Query
 from shuffle_accountant.reductions.base import Reduction
-from shuffle_accountant.refinement import Query, Refinement
+from shuffle_accountant.refinement import Refinement
 from shuffle_accountant.single import single_delta, single_epsilon
 
-__all__ = ["Query", "bracket"]
+__all__ = ["bracket"]
 
 # Compositions with losses below this are answered by pure privacy alone: squares would underflow.
 _SMALLEST_LOSS = 1e-120

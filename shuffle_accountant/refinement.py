@@ -9,19 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-
-import numpy as np
 
 from shuffle_accountant.bracket import ErrorLedger
 from shuffle_accountant.composition import Composition, DirectSum, TiltedSum
+from shuffle_accountant.grids import GridTooFine, loss_grid
 from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
-from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
-from shuffle_accountant.lattice.grid import Array, Direction, LossGrid
+from shuffle_accountant.lattice.grid import Direction
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.query import Query
 from shuffle_accountant.single import largest_not_below, smallest_not_above
 
-__all__ = ["Query", "Refinement"]
+__all__ = ["Refinement"]
 
 _MOST_REFINEMENTS = 12
 _HOPELESS = 3  # grids on which delta's lower end is 0
@@ -36,28 +34,6 @@ _BYTES_PER_ATOM = 400
 _MOST_ATOMS = 1 << 20
 # Blocks of decoy counts are not made narrower than this: about 1e8 atoms in the worst case.
 _FINEST_RESOLUTION = 2e-6
-
-
-class _GridTooFine(Exception):
-    """The spacing must grow by this factor for the grid to fit into memory."""
-
-    def __init__(self, factor: float) -> None:
-        super().__init__(factor)
-        self.factor = factor
-
-
-@dataclass(frozen=True)
-class Query:
-    """One question: epsilon at ``delta``, or delta at ``epsilon``; the other field is None."""
-
-    delta: float | None = None
-    epsilon: float | None = None
-
-    @property
-    def required(self) -> float:
-        """The epsilon asked about, when it is delta that is wanted."""
-        assert self.epsilon is not None
-        return self.epsilon
 
 
 @dataclass(frozen=True)
@@ -158,7 +134,7 @@ class Refinement:
                     self._answer(Direction.UPPER, largest),
                     self._answer(Direction.LOWER, largest),
                 )
-            except _GridTooFine:
+            except GridTooFine:
                 break
             upper = min(upper, sides[0], key=lambda side: side.value)
             lower = max(lower, sides[1], key=lambda side: side.value)
@@ -211,7 +187,7 @@ class Refinement:
         spacing = self._aligned(self.spacing)
         return Composition(
             [
-                (_grid(loss, direction, spacing, effort, self.most_cells), count)
+                (loss_grid(loss, direction, spacing, effort, self.most_cells), count)
                 for loss, count in self.losses
             ]
         )
@@ -228,7 +204,7 @@ class Refinement:
         while True:
             try:
                 composition = self._composition(direction)
-            except _GridTooFine as error:
+            except GridTooFine as error:
                 self.limited = True
                 self.spacing *= 1.1 * error.factor
                 continue
@@ -309,18 +285,3 @@ class Refinement:
         if self._excess(upper, lower) > 1.0:
             cause = "the memory limit" if self.limited else ledger.limited_by
         return low, high, ledger, cause
-
-
-@lru_cache(maxsize=32)
-def _grid(
-    loss: PrivacyLoss, direction: Direction, spacing: float, effort: Effort, most_cells: float
-) -> LossGrid:
-    """The loss on the grid; cached, so that neighbouring questions cost no rebuilding."""
-
-    def edges(largest: float) -> Array:
-        if largest > spacing * most_cells:
-            raise _GridTooFine(largest / (spacing * most_cells))
-        step = spacing if direction is Direction.UPPER else spacing / SUBCELLS
-        return np.arange(math.ceil(largest / step) + 2, dtype=np.float64) * step
-
-    return discretize(loss.atoms(direction, edges, effort), spacing)

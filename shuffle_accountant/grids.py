@@ -1,0 +1,48 @@
+"""Privacy losses of rounds on grids, remembered from one question to the next."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
+from shuffle_accountant.lattice.grid import Array, Direction, LossGrid
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
+
+__all__ = ["GridTooFine", "loss_grid"]
+
+
+class GridTooFine(Exception):
+    """The spacing must grow by this factor for the grid to fit into memory."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__(factor)
+        self.factor = factor
+
+
+@lru_cache(maxsize=32)
+def loss_grid(
+    loss: PrivacyLoss, direction: Direction, spacing: float, effort: Effort, most_cells: float
+) -> LossGrid:
+    """The loss on the grid; cached, so that neighbouring questions cost no rebuilding.
+
+    Args:
+        loss: what to discretise.
+        direction: on which side of the truth.
+        spacing: distance of grid points, nats.
+        effort: how closely to resolve the loss.
+        most_cells: cells between 0 and the largest loss that memory allows.
+
+    Raises:
+        GridTooFine: more cells than that would be needed.
+    """
+
+    def edges(largest: float) -> Array:
+        if largest > spacing * most_cells:
+            raise GridTooFine(largest / (spacing * most_cells))
+        step = spacing if direction is Direction.UPPER else spacing / SUBCELLS
+        return np.arange(math.ceil(largest / step) + 2, dtype=np.float64) * step
+
+    return discretize(loss.atoms(direction, edges, effort), spacing)
