@@ -218,6 +218,9 @@ class TiltedSum:
         missing = self._above * math.exp(
             -min(lam * max(spacing * self._last - epsilon, 0.0), 700.0)
         )
+        if epsilon < spacing * law.start:
+            # mass below the window counts too, and was wrapped to where it weighs less
+            missing += self._below * _largest_weight(lam)
         scale = math.exp(min(log_scale, 700.0))
         if upper:
             # a scale below the smallest double is still not zero

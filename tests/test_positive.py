@@ -63,6 +63,18 @@ def test_the_window_keeps_the_direction(direction: Direction) -> None:
             assert found <= exact * (1 + 1e-13)
 
 
+@pytest.mark.parametrize(("first", "last"), [(-9, -5), (5, 9)])
+def test_a_law_wholly_outside_the_window(first: int, last: int) -> None:
+    for direction in Direction:
+        law = positive_sum([(grid_of([0.5, 0.5], 0, direction, 0.0), 1)], direction, first, last)
+        upper, above = direction is Direction.UPPER, last < 0
+        assert first <= law.offset <= last
+        assert law.infinite == (1.0 if upper and above else 0.0)
+        # what was above goes down to the last point, what was below up to the first
+        assert law.mass.sum() == (1.0 if upper != above else 0.0)
+        assert law.offset == (last if above else first)
+
+
 def test_different_rounds_are_added() -> None:
     a, b = [0.5, 0.5], [0.25, 0.5, 0.25]
     parts = [

@@ -89,17 +89,17 @@ def _add(
 
 def _clip(law: PositiveSum, direction: Direction, first: int, last: int) -> PositiveSum:
     """Bring the law into the window."""
-    cut_low = max(first - law.offset, 0)
-    cut_high = max(law.offset + law.mass.size - 1 - last, 0)
-    if cut_low == 0 and cut_high == 0:
+    size = law.mass.size
+    cut_low = min(max(first - law.offset, 0), size)
+    stop = max(min(last + 1 - law.offset, size), 0)
+    if cut_low == 0 and stop == size:
         return law
-    stop = law.mass.size - cut_high
     below, above = float(law.mass[:cut_low].sum()), float(law.mass[stop:].sum())
-    mass = law.mass[cut_low:stop].copy()
+    mass = law.mass[cut_low:stop].copy() if cut_low < stop else np.zeros(1)
     infinite = law.infinite
     if direction is Direction.UPPER:
         mass[0] += below
         infinite += above
     else:
         mass[-1] += above
-    return PositiveSum(max(law.offset, first), mass, infinite, law.relative)
+    return PositiveSum(min(max(law.offset, first), last), mass, infinite, law.relative)

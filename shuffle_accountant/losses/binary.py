@@ -42,6 +42,9 @@ _LIST_WHEN_FEWER = 6
 # More than all masses that are too small for a double can add up to.
 _UNDERFLOW = 1e-305
 
+# More than numbers below the smallest normal double can lose, in a sum weighted by probabilities.
+_SUBNORMAL = 1e-315
+
 # Above this loss e^epsilon is large and the tail formula is regrouped; see `_bracket`.
 _REGROUP_FROM = 1.0
 
@@ -101,10 +104,10 @@ class BinaryLoss:
         crowd = self._crowd(direction, effort)
         low, high = self._conditional(epsilon, crowd.count)
         if direction is Direction.LOWER:
-            return float(np.sum(crowd.weight * low)) * (1 - 64 * UNIT_ROUNDOFF)
+            total = float(np.sum(crowd.weight * low)) * (1 - 64 * UNIT_ROUNDOFF)
+            return max(total - _SUBNORMAL, 0.0)
         total = float(np.sum(crowd.weight * high)) * (1 + 64 * UNIT_ROUNDOFF) + crowd.missing
-        # a true value too small for a double is still not zero
-        return min(max(total, 5e-324), 1.0)
+        return min(total + _SUBNORMAL, 1.0)
 
     def _conditional(self, epsilon: float, count: Array) -> tuple[Array, Array]:
         """Bracket of the divergence given each count of informative decoys."""
