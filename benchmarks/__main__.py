@@ -23,7 +23,16 @@ from tqdm import tqdm
 import shuffle_accountant as sa
 from benchmarks.claims import Claim, Outcome, format_table
 
-SCRIPTS = ("start_up", "scale_users", "scale_rounds", "tiny_delta", "peers")
+SCRIPTS = (
+    "start_up",
+    "scale_users",
+    "scale_rounds",
+    "tiny_delta",
+    "randomizers",
+    "figures.figure4",
+    "figures.figure5",
+    "peers",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,7 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             begin = time.perf_counter()
             outcomes[name] = script.run(options.quick, bar.set_postfix_str)
             seconds[name] = time.perf_counter() - begin
-            _write_rows(options.output / f"{name}.csv", outcomes[name])
+            file_name = name.rpartition(".")[2]
+            _write_rows(options.output / f"{file_name}.csv", outcomes[name])
+            undrawn = _write_figure(options.output / f"{file_name}.png", outcomes[name])
+            if undrawn:
+                tqdm.write(undrawn, file=sys.stderr)
 
     claims = [(name, claim) for name, outcome in outcomes.items() for claim in outcome.claims]
     results = {
@@ -86,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path("benchmarks", "output"),
         metavar="DIR",
-        help="where results.json and the CSV files go (default: %(default)s)",
+        help="where results.json, CSV and PNG files go (default: %(default)s)",
     )
     return parser
 
@@ -97,6 +110,17 @@ def _write_rows(path: Path, outcome: Outcome) -> None:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(outcome.rows)
+
+
+def _write_figure(path: Path, outcome: Outcome) -> str:
+    """Draw the figure if there is one; what is wrong if that cannot be done."""
+    if outcome.draw is None:
+        return ""
+    try:
+        outcome.draw(path)
+    except ImportError as error:
+        return f"{path.name} is not drawn: {error}"
+    return ""
 
 
 def _summary(claims: Sequence[Claim], seconds: float) -> str:

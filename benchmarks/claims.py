@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import shuffle_accountant as sa
-from shuffle_accountant.grids import loss_grid
-from shuffle_accountant.losses import binary, crowd
 
 __all__ = [
     "Claim",
@@ -32,6 +32,11 @@ Note = Callable[[str], None]
 
 _VERDICTS = {True: "yes", False: "NO", None: "n/a"}
 _HEADER = ("script", "claim", "measured", "holds")
+# What these modules remember depends on the question; constants and compiled code stay elsewhere.
+_FORGETFUL = tuple(
+    f"shuffle_accountant.{part}"
+    for part in ("grids", "lattice.", "losses.", "randomizers.", "reductions.", "rounds")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +63,12 @@ class Outcome:
     Attributes:
         claims: the verdicts.
         rows: the measurements behind them, one mapping per row of the CSV file, same keys in each.
+        draw: writes the figure to a PNG file, with Matplotlib; None when there is no figure.
     """
 
     claims: list[Claim]
     rows: list[dict[str, Any]] = field(default_factory=list)
+    draw: Callable[[Path], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +97,12 @@ class Timing:
 
 
 def clear_caches() -> None:
-    """Forget every grid and every crowd, so that an answer is computed from its parameters."""
-    loss_grid.cache_clear()
-    crowd.crowd_blocks.cache_clear()
-    binary._unit_atoms.cache_clear()
+    """Forget every answer, grid and crowd, so that an answer is computed from its parameters."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(_FORGETFUL) and not name.endswith(".compiled"):
+            for value in list(vars(module).values()):
+                if hasattr(value, "cache_clear") and value.__module__ == name:
+                    value.cache_clear()
 
 
 def interleave(

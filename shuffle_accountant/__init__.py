@@ -1,22 +1,64 @@
 """Certified privacy accounting for the shuffle model of differential privacy."""
 
+from __future__ import annotations
+
+from types import ModuleType
+
 from shuffle_accountant.accountant import FourierAccountant, delta, epsilon
-from shuffle_accountant.bracket import Bracket, ErrorLedger, LooseBracketWarning, PrivacyProfile
-from shuffle_accountant.decoys import TargetAmongDecoys
+from shuffle_accountant.bracket import (
+    Attained,
+    Bracket,
+    ErrorLedger,
+    LooseBracketWarning,
+    PrivacyProfile,
+)
+from shuffle_accountant.decoys import DensitiesAmongDecoys, TargetAmongDecoys
+from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
+from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
 from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.randomizers.hadamard import HadamardResponse
+from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
+from shuffle_accountant.randomizers.local_hashing import LocalHashing
+from shuffle_accountant.randomizers.randomized_response import (
+    BinaryRandomizedResponse,
+    RandomizedResponse,
+)
+from shuffle_accountant.randomizers.rappor import RAPPOR
+from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.rounds import ShuffleRound
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "RAPPOR",
+    "Attained",
+    "BinaryRandomizedResponse",
     "Bracket",
+    "DensitiesAmongDecoys",
+    "DiscreteRandomizer",
     "ErrorLedger",
     "FourierAccountant",
+    "GaussianRandomizer",
     "GeneralRandomizer",
+    "HadamardResponse",
+    "LaplaceRandomizer",
+    "LocalHashing",
     "LooseBracketWarning",
     "PrivacyProfile",
+    "RandomizedResponse",
     "ShuffleRound",
+    "SubsetSelection",
     "TargetAmongDecoys",
+    "baselines",
     "delta",
     "epsilon",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Modules that are not needed for accounting are imported on first use."""
+    if name == "baselines":
+        import importlib
+
+        return importlib.import_module("shuffle_accountant.baselines")
+    raise AttributeError(f"module 'shuffle_accountant' has no attribute {name!r}")

@@ -139,6 +139,58 @@ def _rebuild(lower: float, upper: float, ledger: ErrorLedger, reduction: str) ->
     return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=reduction)
 
 
+class Attained(float):
+    """What a concrete pair of datasets certainly loses: a lower bound on the real delta.
+
+    Its value as a float is the *lower* end, the safe one for a lower bound.
+
+    Args:
+        lower: certified lower end of the datasets' divergence.
+        upper: certified upper end of it.
+        dataset: ``(x0, x1, others)``: the target's two values, and the value of all other users.
+    """
+
+    __slots__ = ("_dataset", "_upper")
+
+    _dataset: tuple[int, int, int]
+    _upper: float
+
+    def __new__(cls, *, lower: float, upper: float, dataset: tuple[int, int, int]) -> Attained:
+        """Check the ends and build the float."""
+        if not 0.0 <= lower <= upper:  # also false for NaN
+            raise ValueError(f"internal error: not a bracket: lower={lower!r}, upper={upper!r}")
+        self = super().__new__(cls, lower)
+        self._upper, self._dataset = float(upper), dataset
+        return self
+
+    @property
+    def lower(self) -> float:
+        """Certified lower bound on the real delta."""
+        return float(self)
+
+    @property
+    def upper(self) -> float:
+        """Certified upper end of this pair of datasets' own divergence."""
+        return self._upper
+
+    @property
+    def dataset(self) -> tuple[int, int, int]:
+        """``(x0, x1, others)``: the target's two values, and the value of all other users."""
+        return self._dataset
+
+    def __repr__(self) -> str:
+        lower, upper = format_ends(float(self), self._upper)
+        return f"Attained({lower} <= x <= {upper}, dataset={self._dataset})"
+
+    def __reduce__(self) -> tuple[Callable[..., Attained], tuple[float, float, tuple[int, int, int]]]:
+        return _attained, (float(self), self._upper, self._dataset)
+
+
+def _attained(lower: float, upper: float, dataset: tuple[int, int, int]) -> Attained:
+    """Inverse of `Attained.__reduce__`: pickling and copying."""
+    return Attained(lower=lower, upper=upper, dataset=dataset)
+
+
 def format_ends(lower: float, upper: float) -> tuple[str, str]:
     """Two numbers 0 <= lower <= upper as text that encloses them.
 

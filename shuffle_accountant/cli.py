@@ -11,7 +11,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +21,7 @@ from shuffle_accountant.progress import progress_bar
 
 if TYPE_CHECKING:
     from shuffle_accountant import FourierAccountant
+    from shuffle_accountant.randomizers.base import LocalRandomizer
 
 PROGRAM = "shuffle-accountant"
 EXIT_ERROR = 2
@@ -43,7 +44,15 @@ Population = Annotated[
     int | None,
     typer.Option(help="Draw the users of each round from this many, without replacement."),
 ]
+Categories = Annotated[
+    int | None,
+    typer.Option(help="The randomizer is randomized response over this many values, >= 2."),
+]
 Reduction = Annotated[str, typer.Option(help="Theorem to use; auto takes the smallest bound.")]
+Variant = Annotated[
+    str | None,
+    typer.Option(help="Form of the strong reduction: exact (the default), paper or tail."),
+]
 Interactive = Annotated[
     bool,
     typer.Option("--interactive", help="A user's randomizer may depend on earlier messages."),
@@ -59,13 +68,25 @@ def epsilon(
     delta: Annotated[float, typer.Option(help="δ, in (0, 1).")],
     rounds: Rounds = 1,
     population: Population = None,
+    categories: Categories = None,
     reduction: Reduction = "auto",
+    variant: Variant = None,
     interactive: Interactive = False,
     tolerance: Tolerance = 1e-3,
     as_json: AsJson = False,
 ) -> None:
     """Bracket the ε of a shuffled protocol at a given δ."""
-    protocol = _Protocol(eps0, users, rounds, population, reduction, interactive, tolerance)
+    protocol = _Protocol(
+        eps0=eps0,
+        users=users,
+        rounds=rounds,
+        population=population,
+        categories=categories,
+        reduction=reduction,
+        variant=variant,
+        interactive=interactive,
+        tolerance=tolerance,
+    )
     answer = _ask(protocol, lambda accountant: accountant.epsilon(delta=delta))
     _print_bracket("epsilon", {"delta": delta}, protocol, answer, as_json)
 
@@ -77,13 +98,25 @@ def delta(
     epsilon: Annotated[float, typer.Option(help="ε, >= 0.")],
     rounds: Rounds = 1,
     population: Population = None,
+    categories: Categories = None,
     reduction: Reduction = "auto",
+    variant: Variant = None,
     interactive: Interactive = False,
     tolerance: Tolerance = 1e-3,
     as_json: AsJson = False,
 ) -> None:
     """Bracket the δ of a shuffled protocol at a given ε."""
-    protocol = _Protocol(eps0, users, rounds, population, reduction, interactive, tolerance)
+    protocol = _Protocol(
+        eps0=eps0,
+        users=users,
+        rounds=rounds,
+        population=population,
+        categories=categories,
+        reduction=reduction,
+        variant=variant,
+        interactive=interactive,
+        tolerance=tolerance,
+    )
     answer = _ask(protocol, lambda accountant: accountant.delta(epsilon=epsilon))
     _print_bracket("delta", {"epsilon": epsilon}, protocol, answer, as_json)
 
@@ -116,15 +149,17 @@ def _fail(message: str, code: int = EXIT_ERROR) -> int:
     return code
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Protocol:
-    """The flags that say what happens, as typed."""
+    """The flags that say what happens, as typed, in the order of the JSON object."""
 
     eps0: float
     users: int
     rounds: int
     population: int | None
+    categories: int | None
     reduction: str
+    variant: str | None
     interactive: bool
     tolerance: float
 
@@ -133,12 +168,23 @@ class _Protocol:
         import shuffle_accountant as sa
 
         one = sa.ShuffleRound(
-            sa.GeneralRandomizer(self.eps0, interactive=self.interactive),
+            self.randomizer(),
             users=self.users,
             population=self.population,
             reduction=self.reduction,
+            variant=self.variant,
         )
         return sa.FourierAccountant(tolerance=self.tolerance).compose(one, count=self.rounds)
+
+    def randomizer(self) -> LocalRandomizer:
+        """Randomized response if its number of values is given, else any ε0-LDP randomizer."""
+        import shuffle_accountant as sa
+
+        if self.categories is None:
+            return sa.GeneralRandomizer(self.eps0, interactive=self.interactive)
+        if self.interactive:
+            raise ValueError("interactive is for any randomizer; it cannot go with categories")
+        return sa.RandomizedResponse(categories=self.categories, eps0=self.eps0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +228,8 @@ def _as_object(
         "ledger": {name: _json_number(width) for name, width in bracket.ledger.as_dict().items()},
         "limited_by": bracket.ledger.limited_by,
         "question": {
-            "eps0": protocol.eps0,
-            "users": protocol.users,
-            "rounds": protocol.rounds,
-            "population": protocol.population,
-            "reduction": protocol.reduction,
-            "interactive": protocol.interactive,
-            "tolerance": protocol.tolerance,
-            **at,
+            name: _json_number(value) if isinstance(value, float) else value
+            for name, value in (asdict(protocol) | at).items()
         },
         "warnings": answer.warnings,
     }

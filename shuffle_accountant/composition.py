@@ -1,6 +1,7 @@
 """Adaptive composition of discretised losses: the law of the sum, tilted to the question asked.
 
-``delta(eps) = sum over x > eps of p(x) (1 - e^(eps - x))`` with p the law of the sum of all losses.
+``delta(eps) = sum over x > eps of p(x) (1 - e^(eps - x))`` with p the law of the sum of all losses
+(or another weight of the losses above epsilon, see `shuffle_accountant.functionals`).
 A plain transform knows p to an absolute 1e-16 only. The tilted law ``a(x) = p(x) e^(lam x - K)``
 concentrates around its mean ``K'(lam)``; with lam the saddle point of the question that is where
 the answer comes from, so delta has relative accuracy, down to the smallest double.
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.functionals import HOCKEY_STICK, Functional
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import Array, Direction, LossGrid
 from shuffle_accountant.lattice.positive import positive_sum
@@ -49,10 +51,13 @@ class Composition:
 
     Args:
         parts: pairs (loss, number of rounds >= 1).
+        functional: what is read off the sum.
     """
 
-    def __init__(self, parts: Sequence[tuple[LossGrid, int]]) -> None:
-        self.parts = tuple(parts)
+    def __init__(
+        self, parts: Sequence[tuple[LossGrid, int]], functional: Functional = HOCKEY_STICK
+    ) -> None:
+        self.parts, self.functional = tuple(parts), functional
         first = self.parts[0][0]
         self.direction, self.spacing = first.direction, first.spacing
         # the cells that hold mass: a heavy tail is a long grid with little on it
@@ -105,7 +110,8 @@ class Composition:
 
         def log_delta(lam: float) -> float:
             value, mean, variance = self.cumulants(lam)
-            return value - lam * mean + _log_overshoot(lam, math.sqrt(variance))
+            overshoot = self.functional.overshoot(lam, math.sqrt(variance))
+            return value - lam * mean + math.log(max(overshoot, 1e-300))
 
         return self._solve(lambda lam: log_delta(lam) - goal)
 
@@ -205,22 +211,23 @@ class TiltedSum:
             if reach < size:
                 stop, beyond = max(reach, first), math.exp(-_REACH) * 1.01
         above = spacing * np.arange(law.start + first, law.start + stop) - epsilon
-        weight = np.exp(-lam * np.maximum(above, 0.0)) * -np.expm1(-np.maximum(above, 0.0))
+        functional = source.functional
+        weight = np.exp(-lam * np.maximum(above, 0.0)) * functional.weight(above)
         weight *= law.mass[first:stop]
         body = float(np.sum(weight))  # pairwise, so that its rounding is within `relative`
-        rounding = law.error * _weight_norm(lam, spacing, size)
+        rounding = law.error * functional.norm(lam, spacing, size)
         log_scale = self._log_total - lam * epsilon
         relative = UNIT_ROUNDOFF * (
             128.0 + 8 * abs(self._log_total) + 8 * lam * (abs(epsilon) + spacing * size)
         )
-        wrapped = (self._below + self._above) * _largest_weight(lam)
+        wrapped = (self._below + self._above) * functional.largest(lam)
         # mass above the window: each such loss x has tilted weight e^(-lam (x - eps)) at most
         missing = self._above * math.exp(
             -min(lam * max(spacing * self._last - epsilon, 0.0), 700.0)
         )
         if epsilon < spacing * law.start:
             # mass below the window counts too, and was wrapped to where it weighs less
-            missing += self._below * _largest_weight(lam)
+            missing += self._below * functional.largest(lam)
         scale = math.exp(min(log_scale, 700.0))
         if upper:
             # a scale below the smallest double is still not zero
@@ -255,7 +262,7 @@ class DirectSum:
         upper = source.direction is Direction.UPPER
         epsilon += -source.loss_error if upper else source.loss_error
         above = source.spacing * np.arange(law.offset, law.offset + law.mass.size) - epsilon
-        body = float(np.sum(law.mass * -np.expm1(-np.maximum(above, 0.0)))) + law.infinite
+        body = float(np.sum(law.mass * source.functional.weight(above))) + law.infinite
         relative = law.relative + 128 * UNIT_ROUNDOFF
         value = body * (1.0 + 2 * relative if upper else 1.0 - 2 * relative)
         if upper:
@@ -267,29 +274,3 @@ class DirectSum:
             round_off=body * relative,
         )
 
-
-def _largest_weight(lam: float) -> float:
-    """Maximum over y >= 0 of ``e^(-lam y) (1 - e^-y)``."""
-    return 1.0 if lam == 0 else (lam / (lam + 1)) ** lam / (lam + 1)
-
-
-def _weight_norm(lam: float, spacing: float, points: int) -> float:
-    """Bound on the 2-norm of ``e^(-lam y) (1 - e^-y)`` over grid points y > 0.
-
-    The square is unimodal, so its sum is at most its maximum plus its integral over the spacing;
-    the integral is the beta function B(2 lam, 3).
-    """
-    largest = _largest_weight(lam) ** 2
-    everything = largest * points
-    if lam == 0:
-        return math.sqrt(everything)
-    return math.sqrt(min(everything, largest + 1 / (lam * (2 * lam + 1) * (2 * lam + 2)) / spacing))
-
-
-def _log_overshoot(lam: float, sd: float) -> float:
-    """Log of ``E[e^(-lam Y) (1 - e^-Y); Y > 0]`` for Y ~ N(0, sd^2)."""
-    from scipy.special import erfcx  # here, because it is most of the package's import time
-
-    root = sd / math.sqrt(2.0)
-    value = 0.5 * float(erfcx(lam * root) - erfcx((lam + 1.0) * root))
-    return math.log(max(value, 1e-300))

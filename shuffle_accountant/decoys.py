@@ -13,9 +13,15 @@ an expectation over a sum of i.i.d. real numbers, whatever the alphabet.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["TargetAmongDecoys"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["DensitiesAmongDecoys", "TargetAmongDecoys"]
+
+Density = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,26 @@ class TargetAmongDecoys:
             )
         for name in ("p0", "p1", "q"):
             law = getattr(self, name)
-            # laws come from closed forms; 1e-12 is far above their rounding
-            if min(law) < 0 or abs(math.fsum(law) - 1.0) > 1e-12:
+            # as closely as the rows of a channel must add up to one
+            if min(law) < 0 or abs(math.fsum(law) - 1.0) > 2e-9:
                 raise ValueError(f"{name} must be a probability law, got sum {math.fsum(law)!r}")
+
+
+@dataclass(frozen=True)
+class DensitiesAmongDecoys:
+    """A continuous alphabet's target densities, decoy density and number of messages.
+
+    Attributes:
+        p0: density of the target's message under the dataset X, a function of arrays.
+        p1: the same under the neighbour X'.
+        q: density of each of the ``n - 1`` decoys that are not blank; its integral is
+            ``1 - blank``.
+        blank: probability that a decoy is blank.
+        n: number of shuffled messages, the target's included.
+    """
+
+    p0: Density
+    p1: Density
+    q: Density
+    blank: float
+    n: int

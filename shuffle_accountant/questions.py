@@ -31,6 +31,11 @@ def bracket(
         memory_limit: bytes.
     """
     losses = [(reduction.loss, count) for reduction, count in parts if reduction.loss.largest > 0]
+    if len({loss.functional for loss, _ in losses}) > 1:
+        raise ValueError(
+            "rounds with variant='tail' compose with one another only: a tail probability is no "
+            "hockey-stick divergence"
+        )
     rounds = sum(count for _, count in losses)
     largest = math.fsum(count * loss.largest for loss, count in losses)
     if rounds > 1:
@@ -56,6 +61,13 @@ def bracket(
         lower, upper, ledger, cause = Refinement(losses, query, tolerance, memory_limit).run(
             largest
         )
+        backward = [(loss.reversed, count) for loss, count in losses]
+        if any(back is not loss for (back, _), (loss, _) in zip(backward, losses, strict=True)):
+            other = Refinement(backward, query, tolerance, memory_limit).run(largest)
+            # neighbours may be either way round: the larger answer counts
+            if other[1] > upper:
+                ledger, cause = other[2:]
+            lower, upper = max(lower, other[0]), max(upper, other[1])
     if cause is not None:
         warnings.warn(
             f"bracket [{lower!r}, {upper!r}] is wider than tolerance {tolerance!r}: "

@@ -189,7 +189,8 @@ class Refinement:
             [
                 (loss_grid(loss, direction, spacing, effort, self.most_cells), count)
                 for loss, count in self.losses
-            ]
+            ],
+            self.losses[0][0].functional,
         )
 
     def _aligned(self, spacing: float) -> float:

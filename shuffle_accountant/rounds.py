@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.decoys import TargetAmongDecoys
-from shuffle_accountant.randomizers.base import LocalRandomizer, randomizer_from_dict
-from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.bracket import Attained, Bracket
+from shuffle_accountant.decoys import DensitiesAmongDecoys, TargetAmongDecoys
+from shuffle_accountant.randomizers.base import (
+    FiniteRandomizer,
+    LocalRandomizer,
+    randomizer_from_dict,
+)
 from shuffle_accountant.reductions.base import Reduction
-from shuffle_accountant.reductions.clones import clones
-from shuffle_accountant.reductions.subsampling import subsampled
+from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce
+from shuffle_accountant.reductions.dataset import attained
+from shuffle_accountant.reductions.strong import VARIANTS
 from shuffle_accountant.single import single_delta, single_epsilon
 
 __all__ = ["ShuffleRound"]
-
-REDUCTIONS = ("auto", "clones")
 
 
 @dataclass(frozen=True, init=False)
@@ -33,18 +36,25 @@ class ShuffleRound:
         population: if given, the ``users`` are drawn anew for this round, uniformly without
             replacement, from this many (>= ``users``); the privacy is that of one person of the
             population.
-        reduction: theorem for the upper bound: "clones" (any eps0-LDP randomizer), or "auto", the
-            smallest valid bound among those that apply.
+        reduction: theorem for the upper bound. "clones" holds for any eps0-LDP randomizer; "blanket"
+            for known ones, and is never above the clones; "strong" for k-ary randomized response
+            against an adversary who also sees which users answered at random; "auto" is the
+            smallest of the first two that applies (for Gaussian noise the example pair of
+            `GaussianRandomizer`).
+        variant: for "strong": "exact" (the default), "paper" or "tail", each above the one before; see
+            `shuffle_accountant.reductions.strong`.
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
+        ValueError: an argument outside its range, or a reduction that does not hold for the
+            randomizer.
     """
 
     randomizer: LocalRandomizer
     users: int
     population: int | None
     reduction: str
+    variant: str | None
 
     def __init__(
         self,
@@ -53,6 +63,7 @@ class ShuffleRound:
         users: int,
         population: int | None = None,
         reduction: str = "auto",
+        variant: str | None = None,
     ) -> None:
         # counts are exact in double precision up to 2^53
         users = validate.integer(minimum=1, maximum=2**53, users=users)
@@ -63,19 +74,25 @@ class ShuffleRound:
             "users": users,
             "population": population,
             "reduction": validate.choice(REDUCTIONS, reduction=reduction),
+            "variant": None if variant is None else validate.choice(VARIANTS, variant=variant),
         }
+        sampled = population is not None and population > users
+        check(randomizer, reduction, variant, sampled)
+        if reduction == "strong" and variant is None:
+            values["variant"] = VARIANTS[0]
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     def reduced(self) -> Reduction:
         """The dominating pair of this round, with the theorem it comes from."""
-        randomizer = self.randomizer
-        interactive = isinstance(randomizer, GeneralRandomizer) and randomizer.interactive
-        inner = clones(randomizer.eps0, self.users, interactive=interactive)
-        return subsampled(inner, self.users, self.population or self.users)
+        return _reduced(self)
 
-    def target_among_decoys(self) -> TargetAmongDecoys:
-        """The ``(p0, p1, q, n)`` the round was reduced to, given that the target takes part."""
+    def target_among_decoys(self) -> TargetAmongDecoys | DensitiesAmongDecoys:
+        """The ``(p0, p1, q, n)`` the round was reduced to, given that the target takes part.
+
+        Laws for finite alphabets, densities for continuous ones. Of several pairs of inputs this is
+        the one whose likelihood ratios differ most; answers are about the worst pair at each epsilon.
+        """
         return self.reduced().decoys
 
     def delta(self, *, epsilon: float) -> Bracket:
@@ -108,6 +125,29 @@ class ShuffleRound:
         lower, upper, ledger = single_epsilon(reduction.loss, delta)
         return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=reduction.name)
 
+    def attained(self, *, epsilon: float) -> Attained:
+        """Certified lower bound on the real delta, from an explicit pair of datasets.
+
+        The largest over pairs of datasets that differ in the target's value and in which all other
+        users hold one value. No upper bound can be below it, whatever its theorem.
+
+        Args:
+            epsilon: nats, finite, >= 0.
+
+        Raises:
+            TypeError: ``epsilon`` is not a number.
+            ValueError: ``epsilon`` is negative, NaN or infinite, or the randomizer is not finite.
+        """
+        epsilon = validate.finite_nonnegative(epsilon=epsilon)
+        if not isinstance(self.randomizer, FiniteRandomizer):
+            raise ValueError(
+                "attained needs a randomizer with finitely many inputs and messages, got "
+                f"{type(self.randomizer).__name__}"
+            )
+        population = self.population or self.users
+        lower, upper, dataset = attained(self.randomizer, self.users, population, epsilon)
+        return Attained(lower=lower, upper=upper, dataset=dataset)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
         return {
@@ -115,6 +155,7 @@ class ShuffleRound:
             "users": self.users,
             "population": self.population,
             "reduction": self.reduction,
+            "variant": self.variant,
         }
 
     @classmethod
@@ -125,7 +166,9 @@ class ShuffleRound:
             TypeError: a field of the wrong type.
             ValueError: missing or unknown fields, or a field outside its range.
         """
-        wanted = {"randomizer", "users", "population", "reduction"}
+        wanted = {"randomizer", "users", "population", "reduction", "variant"}
+        if isinstance(state, dict):
+            state = {"variant": None, **state}  # schema 1 knew no variants
         if not isinstance(state, dict) or set(state) != wanted:
             raise ValueError(
                 f"round must be an object with fields {sorted(wanted)}, got {state!r:.80}"
@@ -135,4 +178,11 @@ class ShuffleRound:
             users=state["users"],
             population=state["population"],
             reduction=state["reduction"],
+            variant=state["variant"],
         )
+
+
+@lru_cache(maxsize=128)
+def _reduced(round: ShuffleRound) -> Reduction:
+    population = round.population or round.users
+    return reduce(round.randomizer, round.users, population, round.reduction, round.variant)

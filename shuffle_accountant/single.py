@@ -15,6 +15,9 @@ __all__ = ["single_delta", "single_epsilon"]
 # its inverse are all taken one by one, and the answer is exact to round-off.
 RESOLUTION = 1e-5
 
+# How closely epsilon is located before it is located exactly.
+_ROUGH = 1e-3
+
 _SMALLEST_TAIL = 1e-320
 _NEGLIGIBLE = 1e-14  # of delta
 
@@ -22,12 +25,12 @@ _NEGLIGIBLE = 1e-14  # of delta
 def single_delta(
     loss: PrivacyLoss, epsilon: float, resolution: float = RESOLUTION
 ) -> tuple[float, float, ErrorLedger]:
-    """Bracket (lower, upper, ledger) of delta at epsilon for one round."""
+    """Bracket (lower, upper, ledger) of delta at epsilon for one round, in the worse direction."""
     tail = 1e-30
     while True:
         effort = Effort(tail, resolution)
-        low = loss.hockey_stick(epsilon, Direction.LOWER, effort)
-        high = loss.hockey_stick(epsilon, Direction.UPPER, effort)
+        low = _worse(loss, epsilon, Direction.LOWER, effort)
+        high = _worse(loss, epsilon, Direction.UPPER, effort)
         if tail <= low * _NEGLIGIBLE or tail <= _SMALLEST_TAIL or high == 0.0:
             break
         # a tail of a third of the decimals of what is known of delta takes few rounds
@@ -42,18 +45,33 @@ def single_epsilon(
     """Bracket (lower, upper, ledger) of epsilon at delta for one round."""
     effort = Effort(max(delta * _NEGLIGIBLE, _SMALLEST_TAIL), resolution)
 
-    def excess(direction: Direction) -> Callable[[float], float]:
+    def excess(direction: Direction, effort: Effort) -> Callable[[float], float]:
         def function(epsilon: float) -> float:
-            value = loss.hockey_stick(epsilon, direction, effort)
+            value = _worse(loss, epsilon, direction, effort)
             return math.log(value / delta) if value > 0 else -math.inf
 
         return function
 
-    # a normal law's quantile, as a place to start from
+    # a normal law's quantile, as a place to start from, then a cheap answer
     guess = min(loss.deviation * math.sqrt(-2.0 * math.log(delta)), 0.999 * loss.largest)
-    upper = smallest_not_above(excess(Direction.UPPER), loss.largest, guess, 0.1 * loss.deviation)
-    lower = largest_not_below(excess(Direction.LOWER), upper, upper, 1e-12 * upper)
+    step = 0.1 * loss.deviation
+    if resolution < _ROUGH:
+        rough = excess(Direction.UPPER, Effort(effort.tail, _ROUGH))
+        guess = smallest_not_above(rough, loss.largest, guess, step, 1e-2 * _ROUGH)
+        step = min(step, 0.1 * _ROUGH * guess)
+    rtol = max(1e-13, 1e-5 * resolution)  # far below what blocks may cost
+    upper = smallest_not_above(excess(Direction.UPPER, effort), loss.largest, guess, step, rtol)
+    step = 0.01 * resolution * upper
+    lower = largest_not_below(excess(Direction.LOWER, effort), upper, upper, step, rtol)
     return lower, upper, ErrorLedger(discretisation=max(upper - lower, 0.0))
+
+
+def _worse(loss: PrivacyLoss, epsilon: float, direction: Direction, effort: Effort) -> float:
+    """The larger delta of the pair and its reverse; neighbours may be either way round."""
+    value = loss.delta(epsilon, direction, effort)
+    if loss.reversed is not loss:
+        value = max(value, loss.reversed.delta(epsilon, direction, effort))
+    return value
 
 
 def smallest_not_above(

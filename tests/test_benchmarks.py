@@ -2,10 +2,15 @@
 
 import csv
 import importlib
+import importlib.util
 import json
+import math
 import sys
 
+import numpy as np
 import pytest
+
+import shuffle_accountant as sa
 
 FIELDS = {"script", "name", "text", "measured", "holds"}
 
@@ -101,3 +106,115 @@ def test_timing_interleaves_and_leaves_the_first_round_out(suite):
         assert len(timing.seconds) == 3
         assert min(timing.seconds) <= timing.median <= max(timing.seconds)
         assert timing.result == name.upper()
+
+
+@pytest.mark.parametrize("figure", ["figure4", "figure5"])
+def test_a_figure_writes_its_table_and_its_picture(suite, tmp_path, capsys, figure):
+    code = suite.main(["--quick", "--only", f"figures.{figure}", "--output", str(tmp_path)])
+    claims = claims_in(tmp_path)
+    assert [claim["name"] for claim in claims if not claim["holds"]] == []
+    assert code == 0
+    assert capsys.readouterr().out.count("largest deviation") == 1
+    with (tmp_path / f"{figure}.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    certified = [row for row in rows if row["upper"]]
+    assert certified
+    for row in certified:
+        assert 0 <= float(row["lower"]) <= float(row["upper"])
+    if importlib.util.find_spec("matplotlib"):
+        picture = (tmp_path / f"{figure}.png").read_bytes()
+        assert picture.startswith(b"\x89PNG")
+        assert len(picture) > 10_000
+
+
+def test_a_figure_without_matplotlib_is_only_a_table(suite, tmp_path, capsys, monkeypatch):
+    shared = importlib.import_module("benchmarks.claims")
+    script = importlib.import_module("benchmarks.figures.figure5")
+
+    def draw(path):
+        raise ImportError("No module named 'matplotlib'")
+
+    monkeypatch.setattr(script, "run", lambda quick, note: shared.Outcome([], [{"a": 1}], draw))
+    arguments = ["--quick", "--only", "figures.figure5", "--output", str(tmp_path)]
+    assert suite.main(arguments) == 0
+    assert "figure5.png is not drawn: No module named 'matplotlib'" in capsys.readouterr().err
+    assert (tmp_path / "figure5.csv").read_text(encoding="utf-8") == "a\n1\n"
+
+
+@pytest.fixture
+def sampling(suite):
+    return importlib.import_module("benchmarks.monte_carlo")
+
+
+def test_sampling_the_messages_agrees_with_the_certified_delta(sampling):
+    one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=3.0), users=100)
+    losses = sampling.decoy_losses(one.target_among_decoys())
+    for dot in sampling.estimate(losses, [0.1, 0.5, 1.0], samples=100_000, seed=1):
+        assert dot.agrees(one.delta(epsilon=dot.epsilon))
+        assert dot.lower < dot.value < dot.upper
+        assert dot.relative_accuracy < 0.1
+        assert not dot.agrees(sa.Bracket(lower=0.9, upper=1.0, reduction="wrong"))
+
+
+def test_sampling_gaussian_noise_agrees_with_the_closed_form(sampling):
+    (dot,) = sampling.estimate(
+        sampling.gaussian_losses(2.0, 1), [0.5], samples=200_000, seed=2, confidence=0.9999
+    )
+    assert dot.lower < 0.052440323 < dot.upper
+    (again,) = sampling.estimate(
+        sampling.gaussian_losses(2.0, 1), [0.5], samples=200_000, seed=2, confidence=0.9999
+    )
+    assert again == dot
+
+
+def test_few_positive_samples_give_an_honest_interval(sampling):
+    # one user in a thousand reveals everything: the true mean is 1e-3 (1 - e^-1)
+    def losses(rng, size):
+        return np.where(rng.random(size) < 1e-3, 2.0, 0.0)
+
+    (dot,) = sampling.estimate(losses, [1.0], samples=2000, seed=3)
+    assert dot.lower == 0.0 < 1e-3 * (1 - math.exp(-1)) < dot.upper < 1e-2
+    (nothing,) = sampling.estimate(losses, [3.0], samples=2000, seed=3)
+    assert (nothing.value, nothing.lower) == (0.0, 0.0)
+    # the chance of seeing none of 2000 is 1e-3 at the upper end
+    assert (1 - nothing.upper) ** 2000 == pytest.approx(1e-3)
+    assert math.isinf(nothing.relative_accuracy)
+
+
+def test_an_interruption_keeps_what_was_sampled(sampling):
+    full = sampling.gaussian_losses(2.0, 1)
+    calls = []
+
+    def losses(rng, size):
+        calls.append(size)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return full(rng, size)
+
+    (dot,) = sampling.estimate(losses, [0.5], samples=10**9, seed=4)
+    assert dot.samples == sum(calls[:2])
+    assert dot.lower < 0.052440323 < dot.upper
+
+    def at_once(rng, size):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sampling.estimate(at_once, [0.5], samples=10, seed=5)
+
+
+def test_a_letter_that_no_decoy_sends_cannot_be_sampled(sampling):
+    pair = sa.TargetAmongDecoys(p0=(1.0, 0.0), p1=(0.0, 1.0), q=(1.0, 0.0), n=3)
+    with pytest.raises(ValueError, match="q must be positive"):
+        sampling.decoy_losses(pair)
+
+
+def test_clearing_the_caches_forgets_answers_and_keeps_constants(suite):
+    shared = importlib.import_module("benchmarks.claims")
+    grids = importlib.import_module("shuffle_accountant.grids")
+    constants = importlib.import_module("shuffle_accountant.quadrature")
+    shared.answer(4.0, 1000, 2, 1e-6)
+    assert grids.loss_grid.cache_info().currsize > 0
+    assert constants.gauss_legendre.cache_info().currsize > 0
+    shared.clear_caches()
+    assert grids.loss_grid.cache_info().currsize == 0
+    assert constants.gauss_legendre.cache_info().currsize > 0

@@ -56,7 +56,9 @@ def test_epsilon_is_the_library_s(run, one):
         "users": 10_000,
         "rounds": 4,
         "population": None,
+        "categories": None,
         "reduction": "auto",
+        "variant": None,
         "interactive": False,
         "tolerance": 1e-3,
         "delta": 1e-6,
@@ -80,6 +82,59 @@ def test_every_flag_reaches_the_library(run):
     one = sa.ShuffleRound(randomizer, users=1000, population=100_000, reduction="clones")
     expected = sa.FourierAccountant(tolerance=1e-2).compose(one, count=100).epsilon(delta=1e-5)
     assert (answer["lower"], answer["upper"]) == (expected.lower, expected.upper)
+
+
+KRR = ["--eps0", "2", "--users", "1000", "--categories", "4", "--epsilon", "0.5"]
+
+
+def test_categories_make_it_randomized_response(run):
+    answer = ask(run, "delta", *KRR)
+    one = sa.ShuffleRound(sa.RandomizedResponse(categories=4, eps0=2.0), users=1000)
+    expected = sa.delta(one, epsilon=0.5)
+    assert (answer["lower"], answer["upper"]) == (expected.lower, expected.upper)
+    assert answer["reduction"] == expected.reduction
+    assert answer["question"]["categories"] == 4
+    assert answer["question"]["variant"] is None
+    general = ask(run, "delta", *KRR[:4], "--epsilon", 0.5)
+    assert answer["upper"] < general["lower"]
+
+
+@pytest.mark.parametrize("variant", ["exact", "paper", "tail"])
+def test_the_variants_of_the_strong_adversary(run, variant):
+    answer = ask(run, "delta", *KRR, "--reduction", "strong", "--variant", variant)
+    randomizer = sa.RandomizedResponse(categories=4, eps0=2.0)
+    one = sa.ShuffleRound(randomizer, users=1000, reduction="strong", variant=variant)
+    expected = sa.delta(one, epsilon=0.5)
+    assert (answer["lower"], answer["upper"]) == (expected.lower, expected.upper)
+    assert answer["question"]["variant"] == variant
+
+
+def test_no_randomisation_is_still_json(run):
+    answer = ask(run, "delta", *KRR, "--eps0", "inf")
+    assert answer["question"]["eps0"] == "inf"
+    assert (answer["lower"], answer["upper"]) == (1.0, 1.0)
+
+
+def test_exact_is_the_default_variant(run):
+    strong = ["delta", *KRR, "--reduction", "strong"]
+    answer, exact = ask(run, *strong), ask(run, *strong, "--variant", "exact")
+    assert (answer["lower"], answer["upper"]) == (exact["lower"], exact["upper"])
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--categories", "1"], "categories"),
+        (["--categories", "2.5"], "categories"),
+        (["--categories", "4", "--interactive"], "interactive"),
+        (["--categories", "4", "--reduction", "strong", "--variant", "magic"], "variant"),
+        (["--reduction", "strong"], "reduction"),
+        (["--variant", "tail"], "variant"),
+    ],
+)
+def test_bad_values_of_randomized_response(run, words, named):
+    assert_one_line_error(run, *EPSILON, *words)
+    assert named in run(*EPSILON, *words)[2]
 
 
 def test_rounds_default_to_one(run, one):
@@ -165,7 +220,7 @@ def test_help(run, arguments):
     assert (code, err) == (0, "")
     assert "Usage: shuffle-accountant" in out
     flags = ["--eps0", "--users", "--rounds", "--population", "--reduction"]
-    flags += ["--interactive", "--tolerance", "--json"]
+    flags += ["--categories", "--variant", "--interactive", "--tolerance", "--json"]
     assert all(flag in out for flag in flags) == (len(arguments) == 2)
 
 

@@ -58,8 +58,8 @@ def test_atoms_enclose_the_exact_divergence(
         if epsilon >= loss.largest:
             continue
         exact = Effort(tail=1e-60, resolution=1e-5)
-        low = loss.hockey_stick(epsilon, Direction.LOWER, exact)
-        high = loss.hockey_stick(epsilon, Direction.UPPER, exact)
+        low = loss.delta(epsilon, Direction.LOWER, exact)
+        high = loss.delta(epsilon, Direction.UPPER, exact)
         sides = {d: loss.atoms(d, edges_of(spacing), effort) for d in Direction}
         above = divergence(sides[Direction.UPPER], epsilon)
         below = divergence(sides[Direction.LOWER], epsilon)
@@ -97,7 +97,7 @@ def test_blocks_hold_the_mass_of_their_counts(
     if direction is Direction.UPPER:
         assert 1.0 - 1e-14 <= total <= 1.0 + 2 * crowd.round_off + 1e-12
         # replacing counts by smaller ones: every upper tail must not grow
-        ks, sums = crowd.count, np.cumsum(crowd.weight)
+        ks, sums = crowd.low, np.cumsum(crowd.weight)
         for i in range(0, ks.size, max(1, ks.size // 7)):
             below = oracle.lower_tail(int(ks[i]), trials, rate)
             assert sums[i] + crowd.missing >= float(below) * (1 - 1e-9)
@@ -105,15 +105,15 @@ def test_blocks_hold_the_mass_of_their_counts(
         assert total <= 1.0 + tail + 1e-12
         # replacing counts by larger ones: no lower tail may be above the truth
         sums = np.cumsum(crowd.weight)
-        for i in range(0, crowd.count.size, max(1, crowd.count.size // 7)):
-            below = oracle.lower_tail(int(crowd.count[i]), trials, rate)
+        for i in range(0, crowd.low.size, max(1, crowd.high.size // 7)):
+            below = oracle.lower_tail(int(crowd.high[i]), trials, rate)
             assert sums[i] <= float(below) * (1 + 1e-9)
 
 
 def test_degenerate_crowds() -> None:
     for trials, rate, idle, count in ((0, 0.3, 0.7, 0), (9, 0.0, 1.0, 0), (9, 1.0, 0.0, 9)):
         crowd = crowd_blocks(trials, rate, idle, Direction.UPPER, tail=1e-9, resolution=0.0)
-        assert crowd.count.tolist() == [count]
+        assert crowd.low.tolist() == crowd.high.tolist() == [count]
         assert crowd.weight.tolist() == [1.0]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from shuffle_accountant.functionals import Functional
 from shuffle_accountant.lattice.grid import Array, Atoms, Direction
 
 __all__ = ["CellEdges", "Effort", "PrivacyLoss"]
@@ -47,8 +48,16 @@ class PrivacyLoss(Protocol):
     def deviation(self) -> float:
         """Rough standard deviation of the loss, nats: a starting point for choosing a grid."""
 
-    def hockey_stick(self, epsilon: float, direction: Direction, effort: Effort) -> float:
-        """Bound of the hockey-stick divergence at ``alpha = e^epsilon``, epsilon >= 0."""
+    @property
+    def functional(self) -> Functional:
+        """What delta is; the hockey-stick divergence but for one named loose bound."""
+
+    @property
+    def reversed(self) -> PrivacyLoss:
+        """The loss of the exchanged pair (Q, P); the loss itself if the pair is symmetric."""
+
+    def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+        """Bound of delta at epsilon >= 0: the hockey-stick divergence at ``alpha = e^epsilon``."""
 
     def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
         """The pair as atoms; atoms are merged only between two edges, or their mirror images."""

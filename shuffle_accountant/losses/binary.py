@@ -1,13 +1,12 @@
-"""The loss of a target with two mirrored letters among decoys on them and on a blank.
+"""The loss of a target with two mirrored letters among decoys.
 
-The target sends letter 0 with probability ``u`` (dataset X) or ``v`` (dataset X'), letter 1
-otherwise, ``u + v = 1`` and ``u/v = e^eps0``; a decoy sends each letter with probability rate/2 and
-the blank else. By the density lemma the loss depends on the counts alone: given that ``m = C + 1``
-messages are not blank, ``a`` of them letter 0 and ``b = m - a`` letter 1,
+Whatever the protocol, once it is known that ``m`` messages carry one of the two letters, ``a`` of
+them letter 0 and ``b = m - a`` letter 1, the pair is
 
     P(a | m) = f(a) (1 + z),   Q(a | m) = f(a) (1 - z),   f = Bin(m, 1/2),   z = gap (a - b) / m,
 
-with ``gap = u - v = tanh(eps0 / 2)``, and C ~ Bin(n - 1, rate) under both. The pair is symmetric.
+and protocols differ in the law of m and in the gap, which may depend on what else was counted; see
+`shuffle_accountant.losses.clones` and `shuffle_accountant.losses.response`. The pair is symmetric.
 De Moivre's identity ``sum_{i >= a} (i - m/2) f(i) = a f(a) / 2`` gives first moments of tails,
 hence hockey-stick divergences and masses of cells, from f and its tail at the ends alone.
 """
@@ -18,6 +17,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,12 @@ from shuffle_accountant.binomial import (
     log_pmf_error,
     upper_tail_ratio,
 )
+from shuffle_accountant.functionals import HOCKEY_STICK, Functional
 from shuffle_accountant.lattice.grid import Array, Atoms, Direction
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.cells import CellSums, HalfAtoms
-from shuffle_accountant.losses.crowd import Crowd, crowd_blocks
 
-__all__ = ["BinaryLoss"]
+__all__ = ["BinaryCrowds", "BinaryLoss", "CrowdSource"]
 
 # A crowd whose counts of letter 0 are fewer than this many times the cells is listed atom by atom.
 _LIST_WHEN_FEWER = 6
@@ -49,100 +49,96 @@ _SUBNORMAL = 1e-315
 _REGROUP_FROM = 1.0
 
 
-@dataclass(frozen=True)
-class BinaryLoss:
-    """Privacy loss of one binary target among ``decoys`` decoys.
+@dataclass(frozen=True, eq=False)
+class BinaryCrowds:
+    """Blocks of what may be counted apart from the two letters' shares.
 
     Attributes:
-        eps0: log of u/v, nats, >= 0; ``inf`` when the target never lies.
-        decoys: number of decoys, n - 1 >= 0.
-        rate: probability that a decoy is not blank.
-        idle: ``1 - rate``.
+        weight: probability of each block, shape (m,), rounded in its direction.
+        count: messages with one of the two letters, shape (m,), >= 1.
+        gap: the largest ``|z|``, in (0, 1], shape (m,).
+        rest: ``1 - gap``, without cancellation, shape (m,).
+        silent: probability that no message carries either letter: loss 0.
+        missing: bound on the probability in no block.
+        round_off: probability added (UPPER) or removed (LOWER) for rounding, in total.
     """
 
-    eps0: float
-    decoys: int
-    rate: float
-    idle: float
+    weight: Array
+    count: Array
+    gap: Array
+    rest: Array
+    silent: float
+    missing: float
+    round_off: float
+
+
+class CrowdSource(Protocol):
+    """What a protocol says about the crowd that hides the target."""
+
+    def __hash__(self) -> int:
+        """By value, so that grids can be cached."""
 
     @property
     def largest(self) -> float:
-        """No loss is larger than eps0 (nats)."""
-        return self.eps0
+        """No loss is larger, nats."""
 
     @property
     def deviation(self) -> float:
-        """``2 gap / sqrt(expected m)``, but not more than eps0."""
-        return min(self.eps0, 2.0 * self._gap / math.sqrt(1.0 + self.decoys * self.rate))
+        """Rough standard deviation of the loss, nats."""
+
+    def crowds(self, direction: Direction, effort: Effort) -> BinaryCrowds:
+        """Blocks whose pair bounds the true one in the given direction."""
+
+
+@dataclass(frozen=True)
+class BinaryLoss:
+    """Privacy loss of one binary target in a crowd.
+
+    Attributes:
+        source: the law of the crowd.
+    """
+
+    source: CrowdSource
 
     @property
-    def _gap(self) -> float:
-        return math.tanh(0.5 * self.eps0)
+    def largest(self) -> float:
+        """No loss is larger (nats)."""
+        return self.source.largest
 
     @property
-    def _ratio(self) -> float:
-        """v/u = e^-eps0."""
-        return math.exp(-self.eps0)
+    def deviation(self) -> float:
+        """Rough standard deviation, nats."""
+        return self.source.deviation
 
-    def _crowd(self, direction: Direction, effort: Effort) -> Crowd:
-        return crowd_blocks(
-            self.decoys,
-            self.rate,
-            self.idle,
-            direction,
-            tail=effort.tail,
-            resolution=effort.resolution,
-        )
+    @property
+    def reversed(self) -> BinaryLoss:
+        """The loss of (Q, P): the pair is symmetric."""
+        return self
 
-    def hockey_stick(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+    @property
+    def functional(self) -> Functional:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+    def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
         """Bound of ``H_alpha``, alpha = e^epsilon, epsilon >= 0: a sum over counts of decoys.
 
         Relative accuracy is a few hundred units in the last place where blocks are single counts.
         """
-        if epsilon >= self.eps0:
+        if epsilon >= self.largest:
             return 0.0
-        crowd = self._crowd(direction, effort)
-        low, high = self._conditional(epsilon, crowd.count)
+        crowd = self.source.crowds(direction, effort)
+        low, high = _conditional(epsilon, crowd)
         if direction is Direction.LOWER:
             total = float(np.sum(crowd.weight * low)) * (1 - 64 * UNIT_ROUNDOFF)
             return max(total - _SUBNORMAL, 0.0)
         total = float(np.sum(crowd.weight * high)) * (1 + 64 * UNIT_ROUNDOFF) + crowd.missing
         return min(total + _SUBNORMAL, 1.0)
 
-    def _conditional(self, epsilon: float, count: Array) -> tuple[Array, Array]:
-        """Bracket of the divergence given each count of informative decoys."""
-        m = count + 1.0
-        reach = math.tanh(0.5 * epsilon) / self._gap
-        first = np.minimum(np.floor(0.5 * m * (1.0 + reach)) + 1.0, m)  # smallest a with loss > eps
-        log_f = log_pmf(first, m, 0.5, 0.5)
-        f = np.exp(log_f)
-        value, scale = self._bracket(epsilon, first, m)
-        error = scale + np.abs(value) * log_pmf_error(first, m, 0.5, log_f)
-        return f * np.maximum(value - error, 0.0), f * np.maximum(value + error, 0.0)
-
-    def _bracket(self, epsilon: float, a: Array, m: Array) -> tuple[Array, Array]:
-        """``sum_{i >= a} (P - alpha Q)(i) / f(a)`` and a bound on its rounding error."""
-        b, gap, ratio = m - a, self._gap, self._ratio
-        share = a / m
-        if epsilon < _REGROUP_FROM:
-            excess = math.expm1(epsilon)
-            tail = upper_tail_ratio(a, m, 0.5, 0.5)
-            gain, cost = (2.0 + excess) * gap * share, excess * tail
-        else:
-            # gap a/m and the tail ratio are both near 1 here: alpha multiplies what is left of
-            # their difference, a sum of three positive terms
-            rest = np.where(b > 0, b / (a + 1.0), 0.0)
-            rest = rest * upper_tail_ratio(np.minimum(a + 1.0, m), m, 0.5, 0.5)
-            gain = gap * share + 1.0 + rest
-            cost = _scaled_exp(epsilon, rest + b / m) + share * (
-                2.0 * math.exp(min(epsilon - self.eps0, 0.0)) / (1.0 + ratio)
-            )
-        return gain - cost, (gain + cost) * (TAIL_RATIO_ERROR + 8 * (1 + epsilon) * UNIT_ROUNDOFF)
-
     def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
         """Atoms of the pair: one by one for small crowds, cell masses for large ones."""
-        crowd = self._crowd(direction, replace(effort, tail=0.25 * effort.tail))
-        m = crowd.count + 1.0
+        crowd = self.source.crowds(direction, replace(effort, tail=0.25 * effort.tail))
+        m = crowd.count
         # Hoeffding: P(a >= m/2 + t sqrt(m)/2) <= 2 exp(-t^2/2) for the P-law, the other side less.
         reach = np.log(np.maximum(crowd.weight, 1e-320)) - math.log(effort.tail)
         reach = np.sqrt(2.0 * np.maximum(reach + math.log(16.0 * m.size), 0.0))
@@ -150,7 +146,7 @@ class BinaryLoss:
         cut = 0.5 * effort.tail if bool(np.any(last < m)) else 0.0
         first = np.floor(0.5 * m) + 1.0
 
-        top = _loss(self.eps0, last, m)
+        top = _loss(crowd.gap, crowd.rest, last, m)
         finite = top[np.isfinite(top)]
         grid = edges(float(finite.max(initial=0.0)))
         # cells up to each crowd's own largest loss
@@ -159,10 +155,10 @@ class BinaryLoss:
         listed = (lengths <= _LIST_WHEN_FEWER * cells) | (m < 4096)
         size = int(lengths[listed].sum()) + int(cells[~listed].sum())
         half = _gather(
-            self._pieces(crowd.weight, m, first, last, listed, grid, effort.most_atoms),
+            _pieces(crowd, first, last, listed, grid, effort.most_atoms),
             CellSums(grid) if size > effort.most_atoms else None,
         )
-        ties = self._ties(crowd.weight, m)
+        ties = crowd.silent + _ties(crowd.weight, m)
 
         sign = 1.0 if direction is Direction.UPPER else -1.0
         infinite = float(half.mass[np.isinf(half.loss)].sum())
@@ -178,93 +174,126 @@ class BinaryLoss:
             infinite=infinite + (truncated + _UNDERFLOW if direction is Direction.UPPER else 0.0),
             truncated=truncated,
             round_off=crowd.round_off + float(np.sum(everything * slack)),
-            loss_error=float(half.loss_error.max(initial=0.0)) + 16 * UNIT_ROUNDOFF * self._gap,
+            loss_error=float(half.loss_error.max(initial=0.0)) + 16 * UNIT_ROUNDOFF * float(crowd.gap.max(initial=0.0)),
         )
 
-    def _pieces(
-        self,
-        weight: Array,
-        m: Array,
-        first: Array,
-        last: Array,
-        listed: NDArray[np.bool_],
-        grid: Array,
-        most_atoms: int,
-    ) -> Iterator[HalfAtoms]:
-        """All crowds' atoms in pieces of about ``most_atoms`` at most."""
-        one_by_one = np.flatnonzero(listed)
-        lengths = np.maximum(last - first + 1, 0)[one_by_one]
-        group = np.floor(np.cumsum(lengths) / most_atoms)
-        starts = np.flatnonzero(np.diff(group, prepend=-1.0))
-        for some in np.split(one_by_one, starts[1:]):
-            yield self._listed(weight[some], m[some], first[some], last[some])
-        for i in np.flatnonzero(~listed):
-            yield self._celled(weight[i], m[i], first[i], last[i], grid)
 
-    def _listed(self, weight: Array, m: Array, first: Array, last: Array) -> HalfAtoms:
-        """Every count of letter 0 above m/2 as an atom."""
-        owner, unit = _unit_atoms(self.eps0, m.tobytes(), first.tobytes(), last.tobytes())
-        weight = weight[owner]
-        return replace(unit, mass=unit.mass * weight, other=unit.other * weight)
-
-    def _celled(self, weight: float, m: float, first: float, last: float, grid: Array) -> HalfAtoms:
-        """The mass of each cell of the grid as one atom."""
-        gap = self._gap
-        reach = np.minimum(np.tanh(0.5 * grid) / gap, 1.0)
-        ends = np.clip(np.ceil(0.5 * m * (1.0 + reach)), first, last + 1.0)
-        ends[-1] = last + 1.0
-        ends = np.unique(ends)
-        inside = np.minimum(ends, m)
-        log_f = log_pmf(inside, m, 0.5, 0.5)
-        f = np.where(ends <= m, weight * np.exp(log_f), 0.0)
-        tail = f * upper_tail_ratio(inside, m, 0.5, 0.5)
-        moment = 0.5 * ends * f  # sum over i >= end of (i - m/2) f(i)
-        base = tail[:-1] - tail[1:]
-        tilt = (2.0 * gap / m) * (moment[:-1] - moment[1:])
-        error_f = log_pmf_error(inside, m, 0.5, log_f) + 4 * UNIT_ROUNDOFF
-        error_tail = tail * (error_f + TAIL_RATIO_ERROR)
-        error_moment = (2.0 * gap / m) * moment * error_f
-        good = base > 0
-        base, tilt = base[good], tilt[good]
-        slack = (error_tail[:-1] + error_tail[1:])[good] / base
-        shift = 2.0 * ((error_moment[:-1] + error_moment[1:])[good] / base + slack * tilt / base)
-        loss = np.log1p(2.0 * tilt / (base - tilt))
-        return HalfAtoms(base + tilt, base - tilt, loss, 2 * slack + 16 * UNIT_ROUNDOFF, shift)
-
-    def _ties(self, weight: Array, m: Array) -> float:
-        """Mass at loss 0: as many letters 0 as letters 1."""
-        even = m[m % 2 == 0]
-        return float(np.sum(weight[m % 2 == 0] * np.exp(log_pmf(0.5 * even, even, 0.5, 0.5))))
+def _conditional(epsilon: float, crowd: BinaryCrowds) -> tuple[Array, Array]:
+    """Bracket of the divergence given each block."""
+    m = crowd.count
+    reach = math.tanh(0.5 * epsilon) / crowd.gap
+    first = np.minimum(np.floor(0.5 * m * (1.0 + reach)) + 1.0, m)  # smallest a with loss > eps
+    log_f = log_pmf(first, m, 0.5, 0.5)
+    f = np.exp(log_f)
+    value, scale = _bracket(epsilon, first, crowd)
+    error = scale + np.abs(value) * log_pmf_error(first, m, 0.5, log_f)
+    return f * np.maximum(value - error, 0.0), f * np.maximum(value + error, 0.0)
 
 
-def _loss(eps0: float, a: Array, m: Array) -> Array:
+def _bracket(epsilon: float, a: Array, crowd: BinaryCrowds) -> tuple[Array, Array]:
+    """``sum_{i >= a} (P - alpha Q)(i) / f(a)`` and a bound on its rounding error."""
+    m, gap = crowd.count, crowd.gap
+    b, share = m - a, a / m
+    if epsilon < _REGROUP_FROM:
+        excess = math.expm1(epsilon)
+        tail = upper_tail_ratio(a, m, 0.5, 0.5)
+        gain, cost = (2.0 + excess) * gap * share, excess * tail
+    else:
+        # gap a/m and the tail ratio are both near 1 here: alpha multiplies what is left of their
+        # difference, a sum of three positive terms
+        left = np.where(b > 0, b / (a + 1.0), 0.0)
+        left = left * upper_tail_ratio(np.minimum(a + 1.0, m), m, 0.5, 0.5)
+        gain = gap * share + 1.0 + left
+        cost = _scaled_exp(epsilon, left + b / m) + share * _scaled_exp(epsilon, crowd.rest)
+    return gain - cost, (gain + cost) * (TAIL_RATIO_ERROR + 8 * (1 + epsilon) * UNIT_ROUNDOFF)
+
+
+def _pieces(
+    crowd: BinaryCrowds,
+    first: Array,
+    last: Array,
+    listed: NDArray[np.bool_],
+    grid: Array,
+    most_atoms: int,
+) -> Iterator[HalfAtoms]:
+    """All crowds' atoms in pieces of about ``most_atoms`` at most."""
+    one_by_one = np.flatnonzero(listed)
+    lengths = np.maximum(last - first + 1, 0)[one_by_one]
+    group = np.floor(np.cumsum(lengths) / most_atoms)
+    starts = np.flatnonzero(np.diff(group, prepend=-1.0))
+    for some in np.split(one_by_one, starts[1:]):
+        yield _listed(crowd, some, first[some], last[some])
+    for i in np.flatnonzero(~listed):
+        yield _celled(crowd, int(i), first[i], last[i], grid)
+
+
+def _listed(crowd: BinaryCrowds, some: NDArray[np.intp], first: Array, last: Array) -> HalfAtoms:
+    """Every count of letter 0 above m/2 as an atom."""
+    arrays = crowd.count[some], crowd.gap[some], crowd.rest[some], first, last
+    owner, unit = _unit_atoms(*(array.tobytes() for array in arrays))
+    weight = crowd.weight[some][owner]
+    return replace(unit, mass=unit.mass * weight, other=unit.other * weight)
+
+
+def _celled(crowd: BinaryCrowds, i: int, first: float, last: float, grid: Array) -> HalfAtoms:
+    """The mass of each cell of the grid as one atom."""
+    weight, m, gap = float(crowd.weight[i]), float(crowd.count[i]), float(crowd.gap[i])
+    reach = np.minimum(np.tanh(0.5 * grid) / gap, 1.0)
+    ends = np.clip(np.ceil(0.5 * m * (1.0 + reach)), first, last + 1.0)
+    ends[-1] = last + 1.0
+    ends = np.unique(ends)
+    inside = np.minimum(ends, m)
+    log_f = log_pmf(inside, m, 0.5, 0.5)
+    f = np.where(ends <= m, weight * np.exp(log_f), 0.0)
+    tail = f * upper_tail_ratio(inside, m, 0.5, 0.5)
+    moment = 0.5 * ends * f  # sum over i >= end of (i - m/2) f(i)
+    base = tail[:-1] - tail[1:]
+    tilt = (2.0 * gap / m) * (moment[:-1] - moment[1:])
+    error_f = log_pmf_error(inside, m, 0.5, log_f) + 4 * UNIT_ROUNDOFF
+    error_tail = tail * (error_f + TAIL_RATIO_ERROR)
+    error_moment = (2.0 * gap / m) * moment * error_f
+    good = base > 0
+    base, tilt = base[good], tilt[good]
+    slack = (error_tail[:-1] + error_tail[1:])[good] / base
+    shift = 2.0 * ((error_moment[:-1] + error_moment[1:])[good] / base + slack * tilt / base)
+    loss = np.log1p(2.0 * tilt / (base - tilt))
+    return HalfAtoms(base + tilt, base - tilt, loss, 2 * slack + 16 * UNIT_ROUNDOFF, shift)
+
+
+def _ties(weight: Array, m: Array) -> float:
+    """Mass at loss 0: as many letters 0 as letters 1."""
+    even = m[m % 2 == 0]
+    return float(np.sum(weight[m % 2 == 0] * np.exp(log_pmf(0.5 * even, even, 0.5, 0.5))))
+
+
+def _loss(gap: Array, rest: Array, a: Array, m: Array) -> Array:
     """Loss at a letters 0 among m, nats, for a >= m/2; +inf if X' can't produce it."""
     b = m - a
     with np.errstate(divide="ignore"):
-        loss = np.log1p(-math.expm1(-eps0) * (a - b) / (math.exp(-eps0) * a + b))
-    return np.where(b == 0, eps0, loss)
+        return np.log1p(2.0 * gap * (a - b) / (a * rest + b * (1.0 + gap)))
 
 
 @lru_cache(maxsize=4)
 def _unit_atoms(
-    eps0: float, m: bytes, first: bytes, last: bytes
+    m: bytes, gap: bytes, rest: bytes, first: bytes, last: bytes
 ) -> tuple[NDArray[np.intp], HalfAtoms]:
-    """The atoms of crowds m (arrays as bytes) with weight one, and which crowd each belongs to.
+    """The atoms of crowds (arrays as bytes) with weight one, and which crowd each belongs to.
 
     Cached, because both directions list the same crowds wherever blocks are single counts.
     """
-    crowd, start, end = (np.frombuffer(x) for x in (m, first, last))
+    crowd, gaps, rests, start, end = (np.frombuffer(x) for x in (m, gap, rest, first, last))
     lengths = np.maximum(end - start + 1, 0).astype(np.intp)
     owner = np.repeat(np.arange(crowd.size), lengths)
     a = start[owner] + (np.arange(owner.size) - (np.cumsum(lengths) - lengths)[owner])
-    total = crowd[owner]
-    b, ratio = total - a, math.exp(-eps0)
+    total, ahead, behind = crowd[owner], 1.0 + gaps[owner], rests[owner]
+    b = total - a
     log_f = log_pmf(a, total, 0.5, 0.5)
-    f = np.exp(log_f) * 2.0 / (total * (1.0 + ratio))
-    loss = _loss(eps0, a, total)
+    f = np.exp(log_f) / total
+    loss = _loss(gaps[owner], behind, a, total)
     slack = log_pmf_error(a, total, 0.5, log_f) + 16 * UNIT_ROUNDOFF
     error = 16 * UNIT_ROUNDOFF * np.where(np.isfinite(loss), loss, 0.0)
-    return owner, HalfAtoms(f * (a + ratio * b), f * (b + ratio * a), loss, slack, error)
+    mass, other = f * (a * ahead + b * behind), f * (b * ahead + a * behind)
+    return owner, HalfAtoms(mass, other, loss, slack, error)
 
 
 def _gather(pieces: Iterator[HalfAtoms], sums: CellSums | None) -> HalfAtoms:

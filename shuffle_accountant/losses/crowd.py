@@ -22,7 +22,7 @@ from shuffle_accountant.binomial import (
 )
 from shuffle_accountant.lattice.grid import Array, Direction
 
-__all__ = ["Crowd", "crowd_blocks"]
+__all__ = ["Crowd", "bulk", "crowd_blocks", "tail_differences"]
 
 # Up to so many counts the probabilities are added one by one; beyond, tails are subtracted.
 _ADD_UP_TO = 200_000
@@ -34,13 +34,15 @@ class Crowd:
 
     Attributes:
         weight: probability of each block, rounded in its direction, shape (m,).
-        count: the count that stands for each block, shape (m,), increasing.
+        low: smallest count of each block, shape (m,), increasing.
+        high: largest count of each block, shape (m,).
         missing: probability (a bound) of the counts in no block.
         round_off: probability added (UPPER) or removed (LOWER) for rounding, in total.
     """
 
     weight: Array
-    count: Array
+    low: Array
+    high: Array
     missing: float
     round_off: float
 
@@ -55,15 +57,17 @@ def crowd_blocks(
         trials: number of decoys, >= 0.
         rate: probability that a decoy is informative.
         idle: ``1 - rate``, given separately so that no digits are lost.
-        direction: UPPER stands for a block by its smallest count, LOWER by its largest.
+        direction: which way the weights are rounded; for UPPER, counts above the last block join
+            it, because they are more private than its members.
         tail: probability that may be left out below; what lies above joins the last block.
         resolution: a block may be as wide as this fraction of its counts.
     """
     if trials == 0 or rate == 0.0:
-        return Crowd(np.ones(1), np.zeros(1), 0.0, 0.0)
+        return Crowd(np.ones(1), np.zeros(1), np.zeros(1), 0.0, 0.0)
     if idle == 0.0:
-        return Crowd(np.ones(1), np.full(1, float(trials)), 0.0, 0.0)
-    low, high = _bulk(trials, rate, idle, tail)
+        everyone = np.full(1, float(trials))
+        return Crowd(np.ones(1), everyone, everyone, 0.0, 0.0)
+    low, high = bulk(trials, rate, idle, tail)
     edges = _edges(low, high, resolution)
     if high - low <= _ADD_UP_TO:
         counts = np.arange(low, high + 1, dtype=float)
@@ -74,17 +78,19 @@ def crowd_blocks(
         weight, error = np.add.reduceat(mass, starts), np.add.reduceat(slack, starts)
         error += UNIT_ROUNDOFF * (8.0 + np.diff(edges)) * weight  # adding up one after the other
     else:
-        weight, error = _block_masses(edges, trials, rate, idle)
+        weight, error = tail_differences(edges, float(trials), rate, idle)
     missing = tail if low > 0 else 0.0
     if direction is Direction.UPPER:
         if high < trials:
             weight[-1] += tail
-        return Crowd(weight + error, edges[:-1], missing, float(error.sum()))
-    missing += tail if high < trials else 0.0
-    return Crowd(np.maximum(weight - error, 0.0), edges[1:] - 1.0, missing, float(error.sum()))
+        weight = weight + error
+    else:
+        missing += tail if high < trials else 0.0
+        weight = np.maximum(weight - error, 0.0)
+    return Crowd(weight, edges[:-1], edges[1:] - 1.0, missing, float(error.sum()))
 
 
-def _bulk(trials: int, rate: float, idle: float, tail: float) -> tuple[int, int]:
+def bulk(trials: int, rate: float, idle: float, tail: float) -> tuple[int, int]:
     """Counts [low, high] with probability at most ``tail`` below and above (Chernoff)."""
     n, mean = float(trials), trials * rate
     goal = -math.log(tail) + 1.0  # the 1 covers the rounding of the exponent
@@ -131,19 +137,28 @@ def _edges(low: int, high: int, resolution: float) -> Array:
     return np.unique(edges)
 
 
-def _block_masses(edges: Array, trials: int, rate: float, idle: float) -> tuple[Array, Array]:
-    """Probability of each block and a bound on its error, from tails taken on the small side."""
-    n = float(trials)
+def tail_differences(
+    edges: Array, n: Array | float, rate: float, idle: float
+) -> tuple[Array, Array]:
+    """Probabilities of the counts between edges, and bounds on their errors.
+
+    Tails are taken on the small side of the mean. Broadcasts over the number of trials; the edges
+    run along the last axis.
+    """
+    edges, n = np.broadcast_arrays(edges, np.asarray(n, dtype=np.float64))
     above = edges >= n * rate
-    upper = np.exp(log_upper_tail(edges, n, rate, idle))
+    upper, lower = np.zeros(edges.shape), np.zeros(edges.shape)
+    up, down = above & (edges <= n), ~above & (edges > 0)
+    upper[up] = np.exp(log_upper_tail(edges[up], n[up], rate, idle))
     # P(C < edge) = P(n - C >= n - edge + 1)
-    lower = np.exp(log_upper_tail(n - edges + 1.0, n, idle, rate))
-    astride = ~above[:-1] & above[1:]
-    mass = np.where(above[:-1], upper[:-1] - upper[1:], lower[1:] - lower[:-1])
-    mass = np.where(astride, 1.0 - lower[:-1] - upper[1:], mass)
+    lower[down] = np.exp(log_upper_tail((n - edges + 1.0)[down], n[down], idle, rate))
+    first, last = (..., slice(None, -1)), (..., slice(1, None))
+    astride = ~above[first] & above[last]
+    mass = np.where(above[first], upper[first] - upper[last], lower[last] - lower[first])
+    mass = np.where(astride, 1.0 - lower[first] - upper[last], mass)
     # the pmf's error bound (with an exponent of at most 1000) and the tail ratio's
-    distance = np.abs(edges - n * rate) + math.sqrt(n * rate)
+    distance = np.abs(edges - n * rate) + np.sqrt(n * rate)
     relative = TAIL_RATIO_ERROR + UNIT_ROUNDOFF * (6000.0 + 8.0 * distance)
-    tails = np.minimum(upper, lower) * relative
-    error = tails[:-1] + tails[1:] + np.where(astride, 4 * UNIT_ROUNDOFF, 0.0)
+    tails = np.maximum(upper, lower) * relative
+    error = tails[first] + tails[last] + np.where(astride, 4 * UNIT_ROUNDOFF, 0.0)
     return np.maximum(mass, 0.0), error

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.functionals import HOCKEY_STICK, Functional
 from shuffle_accountant.lattice.grid import Array, Atoms, Direction
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
 
@@ -49,7 +50,17 @@ class SubsampledLoss:
             return loss + math.log(self.fraction + (1.0 - self.fraction) * math.exp(-loss))
         return math.log1p(self.fraction * math.expm1(loss))
 
-    def hockey_stick(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+    @property
+    def functional(self) -> Functional:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+    @property
+    def reversed(self) -> SubsampledLoss:
+        """The loss of (Q, P): the pair is symmetric."""
+        return self
+
+    def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0: ``g H_a'`` of the inner pair, a' = 1 + (a - 1)/g."""
         if epsilon > 30.0:
             inner = epsilon + math.log1p(-(1.0 - self.fraction) * math.exp(-epsilon))
@@ -58,7 +69,7 @@ class SubsampledLoss:
             inner = math.log1p(math.expm1(epsilon) / self.fraction)
         # the rounding of the mapped epsilon moves the divergence less than this move does
         slack = 8 * UNIT_ROUNDOFF * (-1.0 if direction is Direction.LOWER else 1.0)
-        value = self.inner.hockey_stick(inner * (1 - slack), direction, effort)
+        value = self.inner.delta(inner * (1 - slack), direction, effort)
         return min(value * self.fraction * (1 + slack), 1.0)
 
     def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:

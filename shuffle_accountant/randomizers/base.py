@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-__all__ = ["LocalRandomizer", "randomizer_from_dict"]
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "ConcreteRandomizer",
+    "FiniteRandomizer",
+    "LetterClasses",
+    "LocalRandomizer",
+    "randomizer_from_dict",
+]
 
 
 class LocalRandomizer(ABC):
@@ -21,7 +32,8 @@ class LocalRandomizer(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         """Register the class under its ``kind``."""
         super().__init_subclass__(**options)
-        LocalRandomizer._kinds[cls.kind] = cls
+        if "kind" in cls.__dict__:  # the abstract families have none
+            LocalRandomizer._kinds[cls.kind] = cls
 
     @property
     @abstractmethod
@@ -36,6 +48,84 @@ class LocalRandomizer(ABC):
     @abstractmethod
     def from_fields(cls, fields: dict[str, Any]) -> LocalRandomizer:
         """Inverse of `to_dict`, without the ``kind``."""
+
+
+class ConcreteRandomizer(LocalRandomizer):
+    """A randomizer that is known completely: it can be run, and it has a blanket.
+
+    The *blanket* of a randomizer R is what all inputs share, ``m(y) = min over x of R(x)(y)``: with
+    probability ``sum_y m(y)`` a message is a draw from it whatever the input (Balle et al. 2019).
+    """
+
+    @abstractmethod
+    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[Any]:
+        """Randomize each user's value independently.
+
+        Args:
+            values: the users' values, any shape.
+            rng: source of randomness.
+
+        Returns:
+            One message per value: an array whose leading shape is that of ``values``.
+
+        Raises:
+            ValueError: a value that is not an input of this randomizer.
+        """
+
+    @property
+    @abstractmethod
+    def blanket_mass(self) -> float:
+        """Probability, in [0, 1], that a message is a draw from the blanket."""
+
+
+@dataclass(frozen=True, eq=False)
+class LetterClasses:
+    """The messages of a finite randomizer, grouped so that likelihood ratios are constant.
+
+    Attributes:
+        probabilities: chance of each class for each of the inputs asked for, shape (inputs, m).
+        blanket: blanket mass of each class, shape (m,), its sum is the blanket's mass. Within a
+            class every message has the same ratios between the inputs' probabilities and the
+            blanket's.
+    """
+
+    probabilities: NDArray[np.float64]
+    blanket: NDArray[np.float64]
+
+
+class FiniteRandomizer(ConcreteRandomizer):
+    """A randomizer with finitely many inputs 0 … ``inputs`` - 1 and finitely many messages."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> int:
+        """Number of inputs, >= 2."""
+
+    @abstractmethod
+    def classes(self, inputs: Sequence[int]) -> LetterClasses:
+        """Messages grouped by their likelihood ratios between the given inputs and the blanket.
+
+        Args:
+            inputs: two or three inputs; they may repeat.
+        """
+
+    @abstractmethod
+    def input_pairs(self) -> tuple[tuple[int, int], ...]:
+        """Unordered pairs of distinct inputs that represent all pairs.
+
+        Every pair of inputs looks like one of these up to renaming of messages.
+        """
+
+    @property
+    @abstractmethod
+    def symmetric(self) -> bool:
+        """Whether swapping the inputs of a pair only renames messages."""
+
+    @abstractmethod
+    def datasets(self) -> tuple[tuple[int, int, int], ...]:
+        """Ordered triples (x0, x1, others) that represent all: the target's two values, x0 and x1
+        distinct, and the one value that all other users hold.
+        """  # noqa: D205
 
 
 def randomizer_from_dict(state: Any) -> LocalRandomizer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shuffle_accountant.decoys import TargetAmongDecoys
+from shuffle_accountant.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.losses.base import PrivacyLoss
 
 __all__ = ["Reduction"]
@@ -16,10 +16,11 @@ class Reduction:
 
     Attributes:
         name: the theorem, as brackets report it.
-        decoys: the pair as one target among decoys, given that the target takes part.
+        decoys: the pair as one target among decoys, given that the target takes part; of several
+            pairs of inputs the one whose likelihood ratios differ most.
         loss: the privacy loss of the round, subsampling included.
     """
 
     name: str
-    decoys: TargetAmongDecoys
+    decoys: TargetAmongDecoys | DensitiesAmongDecoys
     loss: PrivacyLoss

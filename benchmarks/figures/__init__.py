@@ -1,0 +1,1 @@
+"""The paper's figures with certified brackets: one script per figure; see ../README.md."""

@@ -1,0 +1,212 @@
+"""Claim: named randomizers cost about as little as the general one, whatever their size.
+
+k-ary randomized response against the weak adversary (the blanket reduction), k = 2 … 1e4, n = 1e3 …
+1e9, one round and a thousand; a random channel of 16 inputs and 64 messages, all 240 ordered pairs
+of inputs; Laplace and Gaussian noise.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import shuffle_accountant as sa
+from benchmarks.claims import Claim, Note, Outcome, Timing, compact, interleave, relative_width
+from shuffle_accountant.randomizers.base import LocalRandomizer
+
+EPS0 = 4.0  # of randomized response
+DELTAS = {1: 1e-8, 1000: 1e-6}  # by number of rounds
+MOST_SECONDS = {1: 1.0, 1000: 3.0}
+MOST_WIDTH = 1e-3
+SIZES = tuple(10**k for k in range(3, 10))
+CATEGORIES = (2, 10, 100, 1000, 10**4)
+FEWEST = 10**4  # growth is measured from here
+MOST_TIMES = 20.0
+
+INPUTS, MESSAGES, SEED = 16, 64, 0
+MILLION = 10**6
+MOST_CHANNEL_DELTA, MOST_CHANNEL_EPSILON, MOST_NOISE = 5.0, 20.0, 3.0
+
+TINY = 1e-60
+
+
+def run(quick: bool, note: Note) -> Outcome:
+    """Time randomized response at every size, then the others, then ask for a tiny delta."""
+    rows: list[dict[str, Any]] = []
+    claims = _randomized_response(quick, note, rows)
+    claims += _others(quick, note, rows)
+    claims.append(_growth(quick, note, rows))
+    claims.append(_tiny(note, rows))
+    return Outcome(claims, rows)
+
+
+def random_channel() -> sa.DiscreteRandomizer:
+    """A channel whose messages have ratios of up to about 7 between inputs, the same every time."""
+    rng = np.random.default_rng(SEED)
+    spread = rng.dirichlet(np.ones(MESSAGES), size=INPUTS)
+    return sa.DiscreteRandomizer(0.5 * spread + 0.5 / MESSAGES)
+
+
+def _rounds_of(
+    randomizer: LocalRandomizer, users: int, rounds: int, delta: float, reduction: str = "auto"
+) -> sa.Bracket:
+    """From parameters to the bracket of epsilon."""
+    one = sa.ShuffleRound(randomizer, users=users, reduction=reduction)
+    return sa.FourierAccountant().compose(one, count=rounds).epsilon(delta=delta)
+
+
+def _weak(categories: int, users: int, rounds: int, delta: float) -> sa.Bracket:
+    randomizer = sa.RandomizedResponse(categories=categories, eps0=EPS0)
+    return _rounds_of(randomizer, users, rounds, delta, "blanket")
+
+
+def _randomized_response(quick: bool, note: Note, rows: list[dict[str, Any]]) -> list[Claim]:
+    sizes, kinds = ((10**3, 10**6, 10**9), (2, 10**4)) if quick else (SIZES, CATEGORIES)
+    claims = []
+    widths: dict[str, float] = {}
+    for rounds, delta in DELTAS.items():
+        calls: dict[str, Callable[[], sa.Bracket]] = {
+            f"n = {compact(users)}, k = {compact(k)}, T = {rounds}": functools.partial(
+                _weak, k, users, rounds, delta
+            )
+            for users, k in itertools.product(sizes, kinds)
+        }
+        timings = interleave(calls, 1 if quick else 3, note=note)
+        for name, timing in timings.items():
+            rows.append(_row("randomized response", name, timing))
+            widths[name] = relative_width(timing.result)
+        slowest = max(timings, key=lambda name: timings[name].median)
+        most = MOST_SECONDS[rounds]
+        claims.append(
+            Claim(
+                name=f"randomized response, {rounds} round{'s' if rounds > 1 else ''}",
+                text=f"k-ary randomized response, weak adversary, k up to 1e4, n up to 1e9, "
+                f"T = {rounds}: under {most:.0f} s",
+                measured=f"slowest {timings[slowest]} ({slowest})",
+                holds=timings[slowest].median < most,
+            )
+        )
+    widest = max(widths, key=widths.__getitem__)
+    claims.append(
+        Claim(
+            name="width",
+            text=f"and the relative bracket is at most {MOST_WIDTH:g}",
+            measured=f"widest {widths[widest]:.1e} ({widest})",
+            holds=widths[widest] <= MOST_WIDTH,
+        )
+    )
+    return claims
+
+
+def _others(quick: bool, note: Note, rows: list[dict[str, Any]]) -> list[Claim]:
+    """Channel and noise at a million users."""
+    channel = random_channel()
+
+    def channel_round() -> sa.ShuffleRound:
+        return sa.ShuffleRound(channel, users=MILLION, reduction="blanket")
+
+    # an epsilon at which delta is neither 0 nor 1
+    epsilon = float(channel_round().epsilon(delta=1e-6))
+    calls: dict[str, Callable[[], sa.Bracket]] = {
+        "channel, delta": lambda: channel_round().delta(epsilon=epsilon),
+        "channel, epsilon": lambda: channel_round().epsilon(delta=1e-6),
+        "Laplace": lambda: _rounds_of(sa.LaplaceRandomizer(eps0=1.0), MILLION, 1, 1e-6),
+        "Gaussian": lambda: _rounds_of(sa.GaussianRandomizer(sigma=2.0), MILLION, 1, 1e-6),
+    }
+    limits = dict(
+        zip(calls, (MOST_CHANNEL_DELTA, MOST_CHANNEL_EPSILON, MOST_NOISE, MOST_NOISE), strict=True)
+    )
+    texts = {
+        "channel, delta": f"{INPUTS} x {MESSAGES} channel, all 240 ordered pairs: delta",
+        "channel, epsilon": f"{INPUTS} x {MESSAGES} channel, all 240 ordered pairs: epsilon",
+        "Laplace": "Laplace noise, eps0 = 1: epsilon",
+        "Gaussian": "Gaussian noise, sigma = 2: epsilon",
+    }
+    timings = interleave(calls, 1 if quick else 3, note=note)
+    rows += [_row(name, f"n = {compact(MILLION)}", timing) for name, timing in timings.items()]
+    return [
+        Claim(
+            name=name,
+            text=f"{texts[name]} at n = 1e6 in under {limits[name]:.0f} s",
+            measured=f"{timing}, relative bracket {relative_width(timing.result):.1e}",
+            holds=timing.median < limits[name],
+        )
+        for name, timing in timings.items()
+    ]
+
+
+def _growth(quick: bool, note: Note, rows: list[dict[str, Any]]) -> Claim:
+    """One round of each, against its own time at the fewest users."""
+    sizes = (FEWEST, 10**9) if quick else tuple(n for n in SIZES if n >= FEWEST)
+    delta = DELTAS[1]
+    kinds: dict[str, Callable[[int], sa.Bracket]] = {
+        "k = 4": lambda n: _weak(4, n, 1, delta),
+        "k = 1e4": lambda n: _weak(10**4, n, 1, delta),
+        "Laplace": lambda n: _rounds_of(sa.LaplaceRandomizer(eps0=1.0), n, 1, delta),
+        "Gaussian": lambda n: _rounds_of(sa.GaussianRandomizer(sigma=2.0), n, 1, delta),
+    }
+    if not quick:
+        channel = random_channel()
+        kinds["channel"] = lambda n: sa.ShuffleRound(channel, users=n).delta(epsilon=0.1)
+    times: dict[str, float] = {}
+    for kind, ask in kinds.items():
+        calls = {f"{kind}, n = {compact(n)}": functools.partial(ask, n) for n in sizes}
+        timings = interleave(calls, 1 if quick or kind == "channel" else 5, note=note)
+        base = timings[f"{kind}, n = {compact(FEWEST)}"].median
+        for name, timing in timings.items():
+            rows.append(_row("growth", name, timing))
+            times[name] = timing.median / base
+    worst = max(times, key=times.__getitem__)
+    return Claim(
+        name="growth",
+        text=f"no n up to 1e9 takes over {MOST_TIMES:.0f} times n = 1e4",
+        measured=f"most {times[worst]:.2f} times ({worst}); at n = 1e9 "
+        + ", ".join(f"{times[f'{kind}, n = 1e9']:.2f} ({kind})" for kind in kinds),
+        holds=times[worst] <= MOST_TIMES,
+    )
+
+
+def _tiny(note: Note, rows: list[dict[str, Any]]) -> Claim:
+    """Epsilon at a delta that no sum of probabilities in double precision reaches."""
+    kinds: dict[str, LocalRandomizer] = {
+        "k = 4": sa.RandomizedResponse(categories=4, eps0=EPS0),
+        "k = 1e4": sa.RandomizedResponse(categories=10**4, eps0=EPS0),
+        "channel": random_channel(),
+        "Laplace": sa.LaplaceRandomizer(eps0=1.0),
+        "Gaussian": sa.GaussianRandomizer(sigma=2.0),
+    }
+    widths: dict[str, float] = {}
+    valid = True
+    for name, randomizer in kinds.items():
+        one = sa.ShuffleRound(randomizer, users=FEWEST, reduction="blanket")
+        calls = {f"{name}, delta = {TINY:g}": functools.partial(one.epsilon, delta=TINY)}
+        ((what, timing),) = interleave(calls, 1, note=note).items()
+        rows.append(_row("tiny delta", what, timing))
+        bracket: sa.Bracket = timing.result
+        widths[name] = relative_width(bracket)
+        # and back again, a little to either side
+        above, below = one.delta(epsilon=0.999 * bracket.lower), one.delta(epsilon=bracket.upper)
+        valid &= bracket.lower > 0.0 and above.upper >= TINY >= 0.999 * below.lower
+    widest = max(widths, key=widths.__getitem__)
+    return Claim(
+        name="tiny delta",
+        text=f"epsilon at delta = {TINY:g}, n = 1e4, within {MOST_WIDTH:g}, and delta there agrees",
+        measured=f"widest {widths[widest]:.1e} ({widest})" + ("" if valid else ", contradictory"),
+        holds=valid and widths[widest] <= MOST_WIDTH,
+    )
+
+
+def _row(what: str, setting: str, timing: Timing) -> dict[str, Any]:
+    return {
+        "what": what,
+        "setting": setting,
+        "lower": timing.result.lower,
+        "upper": timing.result.upper,
+        "relative_width": relative_width(timing.result),
+        "reduction": timing.result.reduction,
+        **timing.as_row(),
+    }

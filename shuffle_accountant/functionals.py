@@ -1,0 +1,81 @@
+"""What is read off the law of a composition's loss L: delta = E[w(L - epsilon); L >= epsilon].
+
+The accountant tilts the law by ``e^(lam L)``, so each functional also says how large and how spread
+its tilted weight ``e^(-lam y) w(y)`` is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Array
+
+__all__ = ["HOCKEY_STICK", "TAIL", "Functional"]
+
+
+class Functional(Protocol):
+    """A weight of losses above epsilon, between 0 and 1."""
+
+    def weight(self, above: Array) -> Array:
+        """``w(y)`` at y = loss - epsilon; 0 for y < 0."""
+
+    def largest(self, lam: float) -> float:
+        """Maximum of the tilted weight over y >= 0."""
+
+    def norm(self, lam: float, spacing: float, points: int) -> float:
+        """Bound on the 2-norm of the tilted weight over that many grid points y >= 0."""
+
+    def overshoot(self, lam: float, sd: float) -> float:
+        """``E[tilted weight of Y; Y > 0]`` for Y ~ N(0, sd^2), roughly."""
+
+
+class _HockeyStick:
+    """``w(y) = 1 - e^-y``: delta is the hockey-stick divergence at ``e^epsilon``."""
+
+    def weight(self, above: Array) -> Array:
+        return np.asarray(-np.expm1(-np.maximum(above, 0.0)))
+
+    def largest(self, lam: float) -> float:
+        return 1.0 if lam == 0 else float((lam / (lam + 1)) ** lam / (lam + 1))
+
+    def norm(self, lam: float, spacing: float, points: int) -> float:
+        # the square is unimodal: its sum is at most its maximum plus its integral over the spacing,
+        # and the integral is the beta function B(2 lam, 3)
+        top = self.largest(lam) ** 2
+        if lam == 0:
+            return math.sqrt(top * points)
+        integral = 1 / (lam * (2 * lam + 1) * (2 * lam + 2))
+        return math.sqrt(min(top * points, top + integral / spacing))
+
+    def overshoot(self, lam: float, sd: float) -> float:
+        from scipy.special import erfcx  # here, because it is most of the package's import time
+
+        root = sd / math.sqrt(2.0)
+        return 0.5 * float(erfcx(lam * root) - erfcx((lam + 1.0) * root))
+
+
+class _Tail:
+    """``w(y) = 1``: delta is the probability that the loss is at least epsilon."""
+
+    def weight(self, above: Array) -> Array:
+        return np.where(above >= 0.0, 1.0, 0.0)
+
+    def largest(self, lam: float) -> float:
+        return 1.0
+
+    def norm(self, lam: float, spacing: float, points: int) -> float:
+        if lam == 0:
+            return math.sqrt(points)
+        return math.sqrt(min(float(points), 1.0 + 1.0 / (2.0 * lam * spacing)))
+
+    def overshoot(self, lam: float, sd: float) -> float:
+        from scipy.special import erfcx
+
+        return 0.5 * float(erfcx(lam * sd / math.sqrt(2.0)))
+
+
+HOCKEY_STICK: Functional = _HockeyStick()
+TAIL: Functional = _Tail()

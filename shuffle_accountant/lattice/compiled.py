@@ -1,0 +1,22 @@
+"""Loops that NumPy cannot express: compiled by Numba when it is installed, else run by Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+__all__ = ["compiled"]
+
+
+@lru_cache(maxsize=None)
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, compiled on first use (and cached on disk) if Numba can be imported.
+
+    Numba is imported here and not at the top, because importing it takes longer than most answers.
+    """
+    try:
+        from numba import njit
+    except ImportError:
+        return function
+    return njit(cache=True)(function)  # type: ignore[no-any-return]

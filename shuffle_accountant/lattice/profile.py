@@ -1,0 +1,160 @@
+"""From a privacy profile known at points to a pair of laws (Doroshenko et al. 2022, Algorithm 1).
+
+A convex, piecewise linear function of alpha with kinks at ``e^(x_j)`` *is* the hockey-stick profile
+of a pair of laws on the losses x_j: the Q-mass there is the change of slope, the P-mass
+``e^(x_j)`` times it, and the mass at +inf is the limit of the function.
+
+Profiles are given by their part above ``(1 - alpha)_+``, which keeps its digits on both sides of
+alpha = 1: ``k(alpha) = h(alpha)`` for alpha >= 1 and ``h(alpha) - (1 - alpha)`` below.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from shuffle_accountant.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.lattice.grid import Array, Atoms, Direction
+
+__all__ = ["profile_atoms"]
+
+# A point (alpha - 1, k) of a profile, and the loss log(alpha).
+Point = tuple[float, float, float]
+
+
+def profile_atoms(
+    losses: Array,
+    forward: tuple[Array, Array],
+    backward: tuple[Array, Array],
+    infinite: float,
+    direction: Direction,
+) -> Atoms:
+    """The pair of laws on the given losses and their mirror images.
+
+    Args:
+        losses: 0 = x_0 < x_1 < … < x_m, nats.
+        forward: lower and upper bounds of ``H_alpha(P‖Q)`` at ``e^losses``, shape (m + 1,) each.
+        backward: the same of ``H_alpha(Q‖P)``; they give the profile below alpha = 1 because
+            ``H_alpha(P‖Q) = 1 - alpha + alpha H_(1/alpha)(Q‖P)``.
+        infinite: lower bound of the profile's limit for alpha to infinity (for LOWER).
+        direction: UPPER takes the lower convex hull of the upper bounds. LOWER stays below the
+            extensions of chords, so below every convex function between the bounds; one of its
+            losses may lie off the given ones.
+    """
+    side = 1 if direction is Direction.UPPER else 0
+    loss = np.concatenate([[-math.inf], -losses[:0:-1], losses])
+    place = np.concatenate([[-1.0], np.expm1(loss[1:])])
+
+    def whole(side: int) -> Array:
+        below = np.exp(-losses[:0:-1]) * backward[side][:0:-1]
+        return np.concatenate([[0.0], below, forward[side]])
+
+    value = whole(side)
+    truncated = 0.0
+    if direction is Direction.UPPER:
+        infinite = truncated = float(value[-1])
+    else:
+        place, value, loss = _below_chords(place, value, whole(1), loss, infinite)
+    points = _hull(list(zip(place.tolist(), value.tolist(), loss.tolist(), strict=True)))
+    if direction is Direction.LOWER:
+        points = _clip(points, infinite)
+    mass, slack = _masses(points)
+    sign = 1.0 if direction is Direction.UPPER else -1.0
+    kept = mass > 0.0
+    where = np.array([point[2] for point in points[1:]])[kept]
+    return Atoms(
+        direction=direction,
+        mass=mass[kept] * np.maximum(1.0 + sign * slack[kept], 0.0),
+        loss=where,
+        infinite=infinite,
+        truncated=truncated,
+        round_off=float(np.sum((mass * slack)[kept])),
+        loss_error=16 * UNIT_ROUNDOFF * float(np.max(np.abs(where), initial=0.0)),
+    )
+
+
+def _slope(a: Point, b: Point) -> tuple[float, float]:
+    """Slope of the profile from a to b as (offset, slope of k): their sum, without rounding."""
+    run = b[0] - a[0]
+    if b[0] <= 0.0:
+        return -1.0, (b[1] - a[1]) / run
+    return 0.0, (b[1] - a[1] + min(a[0], 0.0)) / run
+
+
+def _steeper(a: tuple[float, float], b: tuple[float, float]) -> bool:
+    """Whether slope a is at least slope b."""
+    return a[1] >= b[1] if a[0] == b[0] else a[0] + a[1] >= b[0] + b[1]
+
+
+def _hull(points: list[Point]) -> list[Point]:
+    """Lower convex hull, from left to right."""
+    hull: list[Point] = []
+    for point in points:
+        while len(hull) >= 2 and _steeper(_slope(hull[-2], hull[-1]), _slope(hull[-1], point)):
+            hull.pop()
+        hull.append(point)
+    return hull
+
+
+def _below_chords(
+    place: Array, low: Array, high: Array, loss: Array, infinite: float
+) -> tuple[Array, Array, Array]:
+    """Points whose polygon is below every convex function between the bounds.
+
+    Over each step the polygon lies under the line through the upper bound at the last point but one
+    and the lower bound at the last point; a convex function is above that line's continuation.
+    """
+    run = np.diff(place)
+    kink = np.where(place[1:] > 0.0, 0.0, -1.0)  # slope of (1 - alpha)_+ to the left of a point
+    slope = (low[1:] - high[:-1]) / run + kink
+    inside = low[1:-1] + (low[1:-1] - high[:-2]) / run[:-1] * run[1:]
+    inside += (kink[:-1] - kink[1:]) * run[1:]
+    value = np.concatenate([low[:1], [0.0], np.minimum(low[2:], inside)])
+    if low[-1] > infinite and slope[-1] < 0.0:
+        # beyond the last point, down to the limit
+        end = place[-1] + (low[-1] - infinite) / -slope[-1]
+        place, value = np.append(place, end), np.append(value, infinite)
+        loss = np.append(loss, math.log1p(end))
+    return place, value, loss
+
+
+def _clip(points: list[Point], infinite: float) -> list[Point]:
+    """The maximum of a polygon, ``(1 - alpha)_+`` and the limit, which all are lower bounds."""
+    centre = next(i for i, point in enumerate(points) if point[0] >= 0.0)
+    if points[centre][1] <= infinite or points[centre][0] > 0.0:
+        return [points[0], (0.0, infinite, 0.0)]
+    left = [i for i in range(1, centre) if points[i][1] < 0.0]
+    right = [i for i in range(centre, len(points)) if points[i][1] > infinite]
+    start, stop = (left[-1] if left else 0), right[-1]
+    kept = points[start + 1 : stop + 1]
+    if left:
+        kept.insert(0, _crossing(points[start], points[start + 1], 0.0))
+    if stop + 1 < len(points):
+        kept.append(_crossing(points[stop], points[stop + 1], infinite))
+    return [points[0], *kept]
+
+
+def _crossing(a: Point, b: Point, level: float) -> Point:
+    """Where the segment passes the level."""
+    place = a[0] + (level - a[1]) / (b[1] - a[1]) * (b[0] - a[0])
+    place = min(max(place, a[0]), b[0])
+    return place, level, math.log1p(place)
+
+
+def _masses(points: list[Point]) -> tuple[Array, Array]:
+    """P-masses of all points but the first (alpha = 0), and bounds on their relative errors."""
+    place = np.array([point[0] for point in points])
+    slopes = [_slope(a, b) for a, b in zip(points, points[1:], strict=False)] + [(0.0, 0.0)]
+    offset = np.array([slope[0] for slope in slopes])
+    slope = np.array([slope[1] for slope in slopes])
+    change = np.maximum(np.diff(slope) + np.diff(offset), 0.0)  # below 0 by rounding only
+    jump = np.abs(np.diff(offset))
+    size = np.abs(slope[1:]) + np.abs(slope[:-1]) + jump
+    # a difference of slopes, each the quotient of two differences of numbers good to an ulp
+    height = np.array([point[1] for point in points])
+    near = np.abs(height) / np.append(np.diff(place), math.inf)
+    size += near[1:] + near[:-1]
+    slack = np.divide(16 * UNIT_ROUNDOFF * size, change, out=np.zeros_like(change), where=change > 0)
+    loss = np.array([point[2] for point in points[1:]])
+    return np.exp(loss) * change, slack + 8 * UNIT_ROUNDOFF

@@ -1,0 +1,68 @@
+"""A round that is revealed to be harmless with some probability, and else has a given loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shuffle_accountant.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.functionals import HOCKEY_STICK, Functional
+from shuffle_accountant.lattice.grid import Atoms, Direction
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
+
+__all__ = ["DilutedLoss"]
+
+
+@dataclass(frozen=True)
+class DilutedLoss:
+    """The mixture of ``inner`` with an atom at loss 0, for a symmetric ``inner``.
+
+    Attributes:
+        inner: loss of the round when it is not harmless.
+        active: probability of that.
+        harmless: ``1 - active``.
+    """
+
+    inner: PrivacyLoss
+    active: float
+    harmless: float
+
+    @property
+    def largest(self) -> float:
+        """No finite loss is larger, nats."""
+        return self.inner.largest if self.active > 0.0 else 0.0
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats."""
+        return self.inner.deviation * float(np.sqrt(self.active))
+
+    @property
+    def reversed(self) -> DilutedLoss:
+        """The loss of (Q, P): the pair is symmetric."""
+        return self
+
+    @property
+    def functional(self) -> Functional:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+    def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+        """Bound at e^epsilon, epsilon >= 0: the harmless part adds nothing there."""
+        slack = 4 * UNIT_ROUNDOFF * (-1.0 if direction is Direction.LOWER else 1.0)
+        return self.active * self.inner.delta(epsilon, direction, effort) * (1.0 + slack)
+
+    def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
+        """The inner atoms, lighter, and one at loss 0."""
+        inner = self.inner.atoms(direction, edges, effort)
+        factor = 1.0 + 4 * UNIT_ROUNDOFF * (-1.0 if direction is Direction.LOWER else 1.0)
+        return Atoms(
+            direction=direction,
+            mass=np.append(self.active * inner.mass, self.harmless) * factor,
+            loss=np.append(inner.loss, 0.0),
+            infinite=self.active * inner.infinite * factor,
+            truncated=inner.truncated,
+            round_off=inner.round_off + 4 * UNIT_ROUNDOFF,
+            loss_error=inner.loss_error,
+        )

@@ -1,0 +1,205 @@
+"""The crowd of k-ary randomized response when the adversary knows which *others* were random.
+
+Theorem 15 of 'Numerical Accounting in the Shuffle Model', with the counts taken jointly. A user
+answers at random over the k values with probability gamma. Of the messages that are left after the
+adversary has removed those of truthful others, C show one of the target's two values and O another
+one, and given both the first value's count is binomial, with
+
+    gap = C / G,   G = (1 + M) C + M O,   M = 2 gamma / (k (1 - gamma)),
+
+because a left message is as likely ``1 - gamma + gamma/k`` as ``gamma/k`` under the two datasets
+if it shows one of the two values, and ``gamma/k`` under both otherwise.
+
+Counts are blocked in two ways. Given O, the pair's z is the mean of C signs times ``C / G``; the mean
+falls in convex order as C grows and the factor grows, so a block of C takes the one from one end and
+the other from the other end. Given C, the divergence is convex in O, so a block of O may be
+replaced by its mean (LOWER) or by its ends with the same mean (UPPER): second order in its width.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.binomial import UNIT_ROUNDOFF, log_pmf, log_pmf_error
+from shuffle_accountant.lattice.grid import Array, Direction
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.binary import BinaryCrowds
+from shuffle_accountant.losses.crowd import Crowd, bulk, crowd_blocks, tail_differences
+
+__all__ = ["ResponseCrowd"]
+
+
+@dataclass(frozen=True)
+class ResponseCrowd:
+    """The crowd of k-RR against the weak adversary, k >= 3.
+
+    Attributes:
+        categories: k.
+        gamma: probability to answer at random, in (0, 1).
+        truthful: ``1 - gamma``.
+        decoys: number of other users, n - 1 >= 0.
+        eps0: local privacy parameter, nats.
+    """
+
+    categories: int
+    gamma: float
+    truthful: float
+    decoys: int
+    eps0: float
+
+    @property
+    def largest(self) -> float:
+        """No loss is larger than eps0 (nats)."""
+        return self.eps0
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats: 2 sqrt(C) / G at the expected counts."""
+        count = 1.0 + self.decoys * self.pair_rate
+        size = (1.0 + self._m) * count + self._m * self.decoys * self.other_rate
+        return min(self.eps0, 2.0 * math.sqrt(count) / size)
+
+    @property
+    def _m(self) -> float:
+        return 2.0 * self.gamma / (self.categories * self.truthful)
+
+    @property
+    def pair_rate(self) -> float:
+        """Probability that a decoy shows one of the target's two values at random."""
+        return 2.0 * self.gamma / self.categories
+
+    @property
+    def other_rate(self) -> float:
+        """Probability that a decoy shows any other value at random."""
+        return self.gamma * ((self.categories - 2) / self.categories)
+
+    def crowds(self, direction: Direction, effort: Effort) -> BinaryCrowds:
+        """Blocks of (C, O); the target's own message adds one to C or to O."""
+        return _crowds(self, direction, effort.tail, effort.resolution)
+
+    def part(
+        self, crowd: Crowd, others: _Others, direction: Direction, *, mine: float, chance: float
+    ) -> tuple[Array, Array, Array, Array]:
+        """Weight, count, gap and rest of the blocks in which the target adds ``mine`` to C."""
+        low, high = crowd.low[:, None] + mine, crowd.high[:, None] + mine
+        other = others.count + (1.0 - mine)
+        # the mean of the signs from one end of the block, the factor C / G from the other
+        count, scale = (low, high) if direction is Direction.UPPER else (high, low)
+        size = (1.0 + self._m) * scale + self._m * other
+        gap, rest = scale / size, self._m * (scale + other) / size
+        weight = chance * crowd.weight[:, None] * others.weight
+        return weight.ravel(), np.broadcast_to(count, gap.shape).ravel(), gap.ravel(), rest.ravel()
+
+    def others(self, crowd: Crowd, direction: Direction, tail: float, resolution: float) -> _Others:
+        """The law of the other values' count among the decoys given each block of C."""
+        # fewer others are worse; more decoys on the pair leave fewer for them
+        trials = self.decoys - (crowd.high if direction is Direction.UPPER else crowd.low)
+        rate = self.other_rate / (self.truthful + self.other_rate)
+        idle = self.truthful / (self.truthful + self.other_rate)
+        most, least = int(trials.max()), int(trials.min())
+        first, last = bulk(least, rate, idle, tail)[0], bulk(most, rate, idle, tail)[1]
+        width = self._width(crowd, tail, resolution)
+        edges = np.append(np.arange(first, last + 1, width, dtype=np.float64), last + 1.0)
+        return _binned(trials[:, None], rate, idle, edges, direction, 2.0 * tail)
+
+    def _width(self, crowd: Crowd, tail: float, resolution: float) -> int:
+        """Width of blocks of O that costs about the resolution.
+
+        A block of relative width w in G changes the exponent z^2/2 of a tail by z^4 w^2 / 24 at most.
+        """
+        centre = float(np.sum(crowd.weight * crowd.low)) / max(float(crowd.weight.sum()), 1e-300)
+        size = (1.0 + self._m) * (centre + 1.0) + self._m * self.decoys * self.other_rate
+        exponent = min(-math.log(tail), 700.0)
+        width = size / self._m * math.sqrt(12.0 * resolution / exponent)
+        # losses near the largest depend on the logarithm of C + O
+        heard = centre + self.decoys * self.other_rate
+        return max(int(min(width, math.sqrt(resolution) * heard)), 1)
+
+
+@lru_cache(maxsize=8)
+def _crowds(
+    source: ResponseCrowd, direction: Direction, tail: float, resolution: float
+) -> BinaryCrowds:
+    """The blocks; remembered, because one question asks for the same ones many times."""
+    share = 0.2 * tail
+    pair_idle = source.truthful + source.other_rate
+    crowd = crowd_blocks(
+        source.decoys, source.pair_rate, pair_idle, direction, tail=share, resolution=resolution
+    )
+    others = source.others(crowd, direction, share, resolution)
+    parts = [
+        source.part(crowd, others, direction, mine=1.0, chance=source.truthful + source.pair_rate),
+        source.part(crowd, others, direction, mine=0.0, chance=source.other_rate),
+    ]
+    weight, count, gap, rest = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    slack = 64 * UNIT_ROUNDOFF
+    weight = weight * (1.0 + slack if direction is Direction.UPPER else 1.0 - slack)
+    heard = (count > 0) & (weight > 0.1 * tail / weight.size)
+    silent = float(weight[count == 0].sum())
+    # what is too unlikely to matter, and counts above the last block, which joined it
+    rare = 0.1 * tail + share
+    return BinaryCrowds(
+        weight=weight[heard],
+        count=count[heard],
+        gap=gap[heard],
+        rest=rest[heard],
+        silent=silent,
+        missing=crowd.missing + others.missing + rare,
+        round_off=crowd.round_off + others.round_off + slack,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Others:
+    """Values that stand for O given each block of C.
+
+    Attributes:
+        count: values of O (not always integers), shape (values,) or (blocks, values).
+        weight: conditional probabilities, rounded in the direction, shape (blocks, values).
+        missing: bound on the conditional probability that is left out.
+        round_off: bound on what rounding added or removed.
+    """
+
+    count: Array
+    weight: Array
+    missing: float
+    round_off: float
+
+
+def _binned(
+    n: Array, rate: float, idle: float, edges: Array, direction: Direction, missing: float
+) -> _Others:
+    """O ~ Bin(n, rate) in blocks between the edges, one law for each n (shape (laws, 1))."""
+    upper = direction is Direction.UPPER
+    low, high = edges[:-1], edges[1:] - 1.0
+    if bool(np.all(low == high)):
+        log_mass = log_pmf(np.minimum(low, n), n, rate, idle)
+        mass = np.where(low <= n, np.exp(log_mass), 0.0)
+        error = mass * np.expm1(log_pmf_error(low, n, rate, log_mass))
+    else:
+        mass, error = tail_differences(edges, n, rate, idle)
+    weight = mass + error if upper else np.maximum(mass - error, 0.0)
+    round_off = float(error.sum(axis=1).max())
+    if bool(np.all(low == high)):
+        return _Others(np.broadcast_to(low, mass.shape), weight, missing, round_off)
+    # sum over o >= j of (o - n rate) f(o) = j (1 - rate) f(j)
+    inside = np.minimum(edges, n)
+    log_f = log_pmf(inside, n, rate, idle)
+    moment = np.where(edges <= n, edges * idle * np.exp(log_f), 0.0)
+    wrong = moment * (log_pmf_error(inside, n, rate, log_f) + 8 * UNIT_ROUNDOFF)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = (moment[:, :-1] - moment[:, 1:]) / mass
+        doubt = (wrong[:, :-1] + wrong[:, 1:] + np.abs(shift) * error) / mass
+        doubt += 8 * UNIT_ROUNDOFF * n
+        mean = n * rate + shift + (-doubt if upper else doubt)
+    mean = np.clip(np.where(np.isfinite(mean), mean, low if upper else high), low, high)
+    if not upper:
+        return _Others(mean, weight, missing, round_off)
+    share = (mean - low) / np.maximum(high - low, 1.0)
+    values = np.broadcast_to(np.concatenate([low, high]), (mean.shape[0], 2 * low.size))
+    split = np.concatenate([weight * (1.0 - share), weight * share], axis=1)
+    return _Others(values, split, missing, round_off)

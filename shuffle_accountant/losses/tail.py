@@ -1,0 +1,148 @@
+"""The probability that a round's loss is at least epsilon, for a target that never lies.
+
+This is a valid but loose delta ("probabilistic differential privacy"). It is no hockey-stick
+divergence: losses may only be rounded up or down, which costs the first order in the spacing.
+
+Given ``m = C + 1`` messages with one of the two letters, the loss under P is ``log(a/b)``, a = A + 1,
+b = m - a, A ~ Bin(C, 1/2); so it is at least x where ``A >= ceil(m/(1 + e^-x)) - 1``. In a block of
+counts C the threshold of one end is combined with the law of the other, both monotone in C.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from shuffle_accountant.binomial import UNIT_ROUNDOFF, log_pmf, log_pmf_error, log_upper_tail
+from shuffle_accountant.functionals import TAIL, Functional
+from shuffle_accountant.lattice.discretize import SUBCELLS
+from shuffle_accountant.lattice.grid import Array, Atoms, Direction
+from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.clones import CloneCrowd
+from shuffle_accountant.losses.crowd import Crowd, crowd_blocks
+
+__all__ = ["TailLoss"]
+
+# Blocks of counts are this many standard deviations of A wide: the threshold moves by as much.
+_BLOCK = 0.02
+# So many tails are taken at once; more losses than that are rounded to fewer points.
+_MOST_TAILS = 2_000_000
+# Relative error of a tail from its pmf and its ratio, at an exponent of at most 1000.
+_TAIL_ERROR = 8192 * UNIT_ROUNDOFF
+
+
+@dataclass(frozen=True)
+class TailLoss:
+    """Tail probability of the loss of a target that never lies (``crowd.eps0`` is inf)."""
+
+    crowd: CloneCrowd
+
+    @property
+    def functional(self) -> Functional:
+        """The tail probability."""
+        return TAIL
+
+    @property
+    def largest(self) -> float:
+        """There is no bound: the target may be alone."""
+        return math.inf
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats."""
+        return self.crowd.deviation if math.isfinite(self.crowd.deviation) else 1.0
+
+    @property
+    def reversed(self) -> TailLoss:
+        """The loss of (Q, P): the pair is symmetric."""
+        return self
+
+    def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+        """Bound of ``P(loss >= epsilon)``, epsilon >= 0."""
+        crowd = self._blocks(direction, effort)
+        value = float(np.sum(crowd.weight * _survival(np.array([epsilon]), crowd, direction)[0]))
+        if direction is Direction.LOWER:
+            return max(value * (1.0 - _TAIL_ERROR), 0.0)
+        return min(value * (1.0 + _TAIL_ERROR) + crowd.missing + 1e-315, 1.0)
+
+    def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
+        """The law of the loss, rounded up (UPPER) or down (LOWER) to edges."""
+        crowd = self._blocks(direction, effort)
+        # beyond, Hoeffding: P(A >= C/2 + t sqrt(C)/2) <= exp(-t^2/2)
+        reach = math.sqrt(-2.0 * math.log(effort.tail))
+        share = min(0.5 + 0.5 * (reach + 1.0) / math.sqrt(1.0 + float(crowd.low[0])), 1.0)
+        end = math.log(float(crowd.high[-1]) + 1.0) + 1.0
+        if share < 1.0:
+            end = min(end, math.log(share / (1.0 - share)))
+        grid = edges(end)[:: SUBCELLS if direction is Direction.LOWER else 1]
+        stride = max(math.ceil(2 * grid.size * crowd.weight.size / _MOST_TAILS), 1)
+        grid = grid[::stride]
+        points = np.concatenate([-grid[:0:-1], grid])
+        above = _survival(points, crowd, direction) @ crowd.weight
+        mass = np.maximum(-np.diff(above), 0.0)  # of losses from each point to the next
+        if direction is Direction.UPPER:
+            # what lies below the first point goes there, what lies above the last to +inf
+            rest = max(float(crowd.weight.sum()) - float(above[0]), 0.0)
+            loss, mass = points, np.append(rest, mass)
+            infinite = (float(above[-1]) + crowd.missing) * (1.0 + _TAIL_ERROR)
+            error = _TAIL_ERROR + 64 * UNIT_ROUNDOFF
+            # a difference of tails is off by their errors
+            mass = mass * (1.0 + error) + _TAIL_ERROR * np.append(above[0], above[:-1] + above[1:])
+        else:
+            loss, infinite = points[:-1], 0.0
+            loss, mass = np.append(loss, points[-1]), np.append(mass, above[-1])
+            both = np.append(above[:-1] + above[1:], above[-1])
+            mass = np.maximum(mass - _TAIL_ERROR * both, 0.0)
+        return Atoms(
+            direction=direction,
+            mass=mass,
+            loss=loss,
+            infinite=infinite,
+            truncated=crowd.missing,
+            round_off=crowd.round_off + 4 * _TAIL_ERROR,
+            loss_error=16 * UNIT_ROUNDOFF * float(points[-1]),
+        )
+
+    def _blocks(self, direction: Direction, effort: Effort) -> Crowd:
+        source = self.crowd
+        mean = 1.0 + source.decoys * source.rate
+        return crowd_blocks(
+            source.decoys,
+            source.rate,
+            source.idle,
+            direction,
+            tail=0.5 * effort.tail,
+            resolution=min(_BLOCK / math.sqrt(mean), 0.5),
+        )
+
+
+def _survival(losses: Array, crowd: Crowd, direction: Direction) -> Array:
+    """Bounds of ``P(loss >= x | block)``, shape (losses, blocks)."""
+    upper = direction is Direction.UPPER
+    law, other = (crowd.high, crowd.low) if upper else (crowd.low, crowd.high)
+    share = 1.0 / (1.0 + np.exp(-losses[:, None]))
+    # a threshold that is an integer up to rounding counts as met (UPPER) or not (LOWER)
+    nudge = 1.0 + 8 * UNIT_ROUNDOFF * (-1.0 if upper else 1.0)
+    threshold = np.ceil(share * (other + 1.0) * nudge) - 1.0
+    result = np.empty(threshold.shape)
+    for i, count in enumerate(law.tolist()):
+        result[:, i] = _upper_tails(threshold[:, i], count)
+    return result
+
+
+def _upper_tails(threshold: Array, count: float) -> Array:
+    """``P(Bin(count, 1/2) >= threshold)`` for each of ascending thresholds."""
+    wanted, index = np.unique(np.clip(threshold, 0.0, count + 1.0), return_inverse=True)
+    low, high = float(wanted[0]), min(float(wanted[-1]), count)
+    if wanted.size < 16 or high - low > 64 * wanted.size or count > 1e6:
+        return np.asarray(np.exp(log_upper_tail(wanted, np.full(wanted.size, count), 0.5, 0.5)))[
+            index
+        ]
+    values = np.arange(low, high + 1.0)
+    log_mass = log_pmf(values, np.full(values.size, count), 0.5, 0.5)
+    assert float(np.max(log_pmf_error(values, count, 0.5, np.maximum(log_mass, -1e3)))) < _TAIL_ERROR
+    beyond = float(np.exp(log_upper_tail(np.array([high + 1.0]), np.array([count]), 0.5, 0.5))[0])
+    tails = np.append(np.cumsum(np.exp(log_mass)[::-1])[::-1] + beyond, beyond)
+    return np.asarray(tails[(wanted - low).astype(np.intp)][index])

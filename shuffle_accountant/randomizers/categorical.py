@@ -1,0 +1,110 @@
+"""Randomizers of one of k categories that treat all categories alike."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.randomizers.base import FiniteRandomizer, LetterClasses
+from shuffle_accountant.randomizers.checks import distinct_inputs
+
+__all__ = ["BitRandomizer", "CategoricalRandomizer"]
+
+Probabilities = NDArray[np.float64]
+
+
+class CategoricalRandomizer(FiniteRandomizer):
+    """A randomizer of a value in 0 … ``categories`` - 1 for which no category is special.
+
+    Whoever permutes the categories can rename the messages so that the randomizer is what it was.
+    Hence all pairs of distinct inputs look like (0, 1), also the other way round, and all triples
+    (x0, x1, others) with x0 != x1 like one of three: the others hold x0, x1, or a third value.
+    """
+
+    categories: int
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs: the categories."""
+        return self.categories
+
+    @property
+    def symmetric(self) -> bool:
+        """True: exchanging two categories only renames messages."""
+        return True
+
+    def input_pairs(self) -> tuple[tuple[int, int], ...]:
+        """The one pair that all pairs look like."""
+        return ((0, 1),)
+
+    def datasets(self) -> tuple[tuple[int, int, int], ...]:
+        """The triples (x0, x1, others) that all triples look like."""
+        third = ((0, 1, 2),) if self.categories >= 3 else ()
+        return ((0, 1, 0), (0, 1, 1), *third)
+
+
+class BitRandomizer(CategoricalRandomizer):
+    """A randomizer whose message says yes or no to each category: ``bit_x(y)``.
+
+    All frequency oracles of the field have this form: with a law f of messages that does not depend on
+    the input,
+
+        R(x)(y) = f(y) high   if bit_x(y) = 1,      f(y) low   if bit_x(y) = 0,
+
+    and ``high = e^eps0 low``. Messages fall into classes by their bits at the inputs asked for. The
+    blanket ``min_x R(x)(y)`` is ``f(y) low``, but for a message that says yes to all categories: there
+    all inputs agree, and the blanket is ``f(y) high``. Such messages are a class of their own.
+    """
+
+    @abstractmethod
+    def _pattern_chances(
+        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
+    ) -> tuple[Probabilities, Probabilities]:
+        """Chances of all patterns of bits at the inputs asked for.
+
+        Args:
+            asked: m distinct inputs.
+            bits: the patterns, shape (2^m, m).
+
+        Returns:
+            Chance of each pattern, shape (2^m,), from an input whose own bit in it is one (the
+            pattern without ones has no such input: any number), and from one whose bit is zero.
+        """
+
+    @abstractmethod
+    def _rest_agrees(self, asked: tuple[int, ...]) -> float:
+        """Chance that a message that says yes to the inputs asked for says yes to all categories."""
+
+    def classes(self, inputs: Sequence[int]) -> LetterClasses:
+        """Messages grouped by their bits at the inputs asked for, 2^m classes and at most one more.
+
+        Args:
+            inputs: m inputs, usually two or three; they may repeat.
+
+        Raises:
+            TypeError: an input that is not an integer.
+            ValueError: no input, or one that does not exist.
+        """
+        asked, rows = distinct_inputs(inputs, self.categories)
+        bits = np.array(list(product((False, True), repeat=len(asked))))
+        ones, zeros = self._pattern_chances(asked, bits)
+        probabilities = np.where(bits.T, ones, zeros)
+        blanket = zeros.copy()
+        # The last pattern says yes to all inputs asked for; part of it says yes to all categories.
+        share = self._rest_agrees(asked)
+        unanimous = share * ones[-1]
+        probabilities[:, -1] *= 1.0 - share
+        blanket[-1] *= 1.0 - share
+        probabilities = np.column_stack([probabilities, np.full(len(asked), unanimous)])
+        blanket = np.append(blanket, unanimous)
+        sent = np.any(probabilities > 0.0, axis=0)
+        return LetterClasses(probabilities[rows][:, sent], blanket[sent])
+
+    @property
+    def blanket_mass(self) -> float:
+        """Probability, in [0, 1], that a message is a draw from the blanket."""
+        return min(float(np.sum(self.classes((0,)).blanket)), 1.0)

@@ -1,0 +1,83 @@
+"""Checks that the randomizers share: users' values, the generator, the inputs asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant import validation as validate
+
+__all__ = ["MOST_CATEGORIES", "category_values", "distinct_inputs", "generator", "unit_values"]
+
+# Every integer up to here is a double.
+MOST_CATEGORIES = 2**53
+
+
+def generator(rng: object) -> np.random.Generator:
+    """The source of randomness, if it is one.
+
+    Raises:
+        TypeError: not a `numpy.random.Generator`.
+    """
+    return validate.instance(np.random.Generator, rng=rng)
+
+
+def category_values(values: ArrayLike, categories: int) -> NDArray[np.int64]:
+    """Users' values as integers in 0 … ``categories`` - 1.
+
+    Raises:
+        TypeError: values that are not integers (whole floats and bools are not).
+        ValueError: a value outside the range.
+    """
+    allowed = f"integers in [0, {categories - 1}]"
+    array = _array(values, "iu", allowed)
+    _require((array >= 0) & (array < categories), array, allowed)
+    return array.astype(np.int64)
+
+
+def unit_values(values: ArrayLike) -> NDArray[np.float64]:
+    """Users' values as floats in [0, 1].
+
+    Raises:
+        TypeError: values that are not numbers.
+        ValueError: a value outside [0, 1], or NaN.
+    """
+    allowed = "numbers in [0, 1]"
+    array = _array(values, "iuf", allowed).astype(np.float64)
+    _require((array >= 0.0) & (array <= 1.0), array, allowed)
+    return array
+
+
+def distinct_inputs(inputs: Sequence[int], count: int) -> tuple[tuple[int, ...], NDArray[np.intp]]:
+    """The distinct ones among the inputs asked for, and which of them each one asked for is.
+
+    Args:
+        inputs: the inputs asked for, at least one; they may repeat.
+        count: number of inputs that exist.
+
+    Raises:
+        TypeError: an input that is not an integer.
+        ValueError: no input, or one outside 0 … ``count`` - 1.
+    """
+    asked = [validate.integer(minimum=0, maximum=count - 1, inputs=x) for x in inputs]
+    if not asked:
+        raise ValueError("inputs must hold at least one input, got none")
+    rank = {x: i for i, x in enumerate(dict.fromkeys(asked))}
+    return tuple(rank), np.array([rank[x] for x in asked])
+
+
+def _array(values: ArrayLike, kinds: str, allowed: str) -> NDArray[np.generic]:
+    try:
+        array: NDArray[np.generic] = np.asarray(values)
+    except ValueError:  # nested lists of different lengths
+        raise ValueError(f"values must be an array of {allowed}, got a ragged sequence") from None
+    if array.dtype.kind not in kinds and array.size:
+        raise TypeError(f"values must be {allowed}, got an array of {array.dtype}")
+    return array
+
+
+def _require(inside: NDArray[np.bool_], array: NDArray[np.generic], allowed: str) -> None:
+    if not np.all(inside):
+        raise ValueError(f"values must be {allowed}, got {array[~inside].flat[0].item()!r}")

@@ -1,0 +1,118 @@
+"""Hadamard response: a position at which the value's row of a Hadamard matrix is likely +1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant.randomizers.categorical import Probabilities
+from shuffle_accountant.randomizers.checks import category_values, generator
+from shuffle_accountant.randomizers.frequency import FrequencyOracle
+
+__all__ = ["HadamardResponse"]
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class HadamardResponse(FrequencyOracle):
+    """Hadamard response (Acharya, Sun and Zhang 2019), in its form for high privacy.
+
+    With K the smallest power of two above k, input x has row x + 1 of the Sylvester Hadamard matrix
+    H of size K. The message is a column y, with chance proportional to e^eps0 where
+    ``H[x + 1, y] = +1`` and to 1 where it is -1 (half of the columns each). An entry is the parity of
+    its indices' common bits: ``H[a, y] = (-1)^popcount(a & y)``.
+
+    Three rows a, b, c are independent signs at a random column, unless ``c = a ^ b``: then the third
+    is the product of the others. So triples of inputs are of two sorts. Column 0 is all +1, and no
+    other one is in the rows in use, because these include 1, 2, 4, … K/2 (K/2 <= k).
+
+    Args:
+        categories: number k of values, 2 <= k <= 2^53.
+        eps0: local privacy parameter in nats, finite, > 0.
+
+    Attributes:
+        categories: number k of values.
+
+    Raises:
+        TypeError: ``categories`` is not an integer, or ``eps0`` not a number.
+        ValueError: an argument outside its range.
+    """
+
+    kind: ClassVar[str] = "hadamard-response"
+
+    @property
+    def columns(self) -> int:
+        """Number K of messages: the smallest power of two above k."""
+        return 1 << self.categories.bit_length()
+
+    @property
+    def _keep_probability(self) -> float:
+        """Chance that the entry of one's own row at the message is +1."""
+        return 1.0 / (1.0 + math.exp(-self._eps0))
+
+    def _pattern_chances(
+        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
+    ) -> tuple[Probabilities, Probabilities]:
+        # Of the columns, the share with the signs s at the rows is the mean of prod_i (1 + s_i H_i)/2.
+        # A product of rows is the row of their exclusive or, whose mean is 1 for row 0 and else 0.
+        signs = np.where(bits, 1.0, -1.0)
+        share = np.zeros(len(bits))
+        for subset in _dependent(asked):
+            share += np.prod(signs[:, subset], axis=1)
+        share /= len(bits)
+        own = 2.0 * self._keep_probability
+        return share * own, share * (own * math.exp(-self._eps0))
+
+    def _rest_agrees(self, asked: tuple[int, ...]) -> float:
+        agreeing = (self.columns >> len(asked)) * len(_dependent(asked))
+        return 1.0 / agreeing  # column 0 is one of so many with +1 at the rows asked for
+
+    def datasets(self) -> tuple[tuple[int, int, int], ...]:
+        """Triples (x0, x1, others); rows 1, 2, 3 depend on each other, rows 1, 2, 4 do not."""
+        independent = ((0, 1, 3),) if self.categories >= 4 else ()
+        return (*super().datasets(), *independent)
+
+    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Randomize each user's value independently.
+
+        Args:
+            values: integers in 0 … k - 1, any shape.
+            rng: source of randomness.
+
+        Returns:
+            The messages, integers in 0 … K - 1, of the same shape.
+
+        Raises:
+            TypeError: values that are not integers, or ``rng`` is not a generator.
+            ValueError: a value outside the range.
+        """
+        rows = category_values(values, self.categories) + 1
+        negative = generator(rng).random(rows.shape) >= self._keep_probability
+        columns = rng.integers(self.columns, size=rows.shape)
+        wrong = _odd(rows & columns) != negative
+        # flipping a bit of the column that its row has changes the sign
+        return np.where(wrong, columns ^ (rows & -rows), columns)
+
+
+def _dependent(asked: tuple[int, ...]) -> list[list[int]]:
+    """The sets of inputs asked for, as positions, whose rows multiply to the row of ones."""
+    found = []
+    for chosen in product((False, True), repeat=len(asked)):
+        subset = [i for i, taken in enumerate(chosen) if taken]
+        combined = 0
+        for i in subset:
+            combined ^= asked[i] + 1
+        if combined == 0:
+            found.append(subset)
+    return found
+
+
+def _odd(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each number has an odd number of bits."""
+    for shift in (32, 16, 8, 4, 2, 1):
+        numbers = numbers ^ (numbers >> shift)
+    return (numbers & 1).astype(bool)

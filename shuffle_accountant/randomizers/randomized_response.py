@@ -1,0 +1,208 @@
+"""k-ary randomized response: one's own value, or now and then a uniformly random one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.randomizers.arguments import require_fields
+from shuffle_accountant.randomizers.base import LetterClasses
+from shuffle_accountant.randomizers.categorical import CategoricalRandomizer
+from shuffle_accountant.randomizers.checks import (
+    MOST_CATEGORIES,
+    category_values,
+    distinct_inputs,
+    generator,
+)
+
+__all__ = ["BinaryRandomizedResponse", "RandomizedResponse"]
+
+# From here on e^eps0 is so much larger than any number of categories that 1 - gamma rounds to 1.
+_LARGE_EPS0 = 700.0
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class RandomizedResponse(CategoricalRandomizer):
+    """k-ary randomized response over the values 0 … ``categories`` - 1.
+
+    With probability gamma the message is a uniformly random one of the k values (which may be the true
+    one), else it is the true value. The two parameters say the same:
+
+        gamma = k / (e^eps0 + k - 1),      eps0 = log(1 + (1 - gamma) k / gamma).
+
+    The one that was given is kept exactly, the other one to a few units in its last place.
+
+    Args:
+        categories: number k of values, 2 <= k <= 2^53.
+        eps0: local privacy parameter in nats, in [0, inf]; at inf every message is the true value.
+
+    Attributes:
+        categories: number k of values.
+        gamma: probability to answer at random, in [0, 1].
+        truthful: ``1 - gamma``, without cancellation.
+
+    Raises:
+        TypeError: ``categories`` is not an integer, or ``eps0`` not a number.
+        ValueError: an argument outside its range.
+    """
+
+    kind: ClassVar[str] = "randomized-response"
+
+    categories: int
+    _eps0: float
+    gamma: float
+    truthful: float = field(compare=False)
+    _given: str = field(compare=False)  # the name of the parameter that was given
+
+    def __init__(self, *, categories: int, eps0: float) -> None:
+        categories = _checked(categories)
+        eps0 = validate.nonnegative(eps0=eps0) + 0.0  # turns a negative zero into zero
+        gamma, truthful = _mixture(categories, eps0)
+        # JSON has no infinity, and gamma = 0 says the same
+        given = "gamma" if math.isinf(eps0) else "eps0"
+        self._set(categories, eps0, gamma, truthful, given)
+
+    @classmethod
+    def from_gamma(cls, *, categories: int, gamma: float) -> RandomizedResponse:
+        """Randomized response with a given probability to answer at random.
+
+        Args:
+            categories: number k of values, 2 <= k <= 2^53.
+            gamma: probability to answer uniformly at random over all k values, in [0, 1].
+
+        Raises:
+            TypeError: ``categories`` is not an integer, or ``gamma`` not a number.
+            ValueError: an argument outside its range.
+        """
+        categories = _checked(categories)
+        gamma = validate.closed_unit(gamma=gamma) + 0.0
+        made = cls.__new__(cls)
+        made._set(categories, _eps0(categories, gamma), gamma, 1.0 - gamma, "gamma")
+        return made
+
+    def _set(self, categories: int, eps0: float, gamma: float, truthful: float, given: str) -> None:
+        object.__setattr__(self, "categories", categories)
+        object.__setattr__(self, "_eps0", eps0)
+        object.__setattr__(self, "gamma", gamma)
+        object.__setattr__(self, "truthful", truthful)
+        object.__setattr__(self, "_given", given)
+
+    def __repr__(self) -> str:
+        name = "RandomizedResponse"
+        if self._given == "gamma":
+            return f"{name}.from_gamma(categories={self.categories}, gamma={self.gamma!r})"
+        return f"{name}(categories={self.categories}, eps0={self._eps0!r})"
+
+    @property
+    def eps0(self) -> float:
+        """Local privacy parameter, nats, in [0, inf]."""
+        return self._eps0
+
+    @property
+    def keep_probability(self) -> float:
+        """Probability that the message is the true value: ``1 - gamma + gamma/k``."""
+        return min(self.truthful + self.lie_probability, 1.0)
+
+    @property
+    def lie_probability(self) -> float:
+        """Probability of each one of the other k - 1 values: ``gamma/k``."""
+        return self.gamma / self.categories
+
+    @property
+    def blanket_mass(self) -> float:
+        """Probability that a message is a draw from the blanket: gamma."""
+        return self.gamma
+
+    def classes(self, inputs: Sequence[int]) -> LetterClasses:
+        """Each input asked for is a message of its own, all other messages are one class.
+
+        Args:
+            inputs: the inputs, usually two or three; they may repeat.
+
+        Raises:
+            TypeError: an input that is not an integer.
+            ValueError: no input, or one that does not exist.
+        """
+        asked, rows = distinct_inputs(inputs, self.categories)
+        count = len(asked)
+        blanket = np.full(count + 1, self.lie_probability)
+        blanket[-1] = self.gamma * ((self.categories - count) / self.categories)
+        probabilities = np.tile(blanket, (count, 1))
+        np.fill_diagonal(probabilities, self.keep_probability)
+        sent = np.any(probabilities > 0.0, axis=0)
+        return LetterClasses(probabilities[rows][:, sent], blanket[sent])
+
+    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Randomize each user's value independently.
+
+        Args:
+            values: integers in 0 … k - 1, any shape.
+            rng: source of randomness.
+
+        Returns:
+            The messages, integers in 0 … k - 1, of the same shape.
+
+        Raises:
+            TypeError: values that are not integers, or ``rng`` is not a generator.
+            ValueError: a value outside the range.
+        """
+        own = category_values(values, self.categories)
+        truthful = generator(rng).random(own.shape) < self.truthful
+        return np.where(truthful, own, rng.integers(self.categories, size=own.shape))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types: the number of categories and the parameter that was given."""
+        parameter = self.gamma if self._given == "gamma" else self._eps0
+        return {"kind": self.kind, "categories": self.categories, self._given: parameter}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> RandomizedResponse:
+        """Inverse of `to_dict`, without the ``kind``."""
+        if "gamma" in fields:
+            require_fields(cls.kind, fields, ("categories", "gamma"))
+            return cls.from_gamma(**fields)
+        require_fields(cls.kind, fields, ("categories", "eps0"))
+        return cls(**fields)
+
+
+def BinaryRandomizedResponse(*, eps0: float) -> RandomizedResponse:  # noqa: N802
+    """Warner's randomized response of one bit: `RandomizedResponse` with two categories.
+
+    Args:
+        eps0: local privacy parameter in nats, in [0, inf]. The bit is flipped with probability
+            ``1 / (e^eps0 + 1)``.
+
+    Raises:
+        TypeError: ``eps0`` is not a number.
+        ValueError: ``eps0`` is negative or NaN.
+    """
+    return RandomizedResponse(categories=2, eps0=eps0)
+
+
+def _checked(categories: int) -> int:
+    return validate.integer(minimum=2, maximum=MOST_CATEGORIES, categories=categories)
+
+
+def _mixture(categories: int, eps0: float) -> tuple[float, float]:
+    """``(gamma, 1 - gamma)``, each with full relative accuracy."""
+    if eps0 > _LARGE_EPS0:
+        half = math.exp(-0.5 * eps0)  # e^-eps0 itself may be too small for a double
+        return categories * half * half, 1.0
+    gain = math.expm1(eps0)
+    return categories / (categories + gain), gain / (categories + gain)
+
+
+def _eps0(categories: int, gamma: float) -> float:
+    """``log(1 + (1 - gamma) k / gamma)`` with full relative accuracy."""
+    if gamma == 0.0:
+        return math.inf
+    ratio = (1.0 - gamma) * categories / gamma
+    if math.isinf(ratio):  # then the one added to it does not matter
+        return math.log(categories) - math.log(gamma)
+    return math.log1p(ratio)

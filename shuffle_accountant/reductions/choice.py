@@ -1,0 +1,75 @@
+"""Which theorem a round is reduced by."""
+
+from __future__ import annotations
+
+import math
+
+from shuffle_accountant.randomizers.base import ConcreteRandomizer, LocalRandomizer
+from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
+from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+from shuffle_accountant.reductions.base import Reduction
+from shuffle_accountant.reductions.blanket import blanket, gaussian_example
+from shuffle_accountant.reductions.clones import clones
+from shuffle_accountant.reductions.strong import VARIANTS, strong
+from shuffle_accountant.reductions.subsampling import subsampled
+
+__all__ = ["REDUCTIONS", "check", "reduce"]
+
+REDUCTIONS = ("auto", "clones", "blanket", "strong")
+
+
+def check(
+    randomizer: LocalRandomizer, reduction: str, variant: str | None, sampled: bool
+) -> None:
+    """Refuse what no theorem covers.
+
+    Raises:
+        ValueError: in one line, why.
+    """
+    kind = type(randomizer).__name__
+    if variant is not None and reduction != "strong":
+        raise ValueError(f"variant is for reduction='strong' only, got reduction={reduction!r}")
+    if reduction == "strong" and not isinstance(randomizer, RandomizedResponse):
+        raise ValueError(
+            "reduction='strong' needs a RandomizedResponse, whose users either tell the truth or "
+            f"answer at random, which is what that adversary sees; got {kind}"
+        )
+    if reduction == "blanket" and not isinstance(randomizer, ConcreteRandomizer):
+        raise ValueError(
+            f"reduction='blanket' needs a randomizer whose law is known, got {kind}: use 'clones'"
+        )
+    if reduction == "clones" and not math.isfinite(randomizer.eps0):
+        raise ValueError(
+            f"reduction='clones' needs a randomizer with a finite eps0, got {kind} with eps0=inf"
+        )
+    if variant == "tail" and sampled:
+        raise ValueError(
+            "variant='tail' is no hockey-stick divergence, so no theorem amplifies it by sampling: "
+            "leave population out or use variant='exact'"
+        )
+
+
+def reduce(
+    randomizer: LocalRandomizer,
+    users: int,
+    population: int,
+    reduction: str,
+    variant: str | None,
+) -> Reduction:
+    """The dominating pair by the theorem asked for, or by the tightest that applies.
+
+    The blanket is never above the clones: by eps0-LDP ``m(y) >= e^-eps0 max(R(x0), R(x1))(y)``, and
+    the clones bound every randomizer with that smaller blanket (see `reductions.clones`).
+    """
+    if reduction == "auto" and isinstance(randomizer, GaussianRandomizer):
+        return gaussian_example(randomizer, users, population)
+    if reduction == "strong":
+        assert isinstance(randomizer, RandomizedResponse)
+        inner = strong(randomizer, users, variant or VARIANTS[0])
+    elif reduction == "clones" or not isinstance(randomizer, ConcreteRandomizer):
+        interactive = isinstance(randomizer, GeneralRandomizer) and randomizer.interactive
+        inner = clones(randomizer.eps0, users, interactive=interactive)
+    else:
+        inner = blanket(randomizer, users)
+    return subsampled(inner, users, population)

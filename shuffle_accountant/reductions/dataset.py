@@ -1,0 +1,46 @@
+"""Lower bounds on the truth: one concrete dataset, evaluated exactly.
+
+If all other users hold one value z, the messages are those of the target among n - 1 decoys with
+law R(z), with no blank: the pair (R(x0), R(x1), R(z), n) is the real output of two real
+neighbouring datasets. Nothing below its divergence can be a bound of the round.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shuffle_accountant.losses.blanket import most_distinguishable
+from shuffle_accountant.losses.letters import LetterPair
+from shuffle_accountant.losses.sources import FinitePair
+from shuffle_accountant.randomizers.base import FiniteRandomizer
+
+__all__ = ["attained"]
+
+
+def attained(
+    randomizer: FiniteRandomizer, users: int, population: int, epsilon: float
+) -> tuple[float, float, tuple[int, int, int]]:
+    """The largest divergence over datasets of which all others hold one value.
+
+    Args:
+        randomizer: what every user applies.
+        users: messages in the round.
+        population: from how many they are drawn; another user takes the target's place if it is
+            not drawn.
+        epsilon: nats, >= 0.
+
+    Returns:
+        ``(lower, upper, (x0, x1, others))``: a bracket of that dataset's divergence.
+    """
+    triples = randomizer.datasets()
+    fraction = users / population
+    pairs: dict[FinitePair, tuple[int, int, int]] = {}
+    for triple in triples:
+        first, second, others = randomizer.classes(triple).probabilities
+        if fraction < 1.0:
+            first, second = (
+                fraction * law + (1.0 - fraction) * others for law in (first, second)
+            )
+        pairs.setdefault(FinitePair(LetterPair(np.array(first), np.array(second), others)), triple)
+    pair, low, high = most_distinguishable(tuple(pairs), users, epsilon)
+    return low, high, pairs[pair]
