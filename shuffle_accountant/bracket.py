@@ -182,7 +182,9 @@ class Attained(float):
         lower, upper = format_ends(float(self), self._upper)
         return f"Attained({lower} <= x <= {upper}, dataset={self._dataset})"
 
-    def __reduce__(self) -> tuple[Callable[..., Attained], tuple[float, float, tuple[int, int, int]]]:
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[..., Attained], tuple[float, float, tuple[int, int, int]]]:
         return _attained, (float(self), self._upper, self._dataset)
 
 

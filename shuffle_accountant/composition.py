@@ -273,4 +273,3 @@ class DirectSum:
             aliasing=0.0,
             round_off=body * relative,
         )
-

@@ -7,9 +7,10 @@ its tilted weight ``e^(-lam y) w(y)`` is.
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Array
 
@@ -19,7 +20,7 @@ __all__ = ["HOCKEY_STICK", "TAIL", "Functional"]
 class Functional(Protocol):
     """A weight of losses above epsilon, between 0 and 1."""
 
-    def weight(self, above: Array) -> Array:
+    def weight(self, above: NDArray[np.floating[Any]]) -> Array:
         """``w(y)`` at y = loss - epsilon; 0 for y < 0."""
 
     def largest(self, lam: float) -> float:
@@ -35,7 +36,7 @@ class Functional(Protocol):
 class _HockeyStick:
     """``w(y) = 1 - e^-y``: delta is the hockey-stick divergence at ``e^epsilon``."""
 
-    def weight(self, above: Array) -> Array:
+    def weight(self, above: NDArray[np.floating[Any]]) -> Array:
         return np.asarray(-np.expm1(-np.maximum(above, 0.0)))
 
     def largest(self, lam: float) -> float:
@@ -60,7 +61,7 @@ class _HockeyStick:
 class _Tail:
     """``w(y) = 1``: delta is the probability that the loss is at least epsilon."""
 
-    def weight(self, above: Array) -> Array:
+    def weight(self, above: NDArray[np.floating[Any]]) -> Array:
         return np.where(above >= 0.0, 1.0, 0.0)
 
     def largest(self, lam: float) -> float:

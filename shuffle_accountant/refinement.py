@@ -179,9 +179,10 @@ class Refinement:
     def _composition(self, direction: Direction) -> Composition:
         # quantised, so that neighbouring questions share grids
         tail = 10.0 ** math.floor(math.log10(max(self.share * self.delta / self.rounds, 1e-305)))
+        resolution = 2.0 ** (math.floor(2.0 * math.log2(self.resolution)) / 2.0)
         effort = Effort(
             tail=max(tail, 1e-305),
-            resolution=max(self.resolution, _FINEST_RESOLUTION),
+            resolution=max(resolution, _FINEST_RESOLUTION),
             most_atoms=self.most_atoms,
         )
         spacing = self._aligned(self.spacing)

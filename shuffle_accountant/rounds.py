@@ -36,13 +36,13 @@ class ShuffleRound:
         population: if given, the ``users`` are drawn anew for this round, uniformly without
             replacement, from this many (>= ``users``); the privacy is that of one person of the
             population.
-        reduction: theorem for the upper bound. "clones" holds for any eps0-LDP randomizer; "blanket"
-            for known ones, and is never above the clones; "strong" for k-ary randomized response
-            against an adversary who also sees which users answered at random; "auto" is the
-            smallest of the first two that applies (for Gaussian noise the example pair of
+        reduction: theorem for the upper bound. "clones" holds for any eps0-LDP randomizer;
+            "blanket" for known ones, and is never above the clones; "strong" for k-ary randomized
+            response against an adversary who also sees which users answered at random; "auto" is
+            the smallest of the first two that applies (for Gaussian noise the example pair of
             `GaussianRandomizer`).
-        variant: for "strong": "exact" (the default), "paper" or "tail", each above the one before; see
-            `shuffle_accountant.reductions.strong`.
+        variant: for "strong": "exact" (the default), "paper" or "tail", each above the one before;
+            see `shuffle_accountant.reductions.strong`.
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -91,7 +91,8 @@ class ShuffleRound:
         """The ``(p0, p1, q, n)`` the round was reduced to, given that the target takes part.
 
         Laws for finite alphabets, densities for continuous ones. Of several pairs of inputs this is
-        the one whose likelihood ratios differ most; answers are about the worst pair at each epsilon.
+        the one whose likelihood ratios differ most; answers are about the worst pair at each
+        epsilon.
         """
         return self.reduced().decoys
 

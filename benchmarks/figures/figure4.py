@@ -56,7 +56,7 @@ KNOWN: dict[tuple[str, int], tuple[float | None, ...]] = {
 }
 MOST_DEVIATION = 1e-4  # relative
 _TOLERANCE = 1e-5
-_ROUNDED = 5e-5  # relative, of the known values
+_ROUNDED = 1e-4  # relative, of the known values
 
 
 def run(quick: bool, note: Note) -> Outcome:

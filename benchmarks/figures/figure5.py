@@ -78,7 +78,7 @@ def run(quick: bool, note: Note) -> Outcome:
         ),
         Claim(
             name="many users",
-            text=f"relative bracket of delta at most {MOST_WIDTH:g} for n = 1 … 7, 100, 1e4 and 1e6",
+            text=f"relative bracket of delta <= {MOST_WIDTH:g} for n = 1 … 7, 100, 1e4, 1e6",
             measured=f"widest {widths[widest]:.1e} ({_where(widest)})",
             holds=widths[widest] <= MOST_WIDTH,
         ),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 __all__ = ["compiled"]
 
 
-@lru_cache(maxsize=None)
+@cache
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, compiled on first use (and cached on disk) if Numba can be imported.
 
@@ -19,4 +19,5 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         from numba import njit
     except ImportError:
         return function
-    return njit(cache=True)(function)  # type: ignore[no-any-return]
+    fast: Callable[..., Any] = njit(cache=True)(function)
+    return fast

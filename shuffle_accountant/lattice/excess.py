@@ -309,9 +309,7 @@ class _Sums:
         typical = float(moment.sum()) / float(np.sum(letters.mass * np.abs(distance)))
         return float(spacings[np.argmin((letters.mass * (np.abs(distance) + typical)) @ off)])
 
-    def _factor(
-        self, summand: Summand, spacing: float, length: int
-    ) -> tuple[Factor, float, float]:
+    def _factor(self, summand: Summand, spacing: float, length: int) -> tuple[Factor, float, float]:
         """The summand on a lattice through its mean; returns the anchor and log of the total.
 
         Through the mean, because the lower side moves down what it cannot merge.
@@ -329,7 +327,8 @@ class _Sums:
             # a few far values: only their place on the circle matters
             centre = first + int(np.sum(mass * np.arange(mass.size)))
             place = (used + first - centre + length // 2) % length
-            mass, first = np.bincount(place, mass[used], length), centre - length // 2
+            mass = np.asarray(np.bincount(place, mass[used], length), dtype=np.float64)
+            first = centre - length // 2
         slack = UNIT_ROUNDOFF * (32.0 + 2.0 * self.theta * spacing)
         return Factor(first, mass, summand.count, slack), anchor, math.log(total)
 
@@ -338,19 +337,19 @@ class _Sums:
         origin, spacing, mass, error, drift, scale = self._summed(summands, share)
         noise, moved = self._disturbance(summands, spacing)
         drift += math.sqrt(mass.size) * error
-        value = origin + spacing * np.arange(mass.size)
+        value = origin + spacing * np.arange(mass.size, dtype=np.float64)
         held = mass > 0.0
         size = sum(s.size * s.count for s in summands)
-        return Summand(
-            value[held], mass[held], size, 1, drift, scale, False, noise, moved
-        )
+        return Summand(value[held], mass[held], size, 1, drift, scale, False, noise, moved)
 
     def _final(self, summands: Sequence[Summand], share: float) -> float:
         origin, spacing, mass, error, drift, scale = self._summed(summands, share)
         theta, upper = self.theta, self.direction is Direction.UPPER
         # positions: every letter's rounding, as often as it is added, and the lattice's own
         shift = 64.0 * UNIT_ROUNDOFF * self.letters.count * self.largest
-        value = origin + spacing * np.arange(mass.size) + (shift if upper else -shift)
+        value = (
+            origin + spacing * np.arange(mass.size, dtype=np.float64) + (shift if upper else -shift)
+        )
         positive = np.maximum(value, 0.0)
         body = float(np.sum(mass * positive * np.exp(-theta * positive)))
         largest = 1.0 / (math.e * theta)

@@ -11,6 +11,7 @@ alpha = 1: ``k(alpha) = h(alpha)`` for alpha >= 1 and ``h(alpha) - (1 - alpha)``
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -102,18 +103,30 @@ def _below_chords(
 ) -> tuple[Array, Array, Array]:
     """Points whose polygon is below every convex function between the bounds.
 
-    Over each step the polygon lies under the line through the upper bound at the last point but one
-    and the lower bound at the last point; a convex function is above that line's continuation.
+    Such a function is, over each step, above the continuations of the chords to the left and to the
+    right, which go through an upper bound further away and the lower bound next to the step. The
+    polygon passes below the point where they meet.
     """
     run = np.diff(place)
-    kink = np.where(place[1:] > 0.0, 0.0, -1.0)  # slope of (1 - alpha)_+ to the left of a point
-    slope = (low[1:] - high[:-1]) / run + kink
-    inside = low[1:-1] + (low[1:-1] - high[:-2]) / run[:-1] * run[1:]
-    inside += (kink[:-1] - kink[1:]) * run[1:]
-    value = np.concatenate([low[:1], [0.0], np.minimum(low[2:], inside)])
-    if low[-1] > infinite and slope[-1] < 0.0:
+    offset = np.where(place[1:] > 0.0, 0.0, -1.0)  # slope of (1 - alpha)_+ over each step
+    across = np.diff(low) / run
+    # over the first step, the chord to the left is (1 - alpha)_+ itself
+    before = np.append(0.0, (low[1:-1] - high[:-2]) / run[:-1])
+    bend_left = across - before + np.diff(offset, prepend=-1.0)
+    after = (high[2:] - low[1:-1]) / run[1:]
+    bend_right = np.append(after - across[:-1] + np.diff(offset), math.inf)
+    left, right = np.maximum(bend_left, 0.0), np.maximum(bend_right, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        depth = run * left / (1.0 + left / right)  # of the meeting point below the chord across
+    depth = np.where(right > 0.0, depth, 0.0)
+    below = np.maximum(np.append(0.0, depth), np.append(depth[:-1], [0.0, 0.0]))
+    below[0] = 0.0  # the profile is 1 at alpha = 0
+    below[1] = max(below[1], low[1] if depth[0] > 0.0 else 0.0)
+    value = low - below
+    slope = (low[-1] - high[-2]) / run[-1] + offset[-1]
+    if low[-1] > infinite and slope < 0.0:
         # beyond the last point, down to the limit
-        end = place[-1] + (low[-1] - infinite) / -slope[-1]
+        end = place[-1] + (low[-1] - infinite) / -slope
         place, value = np.append(place, end), np.append(value, infinite)
         loss = np.append(loss, math.log1p(end))
     return place, value, loss
@@ -145,7 +158,7 @@ def _crossing(a: Point, b: Point, level: float) -> Point:
 def _masses(points: list[Point]) -> tuple[Array, Array]:
     """P-masses of all points but the first (alpha = 0), and bounds on their relative errors."""
     place = np.array([point[0] for point in points])
-    slopes = [_slope(a, b) for a, b in zip(points, points[1:], strict=False)] + [(0.0, 0.0)]
+    slopes = [_slope(a, b) for a, b in pairwise(points)] + [(0.0, 0.0)]
     offset = np.array([slope[0] for slope in slopes])
     slope = np.array([slope[1] for slope in slopes])
     change = np.maximum(np.diff(slope) + np.diff(offset), 0.0)  # below 0 by rounding only
@@ -155,6 +168,8 @@ def _masses(points: list[Point]) -> tuple[Array, Array]:
     height = np.array([point[1] for point in points])
     near = np.abs(height) / np.append(np.diff(place), math.inf)
     size += near[1:] + near[:-1]
-    slack = np.divide(16 * UNIT_ROUNDOFF * size, change, out=np.zeros_like(change), where=change > 0)
+    slack = np.divide(
+        16 * UNIT_ROUNDOFF * size, change, out=np.zeros_like(change), where=change > 0
+    )
     loss = np.array([point[2] for point in points[1:]])
     return np.exp(loss) * change, slack + 8 * UNIT_ROUNDOFF

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.compiled import compiled
 from shuffle_accountant.lattice.grid import Array, Direction
@@ -35,8 +36,8 @@ def round_to_lattice(
         scaled: values in units of the spacing, shape (m,), any order.
         weight: their tilted weights, shape (m,), >= 0.
         tilt: theta times the spacing, >= 0.
-        direction: UPPER splits, LOWER merges. If all values share a cell, LOWER moves their mean down
-            to its lower end, which is below for *increasing* convex functions only.
+        direction: UPPER splits, LOWER merges. If all values share a cell, LOWER moves their mean
+            down to its lower end, which is below for *increasing* convex functions only.
 
     Returns:
         ``(first, weights)``: tilted weights on the integers ``first, first + 1, …``
@@ -53,7 +54,7 @@ def round_to_lattice(
     if direction is Direction.UPPER:
         low = weight * (1.0 - inside) * np.exp(-tilt * inside)
         high = weight * inside * np.exp(tilt * (1.0 - inside))
-        return first, np.bincount(index, low, size) + np.bincount(index + 1, high, size)
+        return first, _totals(index, low, size) + _totals(index + 1, high, size)
     if scaled.size > 2 * _SUBCELLS * size:
         scaled, weight = _merge_subcells(scaled - first, weight, tilt, size)
         scaled = scaled + first
@@ -65,19 +66,22 @@ def round_to_lattice(
     return first, result
 
 
-def _merge_subcells(
-    scaled: Array, weight: Array, tilt: float, size: int
-) -> tuple[Array, Array]:
+def _totals(index: NDArray[np.intp], weight: Array, size: int) -> Array:
+    """Sum of the weights of each index, shape (size,)."""
+    return np.asarray(np.bincount(index, weight, size), dtype=np.float64)
+
+
+def _merge_subcells(scaled: Array, weight: Array, tilt: float, size: int) -> tuple[Array, Array]:
     """Merge what shares a subcell into its mean; values >= 0, ascending in the result."""
     cell = np.floor(scaled * _SUBCELLS)
     index = cell.astype(np.intp)
     inside = scaled - cell / _SUBCELLS
     moved = weight * np.exp(-tilt * inside)  # weights of the masses at their subcell's lower end
-    total = np.bincount(index, moved, size * _SUBCELLS)
-    moment = np.bincount(index, moved * inside, size * _SUBCELLS)
+    total = _totals(index, moved, size * _SUBCELLS)
+    moment = _totals(index, moved * inside, size * _SUBCELLS)
     used = np.flatnonzero(total > 0)
     mean = moment[used] / total[used]
-    return used / _SUBCELLS + mean, total[used] * np.exp(tilt * mean)
+    return used / float(_SUBCELLS) + mean, total[used] * np.exp(tilt * mean)
 
 
 def _merge(scaled: Array, weight: Array, tilt: float, result: Array) -> None:

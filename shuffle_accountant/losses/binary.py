@@ -174,7 +174,8 @@ class BinaryLoss:
             infinite=infinite + (truncated + _UNDERFLOW if direction is Direction.UPPER else 0.0),
             truncated=truncated,
             round_off=crowd.round_off + float(np.sum(everything * slack)),
-            loss_error=float(half.loss_error.max(initial=0.0)) + 16 * UNIT_ROUNDOFF * float(crowd.gap.max(initial=0.0)),
+            loss_error=float(half.loss_error.max(initial=0.0))
+            + 16 * UNIT_ROUNDOFF * float(crowd.gap.max(initial=0.0)),
         )
 
 

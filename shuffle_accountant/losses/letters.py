@@ -61,7 +61,11 @@ class LetterPair:
         q = self.q[sent]
         ratios = np.stack([self.p0[sent] / q, self.p1[sent] / q])
         unique, index = np.unique(ratios, axis=1, return_inverse=True)
-        return unique[0], unique[1], np.bincount(index.ravel(), q, unique.shape[1])
+        return (
+            unique[0],
+            unique[1],
+            np.asarray(np.bincount(index.ravel(), q, unique.shape[1]), dtype=np.float64),
+        )
 
     @cached_property
     def exposed(self) -> tuple[Array, Array]:

@@ -10,9 +10,9 @@ one, and given both the first value's count is binomial, with
 because a left message is as likely ``1 - gamma + gamma/k`` as ``gamma/k`` under the two datasets
 if it shows one of the two values, and ``gamma/k`` under both otherwise.
 
-Counts are blocked in two ways. Given O, the pair's z is the mean of C signs times ``C / G``; the mean
-falls in convex order as C grows and the factor grows, so a block of C takes the one from one end and
-the other from the other end. Given C, the divergence is convex in O, so a block of O may be
+Counts are blocked in two ways. Given O, the pair's z is the mean of C signs times ``C / G``; the
+mean falls in convex order as C grows and the factor grows, so a block of C takes the one from one
+end and the other from the other end. Given C, the divergence is convex in O, so a block of O may be
 replaced by its mean (LOWER) or by its ends with the same mean (UPPER): second order in its width.
 """
 
@@ -109,7 +109,8 @@ class ResponseCrowd:
     def _width(self, crowd: Crowd, tail: float, resolution: float) -> int:
         """Width of blocks of O that costs about the resolution.
 
-        A block of relative width w in G changes the exponent z^2/2 of a tail by z^4 w^2 / 24 at most.
+        A block of relative width w in G changes the exponent z^2/2 of a tail by z^4 w^2 / 24 at
+        most.
         """
         centre = float(np.sum(crowd.weight * crowd.low)) / max(float(crowd.weight.sum()), 1e-300)
         size = (1.0 + self._m) * (centre + 1.0) + self._m * self.decoys * self.other_rate

@@ -42,20 +42,20 @@ class LaplacePair:
     0 are E times as likely under input 0 as in the blanket, those in [0, 1/2] ``e^(eps0 (1 - 2y))``
     times, all others once; input 1 is the mirror image.
 
-    The inputs 0 and 1 are worst, for every n and alpha >= 1. With ``r(x, y)`` the likelihood ratio of
-    input x to the blanket at message y, write ``l(x0, x1) = r(x0, y) - alpha r(x1, y)``; all have the
-    same mean, so it is enough that ``l(0, 1)`` is above ``l(x0, x1)`` in convex order: for sums
-    of independent variables follow. ``D(t)``, the difference of ``E(l - t)_+``, must be >= 0.
+    The inputs 0 and 1 are worst, for every n and alpha >= 1. With ``r(x, y)`` the likelihood ratio
+    of input x to the blanket at message y, write ``l(x0, x1) = r(x0, y) - alpha r(x1, y)``; all
+    have the same mean, so it is enough that ``l(0, 1)`` is above ``l(x0, x1)`` in convex order: for
+    sums of independent variables follow. ``D(t)``, the difference of ``E(l - t)_+``, must be >= 0.
 
-    * x0 <= 1/2 <= x1: both ratios are monotone in y, and moving x0 to 0, then x1 to 1, changes l by a
-      function with one change of sign, from + to -; that is the cut criterion.
+    * x0 <= 1/2 <= x1: both ratios are monotone in y, and moving x0 to 0, then x1 to 1, changes l by
+      a function with one change of sign, from + to -; that is the cut criterion.
     * x0 < x1 <= 1/2: moving x0 to 0 raises l where l is largest and D grows from the total
-      variation's difference at t = 0 up to t = max l; for t < 0 it is pointwise. Moving then x1 to 1:
-      pointwise outside ``min l < t < 1 - alpha e^(eps0 x1)``; inside, D' has the sign of
-      ``sqrt(alpha s/(1+s)) + sqrt(s/(alpha e^(eps0(1-x1)) - s)) - sqrt(alpha e^(eps0 x1) - 1)``, s = -t,
-      which increases in s, so D is least at an end, where it is >= 0.
-    * 1/2 <= x0 < x1: the same argument from the other end. Where ``alpha e^(eps0 (x0 - x1)) >= 1`` the
-      pair's l is never positive and there is nothing to bound. x0 > x1 is the mirror image.
+      variation's difference at t = 0 up to t = max l; for t < 0 it is pointwise. Moving then x1 to
+      1: pointwise outside ``min l < t < 1 - alpha e^(eps0 x1)``; inside, D' has the sign of
+      ``sqrt(alpha s/(1+s)) + sqrt(s/(alpha e^(eps0(1-x1)) - s)) - sqrt(alpha e^(eps0 x1) - 1)``, s
+      = -t, which increases in s, so D is least at an end, where it is >= 0.
+    * 1/2 <= x0 < x1: the same argument from the other end. Where ``alpha e^(eps0 (x0 - x1)) >= 1``
+      the pair's l is never positive and there is nothing to bound. x0 > x1 is the mirror image.
     """
 
     eps0: float
@@ -66,7 +66,8 @@ class LaplacePair:
         cells = math.ceil(0.4 * (1.0 + 0.5 * eps0) / math.sqrt(effort.resolution)) + 8
         width = eps0 / cells
         logs = np.linspace(eps0, width, cells)  # upper ends
-        # between ratios r1 > r2: q = (r2^(-1/2) - r1^(-1/2))/2, p = (r1^(1/2) - r2^(1/2))/2, over sqrt(E)
+        # between ratios r1 > r2: q = (r2^(-1/2) - r1^(-1/2))/2, p = (r1^(1/2) - r2^(1/2))/2, over
+        # sqrt(E)
         grown = math.expm1(0.5 * width)
         q = 0.5 * grown * np.exp(-0.5 * (logs + eps0))
         p = 0.5 * grown * np.exp(0.5 * (logs - width - eps0))
@@ -119,8 +120,8 @@ class GaussianExamplePair:
 class GaussianBlanketPair:
     """The blanket pair of Gaussian noise on the inputs 0 and 1.
 
-    Messages below 1/2 are ``e^((1 - 2y)/(2 sigma^2))`` times as likely under input 0 as in the blanket,
-    all others once; input 1 is the mirror image.
+    Messages below 1/2 are ``e^((1 - 2y)/(2 sigma^2))`` times as likely under input 0 as in the
+    blanket, all others once; input 1 is the mirror image.
     """
 
     sigma: float
@@ -137,7 +138,7 @@ class GaussianBlanketPair:
 
 
 def _mirrored(p: Array, q: Array, lost: float, slack: float) -> LetterPair:
-    """Letters of ratios (p/q, 1) with their mirror images (1, p/q), exposed letters and the blank."""
+    """Letters of ratios (p/q, 1), their mirror images (1, p/q), exposed letters and the blank."""
     blank = max(1.0 - 2.0 * math.fsum(q), 0.0)
     first = np.concatenate([p, q, [lost, 0.0, 0.0]])
     second = np.concatenate([q, p, [0.0, lost, 0.0]])
@@ -162,7 +163,9 @@ def _normal_cells(edges: Array) -> Array:
     from scipy.special import ndtr
 
     right = edges[:-1] > 0.0
-    return np.where(right, ndtr(-edges[:-1]) - ndtr(-edges[1:]), ndtr(edges[1:]) - ndtr(edges[:-1]))
+    upper = ndtr(-edges[:-1]) - ndtr(-edges[1:])
+    lower = ndtr(edges[1:]) - ndtr(edges[:-1])
+    return np.asarray(np.where(right, upper, lower), dtype=np.float64)
 
 
 def _cells(
@@ -175,7 +178,8 @@ def _cells(
         p: target masses of the cells, the open ones included.
         q: decoy masses of the cells.
         direction: UPPER splits bounded cells over their ends and takes the target mass of open ones
-            away from them, to be given to a letter that no decoy sends. LOWER keeps cells as letters.
+            away from them, to be given to a letter that no decoy sends. LOWER keeps cells as
+            letters.
         open_end: whether the last cell is open as well.
 
     Returns:

@@ -3,9 +3,9 @@
 This is a valid but loose delta ("probabilistic differential privacy"). It is no hockey-stick
 divergence: losses may only be rounded up or down, which costs the first order in the spacing.
 
-Given ``m = C + 1`` messages with one of the two letters, the loss under P is ``log(a/b)``, a = A + 1,
-b = m - a, A ~ Bin(C, 1/2); so it is at least x where ``A >= ceil(m/(1 + e^-x)) - 1``. In a block of
-counts C the threshold of one end is combined with the law of the other, both monotone in C.
+Given ``m = C + 1`` messages with one of the two letters, the loss under P is ``log(a/b)``, a = A +
+1, b = m - a, A ~ Bin(C, 1/2); so it is at least x where ``A >= ceil(m/(1 + e^-x)) - 1``. In a block
+of counts C the threshold of one end is combined with the law of the other, both monotone in C.
 """
 
 from __future__ import annotations
@@ -142,7 +142,9 @@ def _upper_tails(threshold: Array, count: float) -> Array:
         ]
     values = np.arange(low, high + 1.0)
     log_mass = log_pmf(values, np.full(values.size, count), 0.5, 0.5)
-    assert float(np.max(log_pmf_error(values, count, 0.5, np.maximum(log_mass, -1e3)))) < _TAIL_ERROR
+    assert (
+        float(np.max(log_pmf_error(values, count, 0.5, np.maximum(log_mass, -1e3)))) < _TAIL_ERROR
+    )
     beyond = float(np.exp(log_upper_tail(np.array([high + 1.0]), np.array([count]), 0.5, 0.5))[0])
     tails = np.append(np.cumsum(np.exp(log_mass)[::-1])[::-1] + beyond, beyond)
     return np.asarray(tails[(wanted - low).astype(np.intp)][index])

@@ -25,7 +25,8 @@ class FromArguments(LocalRandomizer):
     """A randomizer that is written, shown and compared as the arguments of its constructor.
 
     Attributes:
-        arguments: the constructor's arguments, each of which is also an attribute of plain JSON type.
+        arguments: the constructor's arguments, each of which is also an attribute of plain JSON
+            type.
     """
 
     arguments: ClassVar[tuple[str, ...]]

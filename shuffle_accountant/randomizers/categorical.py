@@ -50,14 +50,15 @@ class CategoricalRandomizer(FiniteRandomizer):
 class BitRandomizer(CategoricalRandomizer):
     """A randomizer whose message says yes or no to each category: ``bit_x(y)``.
 
-    All frequency oracles of the field have this form: with a law f of messages that does not depend on
-    the input,
+    All frequency oracles of the field have this form: with a law f of messages that does not depend
+    on the input,
 
         R(x)(y) = f(y) high   if bit_x(y) = 1,      f(y) low   if bit_x(y) = 0,
 
     and ``high = e^eps0 low``. Messages fall into classes by their bits at the inputs asked for. The
-    blanket ``min_x R(x)(y)`` is ``f(y) low``, but for a message that says yes to all categories: there
-    all inputs agree, and the blanket is ``f(y) high``. Such messages are a class of their own.
+    blanket ``min_x R(x)(y)`` is ``f(y) low``, but for a message that says yes to all categories:
+    there all inputs agree, and the blanket is ``f(y) high``. Such messages are a class of their
+    own.
     """
 
     @abstractmethod
@@ -77,7 +78,7 @@ class BitRandomizer(CategoricalRandomizer):
 
     @abstractmethod
     def _rest_agrees(self, asked: tuple[int, ...]) -> float:
-        """Chance that a message that says yes to the inputs asked for says yes to all categories."""
+        """Chance of a message to say yes to all categories, given yes to those asked for."""
 
     def classes(self, inputs: Sequence[int]) -> LetterClasses:
         """Messages grouped by their bits at the inputs asked for, 2^m classes and at most one more.

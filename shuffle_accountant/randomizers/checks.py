@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,9 +69,9 @@ def distinct_inputs(inputs: Sequence[int], count: int) -> tuple[tuple[int, ...],
     return tuple(rank), np.array([rank[x] for x in asked])
 
 
-def _array(values: ArrayLike, kinds: str, allowed: str) -> NDArray[np.generic]:
+def _array(values: ArrayLike, kinds: str, allowed: str) -> NDArray[Any]:
     try:
-        array: NDArray[np.generic] = np.asarray(values)
+        array: NDArray[Any] = np.asarray(values)
     except ValueError:  # nested lists of different lengths
         raise ValueError(f"values must be an array of {allowed}, got a ragged sequence") from None
     if array.dtype.kind not in kinds and array.size:
@@ -78,6 +79,6 @@ def _array(values: ArrayLike, kinds: str, allowed: str) -> NDArray[np.generic]:
     return array
 
 
-def _require(inside: NDArray[np.bool_], array: NDArray[np.generic], allowed: str) -> None:
+def _require(inside: NDArray[np.bool_], array: NDArray[Any], allowed: str) -> None:
     if not np.all(inside):
         raise ValueError(f"values must be {allowed}, got {array[~inside].flat[0].item()!r}")

@@ -29,9 +29,9 @@ class DiscreteRandomizer(FiniteRandomizer):
     Compared and hashed by the value of the matrix.
 
     Args:
-        channel: shape (inputs, messages); row x holds the probabilities of the messages from input x.
-            At least two rows, entries in [0, 1], rows that sum to 1 within 1e-9, and no column of
-            zeros (a message that is never sent).
+        channel: shape (inputs, messages); row x holds the probabilities of the messages from input
+            x. At least two rows, entries in [0, 1], rows that sum to 1 within 1e-9, and no column
+            of zeros (a message that is never sent).
 
     Raises:
         TypeError: ``channel`` does not hold real numbers.
@@ -62,7 +62,7 @@ class DiscreteRandomizer(FiniteRandomizer):
         return self._shape[0]
 
     @cached_property
-    def eps0(self) -> float:  # type: ignore[override]  # a cached property is a property
+    def eps0(self) -> float:
         """Largest log-ratio in a column, nats; infinite if a message rules an input out."""
         low, high = self.channel.min(axis=0), self.channel.max(axis=0)
         if np.any(low == 0.0):
@@ -73,7 +73,7 @@ class DiscreteRandomizer(FiniteRandomizer):
         return float(np.max(np.where(np.isinf(gain), far, np.log1p(gain))))
 
     @cached_property
-    def blanket_mass(self) -> float:  # type: ignore[override]  # a cached property is a property
+    def blanket_mass(self) -> float:
         """Probability that a message is a draw from the blanket: the sum of the columns' minima."""
         return min(math.fsum(self.channel.min(axis=0).tolist()), 1.0)
 
@@ -101,7 +101,7 @@ class DiscreteRandomizer(FiniteRandomizer):
         return tuple(combinations(range(self.inputs), 2))
 
     @cached_property
-    def symmetric(self) -> bool:  # type: ignore[override]  # a cached property is a property
+    def symmetric(self) -> bool:
         """Whether there are two inputs, and exchanging them permutes the columns exactly.
 
         False for more than two inputs, which is safe: it only costs time.

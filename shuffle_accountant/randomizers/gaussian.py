@@ -21,10 +21,10 @@ __all__ = ["GaussianRandomizer"]
 class GaussianRandomizer(FromArguments, ConcreteRandomizer):
     """Input 0 or 1 plus Gaussian noise of standard deviation ``sigma``.
 
-    The randomizer of Section 5 of 'Numerical Accounting in the Shuffle Model'. There all users but the
-    target hold 0, and the target holds 0 or 1. That is an example pair of datasets, not a worst case
-    over datasets: what is said of it bounds nothing else. Alone the message satisfies no pure local
-    differential privacy.
+    The randomizer of Section 5 of 'Numerical Accounting in the Shuffle Model'. There all users but
+    the target hold 0, and the target holds 0 or 1. That is an example pair of datasets, not a worst
+    case over datasets: what is said of it bounds nothing else. Alone the message satisfies no pure
+    local differential privacy.
 
     Args:
         sigma: standard deviation of the noise, finite, > 0, in units of the distance of the inputs.

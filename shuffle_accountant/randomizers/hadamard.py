@@ -23,12 +23,12 @@ class HadamardResponse(FrequencyOracle):
 
     With K the smallest power of two above k, input x has row x + 1 of the Sylvester Hadamard matrix
     H of size K. The message is a column y, with chance proportional to e^eps0 where
-    ``H[x + 1, y] = +1`` and to 1 where it is -1 (half of the columns each). An entry is the parity of
-    its indices' common bits: ``H[a, y] = (-1)^popcount(a & y)``.
+    ``H[x + 1, y] = +1`` and to 1 where it is -1 (half of the columns each). An entry is the parity
+    of its indices' common bits: ``H[a, y] = (-1)^popcount(a & y)``.
 
-    Three rows a, b, c are independent signs at a random column, unless ``c = a ^ b``: then the third
-    is the product of the others. So triples of inputs are of two sorts. Column 0 is all +1, and no
-    other one is in the rows in use, because these include 1, 2, 4, … K/2 (K/2 <= k).
+    Three rows a, b, c are independent signs at a random column, unless ``c = a ^ b``: then the
+    third is the product of the others. So triples of inputs are of two sorts. Column 0 is all +1,
+    and no other one is in the rows in use, because these include 1, 2, 4, … K/2 (K/2 <= k).
 
     Args:
         categories: number k of values, 2 <= k <= 2^53.
@@ -57,8 +57,9 @@ class HadamardResponse(FrequencyOracle):
     def _pattern_chances(
         self, asked: tuple[int, ...], bits: NDArray[np.bool_]
     ) -> tuple[Probabilities, Probabilities]:
-        # Of the columns, the share with the signs s at the rows is the mean of prod_i (1 + s_i H_i)/2.
-        # A product of rows is the row of their exclusive or, whose mean is 1 for row 0 and else 0.
+        # Of the columns, the share with the signs s at the rows is the mean of prod_i (1 + s_i
+        # H_i)/2. A product of rows is the row of their exclusive or, whose mean is 1 for row 0 and
+        # else 0.
         signs = np.where(bits, 1.0, -1.0)
         share = np.zeros(len(bits))
         for subset in _dependent(asked):

@@ -21,9 +21,9 @@ __all__ = ["LaplaceRandomizer"]
 class LaplaceRandomizer(FromArguments, ConcreteRandomizer):
     """A number in [0, 1] plus Laplace noise of scale ``1/eps0``.
 
-    The density of the message y is ``eps0/2 exp(-eps0 |y - x|)`` for input x. Its least value over all
-    x in [0, 1] is the one at the end that is further from y, 0 or 1, so the blanket is that of these
-    two inputs.
+    The density of the message y is ``eps0/2 exp(-eps0 |y - x|)`` for input x. Its least value over
+    all x in [0, 1] is the one at the end that is further from y, 0 or 1, so the blanket is that of
+    these two inputs.
 
     Privacy is that of real-valued noise; sampled doubles follow it up to their rounding.
 

@@ -85,8 +85,8 @@ class LocalHashing(FrequencyOracle):
     def hash(self, seeds: ArrayLike, values: ArrayLike) -> NDArray[np.int64]:
         """Bucket of each value under the function of each seed.
 
-        It is output number ``value`` (from 0) of the generator SplitMix64 started at the seed, modulo
-        the number of buckets.
+        It is output number ``value`` (from 0) of the generator SplitMix64 started at the seed,
+        modulo the number of buckets.
 
         Args:
             seeds: integers in 0 … 2^63 - 1.
@@ -102,7 +102,8 @@ class LocalHashing(FrequencyOracle):
         start = category_values(seeds, 2**63).astype(np.uint64)
         steps = category_values(values, self.categories).astype(np.uint64) + np.uint64(1)
         # unsigned integers wrap around; atleast_1d because NumPy warns when scalars do
-        state = np.atleast_1d(start) + np.atleast_1d(steps) * _INCREMENT
+        mixed = np.atleast_1d(start) + np.atleast_1d(steps) * _INCREMENT
+        state = np.asarray(mixed, dtype=np.uint64)
         for shift, factor in _MIXING:
             state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
         state ^= state >> _LAST_SHIFT

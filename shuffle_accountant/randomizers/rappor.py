@@ -21,9 +21,9 @@ class RAPPOR(FrequencyOracle):
     """Basic one-time RAPPOR (Erlingsson et al. 2014), also called symmetric unary encoding.
 
     The value x is written as k bits, of which bit x alone is one, and each bit is flipped with
-    probability ``s = 1 / (e^(eps0/2) + 1)``. With ``t = 1 - s``, and f(y) the chance of the bits y from
-    k zeros, the message has chance ``f(y) t/s`` from an input whose bit in y is one and ``f(y) s/t``
-    from the other inputs.
+    probability ``s = 1 / (e^(eps0/2) + 1)``. With ``t = 1 - s``, and f(y) the chance of the bits y
+    from k zeros, the message has chance ``f(y) t/s`` from an input whose bit in y is one and ``f(y)
+    s/t`` from the other inputs.
 
     Args:
         categories: number k of values, 2 <= k <= 2^53 (a message has k bits).

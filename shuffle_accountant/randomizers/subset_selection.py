@@ -21,8 +21,8 @@ __all__ = ["SubsetSelection"]
 class SubsetSelection(FrequencyOracle):
     """Subset selection (Ye and Barg 2018; Wang et al. 2019).
 
-    The message is a set of d of the k categories. Each set that holds the true value is e^eps0 times
-    as likely as each set that does not, so the true value is in it with probability
+    The message is a set of d of the k categories. Each set that holds the true value is e^eps0
+    times as likely as each set that does not, so the true value is in it with probability
     ``d e^eps0 / (d e^eps0 + k - d)``. With d = 1 this is k-ary randomized response.
 
     Args:
@@ -60,7 +60,7 @@ class SubsetSelection(FrequencyOracle):
 
     @property
     def _weight(self) -> float:
-        """``d + (k - d) e^-eps0``: all sets together, one that holds the true value counting k/C(k, d)."""
+        """``d + (k - d) e^-eps0``: all sets, one with the true value counting k/C(k, d)."""
         return self.size + (self.categories - self.size) * math.exp(-self._eps0)
 
     def _pattern_chances(
@@ -112,8 +112,8 @@ def _subsets(rng: np.random.Generator, count: int, total: int, size: int) -> NDA
         every = np.broadcast_to(np.arange(total), (count, total))
         return rng.permuted(every, axis=1)[:, :size]
     sets = np.sort(rng.integers(total, size=(count, size)), axis=1)
-    # Numbers that came twice are drawn again. All numbers are treated alike, so all sets stay equally
-    # likely.
+    # Numbers that came twice are drawn again. All numbers are treated alike, so all sets stay
+    # equally likely.
     again = np.arange(count)
     while again.size:
         drawn = sets[again]

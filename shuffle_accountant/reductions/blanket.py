@@ -1,17 +1,18 @@
 """The privacy blanket: what all inputs share hides the target (Balle, Bell, Gascon, Nissim 2019).
 
-With probability ``sum_y m(y)``, ``m(y) = min over x of R(x)(y)``, a user's message is a draw from the
-blanket whatever its value. Telling the adversary which users' messages are not is a pre-processing
-of the real output, so the pair (R(x0), R(x1)) among n - 1 decoys that are draws from m, or blank,
-dominates the round. Adjacency: one user's value is replaced; the profile is the largest over ordered
-pairs of inputs, which bounds both directions. Direction: upper bound; no decomposition does better
-(Su et al. 2025). For k-ary randomized response it is exactly the weak adversary of 'Numerical
-Accounting in the Shuffle Model', Theorem 15.
+With probability ``sum_y m(y)``, ``m(y) = min over x of R(x)(y)``, a user's message is a draw from
+the blanket whatever its value. Telling the adversary which users' messages are not is a
+pre-processing of the real output, so the pair (R(x0), R(x1)) among n - 1 decoys that are draws from
+m, or blank, dominates the round. Adjacency: one user's value is replaced; the profile is the
+largest over ordered pairs of inputs, which bounds both directions. Direction: upper bound; no
+decomposition does better (Su et al. 2025). For k-ary randomized response it is exactly the weak
+adversary of 'Numerical Accounting in the Shuffle Model', Theorem 15.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import singledispatch
 
 import numpy as np
@@ -89,7 +90,12 @@ def _(randomizer: FiniteRandomizer, users: int) -> Reduction:
         first, second = (np.append(row, 0.0) for row in classes.probabilities)
         pairs.append(LetterPair(first, second, np.append(classes.blanket, blank)))
     worst = max(pairs, key=lambda pair: pair.spread)
-    decoys = TargetAmongDecoys(*(tuple(law.tolist()) for law in (worst.p0, worst.p1, worst.q)), users)
+    decoys = TargetAmongDecoys(
+        p0=tuple(worst.p0.tolist()),
+        p1=tuple(worst.p1.tolist()),
+        q=tuple(worst.q.tolist()),
+        n=users,
+    )
     if len(pairs) == 1 and randomizer.symmetric:
         crowd = _binary(worst, users)
         if crowd is not None:
@@ -104,7 +110,7 @@ def _(randomizer: LaplaceRandomizer, users: int) -> Reduction:
     eps0 = randomizer.eps0
 
     def laplace(mean: float, y: Array) -> Array:
-        return 0.5 * eps0 * np.exp(-eps0 * np.abs(y - mean))
+        return np.asarray(0.5 * eps0 * np.exp(-eps0 * np.abs(y - mean)))
 
     decoys = DensitiesAmongDecoys(
         p0=lambda y: laplace(0.0, y),
@@ -158,9 +164,12 @@ def gaussian_example(randomizer: GaussianRandomizer, users: int, population: int
     return Reduction(name, decoys, loss)
 
 
-def _normal(sigma: float):  # type: ignore[no-untyped-def]
+def _normal(sigma: float) -> Callable[[float, Array], Array]:
+    """The normal density, as a function of its mean and the point."""
+
     def density(mean: float, y: Array) -> Array:
-        return np.exp(-0.5 * ((y - mean) / sigma) ** 2) / (sigma * math.sqrt(2.0 * math.pi))
+        scale = sigma * math.sqrt(2.0 * math.pi)
+        return np.asarray(np.exp(-0.5 * ((y - mean) / sigma) ** 2) / scale)
 
     return density
 

@@ -19,9 +19,7 @@ __all__ = ["REDUCTIONS", "check", "reduce"]
 REDUCTIONS = ("auto", "clones", "blanket", "strong")
 
 
-def check(
-    randomizer: LocalRandomizer, reduction: str, variant: str | None, sampled: bool
-) -> None:
+def check(randomizer: LocalRandomizer, reduction: str, variant: str | None, sampled: bool) -> None:
     """Refuse what no theorem covers.
 
     Raises:

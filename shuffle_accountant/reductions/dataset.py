@@ -38,9 +38,7 @@ def attained(
     for triple in triples:
         first, second, others = randomizer.classes(triple).probabilities
         if fraction < 1.0:
-            first, second = (
-                fraction * law + (1.0 - fraction) * others for law in (first, second)
-            )
+            first, second = (fraction * law + (1.0 - fraction) * others for law in (first, second))
         pairs.setdefault(FinitePair(LetterPair(np.array(first), np.array(second), others)), triple)
     pair, low, high = most_distinguishable(tuple(pairs), users, epsilon)
     return low, high, pairs[pair]

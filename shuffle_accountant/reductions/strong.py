@@ -1,9 +1,10 @@
 """The strong adversary of k-ary randomized response: it knows who answered at random.
 
-'Numerical Accounting in the Shuffle Model', Section 4. With probability gamma the target answered at
-random; the adversary sees that, and both datasets look alike. Else the target's message is its true
-value, 1 under X and 2 under X', among decoys that show each of the two with probability gamma/k; the
-loss is ``log(N1/N2)`` of the counts, taken jointly. Three variants, ordered exact <= paper <= tail:
+'Numerical Accounting in the Shuffle Model', Section 4. With probability gamma the target answered
+at random; the adversary sees that, and both datasets look alike. Else the target's message is its
+true value, 1 under X and 2 under X', among decoys that show each of the two with probability
+gamma/k; the loss is ``log(N1/N2)`` of the counts, taken jointly. Three variants, ordered exact <=
+paper <= tail:
 
 * ``exact``: the mixture of both cases.
 * ``paper``: the second case alone, as in the paper's Figure 4; it drops the factor 1 - gamma.

@@ -1,0 +1,89 @@
+"""The exact divergence of a target among decoys that send the blanket or nothing, by counting.
+
+The law of the shuffled multiset is written down: multinomial counts of the n-1 decoys, then the
+target's letter added. No likelihood ratio by the decoys' law is taken, so letters which decoys
+never send (a column of the channel with a zero in it) need no care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+from math import comb
+
+from .enumeration import Histogram, Law, Row
+from .precision import MP, Real, exact
+
+
+def rows(channel: Sequence[Row], first: int, second: int) -> tuple[list[Real], ...]:
+    """(p0, p1, q) of the blanket: the smallest entry of each column, and "nothing" at the end.
+
+    Args:
+        channel: rows are inputs, columns are letters, floats taken at their binary values.
+        first: the target's input under the first dataset.
+        second: the target's input under the second dataset.
+
+    Returns:
+        Three laws over the letters of the channel and one more.
+    """
+    common = [exact(min(column)) for column in zip(*channel, strict=True)]
+    blank = max(1 - MP.fsum(common), exact(0))  # columns may sum to 1 + round-off
+    p0, p1 = ([exact(mass) for mass in channel[x]] for x in (first, second))
+    return [*p0, exact(0)], [*p1, exact(0)], [*common, blank]
+
+
+def counts(total: int, letters: int) -> Iterator[Histogram]:
+    """All histograms of ``total`` messages over so many letters."""
+    if letters == 1:
+        yield (total,)
+        return
+    for first in range(total + 1):
+        for others in counts(total - first, letters - 1):
+            yield (first, *others)
+
+
+def decoy_law(q: Sequence[Real], decoys: int) -> Law:
+    """Multinomial law of the histogram of independent decoys, reachable histograms only."""
+    law: Law = {}
+    for histogram in counts(decoys, len(q)):
+        if any(count and not mass for count, mass in zip(histogram, q, strict=True)):
+            continue
+        left, probability = decoys, exact(1)
+        for count, mass in zip(histogram, q, strict=True):
+            probability *= comb(left, count) * (mass**count if count else 1)
+            left -= count
+        law[histogram] = probability
+    return law
+
+
+def with_target(decoys: Law, target: Sequence[Real]) -> Law:
+    """The law of the histogram once the target's letter is among those of the decoys."""
+    law: Law = {}
+    for histogram, mass in decoys.items():
+        for letter, probability in enumerate(target):
+            if probability:
+                seen = (*histogram[:letter], histogram[letter] + 1, *histogram[letter + 1 :])
+                law[seen] = law.get(seen, 0) + mass * probability
+    return law
+
+
+def delta(channel: Sequence[Row], users: int, epsilons: Sequence[float]) -> list[Real]:
+    """The largest divergence over ordered pairs of inputs, at each epsilon.
+
+    Args:
+        channel: rows are inputs, columns are letters.
+        users: number of messages n.
+        epsilons: any real numbers.
+
+    Returns:
+        One value per epsilon.
+    """
+    worst = [exact(0)] * len(epsilons)
+    alphas = [MP.exp(exact(epsilon)) for epsilon in epsilons]
+    decoys = decoy_law(rows(channel, 0, 0)[2], users - 1)
+    seen = [with_target(decoys, rows(channel, x, x)[0]) for x in range(len(channel))]
+    for p, q in permutations(seen, 2):
+        for i, alpha in enumerate(alphas):
+            excess = (mass - alpha * q.get(outcome, 0) for outcome, mass in p.items())
+            worst[i] = max(worst[i], MP.fsum(x for x in excess if x > 0))
+    return worst
