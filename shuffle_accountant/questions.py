@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.bracket import Bracket, ErrorLedger, LooseBracketWarning
+from shuffle_accountant.lattice.grid import Direction
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.query import Query
 from shuffle_accountant.reductions.base import Reduction
 from shuffle_accountant.refinement import Refinement
@@ -17,6 +19,9 @@ __all__ = ["bracket"]
 
 # Compositions with losses below this are answered by pure privacy alone: squares would underflow.
 _SMALLEST_LOSS = 1e-120
+
+# If nothing is kept secret with at least this probability, there is no law left to compose.
+_HOPELESS = 1.0 - 1e-9
 
 
 def bracket(
@@ -47,6 +52,11 @@ def bracket(
         query.delta >= distance if query.delta is not None else query.required >= largest
     ):
         lower, upper, ledger = 0.0, 0.0, ErrorLedger()
+    elif query.delta is not None and _disclosed(losses, query.delta) > query.delta:
+        lower, upper, ledger = math.inf, math.inf, ErrorLedger()
+    elif query.delta is None and _disclosed(losses, 1.0) > _HOPELESS:
+        lower, upper = _disclosed(losses, 1.0), 1.0
+        ledger = ErrorLedger(round_off=upper - lower)
     elif rounds == 1:
         # half the width of a block is its share of the bracket; the rest is exact
         resolution = max(1e-5, 0.025 * tolerance) if tolerance > 1e-5 else 0.1 * tolerance
@@ -77,3 +87,15 @@ def bracket(
         )
     names = ", ".join(dict.fromkeys(reduction.name for reduction, _ in parts)) or "no rounds"
     return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=names)
+
+
+def _disclosed(losses: Sequence[tuple[PrivacyLoss, int]], delta: float) -> float:
+    """Lower bound of the probability of an infinite loss, resolved well below delta."""
+    rounds = sum(count for _, count in losses)
+    effort = Effort(tail=max(1e-6 * delta / rounds, 1e-300), resolution=1e-5)
+    none = 0.0  # log-probability that no round's loss is infinite
+    for loss, count in losses:
+        if loss.largest == math.inf:
+            chance = loss.delta(math.inf, Direction.LOWER, effort)
+            none += count * math.log1p(-min(chance, 1.0 - UNIT_ROUNDOFF))
+    return -math.expm1(none)

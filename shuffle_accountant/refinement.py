@@ -156,6 +156,8 @@ class Refinement:
 
     def _excess(self, upper: _Side, lower: _Side) -> float:
         """Width of the bracket over the width allowed; both measured in epsilon."""
+        if upper.value == math.inf:
+            return math.inf
         if self.query.delta is not None:
             # an epsilon far below the spread of the loss is 0 for all purposes
             allowed = self.tolerance * max(upper.value, 1e-3 * self.deviation)
@@ -254,6 +256,9 @@ class Refinement:
                     value = smallest_not_above(excess, largest, near, step, rtol)
             else:
                 value = largest_not_below(excess, largest, near, step, rtol)
+            if value == math.inf:
+                known = composition.truncated
+                return _Side(math.inf, composition.infinite, 1.0 / self.deviation, known, 0.0, 0.0)
             terms = law.delta(value)
         step = 0.01 / max(tilt, 0.1 / self.deviation)
         beyond = law.delta(value + step).value
@@ -269,6 +274,9 @@ class Refinement:
 
     def _finish(self, upper: _Side, lower: _Side) -> tuple[float, float, ErrorLedger, str | None]:
         low, high = min(lower.value, upper.value), upper.value
+        if high == math.inf:  # what was cut off may be more than delta
+            cause = "the memory limit" if self.limited else "truncation"
+            return low, high, ErrorLedger(truncation=math.inf), cause
         width = high - low
         # the ledger's unit is the answer's: delta's errors become epsilon's through the slope
         unit = 1.0

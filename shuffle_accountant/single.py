@@ -52,18 +52,37 @@ def single_epsilon(
 
         return function
 
+    largest = loss.largest
+    if largest == math.inf:
+        if _worse(loss, math.inf, Direction.LOWER, effort) > delta:
+            return math.inf, math.inf, ErrorLedger()
+        certain = _worse(loss, math.inf, Direction.UPPER, effort) <= delta
+        largest = _beyond(excess(Direction.UPPER if certain else Direction.LOWER, effort))
+    else:
+        certain = True
     # a normal law's quantile, as a place to start from, then a cheap answer
-    guess = min(loss.deviation * math.sqrt(-2.0 * math.log(delta)), 0.999 * loss.largest)
-    step = 0.1 * loss.deviation
+    guess = min(loss.deviation * math.sqrt(-2.0 * math.log(delta)), 0.999 * largest)
+    step = 0.1 * min(loss.deviation, largest)
     if resolution < _ROUGH:
-        rough = excess(Direction.UPPER, Effort(effort.tail, _ROUGH))
-        guess = smallest_not_above(rough, loss.largest, guess, step, 1e-2 * _ROUGH)
+        rough = excess(Direction.UPPER if certain else Direction.LOWER, Effort(effort.tail, _ROUGH))
+        guess = smallest_not_above(rough, largest, guess, step, 1e-2 * _ROUGH)
         step = min(step, 0.1 * _ROUGH * guess)
     rtol = max(1e-13, 1e-5 * resolution)  # far below what blocks may cost
-    upper = smallest_not_above(excess(Direction.UPPER, effort), loss.largest, guess, step, rtol)
+    if not certain:
+        lower = largest_not_below(excess(Direction.LOWER, effort), largest, guess, step, rtol)
+        return lower, math.inf, ErrorLedger(discretisation=math.inf)
+    upper = smallest_not_above(excess(Direction.UPPER, effort), largest, guess, step, rtol)
     step = 0.01 * resolution * upper
     lower = largest_not_below(excess(Direction.LOWER, effort), upper, upper, step, rtol)
     return lower, upper, ErrorLedger(discretisation=max(upper - lower, 0.0))
+
+
+def _beyond(excess: Callable[[float], float]) -> float:
+    """A finite point where a function that is negative at infinity is negative."""
+    point = 1.0
+    while point < 1e300 and excess(point) > 0:
+        point *= 8.0
+    return point
 
 
 def _worse(loss: PrivacyLoss, epsilon: float, direction: Direction, effort: Effort) -> float:

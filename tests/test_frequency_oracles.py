@@ -15,7 +15,6 @@ import pytest
 
 from shuffle_accountant.randomizers.base import LocalRandomizer, randomizer_from_dict
 from shuffle_accountant.randomizers.hadamard import HadamardResponse
-from shuffle_accountant.randomizers.inputs import checked_rng, checked_values, distinct_inputs
 from shuffle_accountant.randomizers.local_hashing import LocalHashing
 from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
@@ -23,7 +22,7 @@ from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 # Chance that one of the sampling tests fails on correct code, were its seed drawn anew.
 FALSE_ALARM = 1e-6
 
-EPS0 = (0.0, 0.3, 1.0, 4.0)
+EPS0 = (0.01, 0.3, 1.0, 4.0)
 SMALL = [
     *(RAPPOR(categories=k, eps0=e) for k in (2, 3, 4, 5) for e in EPS0),
     *(
@@ -198,13 +197,13 @@ def test_classes_without_messages_are_dropped():
 def test_defaults():
     assert SubsetSelection(categories=100, eps0=1.0).size == round(100 / (math.e + 1))
     assert SubsetSelection(categories=3, eps0=5.0).size == 1
-    assert SubsetSelection(categories=2, eps0=0.0).size == 1
+    assert SubsetSelection(categories=2, eps0=1e-9).size == 1
     assert LocalHashing(categories=9, eps0=1.0).buckets == 4
-    assert LocalHashing(categories=9, eps0=0.0).buckets == 2
-    assert LocalHashing(categories=9, eps0=1e4).buckets == 2**32
+    assert LocalHashing(categories=9, eps0=1e-9).buckets == 2
+    assert LocalHashing(categories=9, eps0=1e4).buckets == 2**53
     assert SubsetSelection(categories=9, eps0=1e4).blanket_mass == 0.0
-    assert HadamardResponse(categories=3, eps0=1.0).letters == 4
-    assert HadamardResponse(categories=4, eps0=1.0).letters == 8
+    assert HadamardResponse(categories=3, eps0=1.0).columns == 4
+    assert HadamardResponse(categories=4, eps0=1.0).columns == 8
 
 
 # Sampling
@@ -275,12 +274,12 @@ def test_values_are_randomized_each_on_its_own(kind):
     match randomizer:
         case RAPPOR():
             assert messages.shape == (40, 25, 50)
-            assert messages.dtype == np.uint8
+            assert messages.dtype == np.bool_
             assert np.array_equal(messages.argmax(axis=-1), values)
         case SubsetSelection():
             assert np.array_equal(messages[..., 0], values)
         case LocalHashing():
-            assert messages.dtype == np.uint64
+            assert messages.dtype == np.int64
             assert np.array_equal(randomizer.hash(messages[..., 0], values), messages[..., 1])
         case HadamardResponse():
             signs = [
@@ -315,7 +314,7 @@ def test_large_sets_hold_each_category_equally_often():
     users = 20_000
     sets = randomizer.randomize(np.full(users, 7), np.random.default_rng(5))
     held = np.bincount(sets.ravel(), minlength=60)
-    own = randomizer._high * randomizer.size / 60
+    own = randomizer.include_probability
     chances = np.full(60, (randomizer.size - own) / 59)
     chances[7] = own
     for count, chance in zip(held, chances, strict=True):
@@ -328,7 +327,7 @@ def test_hadamard_letters_of_many_categories():
     x, users = 2**53 - 1, 20_000
     letters = randomizer.randomize(np.full(users, x), np.random.default_rng(6))
     assert letters.min() >= 0
-    assert letters.max() < randomizer.letters
+    assert letters.max() < randomizer.columns
     positive = sum(((x + 1) & y).bit_count() % 2 == 0 for y in letters.tolist())
     chance = math.e / (1 + math.e)
     check_frequencies(np.array([positive, users - positive]), np.array([chance, 1 - chance]), 2)
@@ -345,11 +344,11 @@ def splitmix64(seed):
         yield z ^ (z >> 31)
 
 
-@pytest.mark.parametrize("seed", [0, 1234567, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("seed", [0, 1234567, 2**62, 2**63 - 1])
 def test_hash_is_splitmix64(seed):
     randomizer = LocalHashing(categories=20, eps0=1.0, buckets=2**32 - 5)
     expected = [z % randomizer.buckets for z in itertools.islice(splitmix64(seed), 20)]
-    assert randomizer.hash(np.uint64(seed), np.arange(20)).tolist() == expected
+    assert randomizer.hash(np.int64(seed), np.arange(20)).tolist() == expected
     assert randomizer.hash(seed, 3) == expected[3]
     if seed == 1234567:  # the generator's published test vector
         assert next(splitmix64(seed)) == 6457827717110365317
@@ -371,11 +370,10 @@ def test_compared_by_value_written_as_text_and_json(kind):
     assert type(randomizer_from_dict(state)) is kind
     assert isinstance(randomizer, LocalRandomizer)
     assert randomizer.eps0 == 1.25
-    assert math.copysign(1.0, kind(categories=5, eps0=-0.0).eps0) == 1.0
     with pytest.raises(AttributeError):
         randomizer.categories = 3
     for fields in ({}, {"extra": 1}):
-        with pytest.raises(ValueError, match="must have fields categories, eps0"):
+        with pytest.raises(ValueError, match="must have fields categories and eps0"):
             kind.from_fields(fields)
     with pytest.raises(TypeError, match="positional"):
         kind(5, 1.0)
@@ -403,6 +401,7 @@ def test_other_parameters_are_kept():
         ({"categories": 2.0}, TypeError),
         ({"categories": True}, TypeError),
         ({"eps0": -0.1}, ValueError),
+        ({"eps0": 0.0}, ValueError),
         ({"eps0": math.nan}, ValueError),
         ({"eps0": math.inf}, ValueError),
         ({"eps0": "1"}, TypeError),
@@ -421,7 +420,7 @@ def test_bad_parameters(kind, wrong, error):
         (SubsetSelection, {"size": 4}, ValueError),
         (SubsetSelection, {"size": 1.0}, TypeError),
         (LocalHashing, {"buckets": 1}, ValueError),
-        (LocalHashing, {"buckets": 2**32 + 1}, ValueError),
+        (LocalHashing, {"buckets": 2**53 + 1}, ValueError),
         (LocalHashing, {"buckets": "2"}, TypeError),
     ],
 )
@@ -463,15 +462,14 @@ def test_bad_rng(kind, rng):
 @pytest.mark.parametrize(
     ("inputs", "error"),
     [
-        ((0,), ValueError),
-        ((0, 1, 2, 3), ValueError),
+        ((), ValueError),
         ((0, 4), ValueError),
         ((-1, 0), ValueError),
         ((0, 1.0), TypeError),
     ],
 )
 def test_bad_inputs(kind, inputs, error):
-    with pytest.raises(error, match="inputs must be"):
+    with pytest.raises(error, match="inputs must"):
         kind(categories=4, eps0=1.0).classes(inputs)
 
 
@@ -479,6 +477,7 @@ def test_bad_inputs(kind, inputs, error):
     ("seed", "values", "error"),
     [
         (-1, 0, ValueError),
+        (np.uint64(2**63), 0, ValueError),
         (0.5, 0, TypeError),
         (0, 4, ValueError),
         ([0, 1], [0, 1, 2], ValueError),
@@ -487,12 +486,3 @@ def test_bad_inputs(kind, inputs, error):
 def test_bad_hash(seed, values, error):
     with pytest.raises(error, match="must"):
         LocalHashing(categories=4, eps0=1.0).hash(seed, values)
-
-
-def test_shared_checks():
-    values = checked_values(np.uint8([[1, 2]]), 3)
-    assert values.dtype == np.int64
-    assert values.tolist() == [[1, 2]]
-    rng = np.random.default_rng(0)
-    assert checked_rng(rng) is rng
-    assert distinct_inputs((4, 2, 4), 5) == ((4, 2), [0, 1, 0])

@@ -125,10 +125,10 @@ class BinaryLoss:
 
         Relative accuracy is a few hundred units in the last place where blocks are single counts.
         """
-        if epsilon >= self.largest:
+        if epsilon >= self.largest and self.largest < math.inf:
             return 0.0
         crowd = self.source.crowds(direction, effort)
-        low, high = _conditional(epsilon, crowd)
+        low, high = _conditional(epsilon, crowd) if epsilon < math.inf else _disclosed(crowd)
         if direction is Direction.LOWER:
             total = float(np.sum(crowd.weight * low)) * (1 - 64 * UNIT_ROUNDOFF)
             return max(total - _SUBNORMAL, 0.0)
@@ -179,16 +179,36 @@ class BinaryLoss:
         )
 
 
+def _disclosed(crowd: BinaryCrowds) -> tuple[Array, Array]:
+    """Bracket of the probability of an infinite loss given each block: all messages are alike."""
+    certain = np.where(crowd.rest == 0.0, np.exp2(1.0 - crowd.count), 0.0)
+    return certain, certain
+
+
 def _conditional(epsilon: float, crowd: BinaryCrowds) -> tuple[Array, Array]:
     """Bracket of the divergence given each block."""
     m = crowd.count
     reach = math.tanh(0.5 * epsilon) / crowd.gap
     first = np.minimum(np.floor(0.5 * m * (1.0 + reach)) + 1.0, m)  # smallest a with loss > eps
-    log_f = log_pmf(first, m, 0.5, 0.5)
+    pairs, place = _distinct(first, m)
+    log_f = log_pmf(*pairs, 0.5, 0.5)[place]
     f = np.exp(log_f)
     value, scale = _bracket(epsilon, first, crowd)
     error = scale + np.abs(value) * log_pmf_error(first, m, 0.5, log_f)
     return f * np.maximum(value - error, 0.0), f * np.maximum(value + error, 0.0)
+
+
+def _distinct(a: Array, m: Array) -> tuple[tuple[Array, Array], NDArray[np.intp] | slice]:
+    """The different ones among pairs (a, m), and where each pair is among them.
+
+    Crowds that differ in their gap alone often share their pair.
+    """
+    largest = float(m.max(initial=0.0))
+    if m.size < 4096 or largest >= 2.0**26 or bool(np.all(np.diff(m) > 0)):
+        return (a, m), slice(None)
+    keys, place = np.unique(m * 2.0**27 + a, return_inverse=True)
+    count = np.floor(keys / 2.0**27)
+    return (keys - count * 2.0**27, count), place
 
 
 def _bracket(epsilon: float, a: Array, crowd: BinaryCrowds) -> tuple[Array, Array]:
@@ -197,13 +217,15 @@ def _bracket(epsilon: float, a: Array, crowd: BinaryCrowds) -> tuple[Array, Arra
     b, share = m - a, a / m
     if epsilon < _REGROUP_FROM:
         excess = math.expm1(epsilon)
-        tail = upper_tail_ratio(a, m, 0.5, 0.5)
+        pairs, place = _distinct(a, m)
+        tail = upper_tail_ratio(*pairs, 0.5, 0.5)[place]
         gain, cost = (2.0 + excess) * gap * share, excess * tail
     else:
         # gap a/m and the tail ratio are both near 1 here: alpha multiplies what is left of their
         # difference, a sum of three positive terms
         left = np.where(b > 0, b / (a + 1.0), 0.0)
-        left = left * upper_tail_ratio(np.minimum(a + 1.0, m), m, 0.5, 0.5)
+        pairs, place = _distinct(np.minimum(a + 1.0, m), m)
+        left = left * upper_tail_ratio(*pairs, 0.5, 0.5)[place]
         gain = gap * share + 1.0 + left
         cost = _scaled_exp(epsilon, left + b / m) + share * _scaled_exp(epsilon, crowd.rest)
     return gain - cost, (gain + cost) * (TAIL_RATIO_ERROR + 8 * (1 + epsilon) * UNIT_ROUNDOFF)

@@ -21,6 +21,9 @@ from shuffle_accountant.lattice.grid import Array
 
 __all__ = ["LetterPair", "Multisets", "largest_multisets", "multisets"]
 
+# Heavy tails make the deviation of the ratios say little about that of the loss.
+_LARGEST_DEVIATION = 40.0
+
 
 @dataclass(frozen=True, eq=False)
 class LetterPair:
@@ -89,6 +92,14 @@ class LetterPair:
         """Standard deviation of ``r0 - r1`` under q."""
         r0, r1, q = self.decoyed
         return math.sqrt(float(np.sum(q * (r0 - r1) ** 2)))
+
+    def deviation(self, users: int) -> float:
+        """Rough standard deviation of the loss among that many messages, nats."""
+        p0, p1 = self.exposed
+        both = (p0 > 0.0) & (p1 > 0.0)
+        told = float(np.sum(p0[both] * np.log(p0[both] / p1[both]) ** 2))
+        found = min(math.sqrt(self.spread**2 / users + told), self.largest, _LARGEST_DEVIATION)
+        return found if found > 0.0 else 1.0  # a loss that is 0 or infinite
 
     def exposure(self, excess: float) -> float:
         """What the letters without decoys add at ``alpha = 1 + excess``."""

@@ -11,11 +11,11 @@ of counts C the threshold of one end is combined with the law of the other, both
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF, log_pmf, log_pmf_error, log_upper_tail
+from shuffle_accountant.binomial import UNIT_ROUNDOFF, log_pmf, log_upper_tail
 from shuffle_accountant.functionals import TAIL, Functional
 from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import Array, Atoms, Direction
@@ -28,8 +28,10 @@ __all__ = ["TailLoss"]
 # Blocks of counts are this many standard deviations of A wide: the threshold moves by as much.
 _BLOCK = 0.02
 # So many tails are taken at once; more losses than that are rounded to fewer points.
-_MOST_TAILS = 2_000_000
-# Relative error of a tail from its pmf and its ratio, at an exponent of at most 1000.
+_MOST_TAILS = 12_000_000
+_BLOCKS_AT_ONCE = 32
+# Relative error of a tail: of the pmf, at an exponent of at most 1000, and of up to 1e6 additions'
+# worth of a sum of which the first few thousand terms count.
 _TAIL_ERROR = 8192 * UNIT_ROUNDOFF
 
 
@@ -62,7 +64,9 @@ class TailLoss:
     def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
         """Bound of ``P(loss >= epsilon)``, epsilon >= 0."""
         crowd = self._blocks(direction, effort)
-        value = float(np.sum(crowd.weight * _survival(np.array([epsilon]), crowd, direction)[0]))
+        law, threshold = _thresholds(np.array([[epsilon]]), crowd, direction)
+        tails = np.exp(log_upper_tail(np.maximum(threshold[0], 0.0), law, 0.5, 0.5))
+        value = float(np.sum(crowd.weight * tails))
         if direction is Direction.LOWER:
             return max(value * (1.0 - _TAIL_ERROR), 0.0)
         return min(value * (1.0 + _TAIL_ERROR) + crowd.missing + 1e-315, 1.0)
@@ -80,7 +84,15 @@ class TailLoss:
         stride = max(math.ceil(2 * grid.size * crowd.weight.size / _MOST_TAILS), 1)
         grid = grid[::stride]
         points = np.concatenate([-grid[:0:-1], grid])
-        above = _survival(points, crowd, direction) @ crowd.weight
+        above = np.zeros(points.size)
+        for start in range(0, crowd.weight.size, _BLOCKS_AT_ONCE):
+            some = slice(start, start + _BLOCKS_AT_ONCE)
+            part = replace(
+                crowd, weight=crowd.weight[some], low=crowd.low[some], high=crowd.high[some]
+            )
+            law, threshold = _thresholds(points[:, None], part, direction)
+            for i, count in enumerate(law.tolist()):
+                above += part.weight[i] * _upper_tails(threshold[:, i], count)
         mass = np.maximum(-np.diff(above), 0.0)  # of losses from each point to the next
         if direction is Direction.UPPER:
             # what lies below the first point goes there, what lies above the last to +inf
@@ -118,33 +130,36 @@ class TailLoss:
         )
 
 
-def _survival(losses: Array, crowd: Crowd, direction: Direction) -> Array:
-    """Bounds of ``P(loss >= x | block)``, shape (losses, blocks)."""
+def _thresholds(losses: Array, crowd: Crowd, direction: Direction) -> tuple[Array, Array]:
+    """Bounds of ``P(loss >= x | block)``: as ``P(Bin(law, 1/2) >= threshold)``.
+
+    Args:
+        losses: x, shape (m, 1).
+        crowd: blocks of counts.
+        direction: of the bound.
+
+    Returns:
+        ``(law, threshold)``, shapes (blocks,) and (m, blocks).
+    """
     upper = direction is Direction.UPPER
     law, other = (crowd.high, crowd.low) if upper else (crowd.low, crowd.high)
-    share = 1.0 / (1.0 + np.exp(-losses[:, None]))
+    share = 1.0 / (1.0 + np.exp(-losses))
     # a threshold that is an integer up to rounding counts as met (UPPER) or not (LOWER)
-    nudge = 1.0 + 8 * UNIT_ROUNDOFF * (-1.0 if upper else 1.0)
-    threshold = np.ceil(share * (other + 1.0) * nudge) - 1.0
-    result = np.empty(threshold.shape)
-    for i, count in enumerate(law.tolist()):
-        result[:, i] = _upper_tails(threshold[:, i], count)
-    return result
+    nudge = np.where(share < 1.0, 1.0 + 8 * UNIT_ROUNDOFF * (-1.0 if upper else 1.0), 1.0)
+    return law, np.ceil(share * (other + 1.0) * nudge) - 1.0
 
 
 def _upper_tails(threshold: Array, count: float) -> Array:
     """``P(Bin(count, 1/2) >= threshold)`` for each of ascending thresholds."""
-    wanted, index = np.unique(np.clip(threshold, 0.0, count + 1.0), return_inverse=True)
+    wanted = np.clip(threshold, 0.0, count + 1.0)
     low, high = float(wanted[0]), min(float(wanted[-1]), count)
-    if wanted.size < 16 or high - low > 64 * wanted.size or count > 1e6:
-        return np.asarray(np.exp(log_upper_tail(wanted, np.full(wanted.size, count), 0.5, 0.5)))[
-            index
-        ]
+    if high - low > 4 * wanted.size + 1024:
+        new = np.flatnonzero(np.diff(wanted, prepend=-1.0))
+        few = wanted[new]
+        tails = np.exp(log_upper_tail(few, np.full(few.size, count), 0.5, 0.5))
+        return np.asarray(np.repeat(tails, np.diff(np.append(new, wanted.size))))
     values = np.arange(low, high + 1.0)
-    log_mass = log_pmf(values, np.full(values.size, count), 0.5, 0.5)
-    assert (
-        float(np.max(log_pmf_error(values, count, 0.5, np.maximum(log_mass, -1e3)))) < _TAIL_ERROR
-    )
+    mass = np.exp(log_pmf(values, np.full(values.size, count), 0.5, 0.5))
     beyond = float(np.exp(log_upper_tail(np.array([high + 1.0]), np.array([count]), 0.5, 0.5))[0])
-    tails = np.append(np.cumsum(np.exp(log_mass)[::-1])[::-1] + beyond, beyond)
-    return np.asarray(tails[(wanted - low).astype(np.intp)][index])
+    tails = np.append(np.cumsum(mass[::-1])[::-1] + beyond, beyond)
+    return np.asarray(tails[(wanted - low).astype(np.intp)])

@@ -97,10 +97,16 @@ class LocalHashing(FrequencyOracle):
 
         Raises:
             TypeError: seeds or values that are not integers.
-            ValueError: a seed or value outside its range.
+            ValueError: a seed or value outside its range, or shapes that do not go together.
         """
         start = category_values(seeds, 2**63).astype(np.uint64)
         steps = category_values(values, self.categories).astype(np.uint64) + np.uint64(1)
+        try:
+            shape = np.broadcast_shapes(start.shape, steps.shape)
+        except ValueError:
+            raise ValueError(
+                f"seeds and values must broadcast, got shapes {start.shape} and {steps.shape}"
+            ) from None
         # unsigned integers wrap around; atleast_1d because NumPy warns when scalars do
         mixed = np.atleast_1d(start) + np.atleast_1d(steps) * _INCREMENT
         state = np.asarray(mixed, dtype=np.uint64)
@@ -108,7 +114,7 @@ class LocalHashing(FrequencyOracle):
             state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
         state ^= state >> _LAST_SHIFT
         buckets = (state % np.uint64(self.buckets)).astype(np.int64)
-        return buckets.reshape(np.broadcast_shapes(start.shape, steps.shape))
+        return buckets.reshape(shape)
 
     def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
         """Randomize each user's value independently.

@@ -93,14 +93,14 @@ class SubsetSelection(FrequencyOracle):
             TypeError: values that are not integers, or ``rng`` is not a generator.
             ValueError: a value outside the range.
         """
-        shape = np.shape(values)
-        own = category_values(values, self.categories).ravel()
+        given = category_values(values, self.categories)
+        own = given.ravel()
         held = generator(rng).random(own.size) < self.include_probability
         chosen = _subsets(rng, own.size, self.categories - 1, self.size)
         chosen += chosen >= own[:, np.newaxis]  # any categories but one's own
         place = rng.integers(self.size, size=own.size)
         chosen[held, place[held]] = own[held]
-        return np.sort(chosen, axis=-1).reshape(*shape, self.size)
+        return np.sort(chosen, axis=-1).reshape(*given.shape, self.size)
 
 
 def _subsets(rng: np.random.Generator, count: int, total: int, size: int) -> NDArray[np.int64]:

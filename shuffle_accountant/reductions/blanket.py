@@ -178,8 +178,7 @@ def _source_loss(
     source: LetterSource, users: int, largest: float, backward: LetterSource | None = None
 ) -> BlanketLoss:
     """Loss of one continuous pair; symmetric unless its reverse is given."""
-    pair = source.letters(Direction.LOWER, _ROUGH)
-    deviation = min(pair.spread / math.sqrt(users), largest, 40.0)
+    deviation = source.letters(Direction.LOWER, _ROUGH).deviation(users)
     other = source if backward is None else backward
     return BlanketLoss((source,), (other,), users, deviation, largest)
 
@@ -188,7 +187,7 @@ def _letters_loss(pairs: list[LetterPair], users: int) -> BlanketLoss:
     """Loss of finite pairs, closed under exchanging the datasets."""
     sources = tuple(FinitePair(pair) for pair in dict.fromkeys(pairs))
     largest = max(pair.largest for pair in pairs)
-    deviation = min(max(pair.spread for pair in pairs) / math.sqrt(users), largest, 40.0)
+    deviation = max(pair.deviation(users) for pair in pairs)
     return BlanketLoss(sources, sources, users, deviation, largest)
 
 
