@@ -275,8 +275,8 @@ class Refinement:
     def _finish(self, upper: _Side, lower: _Side) -> tuple[float, float, ErrorLedger, str | None]:
         low, high = min(lower.value, upper.value), upper.value
         if high == math.inf:  # what was cut off may be more than delta
-            cause = "the memory limit" if self.limited else "truncation"
-            return low, high, ErrorLedger(truncation=math.inf), cause
+            limit = "the memory limit" if self.limited else "truncation"
+            return low, high, ErrorLedger(truncation=math.inf), limit
         width = high - low
         # the ledger's unit is the answer's: delta's errors become epsilon's through the slope
         unit = 1.0

@@ -10,8 +10,10 @@ import json
 import math
 from collections import Counter
 
+import mpmath
 import numpy as np
 import pytest
+from oracles.letter_classes import check_frequencies, grouped, listed, same, some_inputs
 
 from shuffle_accountant.randomizers.base import LocalRandomizer, randomizer_from_dict
 from shuffle_accountant.randomizers.hadamard import HadamardResponse
@@ -19,10 +21,7 @@ from shuffle_accountant.randomizers.local_hashing import LocalHashing
 from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 
-# Chance that one of the sampling tests fails on correct code, were its seed drawn anew.
-FALSE_ALARM = 1e-6
-
-EPS0 = (0.01, 0.3, 1.0, 4.0)
+EPS0 = (0.01, 1.0, 4.0)
 SMALL = [
     *(RAPPOR(categories=k, eps0=e) for k in (2, 3, 4, 5) for e in EPS0),
     *(
@@ -83,32 +82,6 @@ def channel(randomizer):
                 for y in range(letters)
             ]
     raise AssertionError(randomizer)
-
-
-def grouped(columns):
-    """Total masses per likelihood-ratio vector (relative to the last entry, the blanket)."""
-    totals = {}
-    for masses in columns:
-        key = tuple(round(math.log(mass / masses[-1]), 8) + 0.0 for mass in masses[:-1])
-        totals.setdefault(key, []).append(masses)
-    return {key: [math.fsum(m) for m in zip(*rows, strict=True)] for key, rows in totals.items()}
-
-
-def listed(rows, inputs):
-    """The same, of the messages of a channel."""
-    return grouped([*(row[x] for x in inputs), min(row)] for row in rows)
-
-
-def same(left, right):
-    """Whether two groupings have the same ratios and masses."""
-    return left.keys() == right.keys() and all(
-        left[key] == pytest.approx(right[key], rel=1e-11) for key in left
-    )
-
-
-def some_inputs(k):
-    """All pairs and triples of inputs, equal ones included."""
-    return [c for size in (2, 3) for c in itertools.product(range(k), repeat=size)]
 
 
 @pytest.mark.parametrize("randomizer", SMALL, ids=repr)
@@ -176,6 +149,32 @@ def test_many_categories(kind, eps0, categories):
         assert np.all((classes.blanket > 0.0) | classes.probabilities.any(axis=0))
 
 
+@pytest.mark.parametrize("categories", [2, 3, 64, 1000])
+@pytest.mark.parametrize("eps0", [1e-12, 1e-3, 1.0, 9.0, 100.0, 650.0])
+def test_blanket_mass_in_closed_form(eps0, categories):
+    """The formulas one finds by summing the smallest probability over all messages, in 50 digits.
+
+    The package adds up to three products of a few factors, each good to a unit in its last place.
+    """
+    for randomizer in (kind(categories=categories, eps0=eps0) for kind in KINDS):
+        with mpmath.workdps(50):
+            k, e = mpmath.mpf(categories), mpmath.exp(mpmath.mpf(eps0))
+            match randomizer:
+                case RAPPOR():
+                    odds = 1 / mpmath.sqrt(e)
+                    mass = odds + (odds / (1 + odds)) ** (k - 1) * (1 - odds)
+                case SubsetSelection():
+                    mass = k / (randomizer.size * e + k - randomizer.size)
+                case LocalHashing():
+                    g = mpmath.mpf(randomizer.buckets)
+                    mass = g / (e + g - 1) * (1 + (e - 1) / g**k)
+                case HadamardResponse():
+                    mass = 2 / (1 + e) * (1 + (e - 1) / randomizer.columns)
+            mass = float(mass)
+        assert randomizer.blanket_mass == pytest.approx(mass, rel=5e-15)
+        assert math.fsum(randomizer.classes((0, 1)).blanket) == pytest.approx(mass, rel=5e-15)
+
+
 def test_subset_masses_are_hypergeometric():
     """Against exact binomials, in a case where they overflow doubles."""
     k, d = 3000, 700
@@ -209,14 +208,6 @@ def test_defaults():
 # Sampling
 
 
-def check_frequencies(counts, chances, comparisons):
-    """Bernstein's inequality for each count, the false alarms shared among all comparisons."""
-    trials = counts.sum()
-    log_chance = math.log(2 * comparisons / FALSE_ALARM)
-    deviation = np.sqrt(2 * trials * chances * (1 - chances) * log_chance) + log_chance / 3
-    assert np.all(np.abs(counts - trials * chances) <= deviation)
-
-
 def message_numbers(randomizer, messages):
     """Where each message is in the list of `channel`."""
     k = randomizer.categories
@@ -241,6 +232,7 @@ SAMPLED = [
     SubsetSelection(categories=5, eps0=1.0, size=1),
     SubsetSelection(categories=5, eps0=1.0, size=2),
     SubsetSelection(categories=6, eps0=1.0, size=4),
+    SubsetSelection(categories=10, eps0=0.5, size=2),  # few of many are drawn another way
     LocalHashing(categories=3, eps0=1.0, buckets=3),
     LocalHashing(categories=2, eps0=1.0),
     HadamardResponse(categories=3, eps0=1.0),

@@ -102,12 +102,14 @@ def saddle(letters: Letters) -> float:
     """A tilt at which the sum has mean about 0, or a fifth of its deviation if 0 is no help.
 
     Returns:
-        The tilt, > 0; ``inf`` when no X is positive.
+        The tilt, > 0; ``inf`` when no X is positive, or X is a constant.
     """
     top = float(letters.value.max())
     if top <= 0.0:
         return math.inf
     _, mean, variance = letters.cumulants(0.0)
+    if variance == 0.0:  # a constant, positive by rounding only
+        return math.inf
     deviation = math.sqrt(letters.count * variance)
     # the cap keeps a tilt for sums of which only the largest value is positive
     cap = 600.0 / top
@@ -314,8 +316,9 @@ class _Sums:
 
         Through the mean, because the lower side moves down what it cannot merge.
         """
-        lowest = float(summand.value.min())
-        plain = summand.mass * np.exp(-self.theta * (summand.value - lowest))
+        with np.errstate(divide="ignore"):
+            exponent = np.log(summand.mass) - self.theta * summand.value
+        plain = np.exp(exponent - float(exponent.max()))
         anchor = float(np.sum(plain * summand.value)) / float(plain.sum())
         first, mass = round_to_lattice(
             (summand.value - anchor) / spacing, summand.mass, self.theta * spacing, self.direction

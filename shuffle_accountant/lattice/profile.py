@@ -75,9 +75,14 @@ def profile_atoms(
     )
 
 
+def _run(a: Point, b: Point) -> float:
+    """Distance in alpha: alpha - 1 has the digits near alpha = 1, alpha those near 0."""
+    return b[0] - a[0] if b[0] > -0.5 else math.exp(b[2]) - math.exp(a[2])
+
+
 def _slope(a: Point, b: Point) -> tuple[float, float]:
     """Slope of the profile from a to b as (offset, slope of k): their sum, without rounding."""
-    run = b[0] - a[0]
+    run = _run(a, b)
     if b[0] <= 0.0:
         return -1.0, (b[1] - a[1]) / run
     return 0.0, (b[1] - a[1] + min(a[0], 0.0)) / run
@@ -107,7 +112,7 @@ def _below_chords(
     right, which go through an upper bound further away and the lower bound next to the step. The
     polygon passes below the point where they meet.
     """
-    run = np.diff(place)
+    run = np.where(place[1:] > -0.5, np.diff(place), np.diff(np.exp(loss)))
     offset = np.where(place[1:] > 0.0, 0.0, -1.0)  # slope of (1 - alpha)_+ over each step
     across = np.diff(low) / run
     # over the first step, the chord to the left is (1 - alpha)_+ itself
@@ -135,7 +140,11 @@ def _below_chords(
 def _clip(points: list[Point], infinite: float) -> list[Point]:
     """The maximum of a polygon, ``(1 - alpha)_+`` and the limit, which all are lower bounds."""
     centre = next(i for i, point in enumerate(points) if point[0] >= 0.0)
-    if points[centre][1] <= infinite or points[centre][0] > 0.0:
+    if points[centre][0] > 0.0:  # the hull passed below the point at alpha = 1
+        before = points[centre - 1]
+        height = before[1] - before[0] - before[0] * sum(_slope(before, points[centre]))
+        points = [*points[:centre], (0.0, height, 0.0), *points[centre:]]
+    if points[centre][1] <= infinite:
         return [points[0], (0.0, infinite, 0.0)]
     left = [i for i in range(1, centre) if points[i][1] < 0.0]
     right = [i for i in range(centre, len(points)) if points[i][1] > infinite]
@@ -150,9 +159,12 @@ def _clip(points: list[Point], infinite: float) -> list[Point]:
 
 def _crossing(a: Point, b: Point, level: float) -> Point:
     """Where the segment passes the level."""
-    place = a[0] + (level - a[1]) / (b[1] - a[1]) * (b[0] - a[0])
-    place = min(max(place, a[0]), b[0])
-    return place, level, math.log1p(place)
+    share = min(max((level - a[1]) / (b[1] - a[1]), 0.0), 1.0)
+    place = min(a[0] + share * (b[0] - a[0]), b[0])
+    if place > -0.5:
+        return place, level, math.log1p(place)
+    alpha = (1.0 - share) * math.exp(a[2]) + share * math.exp(b[2])
+    return place, level, math.log(max(alpha, 1e-300))
 
 
 def _masses(points: list[Point]) -> tuple[Array, Array]:
@@ -166,7 +178,8 @@ def _masses(points: list[Point]) -> tuple[Array, Array]:
     size = np.abs(slope[1:]) + np.abs(slope[:-1]) + jump
     # a difference of slopes, each the quotient of two differences of numbers good to an ulp
     height = np.array([point[1] for point in points])
-    near = np.abs(height) / np.append(np.diff(place), math.inf)
+    run = [_run(a, b) for a, b in pairwise(points)]
+    near = np.abs(height) / np.array([*run, math.inf])
     size += near[1:] + near[:-1]
     slack = np.divide(
         16 * UNIT_ROUNDOFF * size, change, out=np.zeros_like(change), where=change > 0

@@ -116,7 +116,7 @@ class BlanketLoss:
         def above(loss: float) -> bool:
             both = self.pairs, self.backward
             found = max(_largest(p, self.users, loss, Direction.UPPER, cheap) for p in set(both))
-            return found - certain > 0.25 * effort.tail
+            return found - certain > max(0.25 * effort.tail, 1e-9 * certain)
 
         while high < self.largest and high < _LARGEST_EPSILON and above(high):
             low, high = high, 1.5 * high
@@ -209,8 +209,10 @@ class _Divergence:
     @cached_property
     def chernoff(self) -> float:
         """Upper bound from the moment generating function alone: cheap, a few times too large."""
-        if self.trivial or self.letters is None or math.isinf(self.theta):
+        if self.trivial or self.letters is None:
             return self.exposed
+        if math.isinf(self.theta):
+            return self.exposed + max(float(self.letters.value.max()), 0.0)
         exponent = self.users * self.letters.cumulants(self.theta)[0]
         if exponent > _LARGEST_EPSILON:
             return 1.0
@@ -220,8 +222,11 @@ class _Divergence:
         """The divergence, bounded in the given direction."""
         sign = 1.0 if direction is Direction.UPPER else -1.0
         exposed = self.exposed * (1.0 + sign * 64 * UNIT_ROUNDOFF)
-        if self.trivial or self.letters is None or math.isinf(self.theta):
+        if self.trivial or self.letters is None:
             return min(exposed, 1.0)
+        if math.isinf(self.theta):
+            rounding = max(float(self.letters.value.max()), 0.0)
+            return min(exposed + (rounding if direction is Direction.UPPER else 0.0), 1.0)
         size = largest_multisets(self.letters.mass.size, self.users, _EXACT)
         if size == self.users:
             found = self._enumerated(direction)

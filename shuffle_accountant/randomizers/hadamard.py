@@ -69,7 +69,7 @@ class HadamardResponse(FrequencyOracle):
         return share * own, share * (own * math.exp(-self._eps0))
 
     def _rest_agrees(self, asked: tuple[int, ...]) -> float:
-        agreeing = (self.columns >> len(asked)) * len(_dependent(asked))
+        agreeing = self.columns * len(_dependent(asked)) >> len(asked)
         return 1.0 / agreeing  # column 0 is one of so many with +1 at the rows asked for
 
     def datasets(self) -> tuple[tuple[int, int, int], ...]:

@@ -32,8 +32,7 @@ class RandomizedResponse(CategoricalRandomizer):
     """k-ary randomized response over the values 0 … ``categories`` - 1.
 
     With probability gamma the message is a uniformly random one of the k values (which may be the
-    true
-    one), else it is the true value. The two parameters say the same:
+    true one), else it is the true value. The two parameters say the same:
 
         gamma = k / (e^eps0 + k - 1),      eps0 = log(1 + (1 - gamma) k / gamma).
 

@@ -3,6 +3,9 @@
 The law of the shuffled multiset is written down: multinomial counts of the n-1 decoys, then the
 target's letter added. No likelihood ratio by the decoys' law is taken, so letters which decoys
 never send (a column of the channel with a zero in it) need no care.
+
+``lemma`` is the other way to the same number: the density lemma, a sum over the counts of n
+messages that are all drawn from the decoys' law. The two must agree.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import permutations
 from math import comb
 
+from .clones import Atom
 from .enumeration import Histogram, Law, Row
 from .precision import MP, Real, exact
 
@@ -87,3 +91,51 @@ def delta(channel: Sequence[Row], users: int, epsilons: Sequence[float]) -> list
             excess = (mass - alpha * q.get(outcome, 0) for outcome, mass in p.items())
             worst[i] = max(worst[i], MP.fsum(x for x in excess if x > 0))
     return worst
+
+
+def pair(p0: Row, p1: Row, q: Row, users: int) -> list[Atom]:
+    """The two laws of the shuffled multiset as atoms, to be composed by ``clones.composed``.
+
+    Args:
+        p0: law of the target's message under the first dataset.
+        p1: law of the target's message under the second dataset.
+        q: law of each decoy; zeros are allowed in all three.
+        users: number of messages n, the target's included.
+
+    Returns:
+        One atom per distinct loss; those that rule one of the datasets out have a zero.
+    """
+    decoys = decoy_law([exact(mass) for mass in q], users - 1)
+    law = with_target(decoys, [exact(mass) for mass in p0])
+    neighbour = with_target(decoys, [exact(mass) for mass in p1])
+    return [
+        (law.get(outcome, exact(0)), neighbour.get(outcome, exact(0)))
+        for outcome in law.keys() | neighbour.keys()
+    ]
+
+
+def lemma(p0: Row, p1: Row, q: Row, users: int, alpha: float | Real) -> Real:
+    """The divergence by the density lemma: E over n draws from q of max(mean of l_alpha, 0).
+
+    Letters with q = 0 are what only a target sends. Seeing one tells the adversary that it is the
+    target's and makes the others worthless, so it adds its own max(p0 - alpha p1, 0).
+
+    Args:
+        p0: law of the target's message under the first dataset.
+        p1: law of the target's message under the second dataset.
+        q: law of each decoy.
+        users: number of messages n.
+        alpha: e^epsilon, any value >= 0.
+
+    Returns:
+        H_alpha of the pair ``(p0, p1, q, users)``.
+    """
+    triples = [(exact(a), exact(b), exact(c)) for a, b, c in zip(p0, p1, q, strict=True)]
+    alone = MP.fsum(max(a - alpha * b, exact(0)) for a, b, c in triples if not c)
+    common = [(a, b, c) for a, b, c in triples if c]
+    slopes = [(a - alpha * b) / c for a, b, c in common]
+    total = exact(0)
+    for histogram, mass in decoy_law([c for _, _, c in common], users).items():
+        excess = MP.fsum(n * slope for n, slope in zip(histogram, slopes, strict=True))
+        total += mass * max(excess, exact(0))
+    return alone + total / users

@@ -12,6 +12,8 @@ independent.
   answers on {1, 2}, A ~ Bin(C, 1/2) of them "1".
 
 Probabilities come from the counting formulas, losses only from the two probabilities.
+``weak_by_losses`` goes the other way for one round: counts under the first dataset alone and the
+closed formula of the loss.
 """
 
 from __future__ import annotations
@@ -94,3 +96,41 @@ def tail(atoms: Sequence[Atom], epsilon: float | Real) -> Real:
     """P(loss >= epsilon) under the first dataset, infinite losses included."""
     alpha = MP.exp(exact(epsilon))
     return MP.fsum(p for p, q in atoms if p and p >= alpha * q)
+
+
+def weak_by_losses(categories: int, gamma: float, users: int, epsilon: float | Real) -> Real:
+    """delta(epsilon) of the weak adversary as E[1 - e^(epsilon - loss)]_+ under the first dataset.
+
+    With B uniform answers of the others and counts (N1, N2) among the B + 1 messages left,
+
+        loss = log((keep N1 + (gamma/k) (B+1)) / (keep N2 + (gamma/k) (B+1))),  keep = 1 - gamma,
+
+    where (N1, N2) is the target's own letter (1 with probability keep + gamma/k) added to the joint
+    multinomial of the B others.
+
+    Args:
+        categories: number of values k.
+        gamma: probability of a uniformly random answer, in (0, 1).
+        users: number of messages n.
+        epsilon: any real number.
+
+    Returns:
+        The divergence of one round.
+    """
+    g, k, alpha = exact(gamma), exact(categories), MP.exp(exact(epsilon))
+    keep, value = 1 - g, 1 / k
+    own = (keep + g * value, g * value, g * (k - 2) * value)  # the target says 1, 2, else
+    total = exact(0)
+    for b in range(users):
+        known = comb(users - 1, b) * g**b * keep ** (users - 1 - b)
+        for a1 in range(b + 1):
+            for a2 in range(b + 1 - a1):
+                rest = b - a1 - a2
+                mass = known * comb(b, a1) * comb(b - a1, a2)
+                mass *= value ** (a1 + a2) * ((k - 2) * value) ** rest
+                for says, (n1, n2) in enumerate(((a1 + 1, a2), (a1, a2 + 1), (a1, a2))):
+                    ratio = keep * n2 + g * value * (b + 1)
+                    ratio /= keep * n1 + g * value * (b + 1)
+                    if alpha * ratio < 1:
+                        total += mass * own[says] * (1 - alpha * ratio)
+    return total
