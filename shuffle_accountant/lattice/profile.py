@@ -169,7 +169,6 @@ def _crossing(a: Point, b: Point, level: float) -> Point:
 
 def _masses(points: list[Point]) -> tuple[Array, Array]:
     """P-masses of all points but the first (alpha = 0), and bounds on their relative errors."""
-    place = np.array([point[0] for point in points])
     slopes = [_slope(a, b) for a, b in pairwise(points)] + [(0.0, 0.0)]
     offset = np.array([slope[0] for slope in slopes])
     slope = np.array([slope[1] for slope in slopes])

@@ -18,9 +18,10 @@ import numpy as np
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.functionals import HOCKEY_STICK, Functional
 from shuffle_accountant.lattice.discretize import SUBCELLS
-from shuffle_accountant.lattice.excess import Letters, Summand, expected_excess, saddle
+from shuffle_accountant.lattice.excess import Summand, expected_excess
 from shuffle_accountant.lattice.grid import Array, Atoms, Direction
 from shuffle_accountant.lattice.profile import profile_atoms
+from shuffle_accountant.lattice.tilting import Letters, saddle
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.letters import LetterPair, largest_multisets, multisets
 

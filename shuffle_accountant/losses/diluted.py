@@ -51,7 +51,7 @@ class DilutedLoss:
     def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0: the harmless part adds nothing there."""
         slack = 4 * UNIT_ROUNDOFF * (-1.0 if direction is Direction.LOWER else 1.0)
-        return self.active * self.inner.delta(epsilon, direction, effort) * (1.0 + slack)
+        return min(self.active * self.inner.delta(epsilon, direction, effort) * (1.0 + slack), 1.0)
 
     def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
         """The inner atoms, lighter, and one at loss 0."""

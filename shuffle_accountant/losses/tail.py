@@ -103,8 +103,9 @@ class TailLoss:
             # a difference of tails is off by their errors
             mass = mass * (1.0 + error) + _TAIL_ERROR * np.append(above[0], above[:-1] + above[1:])
         else:
-            loss, infinite = points[:-1], 0.0
-            loss, mass = np.append(loss, points[-1]), np.append(mass, above[-1])
+            # what is certainly infinite: all messages are alike
+            infinite = float(np.sum(crowd.weight * np.exp2(-crowd.high))) * (1.0 - _TAIL_ERROR)
+            loss, mass = points, np.append(mass, max(above[-1] - infinite, 0.0))
             both = np.append(above[:-1] + above[1:], above[-1])
             mass = np.maximum(mass - _TAIL_ERROR * both, 0.0)
         return Atoms(

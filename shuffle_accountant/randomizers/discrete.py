@@ -175,4 +175,7 @@ def _checked(channel: ArrayLike) -> NDArray[np.float64]:
     empty = np.flatnonzero(matrix.max(axis=0) == 0.0)
     if empty.size:
         raise ValueError(f"channel must have no column of zeros, got one at {empty[0]}")
+    # what is run is the row's law; a sum that is off by rounding alone is left as it was given
+    rough = np.abs(sums - 1.0) > 1e-14 * matrix.shape[1]
+    matrix[rough] /= sums[rough, None]
     return matrix

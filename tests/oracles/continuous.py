@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from scipy.integrate import quad
@@ -29,12 +30,11 @@ _FAR = 20.0
 def _integral(function: Callable[[float], float], points: Iterable[float]) -> float:
     """Integral from the first to the last of the points, smooth between neighbours."""
     places = sorted(set(points))
-    pieces = zip(places[:-1], places[1:], strict=True)
     # the function spans many orders of magnitude: each piece is cut further
     found = [
         quad(function, a, b, epsabs=0.0, epsrel=1e-12, limit=200)[0]
-        for left, right in pieces
-        for a, b in zip(*(lambda s: (s[:-1], s[1:]))(np.linspace(left, right, 9)), strict=True)
+        for left, right in pairwise(places)
+        for a, b in pairwise(np.linspace(left, right, 9).tolist())
     ]
     return math.fsum(found)
 
@@ -174,7 +174,7 @@ class LaplaceBlanket:
         total = self.outside * (max(self.ends[0] - t, 0.0) + max(self.ends[-1] - t, 0.0))
         total += self.blank * max(-t, 0.0)
         points = sorted([*self.places, *self.crossings(t)])
-        for left, right in zip(points[:-1], points[1:], strict=True):
+        for left, right in pairwise(points):
             centre, half = 0.5 * (left + right), 0.5 * (right - left)
             if half > 0.0 and self.value(centre) > t:
                 total += half * math.fsum(
