@@ -436,3 +436,20 @@ def test_many_categories_and_users(categories: int, users: int, gamma: float) ->
             assert answer.upper <= one.randomizer.eps0
             clone = one_round(categories, gamma, users, "clones").epsilon(delta=1e-6)
             assert answer.lower <= clone.upper
+
+
+def test_oracle_of_the_weak_adversary_by_its_loss() -> None:
+    """The closed formula of the loss on one dataset's counts, against the two probabilities."""
+    for categories, gamma, users in SMALL:
+        atoms = response.weak(categories, gamma, users)
+        for epsilon in (0.0, 0.2, 0.9, 2.0):
+            by_losses = response.weak_by_losses(categories, gamma, users, epsilon)
+            assert abs(by_losses - clones.delta(atoms, epsilon)) < DIGITS
+
+
+def test_a_channel_of_a_hundred_values() -> None:
+    """The search for epsilon visits points far in the tail, where masses underflow."""
+    known, matrix = both_codes(100, 0.25, 1000)
+    a, b = (one.epsilon(delta=1e-6) for one in (known, matrix))
+    assert_ordered(b)
+    assert_overlaps(a, b.lower, b.upper)

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from oracles import blanket, channels, enumeration
+from oracles import blanket, channels, clones, enumeration
 from oracles.channels import Channel
 from oracles.enumeration import Law
+from oracles.precision import MP, exact
 
 import shuffle_accountant as sa
 
@@ -294,3 +295,66 @@ def test_mechanism_is_its_channel(kind: str, users: int, eps0: float) -> None:
         for epsilon, truth in zip(epsilons, truths(channel, users, epsilons), strict=True):
             assert at_most(truth.any_dataset, known.delta(epsilon=epsilon).upper)
             assert same(truth.others_equal, known.attained(epsilon=epsilon).lower)
+
+
+# ---------------------------------------------------------------- the density lemma, and more users
+
+# 50 digits, of which a sum of some thousand terms below 1 loses a few.
+FIFTY_DIGITS = 1e-44
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_blanket_oracle_three_ways(seed: int) -> None:
+    """Multinomial decoys plus the target, message after message, and the density lemma.
+
+    Letters with q = 0 are among them: no likelihood ratio by q exists there.
+    """
+    impossible = 0
+    for channel, users in cases(seed + 400, 12):
+        for x0, x1 in itertools.permutations(range(len(channel)), 2):
+            p0, p1, q = blanket.rows(channel, x0, x1)
+            impossible += any(not c and (a or b) for a, b, c in zip(p0, p1, q, strict=True))
+            atoms = blanket.pair(p0, p1, q, users)
+            laws = enumeration.target_among_decoys(p0, p1, q, users)
+            for epsilon in (-0.5, 0.0, 0.2, 0.9):
+                alpha = MP.exp(exact(epsilon))
+                counted = clones.delta(atoms, epsilon)
+                assert abs(enumeration.hockey_stick(*laws, alpha) - counted) < FIFTY_DIGITS
+                assert abs(blanket.lemma(p0, p1, q, users, alpha) - counted) < FIFTY_DIGITS
+    assert impossible > 0
+
+
+@pytest.mark.parametrize("users", [6, 7])
+@pytest.mark.parametrize("eps0", [0.5, 2.0])
+def test_chain_for_more_users(users: int, eps0: float) -> None:
+    """As above, for the two families in which bounds are tightest; datasets of three values."""
+    rng = np.random.default_rng(users)
+    for channel in (channels.randomized_response(eps0, 3), channels.extremal(rng, eps0, 3)):
+        epsilons = asked(channel)
+        tight, general = (
+            sa.ShuffleRound(sa.DiscreteRandomizer(channel), users=users, reduction=name)
+            for name in ("blanket", "clones")
+        )
+        for epsilon, truth in zip(epsilons, truths(channel, users, epsilons), strict=True):
+            where = (channel, users, epsilon)
+            found, bound = tight.attained(epsilon=epsilon), tight.delta(epsilon=epsilon)
+            assert same(found.lower, truth.others_equal), where
+            assert at_most(truth.any_dataset, bound.upper), where
+            assert at_most(bound.upper, general.delta(epsilon=epsilon).upper), where
+
+
+def test_two_rounds_are_products_of_blankets() -> None:
+    """Every outcome of one round with every outcome of another, in 50 digits."""
+    first, second = channels.randomized_response(1.0, 3), [[0.7, 0.2, 0.1], [0.3, 0.2, 0.5]]
+    pairs = [blanket.pair(*blanket.rows(channel, 0, 1), 4) for channel in (first, second)]
+    swapped = [[(q, p) for p, q in pair] for pair in pairs]
+    accountant = sa.FourierAccountant()
+    for channel in (first, second):
+        one = sa.ShuffleRound(sa.DiscreteRandomizer(channel), users=4, reduction="blanket")
+        accountant.compose(one)
+    for epsilon in (0.0, 0.4, 1.0):
+        # randomised response has one pair up to relabelling, so two orders cover all datasets;
+        # the accountant may use the worse order of each round
+        orders = [clones.composed(pairs[0], other) for other in (pairs[1], swapped[1])]
+        truth = max(float(clones.delta(atoms, epsilon)) for atoms in orders)
+        assert at_most(truth, accountant.delta(epsilon=epsilon).upper), epsilon

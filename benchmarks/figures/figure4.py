@@ -166,8 +166,9 @@ def _draw(rows: list[dict[str, Any]], path: Path) -> None:
             for column, style in (("upper", "-"), ("baseline", ":"), ("published", "x")):
                 points = [(row[column], row["delta"]) for row in mine if row[column] != ""]
                 if points:
-                    label = f"{name}: the paper's values" if column == "published" else name
+                    label = f"{name}: printed" if column == "published" else name
                     axes.plot(*zip(*points, strict=True), style, color=colour, label=label)
-        axes.set(xlabel="ε", ylabel="δ", yscale="log", title=f"{rounds} rounds")
-        axes.legend(fontsize=6)
+        axes.set(xlabel="ε", ylabel="δ", yscale="log", title=f"T = {rounds}")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=8, loc="outside right center")
     figure.savefig(path, dpi=150)

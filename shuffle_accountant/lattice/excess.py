@@ -20,7 +20,7 @@ from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.lattice.backend import good_length
 from shuffle_accountant.lattice.convolve import Factor, power_sum
 from shuffle_accountant.lattice.grid import Array, Direction
-from shuffle_accountant.lattice.rounding import round_to_lattice
+from shuffle_accountant.lattice.rounding import SNAP, round_to_lattice
 from shuffle_accountant.lattice.tilting import Letters
 
 __all__ = ["Summand", "expected_excess"]
@@ -160,8 +160,11 @@ class _Sums:
         upper = size * float(self.letters.value.max()) + reach
         lower = size * float(self.letters.value.min()) - reach
         # Hoeffding: splitting a value over a cell multiplies e^(s x) by e^(s^2 h^2 / 8) at most
-        for step in self.steps / max(spread, 1e-300):
-            for sign in (1.0, -1.0):
+        # a step down beyond a tilt of 0 makes much of a long lower tail
+        ahead = [(1.0, step) for step in self.steps / max(spread, 1e-300)]
+        back = [(-1.0, step) for _, step in ahead] + [(-1.0, c * self.theta) for c in (0.3, 0.9)]
+        with np.errstate(over="ignore"):
+            for sign, step in (*ahead, *back):
                 point = self.theta + sign * step
                 grown = size * self.letters.cumulants(point)[0] + point**2 * noise / 8.0
                 distance = (grown - log_scale - _LOG_OUTSIDE) / step
@@ -277,7 +280,8 @@ class _Sums:
         origin, spacing, mass, error, drift, scale = self._summed(summands, share)
         theta, upper = self.theta, self.direction is Direction.UPPER
         # positions: every letter's rounding, as often as it is added, and the lattice's own
-        shift = 64.0 * UNIT_ROUNDOFF * self.letters.count * self.largest
+        _, moved = self._disturbance(summands, spacing)
+        shift = 64.0 * UNIT_ROUNDOFF * self.letters.count * self.largest + SNAP * moved
         value = (
             origin + spacing * np.arange(mass.size, dtype=np.float64) + (shift if upper else -shift)
         )

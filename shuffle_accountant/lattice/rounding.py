@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from shuffle_accountant.lattice.compiled import compiled
 from shuffle_accountant.lattice.grid import Array, Direction
 
-__all__ = ["round_to_lattice"]
+__all__ = ["SNAP", "round_to_lattice"]
 
-# A value this close to a lattice point, in spacings, is taken to lie on it.
-_SNAP = 1e-9
+# A value this close to a lattice point, in spacings, is taken to lie on it; whoever adds up
+# many such values allows for it.
+SNAP = 1e-12
 
 # The lower side adds up values inside a cell of a lattice this many times finer when there are
 # more values than such cells.
@@ -36,8 +37,9 @@ def round_to_lattice(
         scaled: values in units of the spacing, shape (m,), any order.
         weight: their tilted weights, shape (m,), >= 0.
         tilt: theta times the spacing, >= 0.
-        direction: UPPER splits, LOWER merges. If all values share a cell, LOWER moves their mean
-            down to its lower end, which is below for *increasing* convex functions only.
+        direction: UPPER splits, LOWER merges. Where too little lies above the lowest cell to bring
+            its mean up to a lattice point, LOWER moves it down instead, which is below for
+            *increasing* convex functions only.
 
     Returns:
         ``(first, weights)``: tilted weights on the integers ``first, first + 1, …``
@@ -45,7 +47,7 @@ def round_to_lattice(
     if not weight.all():  # weights that underflowed
         scaled, weight = scaled[weight > 0.0], weight[weight > 0.0]
     nearest = np.rint(scaled)
-    scaled = np.where(np.abs(scaled - nearest) <= _SNAP, nearest, scaled)
+    scaled = np.where(np.abs(scaled - nearest) <= SNAP, nearest, scaled)
     cell = np.floor(scaled)
     first = int(cell.min())
     size = int(cell.max()) - first + 2
@@ -105,8 +107,9 @@ def _merge(scaled: Array, weight: Array, tilt: float, result: Array) -> None:
         while i >= 0 and not whole:
             distance = scaled[i] - goal
             mass = left * math.exp(-tilt * distance)
-            if distance < 0.0 and -mass * distance >= excess:
-                taken = excess / (-mass * distance) if mass > 0.0 else 0.0
+            deficit = -mass * distance
+            if distance < 0.0 and deficit >= excess:
+                taken = excess / deficit if deficit > 0.0 else 0.0
                 collected += taken * mass
                 left *= 1.0 - taken
                 excess = 0.0
@@ -137,7 +140,7 @@ def _merge(scaled: Array, weight: Array, tilt: float, result: Array) -> None:
         steps = j - goal - 1
         mass = result[j] * math.exp(-tilt * (j - goal))
         taken = min(mass, need / steps)
-        result[j] -= taken * math.exp(tilt * (j - goal))
+        result[j] = max(result[j] - taken * math.exp(tilt * (j - goal)), 0.0)
         collected += taken
         need -= taken * steps
         if need <= 0.0:

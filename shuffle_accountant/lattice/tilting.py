@@ -33,10 +33,11 @@ class Letters:
         """Log-moment generating function of one X at theta, and two derivatives."""
         exponent = theta * self.value
         top = float(exponent.max())
-        if top < 1.0:
+        growth = self.mass * np.expm1(np.minimum(exponent, 1.0))
+        change = float(growth.sum())
+        if top < 1.0 and change > -0.5:
             # log(1 + sum p (e^(theta x) - 1)): near 0 the sum would lose the digits that count
-            growth = self.mass * np.expm1(exponent)
-            value = math.log1p(float(growth.sum()))
+            value = math.log1p(change)
             weight = self.mass + growth
         else:
             weight = self.mass * np.exp(exponent - top)
@@ -66,7 +67,8 @@ def saddle(letters: Letters) -> float:
     if theta < _LEAST_TILT / deviation:
         # a heavy tail may take over before the tilt is that large
         least = _LEAST_TILT * deviation / letters.count
-        theta = max(theta, min(_tilt_to(letters, least, theta, cap), _LEAST_TILT / deviation))
+        found = max(_tilt_to(letters, least, theta, cap), 1e-2 * _LEAST_TILT / deviation)
+        theta = max(theta, min(found, _LEAST_TILT / deviation))
     return theta
 
 

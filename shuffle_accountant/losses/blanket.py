@@ -31,6 +31,9 @@ __all__ = ["BlanketLoss", "LetterSource", "most_distinguishable"]
 _EXACT = 1 << 18
 # So many multisets of a few messages make the values dense enough to be merged on a lattice.
 _DENSE = 1 << 14
+# A letter that outweighs all others this many times is clipped; the upper side counts the rest of
+# it in full, which is too much by about the inverse.
+_LINEAR = 1e4
 # Beyond this loss e^epsilon overflows; the profile there is bounded by its value here.
 _LARGEST_EPSILON = 700.0
 # The profile's points are this many deviations times sqrt(resolution) apart near 0; the width of a
@@ -196,7 +199,16 @@ class _Divergence:
         self.letters: Letters | None = None
         if not self.trivial:
             r0, r1, q = pair.decoyed
-            self.letters = Letters(self._value(r0, r1), q, users)
+            value = self._value(r0, r1)
+            top = float(value.max())
+            # no sum with a letter this low is positive, so how low it is does not matter
+            low = -2.0 * users * max(top, 0.0)
+            # sums with a letter this high are all but linear in it
+            high = _LINEAR * users * (1.0 + self.excess)
+            clipped = np.clip(value, low, max(high, 0.0)) if top > 0.0 else value
+            self.clipped = bool(np.any(clipped != value))
+            self.lost = float(np.sum(q * np.maximum(value - clipped, 0.0)))
+            self.letters = Letters(clipped, q, users)
 
     def _value(self, s0: Array, s1: Array) -> Array:
         """``s0 - alpha s1`` without cancellation for small losses."""
@@ -213,11 +225,15 @@ class _Divergence:
         if self.trivial or self.letters is None:
             return self.exposed
         if math.isinf(self.theta):
-            return self.exposed + max(float(self.letters.value.max()), 0.0)
+            return self.exposed + self.lost + max(float(self.letters.value.max()), 0.0)
         exponent = self.users * self.letters.cumulants(self.theta)[0]
         if exponent > _LARGEST_EPSILON:
             return 1.0
-        return self.exposed + math.exp(exponent) * 1.001 / (math.e * self.theta * self.users)
+        return (
+            self.exposed
+            + self.lost
+            + math.exp(exponent) * 1.001 / (math.e * self.theta * self.users)
+        )
 
     def bound(self, direction: Direction, effort: Effort) -> float:
         """The divergence, bounded in the given direction."""
@@ -230,9 +246,11 @@ class _Divergence:
             return min(exposed + (rounding if direction is Direction.UPPER else 0.0), 1.0)
         size = largest_multisets(self.letters.mass.size, self.users, _EXACT)
         if size == self.users:
-            found = self._enumerated(direction)
-        else:
-            found = self._transformed(direction, effort)
+            return min(exposed + self._enumerated(direction) / self.users, 1.0)
+        found = self._transformed(direction, effort)
+        if direction is Direction.UPPER:
+            # E(sum)_+ is at most that with clipped letters plus what was clipped off
+            found = found * (1.0 + 8 * UNIT_ROUNDOFF) + self.users * self.lost
         return min(exposed + found / self.users, 1.0)
 
     def _enumerated(self, direction: Direction) -> float:
@@ -250,6 +268,15 @@ class _Divergence:
 
     def _transformed(self, direction: Direction, effort: Effort) -> float:
         assert self.letters is not None
+        if self.clipped:
+            one = Summand(self.letters.value, self.letters.mass, 1, self.users, UNIT_ROUNDOFF)
+            return expected_excess(
+                self.letters,
+                [one],
+                self.theta,
+                direction,
+                variance=_ROUNDING * effort.resolution,
+            )
         group = largest_multisets(self.letters.mass.size, max(self.users // 64, 1), _DENSE)
         summands = []
         for size, count in ((group, self.users // group), (self.users % group, 1)):

@@ -63,7 +63,7 @@ class LaplacePair:
     def letters(self, direction: Direction, effort: Effort) -> LetterPair:
         """Cells of equal width in the logarithm of the ratio."""
         eps0 = self.eps0
-        cells = math.ceil(0.4 * (1.0 + 0.5 * eps0) / math.sqrt(effort.resolution)) + 8
+        cells = math.ceil(0.8 * (1.0 + 0.5 * eps0) / math.sqrt(effort.resolution)) + 8
         width = eps0 / cells
         logs = np.linspace(eps0, width, cells)  # upper ends
         # between ratios r1 > r2: q = (r2^(-1/2) - r1^(-1/2))/2, p = (r1^(1/2) - r2^(1/2))/2, over
@@ -153,7 +153,7 @@ def _gaussian_edges(sigma: float, low: float, high: float, effort: Effort) -> Ar
         reach, end = reach, high
     else:
         end = high + reach
-    step = min(sigma, sigma**2) * 3.0 * math.sqrt(effort.resolution)
+    step = min(sigma, sigma**2) * 2.0 * math.sqrt(effort.resolution)
     count = min(math.ceil((end - (low - reach)) / step) + 8, 1 << 15)
     return np.concatenate([[-math.inf], np.linspace(low - reach, end, count + 1), [math.inf]])
 

@@ -8,6 +8,7 @@ elementary (``excess``); ``excess_by_quadrature`` knows nothing of that.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -50,7 +51,7 @@ def excess(eps0: float, x0: float, x1: float, alpha: float, t: float) -> float:
     # left of all points everything is proportional to e^(eps0 y), right of them to e^(-eps0 y)
     total = (max(integrand(0.0), 0.0) + max(integrand(1.0), 0.0)) / eps0
     edges = sorted({0.0, min(x0, x1), 0.5, max(x0, x1), 1.0})
-    for left, right in zip(edges, edges[1:], strict=False):
+    for left, right in itertools.pairwise(edges):
         # there the integrand is rising e^(eps0 (y - left)) + falling e^(-eps0 (y - left))
         middle = (left + right) / 2
         rising = falling = 0.0
@@ -67,7 +68,7 @@ def excess(eps0: float, x0: float, x1: float, alpha: float, t: float) -> float:
             root = left + math.log(-falling / rising) / (2 * eps0)
             if left < root < right:
                 cuts = [left, root, right]
-        for low, high in zip(cuts, cuts[1:], strict=False):
+        for low, high in itertools.pairwise(cuts):
             if integrand((low + high) / 2) > 0:
                 a, b = eps0 * (low - left), eps0 * (high - left)
                 up = rising * math.exp(a) * math.expm1(b - a)
@@ -86,7 +87,7 @@ def excess_by_quadrature(eps0: float, x0: float, x1: float, alpha: float, t: flo
     far = 40.0 / eps0  # what is left out is below e^-40 of the answer's scale
     edges = sorted({-far, 0.0, min(x0, x1), 0.5, max(x0, x1), 1.0, 1.0 + far})
     areas = []
-    for left, right in zip(edges, edges[1:], strict=False):
+    for left, right in itertools.pairwise(edges):
         areas.append(quad(integrand, left, right, epsabs=1e-12, epsrel=1e-10, limit=400)[0])
     return math.fsum(areas)
 
@@ -117,6 +118,6 @@ def two(eps0: float, epsilon: float, x0: float = 0.0, x1: float = 1.0) -> float:
         common(0.0) / eps0 * excess(eps0, x0, x1, alpha, -ratio(0.0)),
         common(1.0) / eps0 * excess(eps0, x0, x1, alpha, -ratio(1.0)),
     ]
-    for left, right in zip(edges, edges[1:], strict=False):
+    for left, right in itertools.pairwise(edges):
         areas.append(quad(integrand, left, right, epsabs=1e-12, epsrel=1e-10, limit=400)[0])
     return (1 - mass) * excess(eps0, x0, x1, alpha, 0.0) + math.fsum(areas) / 2
