@@ -309,9 +309,8 @@ def test_bad_channels(channel: Any, error: type[Exception], words: str) -> None:
 
 
 def test_rows_may_be_off_by_round_off() -> None:
-    assert DiscreteRandomizer([[0.5, 0.5 + 9e-10], [1.0 + 9e-10, 0.0]]).blanket_mass ==
-        pytest.approx( 0.5, rel=1e-9
-    )
+    off = DiscreteRandomizer([[0.5, 0.5 + 9e-10], [1.0 + 9e-10, 0.0]])
+    assert off.blanket_mass == pytest.approx(0.5, rel=1e-9)
     thirds = DiscreteRandomizer([[1 / 3] * 3, [0.2, 0.4, 0.4]])
     assert thirds.randomize([0, 1], np.random.default_rng(0)).shape == (2,)
 
