@@ -193,7 +193,9 @@ class _Sums:
         noise, moved = self._disturbance(summands, spacing)
         low, high = self._window(size, noise, log_scale, moved)
         finest = (high - low) / (_FREE_POINTS if size > _SMALL_SUM else 8 * _FREE_POINTS)
-        spacing = max(min(spacing, finest), (high - low) / _MOST_POINTS)
+        # memory is bounded, whatever the values: the bracket gets wider instead
+        longest = max(float(np.ptp(s.value)) for s in summands)
+        spacing = max(min(spacing, finest), max(high - low, 0.5 * longest) / _MOST_POINTS)
         if main.plain:
             spacing = self._commensurate(spacing)
         length = good_length(math.ceil((high - low) / spacing) + 4)
