@@ -17,7 +17,7 @@ from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
 from shuffle_accountant.lattice.grid import Direction
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.query import Query
-from shuffle_accountant.single import largest_not_below, smallest_not_above
+from shuffle_accountant.roots import find_crossing
 
 __all__ = ["Refinement"]
 
@@ -253,9 +253,9 @@ class Refinement:
                 if composition.infinite > target:
                     value = largest
                 else:
-                    value = smallest_not_above(excess, largest, near, step, rtol)
+                    value = find_crossing(excess, largest, near, step, rtol).right
             else:
-                value = largest_not_below(excess, largest, near, step, rtol)
+                value = find_crossing(excess, largest, near, step, rtol).left
             if value == math.inf:
                 known = composition.truncated
                 return _Side(math.inf, composition.infinite, 1.0 / self.deviation, known, 0.0, 0.0)

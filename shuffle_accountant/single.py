@@ -8,6 +8,7 @@ from collections.abc import Callable
 from shuffle_accountant.bracket import ErrorLedger
 from shuffle_accountant.lattice.grid import Direction
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.roots import find_crossing
 
 __all__ = ["single_delta", "single_epsilon"]
 
@@ -62,18 +63,20 @@ def single_epsilon(
         certain = True
     # a normal law's quantile, as a place to start from, then a cheap answer
     guess = min(loss.deviation * math.sqrt(-2.0 * math.log(delta)), 0.999 * largest)
-    step = 0.1 * min(loss.deviation, largest)
+    step, slope = 0.1 * min(loss.deviation, largest), math.nan
     if resolution < _ROUGH:
         rough = excess(Direction.UPPER if certain else Direction.LOWER, Effort(effort.tail, _ROUGH))
-        guess = smallest_not_above(rough, largest, guess, step, 1e-2 * _ROUGH)
+        _, guess, slope = find_crossing(rough, largest, guess, step, 1e-2 * _ROUGH)
         step = min(step, 0.1 * _ROUGH * guess)
     rtol = max(1e-13, 1e-5 * resolution)  # far below what blocks may cost
+    below = excess(Direction.LOWER, effort)
     if not certain:
-        lower = largest_not_below(excess(Direction.LOWER, effort), largest, guess, step, rtol)
+        lower = find_crossing(below, largest, guess, step, rtol, slope).left
         return lower, math.inf, ErrorLedger(discretisation=math.inf)
-    upper = smallest_not_above(excess(Direction.UPPER, effort), largest, guess, step, rtol)
+    above = excess(Direction.UPPER, effort)
+    _, upper, slope = find_crossing(above, largest, guess, step, rtol, slope)
     step = 0.01 * resolution * upper
-    lower = largest_not_below(excess(Direction.LOWER, effort), upper, upper, step, rtol)
+    lower = find_crossing(below, upper, upper, step, rtol, slope).left
     return lower, upper, ErrorLedger(discretisation=max(upper - lower, 0.0))
 
 
@@ -91,68 +94,3 @@ def _worse(loss: PrivacyLoss, epsilon: float, direction: Direction, effort: Effo
     if loss.reversed is not loss:
         value = max(value, loss.reversed.delta(epsilon, direction, effort))
     return value
-
-
-def smallest_not_above(
-    excess: Callable[[float], float], high: float, guess: float, step: float, rtol: float = 1e-13
-) -> float:
-    """A point with ``excess <= 0`` that is, to ``rtol``, the smallest one in [0, high].
-
-    Args:
-        excess: non-increasing function; positive values mean "not yet private enough".
-        high: right end, returned when nothing smaller qualifies; may be inf.
-        guess: where to look first.
-        step: how far to look next.
-        rtol: relative distance from the smallest such point that is allowed.
-    """
-    return _search(excess, high, guess, step, rtol)[1]
-
-
-def largest_not_below(
-    excess: Callable[[float], float], high: float, guess: float, step: float, rtol: float = 1e-13
-) -> float:
-    """A point with ``excess >= 0`` that is, to ``rtol``, the largest one; 0 if none."""
-    return _search(excess, high, guess, step, rtol)[0]
-
-
-def _search(
-    excess: Callable[[float], float], high: float, guess: float, step: float, rtol: float
-) -> tuple[float, float]:
-    """Bracket (left, right) of the sign change: gallop from the guess, then false position."""
-    left, value_left = 0.0, math.nan
-    right, value_right = high, -math.inf
-    point, step = min(max(guess, 0.0), high), max(step, 1e-300)
-    while left < right:
-        value = excess(point)
-        if value > 0:
-            left, value_left = point, value
-            point = left + step
-            if value_right > -math.inf or point >= right:
-                break
-        else:
-            right, value_right = point, value
-            if right == 0.0:
-                return 0.0, 0.0
-            if value_left > 0:
-                break
-            point = max(right - step, 0.0)
-        step *= 4.0
-    for turn in range(200):
-        if right - left <= rtol * right:
-            break
-        middle = 0.5 * (left + right)
-        if turn % 4 != 3 and value_right > -math.inf:
-            slope = (value_right - value_left) / (right - left)
-            middle = left - value_left / slope
-            # aim a little beyond the root, on alternating sides, so that both ends close in
-            nudge = 1e-2 * min(middle - left, right - middle) + 0.2 * rtol * right
-            middle += nudge if turn % 2 == 0 else -nudge
-            middle = min(max(middle, left + 1e-15 * right), right - 1e-15 * right)
-        if not left < middle < right:
-            break
-        value = excess(middle)
-        if value > 0:
-            left, value_left = middle, value
-        else:
-            right, value_right = middle, value
-    return left, right

@@ -305,18 +305,39 @@ def _unit_atoms(
     Cached, because both directions list the same crowds wherever blocks are single counts.
     """
     crowd, gaps, rests, start, end = (np.frombuffer(x) for x in (m, gap, rest, first, last))
-    lengths = np.maximum(end - start + 1, 0).astype(np.intp)
-    owner = np.repeat(np.arange(crowd.size), lengths)
-    a = start[owner] + (np.arange(owner.size) - (np.cumsum(lengths) - lengths)[owner])
+    owner, a = _ranges(start, end)
     total, ahead, behind = crowd[owner], 1.0 + gaps[owner], rests[owner]
     b = total - a
-    log_f = log_pmf(a, total, 0.5, 0.5)
+    log_f = _log_binomials(crowd, start, end, owner, a)
     f = np.exp(log_f) / total
     loss = _loss(gaps[owner], behind, a, total)
     slack = log_pmf_error(a, total, 0.5, log_f) + 16 * UNIT_ROUNDOFF
     error = 16 * UNIT_ROUNDOFF * np.where(np.isfinite(loss), loss, 0.0)
     mass, other = f * (a * ahead + b * behind), f * (b * ahead + a * behind)
     return owner, HalfAtoms(mass, other, loss, slack, error)
+
+
+def _ranges(start: Array, end: Array) -> tuple[NDArray[np.intp], Array]:
+    """All integers of the ranges [start, end], one after the other, and whose they are."""
+    lengths = np.maximum(end - start + 1, 0).astype(np.intp)
+    owner = np.repeat(np.arange(start.size), lengths)
+    return owner, start[owner] + (np.arange(owner.size) - (np.cumsum(lengths) - lengths)[owner])
+
+
+def _log_binomials(
+    count: Array, start: Array, end: Array, owner: NDArray[np.intp], a: Array
+) -> Array:
+    """Log-probabilities of a letters among its owner's count; crowds of one count share them."""
+    counts, which = np.unique(count, return_inverse=True)
+    if counts.size == count.size:
+        return log_pmf(a, count[owner], 0.5, 0.5)
+    low, high = np.full(counts.size, np.inf), np.full(counts.size, -np.inf)
+    np.minimum.at(low, which, start)
+    np.maximum.at(high, which, end)
+    shared, every = _ranges(low, high)
+    first = np.searchsorted(shared, np.arange(counts.size))
+    place = (first - low)[which[owner]] + a
+    return np.asarray(log_pmf(every, counts[shared], 0.5, 0.5)[place.astype(np.intp)])
 
 
 def _gather(pieces: Iterator[HalfAtoms], sums: CellSums | None) -> HalfAtoms:

@@ -145,6 +145,12 @@ def _points(edges: Array, step: float, centre: float, direction: Direction) -> A
     return np.asarray(edges[np.array(picked)])
 
 
+@lru_cache(maxsize=512)
+def _letters(source: LetterSource, direction: Direction, effort: Effort) -> LetterPair:
+    """The source's letters; a profile asks for the same ones at each of its points."""
+    return source.letters(direction, effort)
+
+
 @lru_cache(maxsize=1 << 15)
 def _largest(
     pairs: tuple[LetterSource, ...],
@@ -154,7 +160,7 @@ def _largest(
     effort: Effort,
 ) -> float:
     """Bound of the largest divergence of the pairs; infinite epsilon gives the profile's limit."""
-    questions = [_Divergence(pair.letters(direction, effort), users, epsilon) for pair in pairs]
+    questions = [_Divergence(_letters(pair, direction, effort), users, epsilon) for pair in pairs]
     if len(questions) > 1:
         questions.sort(key=lambda question: -question.chernoff)
     best = 0.0
@@ -174,7 +180,8 @@ def most_distinguishable(
     """The pair with the largest certified lower bound of its divergence, and its bracket."""
     effort = Effort(tail=1e-300, resolution=1e-5)
     lower = [
-        (_Divergence(pair.letters(Direction.LOWER, effort), users, epsilon), pair) for pair in pairs
+        (_Divergence(_letters(pair, Direction.LOWER, effort), users, epsilon), pair)
+        for pair in pairs
     ]
     lower.sort(key=lambda item: -item[0].chernoff)
     best, found = lower[0][1], -1.0
@@ -184,7 +191,7 @@ def most_distinguishable(
         value = question.bound(Direction.LOWER, effort)
         if value > found:
             best, found = pair, value
-    letters = best.letters(Direction.UPPER, effort)
+    letters = _letters(best, Direction.UPPER, effort)
     return best, found, _Divergence(letters, users, epsilon).bound(Direction.UPPER, effort)
 
 

@@ -1,0 +1,82 @@
+"""Where a falling function changes its sign: the one root search of single and composed rounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+__all__ = ["Crossing", "find_crossing"]
+
+_MOST_TURNS = 300
+
+
+class Crossing(NamedTuple):
+    """Neighbouring points on both sides of the sign change.
+
+    Attributes:
+        left: the function is positive here, or this is 0.
+        right: the function is not positive here, or this is the end of the interval.
+        slope: of the function near them, < 0; nan if it is not known.
+    """
+
+    left: float
+    right: float
+    slope: float
+
+
+def find_crossing(
+    excess: Callable[[float], float],
+    high: float,
+    guess: float,
+    step: float,
+    rtol: float = 1e-13,
+    slope: float = math.nan,
+) -> Crossing:
+    """The sign change in [0, high] of a function that falls: secants between points on both sides.
+
+    Args:
+        excess: non-increasing function; positive values mean "not yet private enough". It may be
+            infinite.
+        high: right end, not positive there; may be inf, where the function is then asked.
+        guess: where to look first.
+        step: how far to look next while no slope is known.
+        rtol: relative distance between both ends that is allowed.
+        slope: of the function near the root, if known.
+    """
+    left, right = 0.0, high
+    asked_left = asked_right = False
+    place, value_before, place_before = min(max(guess, 0.0), high), math.nan, math.nan
+    outwards, since_halved, width = 1.0, 0, math.inf
+    for _ in range(_MOST_TURNS):
+        value = excess(place)
+        if value > 0:
+            left, asked_left = place, True
+        else:
+            right, asked_right = place, True
+        if left >= right or (right < math.inf and right - left <= rtol * right):
+            break
+        if math.isfinite(value) and math.isfinite(value_before) and value != value_before:
+            slope = (value - value_before) / (place - place_before)
+        place_before, value_before = place, value
+        # where a straight line ends, or unknown
+        root = place - value / slope if slope < 0.0 and math.isfinite(value) else math.nan
+        doubt = abs(root - place)
+        margin = doubt * min(1e-2, 4.0 * doubt / max(abs(root), 1e-300)) + 0.3 * rtol * abs(root)
+        if not (asked_left and asked_right):
+            ahead = doubt + margin * outwards if math.isfinite(root) else 0.1 * step * outwards
+            outwards *= 4.0
+            place = place + ahead if value > 0 else max(place - ahead, 0.0)
+            if place < high or high == math.inf:
+                continue
+            place = 0.5 * (left + high)
+        else:
+            since_halved = since_halved + 1 if right - left > 0.5 * width else 0
+            width = right - left if since_halved == 0 else width
+            # aim beside the root, so that the end further away moves
+            place = root - margin if root - left > right - root else root + margin
+            if since_halved > 2 or not left < place < right:
+                place, since_halved = 0.5 * (left + right), 0
+        if not left < place < right:
+            break
+    return Crossing(left, right, slope)
