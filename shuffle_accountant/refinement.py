@@ -22,6 +22,8 @@ from shuffle_accountant.roots import find_crossing
 __all__ = ["Refinement"]
 
 _MOST_REFINEMENTS = 12
+# A finer grid that leaves this much of the width says that something else decides it.
+_STALLED = 0.95
 _HOPELESS = 3  # grids on which delta's lower end is 0
 # Peak memory of putting a loss on a grid, per cell between 0 and its largest loss.
 _BYTES_PER_CELL = 256
@@ -106,7 +108,8 @@ class Refinement:
                 break  # delta there is below what double precision can tell from 0
             if self._too_coarse_a_tail(upper, lower):
                 continue
-            if excess <= 1.0 or self.limited or self._out_of_reach(upper, lower):
+            stalled = self.last is not None and excess > _STALLED * self.last[1]
+            if excess <= 1.0 or stalled or self.limited or self._out_of_reach(upper, lower):
                 break
             order = self._order(excess)
             shrink = min(max((0.5 / excess) ** (1.0 / order), 0.02), 0.8)

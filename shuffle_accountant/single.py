@@ -18,6 +18,8 @@ RESOLUTION = 1e-5
 
 # How closely epsilon is located before it is located exactly.
 _ROUGH = 1e-3
+# How closely delta is located before it is known how much may be cut off.
+_ROUGHER = 1e-2
 
 _SMALLEST_TAIL = 1e-320
 _NEGLIGIBLE = 1e-14  # of delta
@@ -27,15 +29,17 @@ def single_delta(
     loss: PrivacyLoss, epsilon: float, resolution: float = RESOLUTION
 ) -> tuple[float, float, ErrorLedger]:
     """Bracket (lower, upper, ledger) of delta at epsilon for one round, in the worse direction."""
-    tail = 1e-30
-    while True:
-        effort = Effort(tail, resolution)
-        low = _worse(loss, epsilon, Direction.LOWER, effort)
-        high = _worse(loss, epsilon, Direction.UPPER, effort)
-        if tail <= low * _NEGLIGIBLE or tail <= _SMALLEST_TAIL or high == 0.0:
-            break
-        # a tail of a third of the decimals of what is known of delta takes few rounds
-        tail = max(low * _NEGLIGIBLE, tail**3, _SMALLEST_TAIL) if low > 0 else _SMALLEST_TAIL
+    tail = 1e-20
+    # how much may be cut off is found out roughly, then put to the proof
+    for blocks in (max(resolution, _ROUGHER), resolution):
+        while True:
+            effort = Effort(tail, blocks)
+            low = _worse(loss, epsilon, Direction.LOWER, effort)
+            high = _worse(loss, epsilon, Direction.UPPER, effort)
+            if tail <= low * _NEGLIGIBLE or tail <= _SMALLEST_TAIL or high == 0.0:
+                break
+            # a tail of a third of the decimals of what is known of delta takes few rounds
+            tail = max(low * _NEGLIGIBLE, tail**3, _SMALLEST_TAIL) if low > 0 else _SMALLEST_TAIL
     cut = min(tail, high - low)
     return low, high, ErrorLedger(discretisation=max(high - low - cut, 0.0), truncation=cut)
 

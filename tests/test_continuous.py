@@ -18,7 +18,6 @@ from shuffle_accountant.losses.blanket import LetterSource
 from shuffle_accountant.losses.letters import LetterPair
 from shuffle_accountant.losses.sources import (
     GaussianBlanketPair,
-    GaussianExamplePair,
     LaplacePair,
 )
 
@@ -293,24 +292,3 @@ def test_gaussian_blanket_letters(sigma: float, alpha: float, effort: Effort) ->
     grid = np.concatenate([np.linspace(-6.0, 6.0, 41), [1.0 - alpha, 1e-3, -1e-3]])
     values = [(t, oracle.gaussian_blanket_excess(sigma, alpha, t)) for t in grid.tolist()]
     check_letters(GaussianBlanketPair(sigma), alpha, values, effort)
-
-
-@pytest.mark.parametrize("effort", EFFORTS, ids=["coarse", "fine"])
-@pytest.mark.parametrize("sigma", [0.7, 2.0, 20.0])
-@pytest.mark.parametrize("fraction", [1.0, 0.1])
-@pytest.mark.parametrize("swapped", [False, True])
-def test_gaussian_example_letters(
-    sigma: float, fraction: float, swapped: bool, effort: Effort
-) -> None:
-    """Either ``l = 1 + f (W - 1) - alpha`` or ``1 - alpha - alpha f (W - 1)``."""
-    alpha = 1.1
-    values = []
-    for t in np.linspace(-3.0, 3.0, 31).tolist():
-        if swapped:
-            weight = alpha * fraction
-            truth = weight * oracle.gaussian_below(sigma, 1, 1.0 + (1.0 - alpha - t) / weight)
-        else:
-            strike = 1.0 + (alpha - 1.0 + t) / fraction
-            truth = fraction * oracle.gaussian_above(sigma, 1, strike)
-        values.append((t, truth))
-    check_letters(GaussianExamplePair(sigma, fraction, swapped), alpha, values, effort)

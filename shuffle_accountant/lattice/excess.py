@@ -31,7 +31,7 @@ _LOG_OUTSIDE = -40.0
 _FREE_POINTS = 1 << 13
 # Partial sums are rounded again rather than followed on more points than this.
 _STAGE_POINTS = 1 << 15
-_MOST_POINTS = 1 << 22
+_MOST_POINTS = 1 << 20
 # Sums of so few X are far from normal: they are followed on more points.
 _SMALL_SUM = 64
 # So few letters are brought onto the lattice by the choice of its spacing.

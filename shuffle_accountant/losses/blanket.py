@@ -20,6 +20,7 @@ from shuffle_accountant.functionals import HOCKEY_STICK, Functional
 from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.excess import Summand, expected_excess
 from shuffle_accountant.lattice.grid import Array, Atoms, Direction
+from shuffle_accountant.lattice.heavy import heavy_excess
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.lattice.tilting import Letters, saddle
 from shuffle_accountant.losses.base import CellEdges, Effort
@@ -34,6 +35,8 @@ _DENSE = 1 << 14
 # A letter that outweighs all others this many times is clipped; the upper side counts the rest of
 # it in full, which is too much by about the inverse.
 _LINEAR = 1e4
+# A tilt that multiplies the variance by this much has met a heavy tail.
+_UNEVEN = 100.0
 # Beyond this loss e^epsilon overflows; the profile there is bounded by its value here.
 _LARGEST_EPSILON = 700.0
 # The profile's points are this many deviations times sqrt(resolution) apart near 0; the width of a
@@ -208,10 +211,10 @@ class _Divergence:
             r0, r1, q = pair.decoyed
             value = self._value(r0, r1)
             top = float(value.max())
-            # no sum with a letter this low is positive, so how low it is does not matter
-            low = -2.0 * users * max(top, 0.0)
             # sums with a letter this high are all but linear in it
             high = _LINEAR * users * (1.0 + self.excess)
+            # no sum with a letter this low is positive, so how low it is does not matter
+            low = -2.0 * users * max(min(top, high), 0.0)
             clipped = np.clip(value, low, max(high, 0.0)) if top > 0.0 else value
             self.clipped = bool(np.any(clipped != value))
             self.lost = float(np.sum(q * np.maximum(value - clipped, 0.0)))
@@ -242,6 +245,13 @@ class _Divergence:
             + math.exp(exponent) * 1.001 / (math.e * self.theta * self.users)
         )
 
+    @property
+    def _uneven(self) -> bool:
+        """Whether the tilted law has far values besides its bulk: no lattice suits both."""
+        assert self.letters is not None
+        spread = self.letters.cumulants(self.theta)[2]
+        return self.clipped or spread > _UNEVEN * self.letters.cumulants(0.0)[2]
+
     def bound(self, direction: Direction, effort: Effort) -> float:
         """The divergence, bounded in the given direction."""
         sign = 1.0 if direction is Direction.UPPER else -1.0
@@ -254,10 +264,16 @@ class _Divergence:
         size = largest_multisets(self.letters.mass.size, self.users, _EXACT)
         if size == self.users:
             return min(exposed + self._enumerated(direction) / self.users, 1.0)
-        found = self._transformed(direction, effort)
+        if self._uneven:
+            found = heavy_excess(
+                self.letters, direction, resolution=effort.resolution, tail=effort.tail
+            )
+        else:
+            found = self._transformed(direction, effort)
         if direction is Direction.UPPER:
             # E(sum)_+ is at most that with clipped letters plus what was clipped off
             found = found * (1.0 + 8 * UNIT_ROUNDOFF) + self.users * self.lost
+            return min(exposed + found / self.users, self.chernoff, 1.0)
         return min(exposed + found / self.users, 1.0)
 
     def _enumerated(self, direction: Direction) -> float:

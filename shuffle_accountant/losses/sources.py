@@ -17,7 +17,7 @@ from shuffle_accountant.lattice.grid import Array, Direction
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.letters import LetterPair
 
-__all__ = ["FinitePair", "GaussianBlanketPair", "GaussianExamplePair", "LaplacePair"]
+__all__ = ["FinitePair", "GaussianBlanketPair", "LaplacePair"]
 
 # Bound on the relative error of a cell's masses, as differences of normal tails.
 _MASS_ERROR = 1e-11
@@ -82,41 +82,6 @@ class LaplacePair:
 
 
 @dataclass(frozen=True)
-class GaussianExamplePair:
-    """The example of Section 5: the target holds 1 (P) or 0 (Q), all others hold 0.
-
-    Q makes all messages i.i.d. N(0, sigma^2), and the density of P relative to Q is the mean of the
-    ratios ``W = e^((2y - 1)/(2 sigma^2))``. If the target takes part with probability ``fraction``,
-    another 0 taking its place else, the ratio is ``1 + fraction (W - 1)``.
-
-    Attributes:
-        sigma: standard deviation of the noise.
-        fraction: probability that the target takes part.
-        swapped: whether P and Q are exchanged.
-    """
-
-    sigma: float
-    fraction: float = 1.0
-    swapped: bool = False
-
-    def letters(self, direction: Direction, effort: Effort) -> LetterPair:
-        """Cells of messages."""
-        edges = _gaussian_edges(self.sigma, 0.0, 1.0, effort)
-        q = _normal_cells(edges / self.sigma)
-        p = _normal_cells((edges - 1.0) / self.sigma)
-        ratio = np.exp((2.0 * edges[1:-1] - 1.0) / (2.0 * self.sigma**2))
-        p, q, lost = _cells(ratio, p, q, direction)
-        slack = _MASS_ERROR * (1.0 if direction is Direction.UPPER else -1.0)
-        mixed = self.fraction * p + (1.0 - self.fraction) * q
-        exposed = self.fraction * lost
-        first, second = np.append(mixed, exposed), np.append(q, 0.0)
-        if self.swapped:
-            first, second = second, first
-        # alpha p1 and p0 are off by the cells' error each
-        return LetterPair(first * (1.0 + slack), second * (1.0 - slack), np.append(q, 0.0))
-
-
-@dataclass(frozen=True)
 class GaussianBlanketPair:
     """The blanket pair of Gaussian noise on the inputs 0 and 1.
 
@@ -128,13 +93,20 @@ class GaussianBlanketPair:
 
     def letters(self, direction: Direction, effort: Effort) -> LetterPair:
         """Cells of messages below 1/2, and their mirror images."""
-        edges = _gaussian_edges(self.sigma, 0.0, 0.5, effort)[:-1]
+        edges = self._edges(effort)
         q = _normal_cells((edges - 1.0) / self.sigma)
         p = _normal_cells(edges / self.sigma)
         ratio = np.exp((1.0 - 2.0 * edges[1:]) / (2.0 * self.sigma**2))
-        p, q, lost = _cells(ratio, p, q, direction, open_end=False)
+        p, q, lost = _cells(ratio, p, q, direction)
         slack = _MASS_ERROR * (1.0 if direction is Direction.UPPER else -1.0)
         return _mirrored(p, q, lost, slack)
+
+    def _edges(self, effort: Effort) -> Array:
+        """Edges of messages from -inf to 1/2."""
+        reach = self.sigma * math.sqrt(-2.0 * math.log(max(0.1 * effort.tail, 1e-300)))
+        step = min(self.sigma, self.sigma**2) * 2.0 * math.sqrt(effort.resolution)
+        count = min(math.ceil((0.5 + reach) / step) + 8, 1 << 15)
+        return np.append(-math.inf, np.linspace(-reach, 0.5, count + 1))
 
 
 def _mirrored(p: Array, q: Array, lost: float, slack: float) -> LetterPair:
@@ -144,18 +116,6 @@ def _mirrored(p: Array, q: Array, lost: float, slack: float) -> LetterPair:
     second = np.concatenate([q, p, [0.0, lost, 0.0]])
     decoys = np.concatenate([q, q, [0.0, 0.0, blank]])
     return LetterPair(first * (1.0 + slack), second * (1.0 - slack), decoys)
-
-
-def _gaussian_edges(sigma: float, low: float, high: float, effort: Effort) -> Array:
-    """Edges from -inf to inf: finite ones from below ``low`` to above ``high``, tails beyond."""
-    reach = sigma * math.sqrt(-2.0 * math.log(max(0.1 * effort.tail, 1e-300)))
-    if high < 1.0:
-        reach, end = reach, high
-    else:
-        end = high + reach
-    step = min(sigma, sigma**2) * 2.0 * math.sqrt(effort.resolution)
-    count = min(math.ceil((end - (low - reach)) / step) + 8, 1 << 15)
-    return np.concatenate([[-math.inf], np.linspace(low - reach, end, count + 1), [math.inf]])
 
 
 def _normal_cells(edges: Array) -> Array:
@@ -168,19 +128,16 @@ def _normal_cells(edges: Array) -> Array:
     return np.asarray(np.where(right, upper, lower), dtype=np.float64)
 
 
-def _cells(
-    ratio: Array, p: Array, q: Array, direction: Direction, *, open_end: bool = True
-) -> tuple[Array, Array, float]:
-    """Letters from cells; the first (and the last, if open) cell has no finite end.
+def _cells(ratio: Array, p: Array, q: Array, direction: Direction) -> tuple[Array, Array, float]:
+    """Letters from cells, the first of which has no finite end.
 
     Args:
         ratio: p/q at the finite edges.
-        p: target masses of the cells, the open ones included.
+        p: target masses of the cells, the open one included.
         q: decoy masses of the cells.
-        direction: UPPER splits bounded cells over their ends and takes the target mass of open ones
-            away from them, to be given to a letter that no decoy sends. LOWER keeps cells as
+        direction: UPPER splits bounded cells over their ends and takes the target mass of the open
+            one away from it, to be given to a letter that no decoy sends. LOWER keeps cells as
             letters.
-        open_end: whether the last cell is open as well.
 
     Returns:
         ``(p, q, lost)``, ``lost`` the target mass taken away.
@@ -188,13 +145,11 @@ def _cells(
     if direction is Direction.LOWER:
         kept = q > 0.0
         return p[kept], q[kept], 0.0
-    stop = p.size - 1 if open_end else p.size
-    inner_p, inner_q = p[1:stop], q[1:stop]
+    inner_p, inner_q = p[1:], q[1:]
     kept = inner_q > 0.0
-    lost = float(p[0]) + (float(p[-1]) if open_end else 0.0) + float(inner_p[~kept].sum())
+    lost = float(p[0]) + float(inner_p[~kept].sum())
     inner_p, inner_q = inner_p[kept], inner_q[kept]
     a, b = ratio[:-1][kept], ratio[1:][kept]
     share = np.clip((inner_p / inner_q - a) / (b - a), 0.0, 1.0)
-    outer = float(q[0]) + (float(q[-1]) if open_end else 0.0)
-    split = np.concatenate([inner_q * (1.0 - share), inner_q * share, [outer]])
+    split = np.concatenate([inner_q * (1.0 - share), inner_q * share, q[:1]])
     return split * np.concatenate([a, b, [0.0]]), split, lost

@@ -23,12 +23,13 @@ from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.binary import BinaryLoss
 from shuffle_accountant.losses.blanket import BlanketLoss, LetterSource
 from shuffle_accountant.losses.clones import CloneCrowd
+from shuffle_accountant.losses.gaussian import GaussianRatio
 from shuffle_accountant.losses.letters import LetterPair
+from shuffle_accountant.losses.mean_ratio import MeanRatioLoss
 from shuffle_accountant.losses.response import ResponseCrowd
 from shuffle_accountant.losses.sources import (
     FinitePair,
     GaussianBlanketPair,
-    GaussianExamplePair,
     LaplacePair,
 )
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
@@ -157,10 +158,8 @@ def gaussian_example(randomizer: GaussianRandomizer, users: int, population: int
         n=users,
     )
     fraction = users / population
-    forward = GaussianExamplePair(randomizer.sigma, fraction)
-    backward = GaussianExamplePair(randomizer.sigma, fraction, swapped=True)
     name = "gaussian example" if users == population else "gaussian example, subsampled"
-    loss = _source_loss(forward, users, math.inf, backward)
+    loss = MeanRatioLoss(GaussianRatio(randomizer.sigma), users, fraction)
     return Reduction(name, decoys, loss)
 
 
@@ -174,13 +173,10 @@ def _normal(sigma: float) -> Callable[[float, Array], Array]:
     return density
 
 
-def _source_loss(
-    source: LetterSource, users: int, largest: float, backward: LetterSource | None = None
-) -> BlanketLoss:
-    """Loss of one continuous pair; symmetric unless its reverse is given."""
+def _source_loss(source: LetterSource, users: int, largest: float) -> BlanketLoss:
+    """Loss of one continuous pair, which is symmetric."""
     deviation = source.letters(Direction.LOWER, _ROUGH).deviation(users)
-    other = source if backward is None else backward
-    return BlanketLoss((source,), (other,), users, deviation, largest)
+    return BlanketLoss((source,), (source,), users, deviation, largest)
 
 
 def _letters_loss(pairs: list[LetterPair], users: int) -> BlanketLoss:
