@@ -13,7 +13,12 @@ from typing import Any
 
 import pytest
 from oracles import clones, enumeration, one_round
-from oracles.containment import assert_contains, assert_ordered, assert_overlaps
+from oracles.containment import (
+    assert_contains,
+    assert_narrow,
+    assert_ordered,
+    assert_overlaps,
+)
 from oracles.precision import MP, exact
 
 import shuffle_accountant as sa
@@ -37,12 +42,6 @@ def make_round(
     """A round of the general randomizer."""
     randomizer = sa.GeneralRandomizer(eps0=eps0, interactive=interactive)
     return sa.ShuffleRound(randomizer, users=users, population=population)
-
-
-def assert_narrow(bracket: sa.Bracket, rtol: float) -> None:
-    """Fail unless the bracket is ordered and no wider than ``rtol`` of its upper end."""
-    assert_ordered(bracket)
-    assert bracket.upper - bracket.lower <= rtol * bracket.upper, bracket
 
 
 # -------------------------------------------------------------------------------------- references
