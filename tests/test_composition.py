@@ -8,11 +8,9 @@ oracle comparisons here have none.
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,12 +24,10 @@ from oracles.containment import (
     assert_overlaps,
 )
 from oracles.precision import exact
+from oracles.references import REFERENCES
 
 import shuffle_accountant as sa
 
-REFERENCES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "refs" / "privacy_loss.json").read_text()
-)
 OURS = [entry for entry in REFERENCES if entry["kind"] in ("clones", "heterogeneous")]
 
 DEFAULT_TOLERANCE = 1e-3

@@ -6,9 +6,7 @@ n >= 1e6, from printed brackets that were computed by other code.
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,12 +18,10 @@ from oracles.containment import (
     assert_overlaps,
 )
 from oracles.precision import MP, exact
+from oracles.references import REFERENCES
 
 import shuffle_accountant as sa
 
-REFERENCES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "refs" / "privacy_loss.json").read_text()
-)
 ONE_ROUND = [e for e in REFERENCES if e["kind"] == "clones" and e["rounds"] == 1]
 
 # A single round is a finite sum in doubles; if its ends do not carry the last bits of round-off

@@ -16,7 +16,8 @@ Upper bound: either no message is above b, or some W_i is; then with R the sum o
     (S - n - e)_+ <= (W_i - 1 - (1 - theta) e)_+ + (R - (n - 1) - theta e)_+ ,
 
 R is independent of W_i, and the expectation of its part is bounded in the same way with the excess
-``theta e``; at last by half of R's deviation. Messages below b are Chernoff's business.
+``theta e`` (a message more makes it no smaller, again by Jensen); at last by half of the deviation.
+Messages below b are Chernoff's business.
 """
 
 from __future__ import annotations
