@@ -61,11 +61,9 @@ def test_delta_of_one(sigma: float, epsilon: float) -> None:
     assert_narrow_tail(bracket, WIDTH)
 
 
-@pytest.mark.parametrize("delta", [0.5, 1e-6, 1e-60, 1e-300])
+@pytest.mark.parametrize("delta", [0.01, 1e-6, 1e-60, 1e-300])
 @pytest.mark.parametrize("sigma", [0.3, 0.5, 2.0, 30.0])
 def test_epsilon_of_one(sigma: float, delta: float) -> None:
-    if gaussian.mechanism(sigma, 0.0) <= delta:
-        pytest.skip("epsilon is 0")
     bracket = gaussian_round(sigma, 1).epsilon(delta=delta)
     assert_inverse(bracket, delta, lambda epsilon: gaussian.mechanism(sigma, epsilon))
 
@@ -89,8 +87,8 @@ def test_delta_of_two(sigma: float, epsilon: float) -> None:
     """The larger one of the two orders of the pair, down to 3e-256 (sigma = 30)."""
     bracket = gaussian_round(sigma, 2).delta(epsilon=epsilon)
     forward = gaussian.example(sigma, 2, epsilon)
-    backward = gaussian.example_reversed(sigma, 2, epsilon)
-    assert_contains(bracket, max(forward, backward), rtol=gaussian.QUADRATURE)
+    assert forward >= gaussian.example_reversed(sigma, 2, epsilon)
+    assert_contains(bracket, forward, rtol=gaussian.QUADRATURE)
     assert_narrow_tail(bracket, WIDTH)
 
 
@@ -99,11 +97,10 @@ def test_delta_of_two(sigma: float, epsilon: float) -> None:
 def test_epsilon_of_two(sigma: float, delta: float) -> None:
     bracket = gaussian_round(sigma, 2).epsilon(delta=delta)
 
-    def larger(epsilon: float) -> Real:
-        orders = (gaussian.example, gaussian.example_reversed)
-        return max(order(sigma, 2, epsilon) for order in orders)
+    def forward(epsilon: float) -> Real:  # the larger one of the orders, as above
+        return gaussian.example(sigma, 2, epsilon)
 
-    assert_inverse(bracket, delta, larger, gaussian.QUADRATURE)
+    assert_inverse(bracket, delta, forward, gaussian.QUADRATURE)
 
 
 # Three to ten
