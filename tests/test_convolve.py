@@ -6,21 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from oracles import convolution
 
 from shuffle_accountant.lattice import backend
 from shuffle_accountant.lattice.convolve import Factor, power_sum
-
-
-def exact_power(mass: list[Fraction], count: int) -> list[Fraction]:
-    """The count-fold convolution, term by term."""
-    result = [Fraction(1)]
-    for _ in range(count):
-        longer = [Fraction(0)] * (len(result) + len(mass) - 1)
-        for i, a in enumerate(result):
-            for j, b in enumerate(mass):
-                longer[i + j] += a * b
-        result = longer
-    return result
 
 
 def dyadic(size: int, seed: int) -> list[Fraction]:
@@ -33,7 +22,7 @@ def dyadic(size: int, seed: int) -> list[Fraction]:
 @pytest.mark.parametrize(("size", "count"), [(2, 1), (3, 7), (9, 5), (30, 12)])
 def test_power_is_within_its_error_bound(size: int, count: int) -> None:
     mass = dyadic(size, seed=size)
-    truth = exact_power(mass, count)
+    truth = convolution.power(mass, count)
     found = power_sum([Factor(-4, np.array(mass, dtype=float), count, 0.0)], -4 * count, len(truth))
     difference = [float(Fraction(x) - t) for x, t in zip(found.mass.tolist(), truth, strict=False)]
     spilled = found.mass[len(truth) :].tolist()
@@ -43,23 +32,19 @@ def test_power_is_within_its_error_bound(size: int, count: int) -> None:
 
 def test_different_factors_multiply() -> None:
     a, b = dyadic(5, seed=1), dyadic(8, seed=2)
-    truth = exact_power(a, 3)
-    longer = [Fraction(0)] * (len(truth) + len(b) - 1)
-    for i, x in enumerate(truth):
-        for j, y in enumerate(b):
-            longer[i + j] += x * y
+    truth = convolution.product(convolution.power(a, 3), b)
     factors = [
         Factor(2, np.array(a, dtype=float), 3, 0.0),
         Factor(-7, np.array(b, dtype=float), 1, 0.0),
     ]
-    found = power_sum(factors, 6 - 7, len(longer))
-    assert found.mass[: len(longer)] == pytest.approx([float(x) for x in longer], abs=found.error)
+    found = power_sum(factors, 6 - 7, len(truth))
+    assert found.mass[: len(truth)] == pytest.approx([float(x) for x in truth], abs=found.error)
 
 
 def test_mass_outside_the_window_wraps_around() -> None:
     mass = dyadic(6, seed=3)
     found = power_sum([Factor(0, np.array(mass, dtype=float), 9, 0.0)], 10, 4)
-    truth = exact_power(mass, 9)
+    truth = convolution.power(mass, 9)
     wrapped = np.zeros(found.mass.size)
     for i, x in enumerate(truth):
         wrapped[(i - 10) % found.mass.size] += float(x)

@@ -7,11 +7,9 @@ the values in ``refs/privacy_loss.json``, which come from other code.
 
 from __future__ import annotations
 
-import json
 import random
 from fractions import Fraction
 from math import comb
-from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -19,10 +17,7 @@ import numpy as np
 import pytest
 from oracles import binomial, channels, clones, enumeration, one_round, two_rounds
 from oracles.precision import DIGITS, MP, Real, exact
-
-REFERENCES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "refs" / "privacy_loss.json").read_text()
-)
+from oracles.references import REFERENCES
 
 # 50-digit arithmetic, a few hundred additions and one difference of nearby numbers: 42 digits are
 # left in the worst case below.

@@ -9,10 +9,8 @@ blanket of a channel matrix.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,14 +19,11 @@ from numpy.typing import NDArray
 from oracles import blanket, channels, clones, response
 from oracles.clones import Atom
 from oracles.containment import assert_contains, assert_ordered, assert_overlaps
+from oracles.references import REFERENCES
 
 import shuffle_accountant as sa
 
-REFERENCES: list[dict[str, Any]] = [
-    entry
-    for entry in json.loads((Path(__file__).parent / "refs" / "privacy_loss.json").read_text())
-    if entry["kind"] in ("krr_weak", "krr_strong")
-]
+RESPONSES = [entry for entry in REFERENCES if entry["kind"] in ("krr_weak", "krr_strong")]
 ADVERSARY = {"krr_weak": ("blanket", None), "krr_strong": ("strong", "exact")}
 
 # (k, gamma, n) small enough to list all outcomes, gamma exact in binary and not
@@ -73,7 +68,7 @@ def strong_atoms(categories: int, gamma: float, users: int, variant: str) -> lis
 # ------------------------------------------------------------------------------ reference file
 
 
-@pytest.mark.parametrize("entry", REFERENCES, ids=lambda e: f"{e['kind']}-{e['users']}")
+@pytest.mark.parametrize("entry", RESPONSES, ids=lambda e: f"{e['kind']}-{e['users']}")
 def test_reference_file(entry: dict[str, Any]) -> None:
     """Each reference is good to its own rtol, by which the bracket is widened."""
     reduction, variant = ADVERSARY[entry["kind"]]

@@ -6,21 +6,22 @@ n >= 1e6, from printed brackets that were computed by other code.
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 from oracles import clones, enumeration, one_round
-from oracles.containment import assert_contains, assert_ordered, assert_overlaps
+from oracles.containment import (
+    assert_contains,
+    assert_narrow,
+    assert_ordered,
+    assert_overlaps,
+)
 from oracles.precision import MP, exact
+from oracles.references import REFERENCES
 
 import shuffle_accountant as sa
 
-REFERENCES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "refs" / "privacy_loss.json").read_text()
-)
 ONE_ROUND = [e for e in REFERENCES if e["kind"] == "clones" and e["rounds"] == 1]
 
 # A single round is a finite sum in doubles; if its ends do not carry the last bits of round-off
@@ -37,12 +38,6 @@ def make_round(
     """A round of the general randomizer."""
     randomizer = sa.GeneralRandomizer(eps0=eps0, interactive=interactive)
     return sa.ShuffleRound(randomizer, users=users, population=population)
-
-
-def assert_narrow(bracket: sa.Bracket, rtol: float) -> None:
-    """Fail unless the bracket is ordered and no wider than ``rtol`` of its upper end."""
-    assert_ordered(bracket)
-    assert bracket.upper - bracket.lower <= rtol * bracket.upper, bracket
 
 
 # -------------------------------------------------------------------------------------- references

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from oracles import blanket, channels, clones, enumeration
 from oracles.channels import Channel
-from oracles.enumeration import Law
 from oracles.precision import MP, exact
 
 import shuffle_accountant as sa
@@ -45,9 +44,10 @@ def truths(channel: Channel, users: int, epsilons: tuple[float, ...]) -> list[Tr
     largest = [0.0] * len(epsilons)
     uniform: list[dict[tuple[int, int, int], float]] = [{} for _ in epsilons]
     inputs = range(len(channel))
+    nobody: enumeration.Law = {(0,) * len(channel[0]): 1.0}
     for others in itertools.combinations_with_replacement(inputs, users - 1):
-        crowd = enumeration.shuffled_output(channel, others) if others else {}
-        laws = [with_target(crowd, row) for row in channel]
+        crowd = enumeration.shuffled_output(channel, others) if others else nobody
+        laws = [enumeration.with_message(crowd, row) for row in channel]
         for x0, x1 in itertools.permutations(inputs, 2):
             for i, epsilon in enumerate(epsilons):
                 value = float(enumeration.hockey_stick(laws[x0], laws[x1], math.exp(epsilon)))
@@ -60,19 +60,6 @@ def truths(channel: Channel, users: int, epsilons: tuple[float, ...]) -> list[Tr
         Truth(any_dataset=value, others_equal=max(table.values()), by_dataset=table)
         for value, table in zip(largest, uniform, strict=True)
     ]
-
-
-def with_target(crowd: Law, row: list[float]) -> Law:
-    """The law of the histogram with one more message."""
-    if not crowd:
-        crowd = {(0,) * len(row): 1.0}
-    law: Law = {}
-    for histogram, mass in crowd.items():
-        for letter, probability in enumerate(row):
-            if probability:
-                seen = (*histogram[:letter], histogram[letter] + 1, *histogram[letter + 1 :])
-                law[seen] = law.get(seen, 0.0) + mass * probability
-    return law
 
 
 def with_zeros(rng: np.random.Generator) -> Channel:

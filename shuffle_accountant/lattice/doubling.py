@@ -87,7 +87,7 @@ def power(one: SumLaw, count: int, direction: Direction, *, width: float, tail: 
     if one.value.size == 0:
         return replace(one, count=one.count * count)
     if one.value.size > _MOST_CELLS:
-        one = step.add(one, SumLaw(np.zeros(1), np.ones(1), 0, 0.0, 0.0, 0.0, 0.0))
+        one = step.add(SumLaw(np.zeros(1), np.ones(1), 0, 0.0, 0.0, 0.0, 0.0), one)
     base, total = one, None
     while True:
         if count & 1:

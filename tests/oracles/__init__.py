@@ -8,6 +8,15 @@ Nothing in this folder imports ``shuffle_accountant``. Each file has one job:
 * ``one_round``: one round of clones for thousands of users, as a sum over the number of clones,
 * ``two_rounds``: two rounds for thousands of users, in doubles but without a grid,
 * ``binomial``: binomial masses and tails up to 1e12 trials,
+* ``blanket``: targets among decoys that send the blanket, by counting, in 50 digits,
+* ``response``: the two adversaries of k-ary randomized response, atom by atom,
+* ``letter_classes``: messages of a channel grouped by their likelihood ratios,
+* ``gaussian``: normal noise, one message in closed form and two by quadrature, in 50 digits,
+* ``few_gaussians``: up to some ten messages of normal noise, with relative accuracy in doubles,
+* ``gaussian_bounds``: elementary bounds for many messages of normal noise, far in the tail,
+* ``laplace``: Laplace noise, one message in closed form and two by quadrature,
+* ``convolution``: sums of independent lattice variables, in rational arithmetic,
+* ``references``: values that come from other code,
 * ``channels``: random locally private channels,
 * ``containment``: "the bracket contains the truth", in exact comparisons.
 """

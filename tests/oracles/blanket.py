@@ -15,7 +15,8 @@ from itertools import permutations
 from math import comb
 
 from .clones import Atom
-from .enumeration import Histogram, Law, Row
+from .enumeration import Histogram, Law, Row, with_message
+from .enumeration import blanket as blanket_rows
 from .precision import MP, Real, exact
 
 
@@ -30,10 +31,9 @@ def rows(channel: Sequence[Row], first: int, second: int) -> tuple[list[Real], .
     Returns:
         Three laws over the letters of the channel and one more.
     """
-    common = [exact(min(column)) for column in zip(*channel, strict=True)]
-    blank = max(1 - MP.fsum(common), exact(0))  # columns may sum to 1 + round-off
-    p0, p1 = ([exact(mass) for mass in channel[x]] for x in (first, second))
-    return [*p0, exact(0)], [*p1, exact(0)], [*common, blank]
+    p0, p1, q = blanket_rows([[exact(mass) for mass in row] for row in channel], first, second)
+    q[-1] = max(q[-1], exact(0))  # columns may sum to 1 + round-off
+    return p0, p1, q
 
 
 def counts(total: int, letters: int) -> Iterator[Histogram]:
@@ -60,17 +60,6 @@ def decoy_law(q: Sequence[Real], decoys: int) -> Law:
     return law
 
 
-def with_target(decoys: Law, target: Sequence[Real]) -> Law:
-    """The law of the histogram once the target's letter is among those of the decoys."""
-    law: Law = {}
-    for histogram, mass in decoys.items():
-        for letter, probability in enumerate(target):
-            if probability:
-                seen = (*histogram[:letter], histogram[letter] + 1, *histogram[letter + 1 :])
-                law[seen] = law.get(seen, 0) + mass * probability
-    return law
-
-
 def delta(channel: Sequence[Row], users: int, epsilons: Sequence[float]) -> list[Real]:
     """The largest divergence over ordered pairs of inputs, at each epsilon.
 
@@ -85,7 +74,7 @@ def delta(channel: Sequence[Row], users: int, epsilons: Sequence[float]) -> list
     worst = [exact(0)] * len(epsilons)
     alphas = [MP.exp(exact(epsilon)) for epsilon in epsilons]
     decoys = decoy_law(rows(channel, 0, 0)[2], users - 1)
-    seen = [with_target(decoys, rows(channel, x, x)[0]) for x in range(len(channel))]
+    seen = [with_message(decoys, rows(channel, x, x)[0]) for x in range(len(channel))]
     for p, q in permutations(seen, 2):
         for i, alpha in enumerate(alphas):
             excess = (mass - alpha * q.get(outcome, 0) for outcome, mass in p.items())
@@ -106,8 +95,8 @@ def pair(p0: Row, p1: Row, q: Row, users: int) -> list[Atom]:
         One atom per distinct loss; those that rule one of the datasets out have a zero.
     """
     decoys = decoy_law([exact(mass) for mass in q], users - 1)
-    law = with_target(decoys, [exact(mass) for mass in p0])
-    neighbour = with_target(decoys, [exact(mass) for mass in p1])
+    law = with_message(decoys, [exact(mass) for mass in p0])
+    neighbour = with_message(decoys, [exact(mass) for mass in p1])
     return [
         (law.get(outcome, exact(0)), neighbour.get(outcome, exact(0)))
         for outcome in law.keys() | neighbour.keys()

@@ -6,6 +6,7 @@ float or a decimal string.
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 from .precision import Real, exact
@@ -47,3 +48,21 @@ def assert_overlaps(bracket: Ends, low: float | Real, high: float | Real) -> Non
 def assert_ordered(bracket: Ends) -> None:
     """Fail unless 0 <= lower <= upper < inf (which also excludes NaN)."""
     assert 0.0 <= bracket.lower <= bracket.upper < float("inf"), (bracket.lower, bracket.upper)
+
+
+def assert_narrow(bracket: Ends, rtol: float) -> None:
+    """Fail unless the bracket is ordered and no wider than ``rtol`` of its upper end."""
+    assert_ordered(bracket)
+    # one part in 1e12 for the subtraction itself
+    allowed = rtol * bracket.upper * (1.0 + 1e-12)
+    assert bracket.upper - bracket.lower <= allowed, (bracket.lower, bracket.upper)
+
+
+def assert_narrow_tail(bracket: Ends, rtol: float) -> None:
+    """Fail unless a bracket of a probability is positive and narrow, less so if it is tiny.
+
+    Rounding the terms of a sum changes its variance, and so the logarithm of a small tail in
+    proportion: below e^-20 the width allowed grows with the logarithm.
+    """
+    assert bracket.lower > 0.0, (bracket.lower, bracket.upper)
+    assert_narrow(bracket, rtol * max(1.0, -0.05 * math.log(bracket.lower)))

@@ -29,16 +29,18 @@ def shuffled_law(rows: Sequence[Row]) -> Law:
     """
     law: Law = {(0,) * len(rows[0]): 1}
     for row in rows:
-        longer: Law = {}
-        for histogram, mass in law.items():
-            for letter, probability in enumerate(row):
-                if not probability:
-                    continue
-                counts = list(histogram)
-                counts[letter] += 1
-                key = tuple(counts)
-                longer[key] = longer.get(key, 0) + mass * probability
-        law = longer
+        law = with_message(law, row)
+    return law
+
+
+def with_message(crowd: Mapping[Histogram, Any], row: Row) -> Law:
+    """The law of the histogram with one more message, drawn from ``row``."""
+    law: Law = {}
+    for histogram, mass in crowd.items():
+        for letter, probability in enumerate(row):
+            if probability:
+                seen = (*histogram[:letter], histogram[letter] + 1, *histogram[letter + 1 :])
+                law[seen] = law.get(seen, 0) + mass * probability
     return law
 
 
