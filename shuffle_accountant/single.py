@@ -40,6 +40,8 @@ def single_delta(
                 break
             # a tail of a third of the decimals of what is known of delta takes few rounds
             tail = max(low * _NEGLIGIBLE, tail**3, _SMALLEST_TAIL) if low > 0 else _SMALLEST_TAIL
+        if low == 0.0:
+            break  # narrower blocks would not change that
     cut = min(tail, high - low)
     return low, high, ErrorLedger(discretisation=max(high - low - cut, 0.0), truncation=cut)
 

@@ -86,7 +86,7 @@ def power(one: SumLaw, count: int, direction: Direction, *, width: float, tail: 
     step = _Addition(direction, min(width, _WIDEST), budget, one.count * count)
     if one.value.size == 0:
         return replace(one, count=one.count * count)
-    if one.value.size > _MOST_CELLS:
+    if count > 1 and one.value.size > _MOST_CELLS:
         one = step.add(SumLaw(np.zeros(1), np.ones(1), 0, 0.0, 0.0, 0.0, 0.0), one)
     base, total = one, None
     while True:

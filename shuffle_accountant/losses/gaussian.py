@@ -57,7 +57,7 @@ class GaussianRatio:
         error = UNIT_ROUNDOFF * (score[:, 0] ** 2 + score[:, -1] ** 2 + 32.0)
         exponent = max(abs(self._log_ratio(edges[[0, -1]])))
         moved = UNIT_ROUNDOFF * (8.0 * float(exponent) + 32.0)
-        mean = np.sum(density * np.exp(self._log_ratio(score)), axis=1) / mass
+        mean = np.sum(density / mass[:, None] * np.exp(self._log_ratio(score)), axis=1)
         low, high, shift = float(edges[0]), float(edges[-1]), 1.0 / self.sigma
         lost_gain = _below(low - shift) + _below(shift - high)
         lost = _below(low) + _below(-high)
@@ -86,6 +86,21 @@ class GaussianRatio:
         if not low < high:
             return np.zeros(0)
         return np.linspace(low, high, min(math.ceil((high - low) / width) + 8, _MOST_CELLS) + 1)
+
+    def alone(self, epsilon: float) -> float:
+        """Upper bound of ``H_alpha`` of one message, in either order: the Gaussian mechanism's."""
+        from scipy.special import log_ndtr
+
+        if epsilon == math.inf:
+            return 0.0
+        shift = 1.0 / self.sigma
+        first = float(log_ndtr(0.5 * shift - epsilon / shift))
+        if first < -700.0:
+            return 1e-300
+        second = epsilon + float(log_ndtr(-0.5 * shift - epsilon / shift))
+        # the logarithms are good to a few units in their last place
+        slack = 64 * UNIT_ROUNDOFF * (1.0 + abs(first) + abs(second) + 2.0 * epsilon)
+        return math.exp(first + slack) * min(-math.expm1(min(second - first - slack, 0.0)), 1.0)
 
     def told_apart(self, epsilon: float, users: int) -> float:
         """``P(e) - alpha Q(e)`` for the event e that some message has a score above t, best t."""

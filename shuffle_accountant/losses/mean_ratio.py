@@ -53,6 +53,9 @@ class RatioSource(Protocol):
             tail: P- or Q-probability that all of them may leave out.
         """
 
+    def alone(self, epsilon: float) -> float:
+        """Upper bound of ``H_alpha`` for one user, in either order."""
+
     def told_apart(self, epsilon: float, users: int) -> float:
         """A lower bound of ``H_alpha(P‖Q)`` that holds however far apart P and Q are."""
 
@@ -107,7 +110,10 @@ class MeanRatioLoss:
             above = -excess - (1.0 + excess) * gain if self.swapped else gain - excess
             total += float(np.sum(law.mass * np.maximum(above, 0.0)))
         if upper:
-            return min(total * (1.0 + 64 * UNIT_ROUNDOFF) + _SUBNORMAL, 1.0)
+            total = total * (1.0 + 64 * UNIT_ROUNDOFF) + _SUBNORMAL
+            # with all other messages revealed; a target that may not take part is told apart less
+            alone = self.fraction * self.source.alone(epsilon)
+            return min(total, alone, 1.0)
         total = max(total * (1.0 - 64 * UNIT_ROUNDOFF) - _SUBNORMAL, 0.0)
         if self.fraction == 1.0 and not self.swapped:
             total = max(total, self.source.told_apart(epsilon, self.users))
