@@ -1,0 +1,281 @@
+"""Calibration: the largest eps0, the fewest users, the most rounds that meet a target.
+
+An answer is conservative and checked. At the answer the certified upper end of epsilon(delta), with
+the tolerance asked for, is at most the target; one step further it is above the target. Both
+brackets come with the answer, as its `evidence`, which also tells whether the step further misses
+the target for certain (`Evidence.proven`) or lies within the accuracy.
+
+That nothing beyond that step meets the target either follows from epsilon being monotone, and that
+from post-processing: a randomizer with a smaller eps0 is a case of one with a larger eps0, the
+messages of more users can be made from those of fewer, and those of fewer rounds from more.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import TypeVar
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.accountant import MAX_ROUNDS, MEMORY_LIMIT
+from shuffle_accountant.bracket import Bracket, LooseBracketWarning
+from shuffle_accountant.calibrated import CalibratedFloat, CalibratedInt, Evidence
+from shuffle_accountant.frontier import (
+    Ladder,
+    decimals_downwards,
+    frontier,
+    integers_downwards,
+    integers_upwards,
+)
+from shuffle_accountant.query import Query
+from shuffle_accountant.questions import answer
+from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.rounds import ShuffleRound
+
+__all__ = ["LARGEST_EPS0", "MOST_ROUNDS", "MOST_USERS", "max_eps0", "max_rounds", "min_users"]
+
+LARGEST_EPS0 = 700.0
+"""No larger eps0 is looked at: shuffling does nothing there, and e^eps0 soon overflows."""
+
+MOST_USERS = 10**12
+"""No larger number of users is looked at."""
+
+MOST_ROUNDS = 10**9
+"""No larger number of rounds is looked at."""
+
+_LEAST_EPS0 = 1e-300
+
+# The neighbourhood of the answer is found with brackets of this relative width.
+_ROUGH = 0.1
+
+N = TypeVar("N", int, float)
+
+
+def max_eps0(
+    *,
+    users: int,
+    rounds: int,
+    target_epsilon: float,
+    delta: float,
+    population: int | None = None,
+    randomizer: Callable[..., LocalRandomizer] = GeneralRandomizer,
+    reduction: str = "auto",
+    variant: str | None = None,
+    tolerance: float = 1e-3,
+) -> CalibratedFloat:
+    """The largest eps0 with which ``rounds`` rounds are (target_epsilon, delta)-private.
+
+    It is a number of six significant digits, and a step is one in the last of them.
+
+    Args:
+        users: messages that are shuffled in each round, >= 1.
+        rounds: number of rounds, >= 0.
+        target_epsilon: nats, finite, > 0.
+        delta: in (0, 1).
+        population: if given, the users of each round are drawn from this many (>= ``users``).
+        randomizer: makes the randomizer when called with ``eps0=``; by default that is any
+            eps0-LDP randomizer. ``functools.partial(RandomizedResponse, categories=4)`` is another.
+            The answer meets the target whatever it makes; it is the largest eps0 if the shuffled
+            randomizer's privacy loss rises with eps0.
+        reduction: theorem to use, see `ShuffleRound`.
+        variant: form of the strong reduction, see `ShuffleRound`.
+        tolerance: relative width in epsilon of the brackets that decide, > 0.
+
+    Returns:
+        The eps0 (nats), at most `LARGEST_EPS0`, with its evidence.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, or a target that no eps0 >= 1e-300 meets.
+    """
+    rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
+    search = _Search(target_epsilon, delta, tolerance)
+    make = _maker(randomizer)
+    # so little is enough without any shuffling
+    least = 0.9999 * search.target / max(rounds, 1)
+    least = min(max(least, _LEAST_EPS0), LARGEST_EPS0)
+
+    def protocol(eps0: float) -> tuple[ShuffleRound, int]:
+        one = ShuffleRound(
+            make(eps0=eps0),
+            users=users,
+            population=population,
+            reduction=reduction,
+            variant=variant,
+        )
+        return one, rounds
+
+    one, _ = protocol(least)
+    drawn = one.users / (one.population or one.users)
+    signal = _squared(search.target / drawn) * one.users / (max(rounds, 1) * search.log_delta)
+    # solve `_signal` for e^eps0 - 1
+    guess = math.log1p(0.125 * (signal + math.sqrt(signal) * math.sqrt(signal + 32.0)))
+    guess = min(max(guess, least), LARGEST_EPS0)
+    ladder = decimals_downwards(LARGEST_EPS0, least)
+    named = f"rounds={rounds} with users={one.users} and eps0={least:g}"
+    return CalibratedFloat(*search.run(ladder, protocol, guess, max(1.0, 0.5 * guess), named))
+
+
+def min_users(
+    *,
+    eps0: float,
+    rounds: int,
+    target_epsilon: float,
+    delta: float,
+    randomizer: Callable[..., LocalRandomizer] = GeneralRandomizer,
+    reduction: str = "auto",
+    variant: str | None = None,
+    tolerance: float = 1e-3,
+) -> CalibratedInt:
+    """The fewest users with whom ``rounds`` rounds are (target_epsilon, delta)-private.
+
+    Args:
+        eps0: local privacy parameter in nats, in [0, `LARGEST_EPS0`].
+        rounds: number of rounds, >= 0.
+        target_epsilon: nats, finite, > 0.
+        delta: in (0, 1).
+        randomizer: makes the randomizer when called with ``eps0=``, as for `max_eps0`.
+        reduction: theorem to use, see `ShuffleRound`.
+        variant: form of the strong reduction, see `ShuffleRound`.
+        tolerance: relative width in epsilon of the brackets that decide, > 0.
+
+    Returns:
+        The number of users, at least 1, with its evidence; a step is one user.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, or a target that `MOST_USERS` users do not meet.
+    """
+    rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
+    eps0 = validate.finite_nonnegative(eps0=eps0)
+    if eps0 > LARGEST_EPS0:
+        raise ValueError(f"eps0 must be a finite number in [0, {LARGEST_EPS0:g}], got {eps0!r}")
+    search = _Search(target_epsilon, delta, tolerance)
+    made = _maker(randomizer)(eps0=eps0)
+
+    def protocol(users: int) -> tuple[ShuffleRound, int]:
+        return ShuffleRound(made, users=users, reduction=reduction, variant=variant), rounds
+
+    guess = rounds * _signal(eps0) * search.log_delta / _squared(search.target)
+    guess = min(max(guess, 1.0), MOST_USERS)
+    ladder = integers_upwards(MOST_USERS)
+    named = f"rounds={rounds} with users={MOST_USERS} and eps0={eps0!r}"
+    return CalibratedInt(*search.run(ladder, protocol, guess, 0.5, named))
+
+
+def max_rounds(
+    round: ShuffleRound, *, target_epsilon: float, delta: float, tolerance: float = 1e-3
+) -> CalibratedInt:
+    """The most rounds that are (target_epsilon, delta)-private together.
+
+    Args:
+        round: what happens in each of them.
+        target_epsilon: nats, finite, > 0.
+        delta: in (0, 1).
+        tolerance: relative width in epsilon of the brackets that decide, > 0.
+
+    Returns:
+        The number of rounds, at least 1 and at most `MOST_ROUNDS`, with its evidence; a step is one
+        round.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, or a target that one round does not meet.
+    """
+    round = validate.instance(ShuffleRound, round=round)
+    search = _Search(target_epsilon, delta, tolerance)
+    drawn = round.users / (round.population or round.users)
+    signal = _signal(min(round.randomizer.eps0, LARGEST_EPS0)) * search.log_delta
+    guess = _squared(search.target / drawn) * round.users / max(signal, 1e-300)
+    guess = min(max(guess, 1.0), MOST_ROUNDS)
+    ladder = integers_downwards(MOST_ROUNDS)
+    return CalibratedInt(
+        *search.run(ladder, lambda count: (round, count), guess, 0.5, "one round alone")
+    )
+
+
+class _Search:
+    """What all three have in common: the target, and how the brackets that decide are made."""
+
+    def __init__(self, target_epsilon: float, delta: float, tolerance: float) -> None:
+        self.target = validate.positive(target_epsilon=target_epsilon)
+        self.delta = validate.open_unit(delta=delta)
+        self.tolerance = validate.positive(tolerance=tolerance)
+        self.log_delta = -math.log(self.delta)
+
+    def run(
+        self,
+        ladder: Ladder[N],
+        protocol: Callable[[N], tuple[ShuffleRound, int]],
+        guess: float,
+        slope: float,
+        safest: str,
+    ) -> tuple[N, Evidence]:
+        """The first candidate of the ladder that meets the target, with its evidence.
+
+        Args:
+            ladder: the candidates.
+            protocol: the round, and how many of it, that a candidate stands for.
+            guess: where to look first.
+            slope: of log-epsilon over the logarithm of the candidate, roughly.
+            safest: the last candidate in words.
+        """
+
+        @cache
+        def ask(value: N, tolerance: float) -> tuple[Bracket, str | None]:
+            one, count = protocol(value)
+            parts = [(one.reduced(), count)] if count > 0 else []
+            return answer(parts, Query(delta=self.delta), tolerance, MEMORY_LIMIT)
+
+        def upper(value: N, tolerance: float) -> float:
+            return ask(value, tolerance)[0].upper
+
+        tolerances = max(self.tolerance, _ROUGH), self.tolerance
+        index = frontier(ladder, upper, self.target, tolerances, guess, slope)
+        if index is None:
+            least = ask(ladder.value(ladder.last), self.tolerance)[0].ends()[1]
+            raise ValueError(
+                f"target_epsilon must be at least the epsilon of {safest} at "
+                f"delta={self.delta!r}, which is {least}; got {self.target!r}"
+            )
+        bracket, cause = ask(ladder.value(index), self.tolerance)
+        if cause is not None:
+            warnings.warn(
+                f"the answer is conservative by more than tolerance {self.tolerance!r}: its "
+                f"bracket {bracket!r} is limited by {cause}",
+                LooseBracketWarning,
+                stacklevel=3,  # the line that asked for the calibration
+            )
+        further = ladder.value(index - 1) if index > 0 else None
+        evidence = Evidence(
+            target_epsilon=self.target,
+            bracket=bracket,
+            next_value=further,
+            next_bracket=None if further is None else ask(further, self.tolerance)[0],
+        )
+        return ladder.value(index), evidence
+
+
+def _maker(randomizer: Callable[..., LocalRandomizer]) -> Callable[..., LocalRandomizer]:
+    if not callable(randomizer):
+        raise TypeError(
+            f"randomizer must be a callable that takes eps0=, got {type(randomizer).__name__}"
+        )
+    return randomizer
+
+
+def _signal(eps0: float) -> float:
+    """About ``users * epsilon^2 / (rounds * log(1/delta))``, by a normal approximation.
+
+    With u, v as in `reductions.clones`, the target moves the difference of the counts of both
+    letters by 2 (u - v), and the variance of that difference is 2 v per user.
+    """
+    return 4.0 * math.tanh(0.5 * eps0) * math.expm1(eps0)
+
+
+def _squared(value: float) -> float:
+    """The square, kept above 0 and finite: it is for guesses only."""
+    return min(max(value, 1e-150), 1e150) ** 2
