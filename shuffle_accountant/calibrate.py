@@ -35,7 +35,15 @@ from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.rounds import ShuffleRound
 
-__all__ = ["LARGEST_EPS0", "MOST_ROUNDS", "MOST_USERS", "max_eps0", "max_rounds", "min_users"]
+__all__ = [
+    "LARGEST_EPS0",
+    "LEAST_EPS0",
+    "MOST_ROUNDS",
+    "MOST_USERS",
+    "max_eps0",
+    "max_rounds",
+    "min_users",
+]
 
 LARGEST_EPS0 = 700.0
 """No larger eps0 is looked at: shuffling does nothing there, and e^eps0 soon overflows."""
@@ -46,7 +54,8 @@ MOST_USERS = 10**12
 MOST_ROUNDS = 10**9
 """No larger number of rounds is looked at."""
 
-_LEAST_EPS0 = 1e-300
+LEAST_EPS0 = 1e-100
+"""No smaller eps0 is looked at."""
 
 # The neighbourhood of the answer is found with brackets of this relative width.
 _ROUGH = 0.1
@@ -89,14 +98,13 @@ def max_eps0(
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a target that no eps0 >= 1e-300 meets.
+        ValueError: an argument outside its range, or a target that `LEAST_EPS0` does not meet.
     """
     rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
     search = _Search(target_epsilon, delta, tolerance)
     make = _maker(randomizer)
-    # so little is enough without any shuffling
-    least = 0.9999 * search.target / max(rounds, 1)
-    least = min(max(least, _LEAST_EPS0), LARGEST_EPS0)
+    # about this is enough without any shuffling, except against a stronger adversary
+    alone = min(max(search.target / max(rounds, 1), LEAST_EPS0), LARGEST_EPS0)
 
     def protocol(eps0: float) -> tuple[ShuffleRound, int]:
         one = ShuffleRound(
@@ -108,14 +116,14 @@ def max_eps0(
         )
         return one, rounds
 
-    one, _ = protocol(least)
+    one, _ = protocol(alone)
     drawn = one.users / (one.population or one.users)
     signal = _squared(search.target / drawn) * one.users / (max(rounds, 1) * search.log_delta)
     # solve `_signal` for e^eps0 - 1
     guess = math.log1p(0.125 * (signal + math.sqrt(signal) * math.sqrt(signal + 32.0)))
-    guess = min(max(guess, least), LARGEST_EPS0)
-    ladder = decimals_downwards(LARGEST_EPS0, least)
-    named = f"rounds={rounds} with users={one.users} and eps0={least:g}"
+    guess = min(max(guess, alone), LARGEST_EPS0)
+    ladder = decimals_downwards(LARGEST_EPS0, LEAST_EPS0)
+    named = f"rounds={rounds} with users={one.users} and eps0={LEAST_EPS0:g}"
     return CalibratedFloat(*search.run(ladder, protocol, guess, max(1.0, 0.5 * guess), named))
 
 
@@ -230,11 +238,14 @@ class _Search:
             parts = [(one.reduced(), count)] if count > 0 else []
             return answer(parts, Query(delta=self.delta), tolerance, MEMORY_LIMIT)
 
-        def upper(value: N, tolerance: float) -> float:
-            return ask(value, tolerance)[0].upper
+        def rough(value: N) -> float:
+            bracket, _ = ask(value, max(self.tolerance, _ROUGH))
+            return 0.5 * bracket.lower + 0.5 * bracket.upper
 
-        tolerances = max(self.tolerance, _ROUGH), self.tolerance
-        index = frontier(ladder, upper, self.target, tolerances, guess, slope)
+        def upper(value: N) -> float:
+            return ask(value, self.tolerance)[0].upper
+
+        index = frontier(ladder, rough, upper, self.target, guess, slope)
         if index is None:
             least = ask(ladder.value(ladder.last), self.tolerance)[0].ends()[1]
             raise ValueError(

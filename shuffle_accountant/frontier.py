@@ -93,9 +93,9 @@ def _ranked(rank: int) -> float:
 
 def frontier(
     ladder: Ladder[N],
-    epsilon: Callable[[N, float], float],
+    rough: Callable[[N], float],
+    epsilon: Callable[[N], float],
     target: float,
-    tolerances: tuple[float, float],
     guess: float,
     slope: float,
 ) -> int | None:
@@ -105,19 +105,19 @@ def frontier(
 
     Args:
         ladder: the candidates.
-        epsilon: certified upper end for a candidate at a tolerance.
+        rough: a cheap estimate of epsilon, which says where to look.
+        epsilon: its certified upper end, which decides.
         target: what epsilon may be at most, > 0.
-        tolerances: of the search for the neighbourhood, and of the answer.
         guess: value to look at first.
         slope: of log-epsilon over the logarithm of the value, roughly.
 
     Returns:
         The index; 0 if even that candidate meets the target; None if the last one does not.
     """
-    rough, close = (_excess(ladder, epsilon, target, tolerance) for tolerance in tolerances)
+    about, close = _excess(ladder, rough, target), _excess(ladder, epsilon, target)
     end = ladder.place(ladder.value(ladder.last))
     near = find_crossing(
-        lambda place: rough(ladder.nearest(place)),
+        lambda place: about(ladder.nearest(place)),
         end,
         ladder.place(guess),
         _STEP,
@@ -148,13 +148,13 @@ def frontier(
 
 
 def _excess(
-    ladder: Ladder[N], epsilon: Callable[[N, float], float], target: float, tolerance: float
+    ladder: Ladder[N], epsilon: Callable[[N], float], target: float
 ) -> Callable[[int], float]:
     """Log-ratio of epsilon to the target by index, remembered."""
 
     @cache
     def at(index: int) -> float:
-        found = epsilon(ladder.value(index), tolerance)
+        found = epsilon(ladder.value(index))
         if not 0.0 < found < math.inf:
             return -math.inf if found == 0.0 else math.inf
         return math.log(found) - math.log(target)
