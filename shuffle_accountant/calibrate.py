@@ -13,27 +13,16 @@ messages of more users can be made from those of fewer, and those of fewer round
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
-from functools import cache
-from typing import TypeVar
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import MAX_ROUNDS, MEMORY_LIMIT
-from shuffle_accountant.bracket import Bracket, LooseBracketWarning
-from shuffle_accountant.calibrated import CalibratedFloat, CalibratedInt, Evidence
-from shuffle_accountant.frontier import (
-    Ladder,
-    decimals_downwards,
-    frontier,
-    integers_downwards,
-    integers_upwards,
-)
-from shuffle_accountant.query import Query
-from shuffle_accountant.questions import answer
+from shuffle_accountant.accountant import MAX_ROUNDS
+from shuffle_accountant.calibrated import CalibratedFloat, CalibratedInt
+from shuffle_accountant.frontier import decimals_downwards, integers_downwards, integers_upwards
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.target import Target
 
 __all__ = [
     "LARGEST_EPS0",
@@ -56,11 +45,6 @@ MOST_ROUNDS = 10**9
 
 LEAST_EPS0 = 1e-100
 """No smaller eps0 is looked at."""
-
-# The neighbourhood of the answer is found with brackets of this relative width.
-_ROUGH = 0.1
-
-N = TypeVar("N", int, float)
 
 
 def max_eps0(
@@ -101,10 +85,10 @@ def max_eps0(
         ValueError: an argument outside its range, or a target that `LEAST_EPS0` does not meet.
     """
     rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
-    search = _Search(target_epsilon, delta, tolerance)
+    target = Target(target_epsilon, delta, tolerance)
     make = _maker(randomizer)
     # about this is enough without any shuffling, except against a stronger adversary
-    alone = min(max(search.target / max(rounds, 1), LEAST_EPS0), LARGEST_EPS0)
+    alone = min(max(target.epsilon / max(rounds, 1), LEAST_EPS0), LARGEST_EPS0)
 
     def protocol(eps0: float) -> tuple[ShuffleRound, int]:
         one = ShuffleRound(
@@ -118,13 +102,13 @@ def max_eps0(
 
     one, _ = protocol(alone)
     drawn = one.users / (one.population or one.users)
-    signal = _squared(search.target / drawn) * one.users / (max(rounds, 1) * search.log_delta)
+    signal = _squared(target.epsilon / drawn) * one.users / (max(rounds, 1) * target.log_delta)
     # solve `_signal` for e^eps0 - 1
     guess = math.log1p(0.125 * (signal + math.sqrt(signal) * math.sqrt(signal + 32.0)))
     guess = min(max(guess, alone), LARGEST_EPS0)
     ladder = decimals_downwards(LARGEST_EPS0, LEAST_EPS0)
     named = f"rounds={rounds} with users={one.users} and eps0={LEAST_EPS0:g}"
-    return CalibratedFloat(*search.run(ladder, protocol, guess, max(1.0, 0.5 * guess), named))
+    return CalibratedFloat(*target.search(ladder, protocol, guess, max(1.0, 0.5 * guess), named))
 
 
 def min_users(
@@ -161,17 +145,17 @@ def min_users(
     eps0 = validate.finite_nonnegative(eps0=eps0)
     if eps0 > LARGEST_EPS0:
         raise ValueError(f"eps0 must be a finite number in [0, {LARGEST_EPS0:g}], got {eps0!r}")
-    search = _Search(target_epsilon, delta, tolerance)
+    target = Target(target_epsilon, delta, tolerance)
     made = _maker(randomizer)(eps0=eps0)
 
     def protocol(users: int) -> tuple[ShuffleRound, int]:
         return ShuffleRound(made, users=users, reduction=reduction, variant=variant), rounds
 
-    guess = rounds * _signal(eps0) * search.log_delta / _squared(search.target)
+    guess = rounds * _signal(eps0) * target.log_delta / _squared(target.epsilon)
     guess = min(max(guess, 1.0), MOST_USERS)
     ladder = integers_upwards(MOST_USERS)
     named = f"rounds={rounds} with users={MOST_USERS} and eps0={eps0!r}"
-    return CalibratedInt(*search.run(ladder, protocol, guess, 0.5, named))
+    return CalibratedInt(*target.search(ladder, protocol, guess, 0.5, named))
 
 
 def max_rounds(
@@ -194,80 +178,15 @@ def max_rounds(
         ValueError: an argument outside its range, or a target that one round does not meet.
     """
     round = validate.instance(ShuffleRound, round=round)
-    search = _Search(target_epsilon, delta, tolerance)
+    target = Target(target_epsilon, delta, tolerance)
     drawn = round.users / (round.population or round.users)
-    signal = _signal(min(round.randomizer.eps0, LARGEST_EPS0)) * search.log_delta
-    guess = _squared(search.target / drawn) * round.users / max(signal, 1e-300)
+    signal = _signal(min(round.randomizer.eps0, LARGEST_EPS0)) * target.log_delta
+    guess = _squared(target.epsilon / drawn) * round.users / max(signal, 1e-300)
     guess = min(max(guess, 1.0), MOST_ROUNDS)
     ladder = integers_downwards(MOST_ROUNDS)
     return CalibratedInt(
-        *search.run(ladder, lambda count: (round, count), guess, 0.5, "one round alone")
+        *target.search(ladder, lambda count: (round, count), guess, 0.5, "one round alone")
     )
-
-
-class _Search:
-    """What all three have in common: the target, and how the brackets that decide are made."""
-
-    def __init__(self, target_epsilon: float, delta: float, tolerance: float) -> None:
-        self.target = validate.positive(target_epsilon=target_epsilon)
-        self.delta = validate.open_unit(delta=delta)
-        self.tolerance = validate.positive(tolerance=tolerance)
-        self.log_delta = -math.log(self.delta)
-
-    def run(
-        self,
-        ladder: Ladder[N],
-        protocol: Callable[[N], tuple[ShuffleRound, int]],
-        guess: float,
-        slope: float,
-        safest: str,
-    ) -> tuple[N, Evidence]:
-        """The first candidate of the ladder that meets the target, with its evidence.
-
-        Args:
-            ladder: the candidates.
-            protocol: the round, and how many of it, that a candidate stands for.
-            guess: where to look first.
-            slope: of log-epsilon over the logarithm of the candidate, roughly.
-            safest: the last candidate in words.
-        """
-
-        @cache
-        def ask(value: N, tolerance: float) -> tuple[Bracket, str | None]:
-            one, count = protocol(value)
-            parts = [(one.reduced(), count)] if count > 0 else []
-            return answer(parts, Query(delta=self.delta), tolerance, MEMORY_LIMIT)
-
-        def rough(value: N) -> float:
-            bracket, _ = ask(value, max(self.tolerance, _ROUGH))
-            return 0.5 * bracket.lower + 0.5 * bracket.upper
-
-        def upper(value: N) -> float:
-            return ask(value, self.tolerance)[0].upper
-
-        index = frontier(ladder, rough, upper, self.target, guess, slope)
-        if index is None:
-            least = ask(ladder.value(ladder.last), self.tolerance)[0].ends()[1]
-            raise ValueError(
-                f"target_epsilon must be at least the epsilon of {safest} at "
-                f"delta={self.delta!r}, which is {least}; got {self.target!r}"
-            )
-        bracket, cause = ask(ladder.value(index), self.tolerance)
-        if cause is not None:
-            warnings.warn(
-                f"the answer is conservative by more than tolerance {self.tolerance!r}: its "
-                f"bracket {bracket!r} is limited by {cause}",
-                LooseBracketWarning,
-                stacklevel=3,  # the line that asked for the calibration
-            )
-        further = ladder.value(index - 1) if index > 0 else None
-        evidence = Evidence(
-            target_epsilon=self.target,
-            bracket=bracket,
-            next_value=further,
-            next_bracket=None if further is None else ask(further, self.tolerance)[0],
-        )
-        return ladder.value(index), evidence
 
 
 def _maker(randomizer: Callable[..., LocalRandomizer]) -> Callable[..., LocalRandomizer]:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import shuffle_accountant as sa
 from shuffle_accountant import calibrate
+from shuffle_accountant import target as target_module
 from shuffle_accountant.cli import main
 from shuffle_accountant.frontier import (
     decimals_downwards,
@@ -343,8 +344,8 @@ def test_few_brackets_are_needed(monkeypatch):
         asked.append(tolerance)
         return answer(parts, query, tolerance, memory_limit)
 
-    answer = calibrate.answer
-    monkeypatch.setattr(calibrate, "answer", counted)
+    answer = target_module.answer
+    monkeypatch.setattr(target_module, "answer", counted)
     sa.max_eps0(users=10**5, rounds=50, target_epsilon=0.7, delta=1e-7)
     sa.min_users(eps0=3.0, rounds=50, target_epsilon=0.7, delta=1e-7)
     # secants: a handful of each kind, where halving alone would take 20 or more
@@ -374,8 +375,8 @@ def test_an_answer_is_a_plain_number():
 
 
 def test_a_loose_answer_warns_at_the_line_that_asked(monkeypatch):
-    answer = calibrate.answer
-    monkeypatch.setattr(calibrate, "answer", lambda *a: (answer(*a)[0], "the memory limit"))
+    answer = target_module.answer
+    monkeypatch.setattr(target_module, "answer", lambda *a: (answer(*a)[0], "the memory limit"))
     with pytest.warns(sa.LooseBracketWarning, match="limited by the memory limit") as caught:
         sa.max_eps0(users=100, rounds=2, target_epsilon=1.0, delta=1e-4)
     assert len(caught) == 1
@@ -587,8 +588,8 @@ def test_errors_of_the_command(run, arguments, named):
 
 
 def test_warnings_of_the_command(run, monkeypatch):
-    answer = calibrate.answer
-    monkeypatch.setattr(calibrate, "answer", lambda *a: (answer(*a)[0], "the memory limit"))
+    answer = target_module.answer
+    monkeypatch.setattr(target_module, "answer", lambda *a: (answer(*a)[0], "the memory limit"))
     code, _, err = run("--users", 100, *TARGET)
     assert code == 0
     assert err.startswith("shuffle-accountant: warning: ")
