@@ -12,6 +12,7 @@ from shuffle_accountant.bracket import (
     LooseBracketWarning,
     PrivacyProfile,
 )
+from shuffle_accountant.calibrate import max_eps0, max_rounds, min_users
 from shuffle_accountant.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
@@ -26,6 +27,7 @@ from shuffle_accountant.randomizers.randomized_response import (
 from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.sweep import SweepRecord, sweep, sweep_records
 
 __version__ = "0.1.0"
 
@@ -48,10 +50,16 @@ __all__ = [
     "RandomizedResponse",
     "ShuffleRound",
     "SubsetSelection",
+    "SweepRecord",
     "TargetAmongDecoys",
     "baselines",
     "delta",
     "epsilon",
+    "max_eps0",
+    "max_rounds",
+    "min_users",
+    "sweep",
+    "sweep_records",
 ]
 
 

@@ -18,6 +18,7 @@ __all__ = ["FourierAccountant", "delta", "epsilon"]
 
 SCHEMA = 1
 MAX_ROUNDS = 10**12
+MEMORY_LIMIT = 2**30  # bytes
 
 
 class FourierAccountant:
@@ -37,7 +38,7 @@ class FourierAccountant:
         ValueError: an argument outside its range.
     """
 
-    def __init__(self, tolerance: float = 1e-3, memory_limit: int = 2**30) -> None:
+    def __init__(self, tolerance: float = 1e-3, memory_limit: int = MEMORY_LIMIT) -> None:
         self.tolerance = validate.positive(tolerance=tolerance)
         self.memory_limit = validate.integer(minimum=2**20, memory_limit=memory_limit)
         self._counts: dict[ShuffleRound, int] = {}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shuffle_accountant.bracket import Bracket, LooseBracketWarning
+from shuffle_accountant.cli_calibrate import calibrate
 from shuffle_accountant.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -119,6 +120,9 @@ def delta(
     )
     answer = _ask(protocol, lambda accountant: accountant.delta(epsilon=epsilon))
     _print_bracket("delta", {"epsilon": epsilon}, protocol, answer, as_json)
+
+
+app.command()(calibrate)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

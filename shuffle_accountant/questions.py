@@ -15,7 +15,7 @@ from shuffle_accountant.reductions.base import Reduction
 from shuffle_accountant.refinement import Refinement
 from shuffle_accountant.single import single_delta, single_epsilon
 
-__all__ = ["bracket"]
+__all__ = ["answer", "bracket"]
 
 # Compositions with losses below this are answered by pure privacy alone: squares would underflow.
 _SMALLEST_LOSS = 1e-120
@@ -28,6 +28,24 @@ def bracket(
     parts: Sequence[tuple[Reduction, int]], query: Query, tolerance: float, memory_limit: int
 ) -> Bracket:
     """Certified bracket of the composition's answer; warns if it is wider than the tolerance.
+
+    The arguments are those of `answer`.
+    """
+    found, cause = answer(parts, query, tolerance, memory_limit)
+    if cause is not None:
+        warnings.warn(
+            f"bracket [{found.lower!r}, {found.upper!r}] is wider than tolerance {tolerance!r}: "
+            f"limited by {cause}",
+            LooseBracketWarning,
+            stacklevel=4,  # the line that asked the accountant
+        )
+    return found
+
+
+def answer(
+    parts: Sequence[tuple[Reduction, int]], query: Query, tolerance: float, memory_limit: int
+) -> tuple[Bracket, str | None]:
+    """Certified bracket, and what kept it wider than the tolerance if it is; never warns.
 
     Args:
         parts: reductions of the distinct rounds with their counts.
@@ -78,15 +96,8 @@ def bracket(
             if other[1] > upper:
                 ledger, cause = other[2:]
             lower, upper = max(lower, other[0]), max(upper, other[1])
-    if cause is not None:
-        warnings.warn(
-            f"bracket [{lower!r}, {upper!r}] is wider than tolerance {tolerance!r}: "
-            f"limited by {cause}",
-            LooseBracketWarning,
-            stacklevel=4,  # the line that asked the accountant
-        )
     names = ", ".join(dict.fromkeys(reduction.name for reduction, _ in parts)) or "no rounds"
-    return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=names)
+    return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=names), cause
 
 
 def _disclosed(losses: Sequence[tuple[PrivacyLoss, int]], delta: float) -> float:

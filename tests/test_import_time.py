@@ -15,7 +15,7 @@ import shuffle_accountant
 print(time.perf_counter() - start)
 """
 HEAVY = ["scipy.stats", "numba", "matplotlib", "torch", "dp_accounting"]
-HEAVY += ["pyfftw", "typer", "tqdm"]
+HEAVY += ["pyfftw", "typer", "tqdm", "joblib"]
 
 MODULES = f"""
 import sys

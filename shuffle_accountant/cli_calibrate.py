@@ -1,0 +1,195 @@
+"""The command `calibrate`: of eps0, users and rounds, the one that was left out.
+
+The checks of values are the library's; here is only which of the three questions was asked.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shuffle_accountant.bracket import LooseBracketWarning
+from shuffle_accountant.progress import progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shuffle_accountant.calibrated import CalibratedFloat, CalibratedInt
+    from shuffle_accountant.randomizers.base import LocalRandomizer
+
+__all__ = ["calibrate"]
+
+_WANTED = {"eps0": "largest", "users": "least", "rounds": "largest"}
+
+
+def calibrate(
+    target_epsilon: Annotated[float, typer.Option(help="ε to stay within, > 0.")],
+    delta: Annotated[float, typer.Option(help="δ, in (0, 1).")],
+    eps0: Annotated[
+        float | None, typer.Option(help="ε0 of the randomizer. Left out: the largest is wanted.")
+    ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(help="Users of each round. Left out, with --eps0: the fewest are wanted."),
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of rounds; 1 if left out. Left out, with --eps0 and --users: the most "
+            "are wanted."
+        ),
+    ] = None,
+    population: Annotated[
+        int | None,
+        typer.Option(help="Draw the users of each round from this many, without replacement."),
+    ] = None,
+    categories: Annotated[
+        int | None,
+        typer.Option(help="The randomizer is randomized response over this many values, >= 2."),
+    ] = None,
+    reduction: Annotated[
+        str, typer.Option(help="Theorem to use; auto takes the smallest bound.")
+    ] = "auto",
+    variant: Annotated[
+        str | None,
+        typer.Option(help="Form of the strong reduction: exact (the default), paper or tail."),
+    ] = None,
+    interactive: Annotated[
+        bool,
+        typer.Option("--interactive", help="A user's randomizer may depend on earlier messages."),
+    ] = False,
+    tolerance: Annotated[float, typer.Option(help="Relative width of the brackets in ε.")] = 1e-3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Find the largest ε0 (or the fewest users, or the most rounds) that meets a target ε."""
+    question: dict[str, Any] = {
+        "eps0": eps0,
+        "users": users,
+        "rounds": rounds,
+        "population": population,
+        "categories": categories,
+        "reduction": reduction,
+        "variant": variant,
+        "interactive": interactive,
+        "tolerance": tolerance,
+        "target_epsilon": target_epsilon,
+        "delta": delta,
+    }
+    wanted = _wanted(question)
+    if wanted != "rounds" and rounds is None:
+        question["rounds"] = 1
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LooseBracketWarning)
+        with progress_bar("calibrating"):
+            answer = _solve(wanted, question)
+    lines = [" ".join(str(warning.message).split()) for warning in caught]
+    for line in lines:
+        typer.echo(f"shuffle-accountant: warning: {line}", err=True)
+    if as_json:
+        found = _as_object(wanted, answer, question) | {"warnings": lines}
+        typer.echo(json.dumps(found, allow_nan=False))
+    else:
+        typer.echo(_as_table(wanted, answer, question))
+
+
+def _wanted(question: dict[str, Any]) -> str:
+    """Which of eps0, users and rounds is to be found."""
+    if question["eps0"] is None:
+        if question["users"] is None:
+            raise ValueError("users must be given to find eps0, or eps0 to find users")
+        return "eps0"
+    if question["users"] is None:
+        if question["population"] is not None:
+            raise ValueError(
+                "population must be left out to find users (sampled epsilon need not fall with "
+                f"them), got {question['population']}"
+            )
+        return "users"
+    if question["rounds"] is None:
+        return "rounds"
+    raise ValueError("one of eps0, users and rounds must be left out: it is what calibrate finds")
+
+
+def _solve(wanted: str, question: dict[str, Any]) -> CalibratedFloat | CalibratedInt:
+    """Put the question to the library."""
+    import shuffle_accountant as sa
+
+    make = _randomizer(question["categories"], question["interactive"])
+
+    def take(*names: str) -> dict[str, Any]:
+        return {name: question[name] for name in names}
+
+    target = take("target_epsilon", "delta", "tolerance")
+    how = take("reduction", "variant")
+    if wanted == "eps0":
+        given = take("users", "rounds", "population")
+        return sa.max_eps0(**given, **target, **how, randomizer=make)
+    if wanted == "users":
+        return sa.min_users(**take("eps0", "rounds"), **target, **how, randomizer=make)
+    one = sa.ShuffleRound(make(eps0=question["eps0"]), **take("users", "population"), **how)
+    return sa.max_rounds(one, **target)
+
+
+def _randomizer(categories: int | None, interactive: bool) -> Callable[..., LocalRandomizer]:
+    import shuffle_accountant as sa
+
+    if categories is None:
+        return partial(sa.GeneralRandomizer, interactive=interactive)
+    if interactive:
+        raise ValueError("interactive is for any randomizer; it cannot go with categories")
+    return partial(sa.RandomizedResponse, categories=categories)
+
+
+def _as_object(
+    wanted: str, answer: CalibratedFloat | CalibratedInt, question: dict[str, Any]
+) -> dict[str, Any]:
+    evidence = answer.evidence
+    further = evidence.next_bracket
+    return {
+        "quantity": wanted,
+        "value": answer,
+        "lower": evidence.bracket.lower,
+        "upper": evidence.bracket.upper,
+        "reduction": evidence.bracket.reduction,
+        "next_value": evidence.next_value,
+        "next_lower": None if further is None else _json_number(further.lower),
+        "next_upper": None if further is None else _json_number(further.upper),
+        "proven": evidence.proven,
+        "question": {
+            name: _json_number(value) if isinstance(value, float) else value
+            for name, value in question.items()
+        },
+    }
+
+
+def _json_number(value: float) -> float | str:
+    """The number itself, or the text "inf", which JSON has no number for."""
+    return value if math.isfinite(value) else "inf"
+
+
+def _as_table(
+    wanted: str, answer: CalibratedFloat | CalibratedInt, question: dict[str, Any]
+) -> str:
+    evidence = answer.evidence
+    target = f"epsilon <= {question['target_epsilon']:g} at delta = {question['delta']:g}"
+    lower, upper = evidence.bracket.ends()
+    rows = [
+        (wanted, f"{answer!r} is the {_WANTED[wanted]} with {target}"),
+        ("lower", lower),
+        ("upper", upper),
+        ("reduction", evidence.bracket.reduction),
+    ]
+    if evidence.next_bracket is not None:
+        lower, upper = evidence.next_bracket.ends()
+        rows += [
+            (f"next {wanted}", repr(evidence.next_value)),
+            ("next lower", lower),
+            ("next upper", upper),
+        ]
+    margin = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{margin}}  {value}" for name, value in rows)
