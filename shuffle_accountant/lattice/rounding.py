@@ -23,6 +23,9 @@ __all__ = ["SNAP", "round_to_lattice"]
 # many such values allows for it.
 SNAP = 1e-12
 
+# Weights smaller than this times the largest are dropped; whoever adds up weights allows for it.
+_UNSEEN = 1e-200
+
 # The lower side adds up values inside a cell of a lattice this many times finer when there are
 # more values than such cells.
 _SUBCELLS = 8
@@ -44,8 +47,10 @@ def round_to_lattice(
     Returns:
         ``(first, weights)``: tilted weights on the integers ``first, first + 1, …``
     """
-    if not weight.all():  # weights that underflowed
-        scaled, weight = scaled[weight > 0.0], weight[weight > 0.0]
+    # what is far below all rounding errors; without the tilt its weight could overflow
+    seen = weight > _UNSEEN * float(weight.max())
+    if not seen.all():
+        scaled, weight = scaled[seen], weight[seen]
     nearest = np.rint(scaled)
     scaled = np.where(np.abs(scaled - nearest) <= SNAP, nearest, scaled)
     cell = np.floor(scaled)

@@ -35,6 +35,8 @@ _DENSE = 1 << 14
 # A letter that outweighs all others this many times is clipped; the upper side counts the rest of
 # it in full, which is too much by about the inverse.
 _LINEAR = 1e4
+# More than what numbers below the smallest normal double can lose.
+_UNDERFLOW = 1e-305
 # A tilt that multiplies the variance by this much has met a heavy tail.
 _UNEVEN = 100.0
 # Beyond this loss e^epsilon overflows; the profile there is bounded by its value here.
@@ -239,11 +241,8 @@ class _Divergence:
         exponent = self.users * self.letters.cumulants(self.theta)[0]
         if exponent > _LARGEST_EPSILON:
             return 1.0
-        return (
-            self.exposed
-            + self.lost
-            + math.exp(exponent) * 1.001 / (math.e * self.theta * self.users)
-        )
+        excess = math.exp(exponent) * 1.001 / (math.e * self.theta * self.users)
+        return self.exposed + self.lost + excess + _UNDERFLOW
 
     @property
     def _uneven(self) -> bool:
@@ -273,7 +272,7 @@ class _Divergence:
         if direction is Direction.UPPER:
             # E(sum)_+ is at most that with clipped letters plus what was clipped off
             found = found * (1.0 + 8 * UNIT_ROUNDOFF) + self.users * self.lost
-            return min(exposed + found / self.users, self.chernoff, 1.0)
+            return min(exposed + found / self.users + _UNDERFLOW, self.chernoff, 1.0)
         return min(exposed + found / self.users, 1.0)
 
     def _enumerated(self, direction: Direction) -> float:
@@ -285,7 +284,7 @@ class _Divergence:
         error = UNIT_ROUNDOFF * (2.0 * self.users + 16.0) * size
         if direction is Direction.UPPER:
             total = float(np.sum(table.mass * np.maximum(value + error, 0.0)))
-            return total * (1.0 + table.slack + 64 * UNIT_ROUNDOFF)
+            return total * (1.0 + table.slack + 64 * UNIT_ROUNDOFF) + self.users * _UNDERFLOW
         total = float(np.sum(table.mass * np.maximum(value - error, 0.0)))
         return max(total * (1.0 - table.slack - 64 * UNIT_ROUNDOFF), 0.0)
 

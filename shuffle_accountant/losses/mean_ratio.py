@@ -129,7 +129,10 @@ class MeanRatioLoss:
         """Each value of the mean as an atom."""
         law = _law(self.source, self.users, direction, effort)
         gain = self.fraction * (law.value / self.users - 1.0)
-        loss, mass = np.log1p(gain), law.mass * (1.0 + gain)
+        idle = 1.0 - self.fraction
+        ratio = idle + self.fraction * law.value / self.users  # without cancellation near 0
+        loss = np.where(gain > -0.5, np.log1p(np.maximum(gain, -0.5)), np.log(ratio))
+        mass = law.mass * ratio
         slack = 8 * UNIT_ROUNDOFF
         if self.swapped:
             loss, mass = -loss, law.mass
