@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,6 +13,9 @@ from shuffle_accountant.lattice.grid import Array, Direction, LossGrid
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 
 __all__ = ["GridTooFine", "loss_grid"]
+
+
+_NOTHING = 1e-300
 
 
 class GridTooFine(Exception):
@@ -45,4 +49,8 @@ def loss_grid(
         step = spacing if direction is Direction.UPPER else spacing / SUBCELLS
         return np.arange(math.ceil(largest / step) + 2, dtype=np.float64) * step
 
-    return discretize(loss.atoms(direction, edges, effort), spacing)
+    grid = discretize(loss.atoms(direction, edges, effort), spacing)
+    if not grid.mass.any():
+        # all mass is at infinity: something to take averages over, too little to be seen
+        return replace(grid, offset=0, mass=np.full(1, _NOTHING))
+    return grid

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,6 @@ from shuffle_accountant.lattice.grid import Array, Atoms, Direction, LossGrid
 
 __all__ = ["SUBCELLS", "discretize"]
 
-# A mass that no answer can see.
-_NOTHING = 1e-300
 # A loss this close to a grid point (in units of its own last place) is taken to be there; the
 # move is part of `LossGrid.loss_error`.
 _SNAP = 16 * 2.0**-53
@@ -41,9 +38,6 @@ def discretize(atoms: Atoms, spacing: float) -> LossGrid:
     Returns:
         The pair on the grid. Its ``loss_error`` includes the rounding of the positions.
     """
-    if not atoms.mass.any():
-        # all mass is at infinity; something to take averages over, too little to be seen
-        atoms = replace(atoms, mass=np.full(1, _NOTHING), loss=np.zeros(1))
     scaled = atoms.loss / spacing
     nearest = np.rint(scaled)
     scaled = np.where(np.abs(scaled - nearest) <= _SNAP * np.abs(scaled), nearest, scaled)
