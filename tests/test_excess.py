@@ -16,7 +16,7 @@ from shuffle_accountant.lattice.grid import Array, Direction
 from shuffle_accountant.lattice.rounding import _merge, round_to_lattice
 from shuffle_accountant.lattice.tilting import Letters, saddle
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.blanket import _Divergence
+from shuffle_accountant.losses.divergence import Divergence
 from shuffle_accountant.losses.letters import LetterPair
 
 fixed = settings(derandomize=True, deadline=None, max_examples=150)
@@ -203,7 +203,7 @@ def transformed(
     pair: LetterPair, users: int, epsilon: float, effort: Effort = EFFORT
 ) -> tuple[float, float]:
     """Both bounds by Fourier transforms, never by listing multisets."""
-    question = _Divergence(pair, users, epsilon)
+    question = Divergence(pair, users, epsilon)
     low, high = (
         question._transformed(side, effort) / users for side in (Direction.LOWER, Direction.UPPER)
     )
@@ -220,7 +220,7 @@ def test_sums_of_few(name: str, users: int, epsilon: float) -> None:
     # few values need not look normal: a share r of the variance moves E(.)_+ by up to sqrt(r)
     assert high - low <= 0.1 * truth
     for side, bound in zip((Direction.LOWER, Direction.UPPER), (low, high), strict=True):
-        exact = _Divergence(PAIRS[name], users, epsilon).bound(side, EFFORT)
+        exact = Divergence(PAIRS[name], users, epsilon).bound(side, EFFORT)
         assert exact == pytest.approx(truth, rel=ROUND_OFF)
         assert exact <= bound * (1 + ROUND_OFF) if side is Direction.UPPER else exact >= bound
 
@@ -285,7 +285,7 @@ def test_many_users_in_stages(epsilon: float) -> None:
     width = 1e-3 if epsilon < 0.1 else 4e-2
     assert high <= low * (1 + width)
     # one letter at a time needs two stages
-    question = _Divergence(SPARSE, users, epsilon)
+    question = Divergence(SPARSE, users, epsilon)
     letters = question.letters
     assert letters is not None
     one = Summand(letters.value, letters.mass, 1, users)

@@ -15,8 +15,8 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Direction
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.binary import BinaryCrowds
 from shuffle_accountant.losses.crowd import crowd_blocks
+from shuffle_accountant.losses.listing import BinaryCrowds
 
 __all__ = ["CloneCrowd"]
 

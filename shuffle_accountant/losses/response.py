@@ -27,8 +27,8 @@ import numpy as np
 from shuffle_accountant.binomial import UNIT_ROUNDOFF, log_pmf, log_pmf_error
 from shuffle_accountant.lattice.grid import Array, Direction
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.binary import BinaryCrowds
 from shuffle_accountant.losses.crowd import Crowd, bulk, crowd_blocks, tail_differences
+from shuffle_accountant.losses.listing import BinaryCrowds
 
 __all__ = ["ResponseCrowd"]
 
