@@ -29,6 +29,8 @@ from shuffle_accountant.rounds import ShuffleRound
 
 __version__ = "0.1.0"
 
+_ON_FIRST_USE = ("baselines", "plot")
+
 __all__ = [
     "RAPPOR",
     "Attained",
@@ -52,13 +54,14 @@ __all__ = [
     "baselines",
     "delta",
     "epsilon",
+    "plot",
 ]
 
 
 def __getattr__(name: str) -> ModuleType:
     """Modules that are not needed for accounting are imported on first use."""
-    if name == "baselines":
+    if name in _ON_FIRST_USE:
         import importlib
 
-        return importlib.import_module("shuffle_accountant.baselines")
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'shuffle_accountant' has no attribute {name!r}")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
-from shuffle_accountant.cli import brackets
+from shuffle_accountant.cli import brackets, compare, plot
 from shuffle_accountant.cli.output import PROGRAM
 
 __all__ = ["main"]
@@ -23,6 +23,8 @@ EXIT_INTERRUPTED = 130
 COMMANDS = (
     brackets.epsilon,
     brackets.delta,
+    compare.compare,
+    plot.plot,
 )
 
 # What the parser raises for bad usage: the public BadParameter is one kind of it.
