@@ -96,10 +96,10 @@ def test_one_gaussian_message(order: float) -> None:
 
 
 def test_many_users() -> None:
-    """A million users: by the central limit the divergence is about order times that of order 1."""
-    one = general(4.0, 10**6)
-    variance = 4.0 * math.tanh(2.0) ** 2 / (1.0 + (10**6 - 1) * 2.0 / (1.0 + math.exp(4.0)))
-    for order in (2.0, 100.0, 600.0):
+    """By the central limit theorem the divergence is about order/2 times the loss's variance."""
+    one = general(4.0, 10**5)
+    variance = 4.0 * math.tanh(2.0) ** 2 / (1.0 + (10**5 - 1) * 2.0 / (1.0 + math.exp(4.0)))
+    for order in (2.0, 30.0, 150.0):
         bracket = rdp.renyi_divergence(one, order=order)
         assert bracket.width <= WIDTH * bracket.upper
         assert bracket.upper == pytest.approx(0.5 * order * variance, rel=2e-2)
@@ -112,15 +112,15 @@ def test_the_bound_of_rare_losses(eps0: float, users: int, t: float) -> None:
     ratio = math.exp(-eps0)
     crowd = CloneCrowd(eps0, users - 1, 2.0 * ratio / (1.0 + ratio), math.tanh(0.5 * eps0))
     truth = MP.log(sum(p * (p / q) ** exact(t) for p, q in clones.pair(eps0, users)))
-    # counts of clones are not in blocks here; what is lost is the chord and the sum with 1
-    assert float(truth) <= _crowd_bound(crowd, t) <= 6.0 * float(truth) + 1.0
+    # what is lost is the chord's slope, squared, and as many terms of at most 1 as there are users
+    assert float(truth) <= _crowd_bound(crowd, t) <= 6.0 * float(truth) + math.log(users + 1.0)
 
 
 def test_orders_that_rare_losses_may_decide() -> None:
-    """Here the cut off losses matter: the lower end is close, the upper one is the bound's."""
-    one = general(4.0, 10**6)
-    known = rdp.renyi_divergence(one, order=600.0)
-    for order in (2000.0, 1e4, 1e6):
+    """Here the cut off losses matter: the ends part, and stay in order."""
+    one = general(4.0, 10**5)
+    known = rdp.renyi_divergence(one, order=150.0)
+    for order in (1000.0, 1e4, 1e6):
         bracket = rdp.renyi_divergence(one, order=order)
         assert known.lower < bracket.lower < bracket.upper <= 4.0 * (1 + 1e-12)
 
@@ -264,7 +264,7 @@ def test_epsilon_is_not_below_the_certified_bracket(
     ],
 )
 def test_named_randomizers(randomizer: Any) -> None:
-    one = sa.ShuffleRound(randomizer, users=5)
+    one = sa.ShuffleRound(randomizer, users=2)
     certified = sa.epsilon(one, delta=1e-4, rounds=2, tolerance=1e-2)
     found = rdp.epsilon(one, rounds=2, delta=1e-4)
     assert certified.lower <= found <= 1.3 * certified

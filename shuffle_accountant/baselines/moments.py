@@ -37,6 +37,7 @@ _CLONES_TAIL, _TAIL, _UNBOUNDED_TAIL = 1e-300, 1e-60, 1e-24
 _RESOLUTION = 2.5e-4
 _CELLS_PER_DEVIATION = 100.0
 _MOST_CELLS = 4_000_000
+_SMALLEST = 1e-300
 _HOELDER = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0)
 _BLOCKS = 400
 
@@ -116,13 +117,17 @@ def log_moments(loss: PrivacyLoss, direction: Direction) -> LogMoments:
             break
         except GridTooFine as refused:
             spacing *= 1.01 * refused.factor
-    kept = grid.mass > 0.0
-    sign = 1.0 if direction is Direction.UPPER else -1.0
+    upper = direction is Direction.UPPER
+    # masses near the end of the doubles have no digits: the lower side does without them, and on
+    # the upper one the infinite mass makes up for them
+    least = 0.0 if upper else _SMALLEST
+    kept = grid.mass > least
+    sign = 1.0 if upper else -1.0
     return LogMoments(
         direction=direction,
         loss=grid.losses[kept] + sign * grid.loss_error,
         log_mass=np.log(grid.mass[kept]),
-        infinite=grid.infinite,
+        infinite=grid.infinite if grid.infinite > least else 0.0,
         largest=loss.largest,
         clones=_clones(source),
     )

@@ -168,7 +168,7 @@ def renyi_divergence(round: ShuffleRound, *, order: float) -> Bracket:
     sides = {loss, loss.reversed}
     upper = max(log_moments(side, Direction.UPPER).bound(t) for side in sides) / t
     lower = max(log_moments(side, Direction.LOWER).bound(t) for side in sides) / t
-    return Bracket(lower=min(lower, upper), upper=upper, reduction=reduction.name)
+    return Bracket(lower=lower, upper=upper, reduction=reduction.name)
 
 
 def _discloses(loss: PrivacyLoss) -> bool:
