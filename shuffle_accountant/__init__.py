@@ -31,6 +31,8 @@ from shuffle_accountant.sweep import SweepRecord, sweep, sweep_records
 
 __version__ = "0.1.0"
 
+_ON_FIRST_USE = ("baselines", "plot")
+
 __all__ = [
     "RAPPOR",
     "Attained",
@@ -58,6 +60,7 @@ __all__ = [
     "max_eps0",
     "max_rounds",
     "min_users",
+    "plot",
     "sweep",
     "sweep_records",
 ]
@@ -65,8 +68,8 @@ __all__ = [
 
 def __getattr__(name: str) -> ModuleType:
     """Modules that are not needed for accounting are imported on first use."""
-    if name == "baselines":
+    if name in _ON_FIRST_USE:
         import importlib
 
-        return importlib.import_module("shuffle_accountant.baselines")
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'shuffle_accountant' has no attribute {name!r}")

@@ -33,9 +33,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.baselines.base import check_protocol
 from shuffle_accountant.binomial import log_pmf
 
-__all__ = ["MOST_EPS0", "MOST_USERS", "delta", "epsilon", "sound"]
+__all__ = ["MOST_EPS0", "MOST_USERS", "delta", "epsilon", "name", "sound", "source", "valid"]
+
+name = "specialised_clones"
+source = "Feldman, McMillan and Talwar 2022"
 
 sound = False
 """The formula is no upper bound: see the counterexample above."""
@@ -50,6 +54,29 @@ MOST_EPS0 = 700.0
 _NEGLIGIBLE = 40.0
 # So many standard deviations of a binomial law hold all but exp(-40) of it, by Hoeffding.
 _DEVIATIONS = 9.0
+
+
+def valid(*, eps0: float, categories: int, users: int, delta: float) -> str | None:
+    """What keeps the formula from being evaluated, or None. It says nothing about soundness.
+
+    Args:
+        eps0: local privacy parameter, nats, finite, >= 0.
+        categories: number k of values, >= 2.
+        users: messages in the round, >= 1.
+        delta: in (0, 1).
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    eps0, users = check_protocol(eps0=eps0, users=users)
+    validate.integer(minimum=2, maximum=2**53, categories=categories)
+    validate.open_unit(delta=delta)
+    if users > MOST_USERS:
+        return f"users <= {MOST_USERS}, got {users}"
+    if eps0 > MOST_EPS0:
+        return f"eps0 <= {MOST_EPS0:g}, got {eps0:g}"
+    return None
 
 
 def delta(*, eps0: float, categories: int, users: int, epsilon: float) -> float:

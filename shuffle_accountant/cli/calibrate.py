@@ -5,15 +5,28 @@ The checks of values are the library's; here is only which of the three question
 
 from __future__ import annotations
 
-import json
-import math
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shuffle_accountant.bracket import LooseBracketWarning
+from shuffle_accountant.cli.options import (
+    AsJson,
+    Categories,
+    Delta,
+    Interactive,
+    Population,
+    Reduction,
+    Tolerance,
+    Variant,
+)
+from shuffle_accountant.cli.output import (
+    columns,
+    json_number,
+    print_json,
+    print_warnings,
+    recorded_warnings,
+)
 from shuffle_accountant.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -29,7 +42,7 @@ _WANTED = {"eps0": "largest", "users": "least", "rounds": "largest"}
 
 def calibrate(
     target_epsilon: Annotated[float, typer.Option(help="ε to stay within, > 0.")],
-    delta: Annotated[float, typer.Option(help="δ, in (0, 1).")],
+    delta: Delta,
     eps0: Annotated[
         float | None, typer.Option(help="ε0 of the randomizer. Left out: the largest is wanted.")
     ] = None,
@@ -44,27 +57,13 @@ def calibrate(
             "are wanted."
         ),
     ] = None,
-    population: Annotated[
-        int | None,
-        typer.Option(help="Draw the users of each round from this many, without replacement."),
-    ] = None,
-    categories: Annotated[
-        int | None,
-        typer.Option(help="The randomizer is randomized response over this many values, >= 2."),
-    ] = None,
-    reduction: Annotated[
-        str, typer.Option(help="Theorem to use; auto takes the smallest bound.")
-    ] = "auto",
-    variant: Annotated[
-        str | None,
-        typer.Option(help="Form of the strong reduction: exact (the default), paper or tail."),
-    ] = None,
-    interactive: Annotated[
-        bool,
-        typer.Option("--interactive", help="A user's randomizer may depend on earlier messages."),
-    ] = False,
-    tolerance: Annotated[float, typer.Option(help="Relative width of the brackets in ε.")] = 1e-3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    population: Population = None,
+    categories: Categories = None,
+    reduction: Reduction = "auto",
+    variant: Variant = None,
+    interactive: Interactive = False,
+    tolerance: Tolerance = 1e-3,
+    as_json: AsJson = False,
 ) -> None:
     """Find the largest ε0 (or the fewest users, or the most rounds) that meets a target ε."""
     question: dict[str, Any] = {
@@ -83,18 +82,13 @@ def calibrate(
     wanted = _wanted(question)
     if wanted != "rounds" and rounds is None:
         question["rounds"] = 1
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LooseBracketWarning)
-        with progress_bar("calibrating"):
-            answer = _solve(wanted, question)
-    lines = [" ".join(str(warning.message).split()) for warning in caught]
-    for line in lines:
-        typer.echo(f"shuffle-accountant: warning: {line}", err=True)
+    with recorded_warnings() as lines, progress_bar("calibrating"):
+        answer = _solve(wanted, question)
+    print_warnings(lines)
     if as_json:
-        found = _as_object(wanted, answer, question) | {"warnings": lines}
-        typer.echo(json.dumps(found, allow_nan=False))
+        print_json(_as_object(wanted, answer, question) | {"warnings": lines})
     else:
-        typer.echo(_as_table(wanted, answer, question))
+        print(_as_table(wanted, answer, question))
 
 
 def _wanted(question: dict[str, Any]) -> str:
@@ -157,19 +151,11 @@ def _as_object(
         "upper": evidence.bracket.upper,
         "reduction": evidence.bracket.reduction,
         "next_value": evidence.next_value,
-        "next_lower": None if further is None else _json_number(further.lower),
-        "next_upper": None if further is None else _json_number(further.upper),
+        "next_lower": None if further is None else json_number(further.lower),
+        "next_upper": None if further is None else json_number(further.upper),
         "proven": evidence.proven,
-        "question": {
-            name: _json_number(value) if isinstance(value, float) else value
-            for name, value in question.items()
-        },
+        "question": {name: json_number(value) for name, value in question.items()},
     }
-
-
-def _json_number(value: float) -> float | str:
-    """The number itself, or the text "inf", which JSON has no number for."""
-    return value if math.isfinite(value) else "inf"
 
 
 def _as_table(
@@ -191,5 +177,4 @@ def _as_table(
             ("next lower", lower),
             ("next upper", upper),
         ]
-    margin = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name:<{margin}}  {value}" for name, value in rows)
+    return columns(rows)

@@ -1,0 +1,80 @@
+"""The dominating pair of a round on a grid of alpha: a construction to compare with, not a bound.
+
+'Numerical Accounting in the Shuffle Model', Section 3.4, makes a pair for a sampled round from the
+profile h(alpha) of its equation (2.3), known at ``alpha = e^x`` for equidistant x in [-reach,
+reach], by Algorithm 1 of Doroshenko et al. 2022 (`shuffle_accountant.lattice.profile`). Beyond the
+grid the profile is taken to be constant. The accountant needs no such grid for a sampled round:
+`shuffle_accountant.losses.subsampled` has the pair itself, which the gridded one approaches from
+above, with an error of second order in the grid's spacing.
+
+Upper bound of the profile; it holds for every round that the accountant can do, sampled or not.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.lattice.grid import Atoms, Direction
+from shuffle_accountant.lattice.profile import profile_atoms
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.rounds import ShuffleRound
+
+__all__ = ["delta", "name", "pair", "sound", "source"]
+
+name = "alpha_grid"
+source = "Doroshenko et al. 2022, Algorithm 1"
+sound = True
+
+# The profile is asked for as closely as for an answer about one round.
+_EFFORT = Effort(tail=1e-30, resolution=1e-5)
+
+
+def pair(round: ShuffleRound, *, points: int, reach: float = 0.25) -> Atoms:
+    """The pair of laws whose profile is the polygon through h at the grid's points.
+
+    Args:
+        round: what happens in the round, sampled or not.
+        points: number of intervals of the grid over [-reach, reach], even, >= 2.
+        reach: largest loss on the grid, nats, finite, > 0.
+
+    Returns:
+        Atoms at ``points + 1`` losses at most, and the value of h at the end of the grid at +inf.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    round = validate.instance(ShuffleRound, round=round)
+    points = validate.integer(minimum=2, points=points)
+    if points % 2:
+        raise ValueError(f"points must be an even integer >= 2, got {points}")
+    reach = validate.positive(reach=reach)
+    losses = np.linspace(0.0, reach, points // 2 + 1)
+    loss = round.reduced().loss
+    forward, backward = (
+        np.array([side.delta(x, Direction.UPPER, _EFFORT) for x in losses.tolist()])
+        for side in (loss, loss.reversed)
+    )
+    return profile_atoms(losses, (forward, forward), (backward, backward), 0.0, Direction.UPPER)
+
+
+def delta(round: ShuffleRound, *, epsilon: float, points: int, reach: float = 0.25) -> float:
+    """Delta of one round at epsilon by the gridded pair.
+
+    Args:
+        round: what happens in the round, sampled or not.
+        epsilon: nats, finite, >= 0.
+        points: number of intervals of the grid over [-reach, reach], even, >= 2.
+        reach: largest loss on the grid, nats, finite, > 0.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    epsilon = validate.finite_nonnegative(epsilon=epsilon)
+    atoms = pair(round, points=points, reach=reach)
+    above = np.maximum(atoms.loss + atoms.loss_error - epsilon, 0.0)
+    return min(math.fsum((atoms.mass * -np.expm1(-above)).tolist()) + atoms.infinite, 1.0)

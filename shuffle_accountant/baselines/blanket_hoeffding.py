@@ -1,0 +1,32 @@
+"""The privacy blanket through Hoeffding's inequality.
+
+Balle, Bell, Gascón and Nissim 2019. With the loss variable of
+`shuffle_accountant.baselines.privacy_blanket`, of range b and mean -a,
+
+    delta(epsilon) = b^2 / (4 a gamma n) (1 - gamma (1 - e^(-2 a^2/b^2)))^n.
+
+Upper bound, one round, replacement; for k-ary randomized response if ``categories`` is given, else
+for any eps0-LDP randomizer.
+"""
+
+from __future__ import annotations
+
+import math
+
+from shuffle_accountant.baselines.privacy_blanket import BlanketBound, BlanketLoss
+
+__all__ = ["delta", "epsilon", "name", "sound", "source", "valid"]
+
+name = "blanket_hoeffding"
+source = "Balle, Bell, Gascón and Nissim 2019, Hoeffding"
+sound = True
+
+
+def _log_delta(loss: BlanketLoss, users: int) -> float:
+    decay = loss.gamma * -math.expm1(-2.0 * (loss.excess / loss.width) ** 2)
+    scale = loss.width / (4.0 * loss.excess * loss.gamma * users) * loss.width
+    return math.log(scale) + users * math.log1p(-decay)
+
+
+_bound = BlanketBound(name, _log_delta)
+valid, epsilon, delta = _bound.valid, _bound.epsilon, _bound.delta

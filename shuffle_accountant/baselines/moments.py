@@ -1,0 +1,169 @@
+"""Exponential moments of a round's privacy loss, from above and from below.
+
+``K(t) = log E_P[e^(t L)]``, t > 0, of a dominating pair on a grid. Moments are integrals of
+hockey-stick divergences with positive weights, so that of the upper pair is not below the true one,
+and that of the lower pair not above.
+
+*Losses too rare for a double.* Of total probability ``tau``, in an event S, they add at most
+``tau e^(t largest)`` to the moment. For the clones, by Hölder's inequality, they also add at most
+``tau^(1 - 1/p) E_P[e^(p t L)]^(1/p)`` for every p > 1, and that moment has a bound of its own: see
+`_crowd_bound`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.binomial import UNIT_ROUNDOFF, log_upper_tail
+from shuffle_accountant.grids import GridTooFine, loss_grid
+from shuffle_accountant.lattice.grid import Array, Direction
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.binary import BinaryLoss, CrowdSource
+from shuffle_accountant.losses.clones import CloneCrowd
+from shuffle_accountant.losses.diluted import DilutedLoss
+from shuffle_accountant.losses.response import ResponseCrowd
+from shuffle_accountant.losses.subsampled import SubsampledLoss
+
+__all__ = ["LogMoments", "log_moments"]
+
+# Losses less probable than this in total are not followed: of clones, which are cheap to list, of
+# other randomizers, and of those without a largest loss.
+_CLONES_TAIL, _TAIL, _UNBOUNDED_TAIL = 1e-300, 1e-60, 1e-24
+# Blocks of decoy counts move moments by half of this, relative; connecting the dots by less.
+_RESOLUTION = 2.5e-4
+_CELLS_PER_DEVIATION = 100.0
+_MOST_CELLS = 4_000_000
+_SMALLEST = 1e-300
+_HOELDER = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0)
+_BLOCKS = 400
+
+
+@dataclass(frozen=True, eq=False)
+class LogMoments:
+    """Moments of one direction of one round.
+
+    Attributes:
+        direction: on which side of the truth.
+        loss: grid points that carry mass, nats, moved by their error in the direction.
+        log_mass: log of their P-masses.
+        infinite: P-mass that is counted as infinite loss: all of it true (LOWER), or cut off tails
+            included (UPPER).
+        largest: no loss is larger, nats.
+        clones: a crowd of clones whose moments are not below those of the loss, if one is known.
+    """
+
+    direction: Direction
+    loss: Array
+    log_mass: Array
+    infinite: float
+    largest: float
+    clones: CloneCrowd | None
+
+    def kept(self, t: float) -> float:
+        """``log E_P[e^(t L)]`` without the infinite losses: of a sub-probability."""
+        if self.loss.size == 0:
+            return -math.inf
+        exponent = self.log_mass + t * self.loss
+        top = float(exponent.max())
+        total = top + math.log(float(np.sum(np.exp(exponent - top))))
+        # each exponent that counts is rounded a few times, at the size of its parts, and the sum by
+        # a unit per term at most
+        near = exponent > top - 50.0
+        size = np.abs(self.log_mass[near]) + 2.0 * t * np.abs(self.loss[near])
+        slack = UNIT_ROUNDOFF * (4.0 * (float(size.max()) + abs(top)) + self.loss.size + 8.0)
+        return total + slack if self.direction is Direction.UPPER else total - slack
+
+    def bound(self, t: float) -> float:
+        """``log E_P[e^(t L)]`` bounded in the direction, >= 0; at most ``t largest``."""
+        kept = self.kept(t)
+        if self.direction is Direction.LOWER:
+            return math.inf if self.infinite > 0.0 else max(kept, 0.0)
+        most = t * self.largest
+        if self.infinite > 0.0:
+            kept = float(np.logaddexp(kept, self._rare(t)))
+        return max(min(kept, most), 0.0)
+
+    def _rare(self, t: float) -> float:
+        """Log of what the losses that are not followed add at most."""
+        log_tail = math.log(self.infinite)
+        bounds = [log_tail + t * self.largest]
+        if self.clones is not None:
+            for p in _HOELDER:
+                bounds.append((1.0 - 1.0 / p) * log_tail + _crowd_bound(self.clones, p * t) / p)
+        return min(bounds)
+
+
+@lru_cache(maxsize=64)
+def log_moments(loss: PrivacyLoss, direction: Direction) -> LogMoments:
+    """The moments of a loss that is not always 0."""
+    inner = loss
+    while isinstance(inner, DilutedLoss | SubsampledLoss):
+        inner = inner.inner
+    source = inner.source if isinstance(inner, BinaryLoss) else None
+    tail = _CLONES_TAIL if isinstance(source, CloneCrowd) else _TAIL
+    if loss.largest == math.inf:
+        tail = _UNBOUNDED_TAIL
+    spacing = loss.deviation / _CELLS_PER_DEVIATION
+    if loss.largest < math.inf:  # the largest loss should be a grid point
+        spacing = loss.largest / math.ceil(loss.largest / spacing)
+    effort = Effort(tail=tail, resolution=_RESOLUTION)
+    while True:
+        try:
+            grid = loss_grid(loss, direction, spacing, effort, _MOST_CELLS)
+            break
+        except GridTooFine as refused:
+            spacing *= 1.01 * refused.factor
+    upper = direction is Direction.UPPER
+    # masses near the end of the doubles have no digits: the lower side does without them, and on
+    # the upper one the infinite mass makes up for them
+    least = 0.0 if upper else _SMALLEST
+    kept = grid.mass > least
+    sign = 1.0 if upper else -1.0
+    return LogMoments(
+        direction=direction,
+        loss=grid.losses[kept] + sign * grid.loss_error,
+        log_mass=np.log(grid.mass[kept]),
+        infinite=grid.infinite if grid.infinite > least else 0.0,
+        largest=loss.largest,
+        clones=_clones(source),
+    )
+
+
+def _clones(source: CrowdSource | None) -> CloneCrowd | None:
+    """The clones themselves, or those that bound k-ary randomized response."""
+    if isinstance(source, ResponseCrowd):
+        ratio = math.exp(-source.eps0)
+        return CloneCrowd(
+            eps0=source.eps0,
+            decoys=source.decoys,
+            rate=2.0 * ratio / (1.0 + ratio),
+            idle=math.tanh(0.5 * source.eps0),
+        )
+    return source if isinstance(source, CloneCrowd) and source.eps0 < math.inf else None
+
+
+@lru_cache(maxsize=1024)
+def _crowd_bound(crowd: CloneCrowd, t: float) -> float:
+    """Upper bound of ``log E_P[e^(t L)]`` for the clones, sampled or not, for every t > 0.
+
+    With m of the messages informative, of which a say 0, positive losses are at most
+    ``eps0 (2a - m)/m``, their chord; that is ``eps0/m`` times the target's sign plus those of m - 1
+    fair coins, so its moment is at most ``e^(s + m log cosh s)``, ``s = t eps0/m``, which falls
+    with m. Other losses add at most 1. Blocks of m are taken at their smallest, with the
+    probability of all m up to their largest. Sampling the users makes moments smaller.
+    """
+    log2 = math.log(2.0)
+    first = np.unique(np.floor(np.geomspace(1.0, crowd.decoys + 1.0, _BLOCKS)))
+    last = np.append(first[1:] - 1.0, crowd.decoys + 1.0)
+    s = t * crowd.eps0 / first
+    moment = s + first * (s + np.log1p(np.exp(-2.0 * s)) - log2)
+    # P(C <= last - 1), through the number of blank decoys
+    decoys = float(crowd.decoys)
+    weight = log_upper_tail(
+        decoys - (last - 1.0), np.full(last.size, decoys), crowd.idle, crowd.rate
+    )
+    return float(np.logaddexp.reduce(np.append(np.minimum(moment, t * crowd.eps0) + weight, 0.0)))

@@ -1,0 +1,195 @@
+"""What the bounds of the privacy blanket have in common: the loss variable, and the way to epsilon.
+
+Balle, Bell, Gascón and Nissim 2019, "The privacy blanket of the shuffle model". Each user's
+randomizer is, with probability gamma, a draw W from a law (the blanket) that does not depend on the
+input. With ``alpha = e^epsilon`` and M ~ Bin(n, gamma) users in the blanket,
+
+    delta(epsilon) <= E[(L_1 + … + L_M)_+] / (gamma n),   L = (R(x) - alpha R(x')) / blanket (W),
+
+where the L_i are i.i.d. of mean ``-a``, ``a = alpha - 1``. The inequalities of Hoeffding and of
+Bennett bound the expectation by the range, the maximum and the second moment of L, which are known
+exactly for k-ary randomized response and are bounded for any eps0-LDP randomizer. Upper bounds, one
+round, replacement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.baselines.base import check_protocol, require
+from shuffle_accountant.roots import find_crossing
+
+__all__ = ["MOST_EPS0", "BlanketBound", "BlanketLoss", "LogDelta"]
+
+MOST_EPS0 = 150.0
+"""Beyond it squares of e^eps0 overflow."""
+
+# Epsilon is looked for at these fractions of eps0 first, ten per decade: the bounds are not
+# monotone, and the smallest epsilon at which they reach delta is wanted.
+_PER_DECADE, _DECADES = 10, 12
+
+
+@dataclass(frozen=True)
+class BlanketLoss:
+    """The loss variable L at one epsilon.
+
+    Attributes:
+        gamma: probability that a user is in the blanket.
+        rest: ``1 - gamma``, without cancellation.
+        excess: ``a = e^epsilon - 1``, minus the mean of L.
+        largest: maximum of L, or a bound of it.
+        width: maximum minus minimum of L, or a bound of it.
+        square: second moment of L, or a bound of it.
+    """
+
+    gamma: float
+    rest: float
+    excess: float
+    largest: float
+    width: float
+    square: float
+
+    @classmethod
+    def of(cls, eps0: float, categories: int | None, epsilon: float) -> BlanketLoss:
+        """For k-ary randomized response, or for any eps0-LDP randomizer (``categories`` None)."""
+        e, alpha, excess = math.exp(eps0), math.exp(epsilon), math.expm1(epsilon)
+        if categories is None:
+            # likelihood ratios to any mixture of the randomizer's outputs lie in [1/E, E]
+            return cls(
+                gamma=1.0 / e,
+                rest=-math.expm1(-eps0),
+                excess=excess,
+                largest=e - alpha / e,
+                width=(alpha + 1.0) * (e - 1.0 / e),
+                square=e * (alpha * alpha + 1.0) - 2.0 * alpha / e**3,
+            )
+        gamma = categories / (e + categories - 1.0)
+        squares = (e - alpha) ** 2 + (1.0 - alpha * e) ** 2 + (categories - 2) * excess**2
+        return cls(
+            gamma=gamma,
+            rest=math.expm1(eps0) / (e + categories - 1.0),
+            excess=excess,
+            largest=gamma * (e - alpha),
+            width=gamma * (e - 1.0) * (alpha + 1.0),
+            square=gamma * gamma * squares / categories,
+        )
+
+
+# Log of the bound of delta, given the loss variable and the number of users.
+LogDelta = Callable[[BlanketLoss, int], float]
+
+
+@dataclass(frozen=True)
+class BlanketBound:
+    """One inequality's bound; its methods are the functions of the module of that name.
+
+    Attributes:
+        name: of the module.
+        log_delta: the bound of delta.
+    """
+
+    name: str
+    log_delta: LogDelta
+
+    def valid(
+        self, *, eps0: float, users: int, delta: float, categories: int | None = None
+    ) -> str | None:
+        """The condition that is not met, or None.
+
+        Args:
+            eps0: local privacy parameter, nats, finite, >= 0.
+            users: messages in the round, >= 1.
+            delta: in (0, 1).
+            categories: number k of values of randomized response, >= 2; None for any randomizer.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range.
+        """
+        delta = validate.open_unit(delta=delta)
+        unmet = _condition(eps0, users, categories)
+        if unmet is None and self._smallest(eps0, users, delta, categories) is None:
+            return f"epsilon < eps0 = {eps0:g}, where it does not reach delta = {delta:g}"
+        return unmet
+
+    def epsilon(
+        self, *, eps0: float, users: int, delta: float, categories: int | None = None
+    ) -> float:
+        """Epsilon (nats) of one round: the smallest at which the bound is at most ``delta``.
+
+        Args:
+            eps0: local privacy parameter, nats, in (0, 150].
+            users: messages in the round, >= 1.
+            delta: in (0, 1).
+            categories: number k of values of randomized response, >= 2; None for any randomizer.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range, or a condition of `valid` that is not met.
+        """
+        delta = validate.open_unit(delta=delta)
+        require(self.name, _condition(eps0, users, categories))
+        found = self._smallest(eps0, users, delta, categories)
+        if found is None:
+            require(
+                self.name, self.valid(eps0=eps0, users=users, delta=delta, categories=categories)
+            )
+        assert found is not None
+        return found
+
+    def delta(
+        self, *, eps0: float, users: int, epsilon: float, categories: int | None = None
+    ) -> float:
+        """Delta of one round at epsilon, at most 1.
+
+        Args:
+            eps0: local privacy parameter, nats, in (0, 150].
+            users: messages in the round, >= 1.
+            epsilon: nats, in [0, eps0).
+            categories: number k of values of randomized response, >= 2; None for any randomizer.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range.
+        """
+        epsilon = validate.finite_nonnegative(epsilon=epsilon)
+        require(self.name, _condition(eps0, users, categories))
+        if epsilon >= eps0:
+            require(self.name, f"epsilon < eps0 = {eps0:g}, got {epsilon:g}")
+        if epsilon == 0.0:
+            return 1.0
+        value = self.log_delta(BlanketLoss.of(eps0, categories, epsilon), users)
+        return math.exp(min(value, 0.0))
+
+    def _smallest(
+        self, eps0: float, users: int, delta: float, categories: int | None
+    ) -> float | None:
+        """The smallest epsilon below eps0 that reaches delta, from above; None without one."""
+        target = math.log(delta)
+
+        def excess(epsilon: float) -> float:
+            if epsilon <= 0.0:
+                return math.inf
+            return self.log_delta(BlanketLoss.of(eps0, categories, epsilon), users) - target
+
+        previous = 0.0
+        for step in range(-_DECADES * _PER_DECADE, 0):
+            point = eps0 * 10.0 ** (step / _PER_DECADE)
+            if excess(point) <= 0.0:
+                guess = 0.5 * (previous + point)
+                return find_crossing(excess, point, guess, 0.1 * point).right
+            previous = point
+        return None
+
+
+def _condition(eps0: float, users: int, categories: int | None) -> str | None:
+    """What keeps the bounds from applying at all, or None; raises for what is no setting."""
+    eps0, users = check_protocol(eps0=eps0, users=users)
+    if categories is not None:
+        validate.integer(minimum=2, maximum=2**53, categories=categories)
+    if not 0.0 < eps0 <= MOST_EPS0:
+        return f"eps0 in (0, {MOST_EPS0:g}], got {eps0:g}"
+    return None

@@ -1,0 +1,69 @@
+"""The command line `shuffle-accountant`: one module per group of commands.
+
+A command turns its flags into library calls and prints the answer; every check of a value is the
+library's. Errors are one line on stderr and exit code 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from shuffle_accountant.cli import brackets, calibrate, compare, plot
+from shuffle_accountant.cli.output import PROGRAM
+
+__all__ = ["main"]
+
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+# In the order of the help page.
+COMMANDS = (
+    brackets.epsilon,
+    brackets.delta,
+    calibrate.calibrate,
+    compare.compare,
+    plot.plot,
+)
+
+# What the parser raises for bad usage: the public BadParameter is one kind of it.
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+app = typer.Typer(
+    help="Certified privacy accounting for the shuffle model of differential privacy.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for _command in COMMANDS:
+    app.command()(_command)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: the arguments after the program's name; those of the process by default.
+
+    Returns:
+        The exit code: 0, or 2 after an error in the usage or in a value, told in one line on
+        stderr, or 130 after an interruption.
+    """
+    command = typer.main.get_command(app)
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    try:
+        code = command.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
+    except _UsageError as error:
+        return _fail(f"{error.format_message()} (see {PROGRAM} --help)")  # type: ignore[attr-defined]
+    except (ValueError, TypeError) as error:
+        return _fail(str(error))
+    except (typer.Abort, KeyboardInterrupt):
+        return _fail("interrupted", EXIT_INTERRUPTED)
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str, code: int = EXIT_ERROR) -> int:
+    print(f"{PROGRAM}: error: {' '.join(message.split())}", file=sys.stderr)
+    return code

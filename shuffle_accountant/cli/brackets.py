@@ -1,0 +1,151 @@
+"""`epsilon` and `delta`: one certified bracket of a protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.cli.options import (
+    AsJson,
+    Categories,
+    Delta,
+    Eps0,
+    Epsilon,
+    Interactive,
+    Population,
+    Reduction,
+    Rounds,
+    Tolerance,
+    Users,
+    Variant,
+)
+from shuffle_accountant.cli.output import (
+    columns,
+    json_number,
+    print_json,
+    print_warnings,
+    recorded_warnings,
+)
+from shuffle_accountant.cli.protocol import Protocol
+from shuffle_accountant.progress import progress_bar
+
+if TYPE_CHECKING:
+    from shuffle_accountant import FourierAccountant
+
+__all__ = ["delta", "epsilon"]
+
+
+def epsilon(
+    eps0: Eps0,
+    users: Users,
+    delta: Delta,
+    rounds: Rounds = 1,
+    population: Population = None,
+    categories: Categories = None,
+    reduction: Reduction = "auto",
+    variant: Variant = None,
+    interactive: Interactive = False,
+    tolerance: Tolerance = 1e-3,
+    as_json: AsJson = False,
+) -> None:
+    """Bracket the ε of a shuffled protocol at a given δ."""
+    protocol = Protocol(
+        eps0=eps0,
+        users=users,
+        rounds=rounds,
+        population=population,
+        categories=categories,
+        reduction=reduction,
+        variant=variant,
+        interactive=interactive,
+        tolerance=tolerance,
+    )
+    answer = _ask(protocol, lambda accountant: accountant.epsilon(delta=delta))
+    _print_bracket("epsilon", {"delta": delta}, protocol, answer, as_json)
+
+
+def delta(
+    eps0: Eps0,
+    users: Users,
+    epsilon: Epsilon,
+    rounds: Rounds = 1,
+    population: Population = None,
+    categories: Categories = None,
+    reduction: Reduction = "auto",
+    variant: Variant = None,
+    interactive: Interactive = False,
+    tolerance: Tolerance = 1e-3,
+    as_json: AsJson = False,
+) -> None:
+    """Bracket the δ of a shuffled protocol at a given ε."""
+    protocol = Protocol(
+        eps0=eps0,
+        users=users,
+        rounds=rounds,
+        population=population,
+        categories=categories,
+        reduction=reduction,
+        variant=variant,
+        interactive=interactive,
+        tolerance=tolerance,
+    )
+    answer = _ask(protocol, lambda accountant: accountant.delta(epsilon=epsilon))
+    _print_bracket("delta", {"epsilon": epsilon}, protocol, answer, as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A bracket and the warnings that came with it, one line each."""
+
+    bracket: Bracket
+    warnings: list[str]
+
+
+def _ask(protocol: Protocol, question: Callable[[FourierAccountant], Bracket]) -> _Answer:
+    """Compose the protocol and put the question, with a progress bar when it takes long."""
+    with recorded_warnings() as warnings, progress_bar("composing"):
+        bracket = question(protocol.accountant())
+    return _Answer(bracket, warnings)
+
+
+def _print_bracket(
+    quantity: str, at: dict[str, float], protocol: Protocol, answer: _Answer, as_json: bool
+) -> None:
+    """Print an answer as a table or as a JSON object; warnings go to stderr."""
+    print_warnings(answer.warnings)
+    if as_json:
+        print_json(_as_object(quantity, at, protocol, answer))
+    else:
+        print(_as_table(quantity, at, answer.bracket))
+
+
+def _as_object(
+    quantity: str, at: dict[str, float], protocol: Protocol, answer: _Answer
+) -> dict[str, Any]:
+    bracket = answer.bracket
+    return {
+        "quantity": quantity,
+        "lower": json_number(bracket.lower),
+        "upper": json_number(bracket.upper),
+        "reduction": bracket.reduction,
+        "ledger": {name: json_number(width) for name, width in bracket.ledger.as_dict().items()},
+        "limited_by": bracket.ledger.limited_by,
+        "question": {name: json_number(value) for name, value in (asdict(protocol) | at).items()},
+        "warnings": answer.warnings,
+    }
+
+
+def _as_table(quantity: str, at: dict[str, float], bracket: Bracket) -> str:
+    given = ", ".join(f"{name} = {value:g}" for name, value in at.items())
+    lower, upper = bracket.ends()
+    ledger = bracket.ledger.as_dict()
+    rows = [
+        (quantity, f"at {given}"),
+        ("lower", lower),
+        ("upper", upper),
+        *((name.replace("_", "-"), f"{width:.1e}") for name, width in ledger.items()),
+        ("reduction", bracket.reduction),
+    ]
+    return columns(rows)

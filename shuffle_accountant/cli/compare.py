@@ -1,0 +1,77 @@
+"""`compare`: every published bound side by side with the certified bracket."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from shuffle_accountant.bracket import format_ends
+from shuffle_accountant.cli.options import (
+    AsJson,
+    Categories,
+    Delta,
+    Eps0,
+    Population,
+    Rounds,
+    Tolerance,
+    Users,
+)
+from shuffle_accountant.cli.output import (
+    columns,
+    json_number,
+    print_json,
+    print_warnings,
+    recorded_warnings,
+)
+from shuffle_accountant.comparison import ComparisonRow
+from shuffle_accountant.comparison import compare as compare_bounds
+from shuffle_accountant.progress import progress_bar
+
+__all__ = ["compare"]
+
+
+def compare(
+    eps0: Eps0,
+    users: Users,
+    delta: Delta,
+    rounds: Rounds = 1,
+    population: Population = None,
+    categories: Categories = None,
+    tolerance: Tolerance = 1e-3,
+    as_json: AsJson = False,
+) -> None:
+    """Put every published bound of ε beside the certified bracket."""
+    question: dict[str, Any] = {
+        "eps0": eps0,
+        "users": users,
+        "rounds": rounds,
+        "population": population,
+        "categories": categories,
+        "tolerance": tolerance,
+        "delta": delta,
+    }
+    with recorded_warnings() as warnings, progress_bar("comparing"):
+        rows = compare_bounds(**question)
+    print_warnings(warnings)
+    if as_json:
+        answers = [{k: json_number(v) for k, v in asdict(row).items()} for row in rows]
+        print_json({"rows": answers, "question": question, "warnings": warnings})
+    else:
+        print(
+            columns(
+                [("bound", "form", "sound", f"epsilon at delta = {delta:g}"), *map(_line, rows)]
+            )
+        )
+
+
+def _line(row: ComparisonRow) -> tuple[str, str, str, str]:
+    form = ", ".join(word for word in (row.form, *row.via) if word)
+    return row.name, form, "yes" if row.sound else "no", _value(row)
+
+
+def _value(row: ComparisonRow) -> str:
+    if row.epsilon is None:
+        return f"n/a: {row.condition}"
+    if row.lower is None:
+        return f"{row.epsilon:.6g}"
+    return " to ".join(format_ends(row.lower, row.epsilon))
