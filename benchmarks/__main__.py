@@ -29,8 +29,8 @@ SCRIPTS = (
     "scale_rounds",
     "tiny_delta",
     "randomizers",
-    "figures.figure4",
-    "figures.figure5",
+    "figures.fig4",
+    "figures.fig5",
     "peers",
 )
 

@@ -108,7 +108,7 @@ def test_timing_interleaves_and_leaves_the_first_round_out(suite):
         assert timing.result == name.upper()
 
 
-@pytest.mark.parametrize("figure", ["figure4", "figure5"])
+@pytest.mark.parametrize("figure", ["fig4", "fig5"])
 def test_a_figure_writes_its_table_and_its_picture(suite, tmp_path, capsys, figure):
     code = suite.main(["--quick", "--only", f"figures.{figure}", "--output", str(tmp_path)])
     claims = claims_in(tmp_path)
@@ -129,16 +129,16 @@ def test_a_figure_writes_its_table_and_its_picture(suite, tmp_path, capsys, figu
 
 def test_a_figure_without_matplotlib_is_only_a_table(suite, tmp_path, capsys, monkeypatch):
     shared = importlib.import_module("benchmarks.claims")
-    script = importlib.import_module("benchmarks.figures.figure5")
+    script = importlib.import_module("benchmarks.figures.fig5")
 
     def draw(path):
         raise ImportError("No module named 'matplotlib'")
 
     monkeypatch.setattr(script, "run", lambda quick, note: shared.Outcome([], [{"a": 1}], draw))
-    arguments = ["--quick", "--only", "figures.figure5", "--output", str(tmp_path)]
+    arguments = ["--quick", "--only", "figures.fig5", "--output", str(tmp_path)]
     assert suite.main(arguments) == 0
-    assert "figure5.png is not drawn: No module named 'matplotlib'" in capsys.readouterr().err
-    assert (tmp_path / "figure5.csv").read_text(encoding="utf-8") == "a\n1\n"
+    assert "fig5.png is not drawn: No module named 'matplotlib'" in capsys.readouterr().err
+    assert (tmp_path / "fig5.csv").read_text(encoding="utf-8") == "a\n1\n"
 
 
 @pytest.fixture
