@@ -10,6 +10,7 @@ second order in the spacing, once that is finer than the losses are spread.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -132,7 +133,7 @@ def _falls(worst: dict[tuple[int, int], float], sizes: tuple[int, ...]) -> Claim
     ordered = all(
         worst[users, fine] <= worst[users, coarse]
         for users in USERS
-        for coarse, fine in zip(sizes[:-1], sizes[1:], strict=True)
+        for coarse, fine in itertools.pairwise(sizes)
     )
     return Claim(
         name="convergence",

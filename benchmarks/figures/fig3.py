@@ -1,9 +1,9 @@
 """Claim: the published curve of sampled rounds is wrong at both ends; here is the certified one.
 
 eps0 = 3, m = 1000 of N = 1e5 users in each round, delta = 1e-5, T = 10 … 1e4. The published curve
-of the Fourier accountant, from a grid of 500 alphas (see fig2.py), is proportional to T; the true one
-grows about as its root. For few rounds it is below the certified lower end for the very pair that
-it is about, so it is no bound; for many it is several times too large.
+of the Fourier accountant, from a grid of 500 alphas (see fig2.py), is proportional to T; the true
+one grows about as the root of T. For few rounds the published one is below the certified lower end
+for the very pair that it is about, so it is no bound; for many it is several times too large.
 
 The baseline of the paper is the closed Rényi bound of Girgis et al. 2021, in the form of the
 script behind the figure (half of the theorem's last term's base) and in that of the theorem. Our
