@@ -29,8 +29,11 @@ SCRIPTS = (
     "scale_rounds",
     "tiny_delta",
     "randomizers",
-    "figures.figure4",
-    "figures.figure5",
+    "figures.fig1",
+    "figures.fig2",
+    "figures.fig3",
+    "figures.fig4",
+    "figures.fig5",
     "peers",
 )
 

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from oracles import two_rounds
 
 import shuffle_accountant as sa
 
@@ -108,7 +109,7 @@ def test_timing_interleaves_and_leaves_the_first_round_out(suite):
         assert timing.result == name.upper()
 
 
-@pytest.mark.parametrize("figure", ["figure4", "figure5"])
+@pytest.mark.parametrize("figure", ["fig1", "fig2", "fig3", "fig4", "fig5"])
 def test_a_figure_writes_its_table_and_its_picture(suite, tmp_path, capsys, figure):
     code = suite.main(["--quick", "--only", f"figures.{figure}", "--output", str(tmp_path)])
     claims = claims_in(tmp_path)
@@ -127,18 +128,66 @@ def test_a_figure_writes_its_table_and_its_picture(suite, tmp_path, capsys, figu
         assert len(picture) > 10_000
 
 
+def verdicts(script):
+    return {claim.name: claim.holds for claim in script.run(True, lambda text: None).claims}
+
+
+def test_a_wrong_published_value_fails_its_claim(suite, monkeypatch):
+    script = importlib.import_module("benchmarks.figures.fig3")
+    # 2 % up at T = 31 alone: no longer proportional to T
+    monkeypatch.setitem(script.PUBLISHED, 31, 0.01587 * 1.02)
+    # more than the last digit
+    monkeypatch.setitem(script.PUBLISHED_GIRGIS, 316, 2.7040)
+    # beside the true 0.11153
+    monkeypatch.setitem(script.KNOWN, 316, (0.11160, 0.11170))
+    found = verdicts(script)
+    assert found == {
+        "known values": False,
+        "published": False,
+        "Girgis et al.": False,
+        "gain": True,
+        "Rényi": True,
+    }
+
+
+def test_a_published_value_below_ours_fails_its_claim(suite, monkeypatch):
+    script = importlib.import_module("benchmarks.figures.fig1")
+    monkeypatch.setattr(script, "ROUNDS", (1, 2))
+    published = {key: value for key, value in script.PUBLISHED.items() if key[0] <= 2}
+    # 1e-4 below the certified 1.19364488e-9
+    monkeypatch.setattr(script, "PUBLISHED", published | {(1, 30): 1.1935e-9})
+    assert verdicts(script)["as published"] is False
+
+
+def test_the_sum_that_figure_1_quotes_is_that_of_the_oracle(suite):
+    script = importlib.import_module("benchmarks.figures.fig1")
+    summed = two_rounds.delta(script.EPS0, script.USERS, script.EPSILONS[script.APART[1]])
+    # the oracle is good to 1e-11, relative; the quoted value to its last digit
+    assert summed == pytest.approx(script.SUMMED, abs=script.SUMMED_DIGITS, rel=0)
+
+
+def test_figure_2_looks_between_the_points_of_every_grid(suite):
+    script = importlib.import_module("benchmarks.figures.fig2")
+    epsilons = script._epsilons(script.QUICK_SIZES[-1])
+    assert 0 < min(epsilons) < max(epsilons) < script.REACH
+    for size in script.QUICK_SIZES:
+        place = np.array(epsilons) * size / (2 * script.REACH)
+        # a sixth of the finest interval is at least a sixth of 100/1600 of the coarsest one
+        assert np.min(np.abs(place - np.round(place))) > 0.01
+
+
 def test_a_figure_without_matplotlib_is_only_a_table(suite, tmp_path, capsys, monkeypatch):
     shared = importlib.import_module("benchmarks.claims")
-    script = importlib.import_module("benchmarks.figures.figure5")
+    script = importlib.import_module("benchmarks.figures.fig5")
 
     def draw(path):
         raise ImportError("No module named 'matplotlib'")
 
     monkeypatch.setattr(script, "run", lambda quick, note: shared.Outcome([], [{"a": 1}], draw))
-    arguments = ["--quick", "--only", "figures.figure5", "--output", str(tmp_path)]
+    arguments = ["--quick", "--only", "figures.fig5", "--output", str(tmp_path)]
     assert suite.main(arguments) == 0
-    assert "figure5.png is not drawn: No module named 'matplotlib'" in capsys.readouterr().err
-    assert (tmp_path / "figure5.csv").read_text(encoding="utf-8") == "a\n1\n"
+    assert "fig5.png is not drawn: No module named 'matplotlib'" in capsys.readouterr().err
+    assert (tmp_path / "fig5.csv").read_text(encoding="utf-8") == "a\n1\n"
 
 
 @pytest.fixture
