@@ -147,7 +147,8 @@ class BinaryLoss:
             direction=direction,
             mass=everything * np.maximum(1.0 + sign * slack, 0.0),
             loss=np.concatenate([loss, -loss, [0.0]]),
-            infinite=infinite + (truncated + _UNDERFLOW if direction is Direction.UPPER else 0.0),
+            infinite=max(infinite + sign * _UNDERFLOW, 0.0)
+            + (truncated if direction is Direction.UPPER else 0.0),
             truncated=truncated,
             round_off=crowd.round_off + float(np.sum(everything * slack)),
             loss_error=float(half.loss_error.max(initial=0.0))
