@@ -1,17 +1,14 @@
-"""Claim: faster than dp-accounting on the same pair, and a hundred times tighter.
+"""Claim: faster than dp-accounting on the same pair, a hundred times tighter, below every bound.
 
 The pair is that of `clones` at n = 1e4, eps0 = 4; the question is epsilon of T = 1000 rounds at
-delta = 1e-6. Ours is the whole answer: parameters in, certified bracket out, caches cleared.
+delta = 1e-6. Ours is the whole answer: parameters in, certified bracket out, caches cleared. All
+are asked in turn in one process.
 
 dp-accounting has no name for this pair. Its user writes two dictionaries, outcome to log
-probability, by hand: outcomes are (c, a), c informative decoys and a letters 0 among the c + 1
-messages that are not blank. All c would be 5e7 outcomes, so c is cut to where Chernoff leaves at
-most 5e-16 outside; 1e-15 becomes an outcome of the upper dictionary alone, so it ends up at
-infinity (pessimistic), or is left out (optimistic). For every c that is left there is every a.
-
-A user who also cuts a, given c, to where Hoeffding leaves another 5e-16 has half the outcomes and
-a fifth of the losses. The claims are about the dictionary with one cut; the figures for the one
-with both ("cut twice") are printed beside.
+probability, by hand (`benchmarks.dictionaries`). A user who also cuts the letters, given the number
+of informative decoys, to where Hoeffding leaves another 5e-16 has half the outcomes and a fifth of
+the losses. The claims are about the dictionary with one cut; the figures for the one with both
+("cut twice") are printed beside.
 
 From the ready dictionaries, at its default grid of 1e-4:
 
@@ -20,27 +17,44 @@ From the ready dictionaries, at its default grid of 1e-4:
   `create_pmf_pessimistic_connect_dots_fixed_gap`. An upper bound. This is what the speed claims
   are about; the time includes `self_compose` and the question.
 * its pair: `from_two_probability_mass_functions` rounding losses up, and again rounding them down.
+
+Published bounds are this package's own `baselines`, those of one round under the composition
+theorem of Kairouz, Oh and Viswanath. Other accountants take part if they are installed
+(`benchmarks.installed`).
 """
 
 from __future__ import annotations
 
 import functools
-import math
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 import shuffle_accountant as sa
-from benchmarks.claims import Claim, Note, Outcome, answer, clear_caches, interleave
+from benchmarks import installed
+from benchmarks.claims import Claim, Note, Outcome, Timing, answer, clear_caches, interleave
+from benchmarks.dictionaries import (
+    EPS0,
+    GRID,
+    USERS,
+    Pmf,
+    deltas_on_grid,
+    losses,
+    write_dictionaries,
+)
+from shuffle_accountant.baselines import (
+    clones_closed_form,
+    girgis,
+    rdp,
+    strong_clones_closed_form,
+    strong_composition,
+)
+from shuffle_accountant.baselines.base import OutsideValidityError
 
-EPS0, USERS, ROUNDS, DELTA = 4.0, 10**4, 1000, 1e-6
-TAIL = 1e-15
-GRID = 1e-4  # dp-accounting's default
+ROUNDS, DELTA = 1000, 1e-6
 LEAST_READY, LEAST_WHOLE, LEAST_TIGHTER = 3.0, 10.0, 100.0
 
-# The claims by name.
+# The claims about dp-accounting by name.
 TEXTS = {
     "faster from a ready dictionary": f"at least {LEAST_READY:.0f} times faster than "
     "dp-accounting's connect-the-dots from a ready dictionary",
@@ -51,21 +65,57 @@ TEXTS = {
     "consistent": "the bracket overlaps their pair and is not above their connect-the-dots value",
 }
 
-Pmf = dict[tuple[int, int] | str, float]
+# Name to call; the answer is an upper bound, or a pair of ends.
+Calls = dict[str, Callable[[], Any]]
 
 
 def run(quick: bool, note: Note) -> Outcome:
     """Ours and theirs in turn."""
+    published, conditions = _published()
+    others = _installed()
+    theirs, reason = _dp_accounting()
+    ours: Calls = {"ours": functools.partial(answer, EPS0, USERS, ROUNDS, DELTA)}
+    calls = ours | theirs | published | others
+    timings = interleave(calls, 3 if quick else 21, note=note)
+    bracket: sa.Bracket = timings["ours"].result
+    claims = [
+        *_claims_on_dp_accounting(timings, reason),
+        _claim_on_bounds(bracket, {name: timings[name].result for name in published}, conditions),
+        *_claims_on_others(bracket, {name: timings[name] for name in others}, timings["ours"]),
+    ]
+    rows = []
+    for name, timing in timings.items():
+        note(f"memory of {name}")
+        lower, upper = _ends(name, timing.result)
+        rows.append(
+            {
+                "what": name,
+                "lower": lower,
+                "upper": upper,
+                **timing.as_row(),
+                "times_ours": round(timing.median / timings["ours"].median, 3),
+                "peak_mebibytes": round(_peak_mebibytes(calls[name]), 1),
+            }
+        )
+    return Outcome(claims, rows)
+
+
+def _ends(name: str, result: Any) -> tuple[Any, Any]:
+    """Lower and upper end of an answer, empty where there is none."""
+    if isinstance(result, sa.Bracket):
+        return result.lower, result.upper
+    if isinstance(result, float):
+        return (result, "") if name == "rounded down" else ("", result)
+    lower, upper = result if not isinstance(result[1], dict) else (None, "")
+    return "" if lower is None else lower, upper
+
+
+def _dp_accounting() -> tuple[Calls, str]:
+    """What is asked of dp-accounting, or why it is not."""
     try:
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution
     except ImportError as error:
-        reason = f"n/a: dp-accounting cannot be imported ({error})"
-        return Outcome(
-            [
-                Claim(name=name, text=text, measured=reason, holds=None)
-                for name, text in TEXTS.items()
-            ]
-        )
+        return {}, f"n/a: dp-accounting cannot be imported ({error})"
 
     def ask(distribution: Any) -> float:
         return float(distribution.self_compose(ROUNDS).get_epsilon_for_delta(DELTA))
@@ -84,8 +134,7 @@ def run(quick: bool, note: Note) -> Outcome:
 
     once, twice = write_dictionaries(), write_dictionaries(cut_twice=True)
     finite = {outcome: once[0][outcome] for outcome in once[1]}
-    calls: dict[str, Callable[[], Any]] = {
-        "ours": functools.partial(answer, EPS0, USERS, ROUNDS, DELTA),
+    calls: Calls = {
         "dictionary": write_dictionaries,
         "dictionary, cut twice": functools.partial(write_dictionaries, cut_twice=True),
         "connect-the-dots": functools.partial(connect_the_dots, *once),
@@ -93,7 +142,51 @@ def run(quick: bool, note: Note) -> Outcome:
         "rounded up": functools.partial(rounded, *once, True),
         "rounded down": functools.partial(rounded, finite, once[1], False),
     }
-    timings = interleave(calls, 3 if quick else 21, note=note)
+    return calls, ""
+
+
+def _published() -> tuple[Calls, dict[str, str]]:
+    """Epsilon by published bounds of the same protocol; and why others do not apply."""
+    one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=EPS0), users=USERS)
+
+    def composed(bound: Any) -> float:
+        def curve(delta: float) -> float:
+            return float(bound.epsilon(eps0=EPS0, users=USERS, delta=delta))
+
+        return strong_composition.split_epsilon(curve, rounds=ROUNDS, delta=DELTA)
+
+    calls: Calls = {
+        "Rényi accounting": functools.partial(rdp.epsilon, one, rounds=ROUNDS, delta=DELTA),
+        "Girgis et al. 2021": functools.partial(
+            girgis.epsilon, eps0=EPS0, users=USERS, rounds=ROUNDS, delta=DELTA
+        ),
+        "closed form of 2022, composed": functools.partial(composed, strong_clones_closed_form),
+        "closed form of 2021, composed": functools.partial(composed, clones_closed_form),
+    }
+    conditions = {}
+    for name, call in calls.items():
+        try:
+            call()
+        except OutsideValidityError as error:
+            conditions[name] = error.condition
+    return {name: call for name, call in calls.items() if name not in conditions}, conditions
+
+
+def _installed() -> Calls:
+    """Other accountants that can be imported, given the losses of the pair."""
+    names = installed.installed()
+    pair = losses(*write_dictionaries(cut_twice=True)) if names else None
+    return {
+        name: functools.partial(installed.ADAPTERS[name], pair, ROUNDS, DELTA) for name in names
+    }
+
+
+def _claims_on_dp_accounting(timings: Mapping[str, Timing], reason: str) -> list[Claim]:
+    """Speed, width and consistency; not judged without dp-accounting."""
+    if reason:
+        return [
+            Claim(name=name, text=text, measured=reason, holds=None) for name, text in TEXTS.items()
+        ]
     bracket: sa.Bracket = timings["ours"].result
     dots, dots_twice, above, below = (
         timings[name].result
@@ -113,6 +206,7 @@ def run(quick: bool, note: Note) -> Outcome:
     whole_twice = times("connect-the-dots, cut twice", "dictionary, cut twice")
     tighter = (above - below) / bracket.width
     ends = "[{}, {}]".format(*bracket.ends())
+    outcomes = len(timings["dictionary"].result[1])
     found = {
         "faster from a ready dictionary": (
             f"{ready:.1f} times: {timings['connect-the-dots'].median:.3f} s against "
@@ -121,7 +215,7 @@ def run(quick: bool, note: Note) -> Outcome:
             ready >= LEAST_READY,
         ),
         "faster with the dictionary": (
-            f"{whole:.1f} times: {len(once[1])} outcomes take "
+            f"{whole:.1f} times: {outcomes} outcomes take "
             f"{timings['dictionary'].median:.3f} s more (cut twice: {whole_twice:.1f} times)",
             whole >= LEAST_WHOLE,
         ),
@@ -134,96 +228,45 @@ def run(quick: bool, note: Note) -> Outcome:
             bracket.upper >= below and bracket.lower <= min(above, dots, dots_twice),
         ),
     }
-    claims = [
+    return [
         Claim(name=name, text=TEXTS[name], measured=measured, holds=holds)
         for name, (measured, holds) in found.items()
     ]
-    lower_ends = {"ours": bracket.lower, "rounded down": below}
-    upper_ends = {
-        "ours": bracket.upper,
-        "connect-the-dots": dots,
-        "connect-the-dots, cut twice": dots_twice,
-        "rounded up": above,
-    }
-    rows = []
-    for name, timing in timings.items():
-        note(f"memory of {name}")
-        rows.append(
-            {
-                "what": name,
-                "lower": lower_ends.get(name, ""),
-                "upper": upper_ends.get(name, ""),
-                **timing.as_row(),
-                "times_ours": round(times(name), 3),
-                "peak_mebibytes": round(_peak_mebibytes(calls[name]), 1),
-            }
-        )
-    return Outcome(claims, rows)
 
 
-def write_dictionaries(cut_twice: bool = False) -> tuple[Pmf, Pmf]:
-    """The pair as its user would write it: (upper, lower), outcome to log probability."""
-    others = USERS - 1
-    truth = 1.0 / (1.0 + math.exp(-EPS0))  # the target's chance to send its own letter
-    lie = 1.0 / (1.0 + math.exp(EPS0))
-    rate = 2.0 * lie  # a decoy's chance not to be blank
-    fewest, most = _cut_binomial(others, rate, 0.25 * TAIL)
-    upper: Pmf = {"cut off": math.log(TAIL)}
-    lower: Pmf = {}
-    for c in range(fewest, most + 1):
-        log_c = _log_choose(others, c) + c * math.log(rate) + (others - c) * math.log1p(-rate)
-        log_c -= c * math.log(2.0)
-        first, last = 0, c + 1
-        if cut_twice:
-            reach = math.sqrt(0.5 * c * math.log(4.0 / TAIL))
-            first = max(first, math.floor(0.5 * c - reach))
-            last = min(last, math.ceil(0.5 * c + reach) + 1)
-        for a in range(first, last + 1):
-            # the target sent letter 0, or it did not
-            sent = math.exp(_log_choose(c, a - 1) + log_c) if a >= 1 else 0.0
-            unsent = math.exp(_log_choose(c, a) + log_c) if a <= c else 0.0
-            upper[c, a] = math.log(truth * sent + lie * unsent)
-            lower[c, a] = math.log(lie * sent + truth * unsent)
-    return upper, lower
-
-
-def _log_choose(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-
-
-def _cut_binomial(trials: int, rate: float, tail: float) -> tuple[int, int]:
-    """Counts outside of which a binomial law has at most ``tail`` on each side, by Chernoff."""
-
-    def exponent(count: int) -> float:
-        share = count / trials
-        gain = share * math.log(share / rate) if count > 0 else 0.0
-        return trials * (gain + (1.0 - share) * (math.log1p(-share) - math.log1p(-rate)))
-
-    fewest = most = round(trials * rate)
-    while fewest > 0 and exponent(fewest - 1) < -math.log(tail):
-        fewest -= 1
-    while most < trials - 1 and exponent(most + 1) < -math.log(tail):
-        most += 1
-    return fewest, most
-
-
-def deltas_on_grid(upper: Pmf, lower: Pmf) -> tuple[int, int, np.ndarray]:
-    """First and last index of a grid that covers every finite loss, and delta at its points."""
-    log_q = np.fromiter(lower.values(), float, len(lower))
-    log_p = np.fromiter(map(upper.__getitem__, lower), float, len(lower))
-    infinite = math.fsum(
-        math.exp(value) for outcome, value in upper.items() if outcome not in lower
+def _claim_on_bounds(
+    bracket: sa.Bracket, bounds: Mapping[str, float], conditions: Mapping[str, str]
+) -> Claim:
+    given_away = ", ".join(
+        [
+            f"{name} {value:.3f} ({value / bracket.upper:.2f} times)"
+            for name, value in bounds.items()
+        ]
+        + [f"{name} n/a ({condition})" for name, condition in conditions.items()]
     )
-    loss = log_p - log_q
-    order = np.argsort(loss)
-    loss = loss[order]
-    above_p = np.append(np.cumsum(np.exp(log_p[order])[::-1])[::-1], 0.0)
-    above_q = np.append(np.cumsum(np.exp(log_q[order])[::-1])[::-1], 0.0)
-    first, last = math.floor(loss[0] / GRID), math.ceil(loss[-1] / GRID)
-    epsilons = GRID * np.arange(first, last + 1)
-    start = np.searchsorted(loss, epsilons, side="right")
-    deltas = above_p[start] - np.exp(epsilons) * above_q[start] + infinite
-    return first, last, np.clip(deltas, 0.0, 1.0)
+    return Claim(
+        name="bounds",
+        text="every published bound is above the bracket",
+        measured=f"[{bracket.lower:.3f}, {bracket.upper:.3f}]: {given_away}",
+        holds=all(value >= bracket.lower for value in bounds.values()),
+    )
+
+
+def _claims_on_others(
+    bracket: sa.Bracket, others: Mapping[str, Timing], ours: Timing
+) -> list[Claim]:
+    claims = []
+    for name, timing in others.items():
+        lower, upper = timing.result
+        claims.append(
+            Claim(
+                name=name,
+                text=f"the bracket overlaps the answer of {name}, which is installed here",
+                measured=f"[{lower}, {upper:.4f}], {timing.median / ours.median:.1f} times as long",
+                holds=upper >= bracket.lower and (lower is None or lower <= bracket.upper),
+            )
+        )
+    return claims
 
 
 def _peak_mebibytes(call: Callable[[], object]) -> float:
