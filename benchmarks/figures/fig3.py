@@ -33,7 +33,7 @@ PUBLISHED = dict(
 PUBLISHED_GIRGIS = dict(
     zip(ROUNDS, (0.7308, 1.1310, 1.7482, 2.7038, 4.2873, 7.0395, 11.8788), strict=True)
 )
-# Certified before, on another grid.
+# Certified brackets known before, wider than these.
 KNOWN = {
     10: (0.01702, 0.01704),
     31: (0.03137, 0.03140),
