@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Put the claims about size and speed to the test."
     )
-    parser.add_argument("--quick", action="store_true", help="fewer settings, under a minute")
+    parser.add_argument("--quick", action="store_true", help="fewer settings, under two minutes")
     parser.add_argument(
         "--only", action="append", choices=SCRIPTS, metavar="NAME", help=", ".join(SCRIPTS)
     )

@@ -67,10 +67,12 @@ def autodp(losses: Losses, rounds: int, delta: float) -> Answer:
 
 
 def renyi_divergence(losses: Losses, order: float) -> float:
-    """Divergence of an order > 1 of the finite losses, nats, from their moments."""
+    """Divergence of an order >= 1 of the finite losses, nats, from their moments."""
     loss, mass = losses
     if order == math.inf:
         return float(loss[-1])
+    if order == 1.0:
+        return float(np.dot(mass, loss))
     top = (order - 1.0) * loss[-1]
     return float((top + np.log(np.sum(mass * np.exp((order - 1.0) * loss - top)))) / (order - 1.0))
 

@@ -173,7 +173,8 @@ def test_a_billion_users() -> None:
 def test_population_amplifies(users: int) -> None:
     whole = gaussian_round(2.0, users).delta(epsilon=0.05)
     sampled = gaussian_round(2.0, users, population=3 * users).delta(epsilon=0.05)
-    assert_narrow_tail(sampled, WIDTH)
+    # a sampled delta is asked for further out in the tail, where brackets are wider
+    assert_narrow_tail(sampled, 2.0 * WIDTH)
     assert sampled.upper < whole.lower
 
 

@@ -23,7 +23,7 @@ import shuffle_accountant as sa
 # Brackets of epsilon are about 1e-3 wide where few messages are far from normal, and those of delta
 # as many times more as delta falls with epsilon.
 WIDTH = 2e-3
-DELTA_WIDTH = 1e-2
+DELTA_WIDTH = 2e-2
 # Masses below this are too small for doubles; what is known then is what holds for one message.
 LEAST = 1e-270
 

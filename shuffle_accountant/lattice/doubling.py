@@ -32,7 +32,7 @@ _SKETCH = 160
 _PLACES = 400
 # Cells are not wider than this score, nor more than so many.
 _WIDEST = 0.05
-_MOST_CELLS = 5120
+_MOST_CELLS = 4608
 # Cells of heavy tails are narrower by the root of this at most.
 _HEAVIEST = 9.0
 # Relative error of a value per addition: the sum, the share of a split, the edge of a cell.
