@@ -31,7 +31,7 @@ from shuffle_accountant.sweep import SweepRecord, sweep, sweep_records
 
 __version__ = "0.1.0"
 
-_ON_FIRST_USE = ("baselines", "plot")
+_ON_FIRST_USE = ("baselines", "interop", "leakage", "order", "plot", "training")
 
 __all__ = [
     "RAPPOR",
@@ -57,12 +57,16 @@ __all__ = [
     "baselines",
     "delta",
     "epsilon",
+    "interop",
+    "leakage",
     "max_eps0",
     "max_rounds",
     "min_users",
+    "order",
     "plot",
     "sweep",
     "sweep_records",
+    "training",
 ]
 
 

@@ -1,0 +1,1 @@
+"""Bridges to other privacy accounting libraries; each imports its library on first use."""

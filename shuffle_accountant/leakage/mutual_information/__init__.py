@@ -1,0 +1,1 @@
+"""Mutual information between what is secret and the shuffled messages, in nats."""

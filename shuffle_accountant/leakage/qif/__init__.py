@@ -1,0 +1,1 @@
+"""Quantitative information flow: posterior vulnerability of one user among the shuffled."""

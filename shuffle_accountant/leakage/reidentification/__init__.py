@@ -1,0 +1,1 @@
+"""Re-identification: how often a Bayesian adversary names the target's message."""

@@ -1,0 +1,1 @@
+"""Shuffling that protects the order of the data, tunably: d-sigma-privacy."""
