@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import shuffle_accountant as sa
 
@@ -18,6 +18,7 @@ __all__ = [
     "Claim",
     "Note",
     "Outcome",
+    "Ratio",
     "Timing",
     "answer",
     "clear_caches",
@@ -71,6 +72,17 @@ class Outcome:
     draw: Callable[[Path], None] | None = None
 
 
+class Ratio(NamedTuple):
+    """Median, least and most of the ratios of interleaved times."""
+
+    median: float
+    least: float
+    most: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.1f} times ({self.least:.1f} to {self.most:.1f})"
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Wall times of the repetitions of one call, seconds, and what the last one returned."""
@@ -82,6 +94,17 @@ class Timing:
     def median(self) -> float:
         """Median time, seconds."""
         return statistics.median(self.seconds)
+
+    def times(self, other: Timing) -> Ratio:
+        """How many times as long as the other, call by call of an interleaved run."""
+        pairs = zip(self.seconds, other.seconds, strict=True)
+        ratios = [mine / its for mine, its in pairs]
+        return Ratio(statistics.median(ratios), min(ratios), max(ratios))
+
+    def __add__(self, other: Timing) -> Timing:
+        """One call and then the other, with the result of the first."""
+        pairs = zip(self.seconds, other.seconds, strict=True)
+        return Timing(tuple(map(sum, pairs)), self.result)
 
     def as_row(self) -> dict[str, float | int]:
         """Median, least and most seconds and the number of repetitions, for a CSV row."""
@@ -111,22 +134,23 @@ def interleave(
     *,
     note: Note,
     before: Callable[[], object] = clear_caches,
+    warm_up: bool = True,
 ) -> dict[str, Timing]:
     """Time calls side by side: all of them once, and again, so that a busy spell hits them alike.
 
-    One more round that does not count goes first: it pays for imports. Every other round runs
-    backwards.
+    Every other round runs backwards.
 
     Args:
         calls: what to time, by name.
         repetitions: rounds that count, >= 1.
         note: told the name of each call.
         before: runs before each call, outside the clock.
+        warm_up: one more round that does not count goes first: it pays for imports.
     """
     names = list(calls)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     results: dict[str, Any] = {}
-    for turn in range(repetitions + 1):
+    for turn in range(0 if warm_up else 1, repetitions + 1):
         for name in names if turn % 2 == 0 else reversed(names):
             note(name)
             before()

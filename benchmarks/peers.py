@@ -32,7 +32,16 @@ from typing import Any
 
 import shuffle_accountant as sa
 from benchmarks import installed
-from benchmarks.claims import Claim, Note, Outcome, Timing, answer, clear_caches, interleave
+from benchmarks.claims import (
+    Claim,
+    Note,
+    Outcome,
+    Ratio,
+    Timing,
+    answer,
+    clear_caches,
+    interleave,
+)
 from benchmarks.dictionaries import (
     EPS0,
     GRID,
@@ -43,7 +52,10 @@ from benchmarks.dictionaries import (
     write_dictionaries,
 )
 from shuffle_accountant.baselines import (
+    blanket_bennett,
+    blanket_hoeffding,
     clones_closed_form,
+    erlingsson,
     girgis,
     rdp,
     strong_clones_closed_form,
@@ -52,6 +64,8 @@ from shuffle_accountant.baselines import (
 from shuffle_accountant.baselines.base import OutsideValidityError
 
 ROUNDS, DELTA = 1000, 1e-6
+# One round in which every closed form applies, the ones for eps0 <= 1/2 too.
+SMALL_EPS0 = 0.5
 LEAST_READY, LEAST_WHOLE, LEAST_TIGHTER = 3.0, 10.0, 100.0
 
 # The claims about dp-accounting by name.
@@ -64,6 +78,9 @@ TEXTS = {
     "optimistic-pessimistic pair",
     "consistent": "the bracket overlaps their pair and is not above their connect-the-dots value",
 }
+
+# Columns of the ratios of times, call by call: median, least, most.
+RATIOS = ("times_ours", "times_ours_least", "times_ours_most")
 
 # Name to call; the answer is an upper bound, or a pair of ends.
 Calls = dict[str, Callable[[], Any]]
@@ -80,7 +97,14 @@ def run(quick: bool, note: Note) -> Outcome:
     bracket: sa.Bracket = timings["ours"].result
     claims = [
         *_claims_on_dp_accounting(timings, reason),
-        _claim_on_bounds(bracket, {name: timings[name].result for name in published}, conditions),
+        _claim_on_bounds(
+            "bounds",
+            "every published bound is above the bracket",
+            bracket,
+            {name: timings[name].result for name in published},
+            conditions,
+        ),
+        _claim_on_one_round(),
         *_claims_on_others(bracket, {name: timings[name] for name in others}, timings["ours"]),
     ]
     rows = []
@@ -93,7 +117,7 @@ def run(quick: bool, note: Note) -> Outcome:
                 "lower": lower,
                 "upper": upper,
                 **timing.as_row(),
-                "times_ours": round(timing.median / timings["ours"].median, 3),
+                **dict(zip(RATIOS, map(_rounded, timing.times(timings["ours"])), strict=True)),
                 "peak_mebibytes": round(_peak_mebibytes(calls[name]), 1),
             }
         )
@@ -198,8 +222,8 @@ def _claims_on_dp_accounting(timings: Mapping[str, Timing], reason: str) -> list
         )
     )
 
-    def times(*names: str) -> float:
-        return sum(timings[name].median for name in names) / timings["ours"].median
+    def times(first: str, *then: str) -> Ratio:
+        return sum((timings[name] for name in then), timings[first]).times(timings["ours"])
 
     ready, ready_twice = times("connect-the-dots"), times("connect-the-dots, cut twice")
     whole = times("connect-the-dots", "dictionary")
@@ -209,15 +233,15 @@ def _claims_on_dp_accounting(timings: Mapping[str, Timing], reason: str) -> list
     outcomes = len(timings["dictionary"].result[1])
     found = {
         "faster from a ready dictionary": (
-            f"{ready:.1f} times: {timings['connect-the-dots'].median:.3f} s against "
-            f"{timings['ours'].median:.3f} s (cut twice: {ready_twice:.1f} times; both ends of "
-            f"their pair: {times('rounded up', 'rounded down'):.1f} times)",
-            ready >= LEAST_READY,
+            f"{ready}: {timings['connect-the-dots'].median:.3f} s against "
+            f"{timings['ours'].median:.3f} s (cut twice: {ready_twice}; both ends of "
+            f"their pair: {times('rounded up', 'rounded down')})",
+            ready.median >= LEAST_READY,
         ),
         "faster with the dictionary": (
-            f"{whole:.1f} times: {outcomes} outcomes take "
-            f"{timings['dictionary'].median:.3f} s more (cut twice: {whole_twice:.1f} times)",
-            whole >= LEAST_WHOLE,
+            f"{whole}: {outcomes} outcomes take "
+            f"{timings['dictionary'].median:.3f} s more (cut twice: {whole_twice})",
+            whole.median >= LEAST_WHOLE,
         ),
         "tighter": (
             f"{tighter:.0f} times: {ends} against [{below:.3f}, {above:.3f}]",
@@ -234,20 +258,50 @@ def _claims_on_dp_accounting(timings: Mapping[str, Timing], reason: str) -> list
     ]
 
 
+def _claim_on_one_round() -> Claim:
+    """Every closed form beside the bracket where all of them apply."""
+    closed = (
+        strong_clones_closed_form,
+        clones_closed_form,
+        blanket_bennett,
+        blanket_hoeffding,
+        erlingsson,
+    )
+    bounds = {
+        bound.source: float(bound.epsilon(eps0=SMALL_EPS0, users=USERS, delta=DELTA))
+        for bound in closed
+    }
+    return _claim_on_bounds(
+        "closed forms of one round",
+        f"one round, eps0 = {SMALL_EPS0:g}: every closed form applies and is above the bracket",
+        answer(SMALL_EPS0, USERS, 1, DELTA),
+        bounds,
+        {},
+    )
+
+
+def _rounded(ratio: float) -> float:
+    return round(ratio, 3)
+
+
 def _claim_on_bounds(
-    bracket: sa.Bracket, bounds: Mapping[str, float], conditions: Mapping[str, str]
+    name: str,
+    text: str,
+    bracket: sa.Bracket,
+    bounds: Mapping[str, float],
+    conditions: Mapping[str, str],
 ) -> Claim:
     given_away = ", ".join(
         [
-            f"{name} {value:.3f} ({value / bracket.upper:.2f} times)"
-            for name, value in bounds.items()
+            f"{bound} {value:.4g} ({value / bracket.upper:.2f} times)"
+            for bound, value in bounds.items()
         ]
-        + [f"{name} n/a ({condition})" for name, condition in conditions.items()]
+        + [f"{bound} n/a ({condition})" for bound, condition in conditions.items()]
     )
     return Claim(
-        name="bounds",
-        text="every published bound is above the bracket",
-        measured=f"[{bracket.lower:.3f}, {bracket.upper:.3f}]: {given_away}",
+        name=name,
+        text=text,
+        measured=f"[{bracket.lower:.4g}, {bracket.upper:.4g}]: {given_away}",
         holds=all(value >= bracket.lower for value in bounds.values()),
     )
 
@@ -262,7 +316,7 @@ def _claims_on_others(
             Claim(
                 name=name,
                 text=f"the bracket overlaps the answer of {name}, which is installed here",
-                measured=f"[{lower}, {upper:.4f}], {timing.median / ours.median:.1f} times as long",
+                measured=f"[{lower}, {upper:.4f}], {timing.times(ours)} as long",
                 holds=upper >= bracket.lower and (lower is None or lower <= bracket.upper),
             )
         )

@@ -126,7 +126,7 @@ def _others(quick: bool, note: Note, rows: list[dict[str, Any]]) -> list[Claim]:
         "Laplace": "Laplace noise, eps0 = 1: epsilon",
         "Gaussian": "Gaussian noise, sigma = 2: epsilon",
     }
-    timings = interleave(calls, 1 if quick else 3, note=note)
+    timings = interleave(calls, 1 if quick else 3, note=note, warm_up=not quick)
     rows += [_row(name, f"n = {compact(MILLION)}", timing) for name, timing in timings.items()]
     widths = {name: relative_width(timing.result) for name, timing in timings.items()}
     widest = max(widths, key=widths.__getitem__)
@@ -195,7 +195,7 @@ def _tiny(note: Note, rows: list[dict[str, Any]]) -> Claim:
         one = sa.ShuffleRound(randomizer, users=FEWEST)
         calls = {f"{name}, delta = {TINY:g}": functools.partial(one.epsilon, delta=TINY)}
         try:
-            ((what, timing),) = interleave(calls, 1, note=note).items()
+            ((what, timing),) = interleave(calls, 1, note=note, warm_up=False).items()
             bracket: sa.Bracket = timing.result
             # and back again, a little to either side
             above, below = (one.delta(epsilon=x) for x in (0.999 * bracket.lower, bracket.upper))

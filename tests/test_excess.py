@@ -326,3 +326,11 @@ def test_tilt_puts_the_mean_at_zero() -> None:
     deviation = math.sqrt(letters.cumulants(theta)[2] / letters.count)
     assert abs(mean) <= 0.5 * deviation  # "about 0"; the exact place only costs width
     assert saddle(Letters(np.array([-1.0, 0.0]), np.array([0.5, 0.5]), 10)) == math.inf
+
+
+def test_what_underflows_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below the smallest doubles pairs cannot be ranked: each of a channel's would be computed."""
+    question = Divergence(PAIRS["three letters"], 10**9, 0.4)
+    monkeypatch.setattr(question, "_transformed", None)
+    assert question.bound(Direction.LOWER, EFFORT) == 0.0
+    assert 0.0 < question.bound(Direction.UPPER, EFFORT) <= 2e-305

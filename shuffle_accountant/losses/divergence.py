@@ -103,6 +103,8 @@ class Divergence:
         size = largest_multisets(self.letters.mass.size, self.users, _EXACT)
         if size == self.users:
             return min(exposed + self._enumerated(direction) / self.users, 1.0)
+        if self.chernoff <= 2.0 * _UNDERFLOW:  # nothing is left to be found
+            return self.chernoff if direction is Direction.UPPER else exposed
         if self._uneven:
             found = heavy_excess(
                 self.letters, direction, resolution=effort.resolution, tail=effort.tail
