@@ -13,11 +13,13 @@ __all__ = ["compiled"]
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, compiled on first use (and cached on disk) if Numba can be imported.
 
+    It runs without Python's global lock, so threads can share the work.
+
     Numba is imported here and not at the top, because importing it takes longer than most answers.
     """
     try:
         from numba import njit
     except ImportError:
         return function
-    fast: Callable[..., Any] = njit(cache=True)(function)
+    fast: Callable[..., Any] = njit(cache=True, nogil=True)(function)
     return fast

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
@@ -12,6 +15,9 @@ __all__ = ["pair_sums"]
 
 # Without compiled loops, so many pairs are added up at a time.
 _CHUNK = 1 << 18
+# Fewer pairs are added up before a thread has started.
+_WORTH_A_THREAD = 1 << 18
+_MOST_THREADS = 8
 
 
 def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, Array, float]:
@@ -32,20 +38,51 @@ def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Arr
     loop = compiled(_loop)
     if loop is _loop:  # Python itself would take minutes
         return _vectorised(u, f, v, g, edges)
-    out = np.zeros((4, edges.size))
-    loop(u, f, v, g, edges, u is v and f is g, out)
+    same = u is v and f is g
+    ends = _shares(u.size, v.size, same)
+    out = np.zeros((len(ends) - 1, 4, edges.size))
+
+    def add(part: int) -> None:
+        loop(u, f, v, g, edges, ends[part], ends[part + 1], same, out[part])
+
+    if len(out) == 1:
+        add(0)
+    else:
+        with ThreadPoolExecutor(len(out)) as threads:
+            list(threads.map(add, range(len(out))))
+    mass, moment = (out[:, i] + out[:, i + 1] for i in (0, 2))
     # sums are compensated: their error does not depend on the number of terms
-    return out[0] + out[1], out[2] + out[3], 8 * UNIT_ROUNDOFF
+    return mass.sum(axis=0), moment.sum(axis=0), (8 + len(out)) * UNIT_ROUNDOFF
 
 
-def _loop(u: Array, f: Array, v: Array, g: Array, edges: Array, same: bool, out: Array) -> None:
+def _shares(rows: int, columns: int, same: bool) -> list[int]:
+    """Where the rows are divided between threads, about equally many pairs for each."""
+    most = rows * columns // _WORTH_A_THREAD
+    threads = max(min(os.cpu_count() or 1, _MOST_THREADS, rows, most), 1)
+    done = np.arange(threads + 1) / threads
+    # of the same two laws the first rows are the longest
+    ends = rows * (1.0 - np.sqrt(1.0 - done) if same else done)
+    return [round(end) for end in ends.tolist()]
+
+
+def _loop(
+    u: Array,
+    f: Array,
+    v: Array,
+    g: Array,
+    edges: Array,
+    begin: int,
+    end: int,
+    same: bool,
+    out: Array,
+) -> None:
     """Row by row; ``out`` holds sums and their corrections (Neumaier's compensated sum).
 
     If both laws are the ``same``, a pair stands for its mirror image as well.
     """
     last = edges.size - 1
     start = 0
-    for i in range(u.size):
+    for i in range(begin, end):
         first = i if same else 0
         while start < last and u[i] + v[first] >= edges[start + 1]:
             start += 1
