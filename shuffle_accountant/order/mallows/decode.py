@@ -1,4 +1,4 @@
-"""From a code to the permutation that it stands for: ``c[i]`` says which unused value comes next."""
+"""From a code to its permutation: each number says which of the unused values comes next."""
 
 from __future__ import annotations
 

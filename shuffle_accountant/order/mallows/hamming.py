@@ -62,7 +62,8 @@ class MallowsHamming(Mallows):
     def _draw(self, rng: np.random.Generator) -> IntArray:
         free, mass = self._law
         # inversion by hand: it draws one number, whatever the length of the law
-        count = int(free[min(np.searchsorted(np.cumsum(mass), rng.random()), free.size - 1)])
+        place = int(np.searchsorted(np.cumsum(mass), rng.random(), side="right"))
+        count = int(free[min(place, free.size - 1)])
         movers = rng.permutation(self.n)[:count]
         out = np.arange(self.n)
         moved = np.zeros(self.n, dtype=bool)
