@@ -36,7 +36,7 @@ def within_radius(places: Array, r: float) -> tuple[IntArray, IntArray, IntArray
     tree = cKDTree(distinct)
     # pairs of places are never more than memberships, and counted without being listed
     _check_radius(int(tree.count_neighbors(tree, r)), r)
-    pairs = tree.query_pairs(r, output_type="ndarray").astype(np.int64, copy=False)
+    pairs = tree.query_pairs(r, output_type="ndarray").astype(np.int32)
     near, ends = _rows(count, pairs)
     total = int(crowd[near].sum())
     _check_radius(total, r)
@@ -108,12 +108,9 @@ def _rows(count: int, pairs: IntArray) -> tuple[IntArray, IntArray]:
     """Lists of neighbours in ascending order, each with its owner, from pairs i < j."""
     from scipy import sparse
 
-    every = np.arange(count)
-    rows = np.concatenate([pairs[:, 0], every, pairs[:, 1]])
-    columns = np.concatenate([pairs[:, 1], every, pairs[:, 0]])
-    near = sparse.coo_array((np.ones(rows.size, dtype=bool), (rows, columns)), (count, count))
-    listed = near.tocsc()  # symmetric, and of two passes of this kind the second has sorted rows
-    listed = listed.tocsr()
+    one_way = sparse.coo_array((np.ones(len(pairs), dtype=bool), pairs.T), (count, count)).tocsr()
+    listed = sparse.csr_array(one_way + one_way.T + sparse.eye_array(count, dtype=bool))
+    listed.sort_indices()
     return listed.indices.astype(np.int64), listed.indptr.astype(np.int64)
 
 
