@@ -13,7 +13,7 @@ __all__ = ["sum_over_integers"]
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_SIZES = (64, 128, 256, 512)
+_SIZES = (96, 192, 384)
 _CHUNK = 1 << 16
 
 
