@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.binomial import log_pmf, log_upper_tail
+from shuffle_accountant.binomial import deviance, log_pmf, log_upper_tail
 from shuffle_accountant.leakage.laws import law
 from shuffle_accountant.leakage.qif.normal_maximum import maximum_moments
 from shuffle_accountant.leakage.qif.occupancy import Bins, Occupancy
@@ -51,8 +51,9 @@ MOST_TIED_USERS = 10**10
 # The next term of the expansion is -0.02/sqrt(mean) for 3 bins, -0.3 for 100, -2.7 for 1e8: here it
 # is below 3e-12 of the mean.
 _LARGE_MEAN = 1e8
-# A chance is 0, or 1, to far below rounding when the tails add up to these.
-_MANY, _FEW = 45.0, 1e-18
+# A chance is 0 to far below rounding when minus the log of its bound is beyond this, and 1 when the
+# excluded tails add up to less than that.
+_MANY, _FEW = 38.0, 1e-17
 # Of one chance: many times the rounding of the transforms.
 _TOLERANCE = 1e-12
 
@@ -203,17 +204,36 @@ def _by_thresholds(users: int, rivals: list[tuple[float, int]], every: bool, sid
     first = min(b.law.first for b in bins)
     last = max(b.law.first + b.law.masses.size for b in bins)
     thresholds = np.arange(first, min(last, users) + 1)
-    tails = np.sum([b.count * b.law.tail(thresholds, side) for b in bins], axis=0)
-    impossible = tails > _MANY + 0.5 * math.log(users)
-    certain = tails < _FEW
+    excluded, allowed = np.zeros(thresholds.size), np.zeros(thresholds.size)
+    for b in bins:
+        excluded += b.count * b.law.tail(thresholds, side)
+        kept = (
+            b.law.tail(thresholds + 1, Side.BELOW)
+            if side is Side.ABOVE
+            else b.law.tail(thresholds - 1, Side.ABOVE)
+        )
+        allowed -= b.count * np.log(np.maximum(kept, 1e-300))
+    # P(N_j <= m for all j) <= prod P(X_j <= m)/P(Poi(n) = n), and the bins without a threshold must
+    # take what is left over
+    impossible = allowed > _MANY + 0.5 * math.log(users)
+    impossible |= _tail_exponent(users - thresholds * number, free, side) > _MANY
+    certain = excluded < _FEW
     if side is Side.ABOVE:
         low = first + int(np.count_nonzero(impossible))
         high = first + int(np.count_nonzero(~certain)) - 1
-        if every:
-            low = max(low, -(-users // number))
         return low + sum_over_integers(missing, low, high, tolerance=_TOLERANCE)
     low = max(first + int(np.count_nonzero(certain)), 1)
     high = first + int(np.count_nonzero(~impossible)) - 1
-    if every:
-        high = min(high, users // number)
     return high - sum_over_integers(missing, low, high, tolerance=_TOLERANCE)
+
+
+def _tail_exponent(counts: NDArray[np.int64], mean: float, side: Side) -> Array:
+    """Minus the log of Chernoff's bound on P(N >= count), or P(N <= count) for the side BELOW.
+
+    N is binomial of the given mean, or Poisson; 0 where the bound is 1, inf where no N can be.
+    """
+    far = counts > mean if side is Side.ABOVE else counts < mean
+    if mean == 0.0:
+        return np.where(far, np.inf, 0.0)
+    exponent = deviance(np.maximum(counts, 0).astype(np.float64), mean)
+    return np.where(counts < 0, np.inf if side is Side.BELOW else 0.0, np.where(far, exponent, 0.0))

@@ -35,8 +35,11 @@ Integers = NDArray[np.int64]
 
 # What all frequencies that are left out may contribute to a chance.
 _NEGLECTED = 1e-17
-# Terms of a direct transform, which has no fixed cost; with more of them the fast one is faster.
-_DIRECT = 1 << 23
+# A direct transform costs its terms, a fast one its length times the thresholds and a logarithm: the
+# direct one is used up to so many terms for each frequency of the fast one.
+_DIRECT = 2000
+# Entries of the table of phases that its blocks share.
+_BLOCK = 1 << 16
 # Coefficients 2k (2k + 1) of the series of t - sin t, from the last that matters below t = 1/2.
 _SINE = (12 * 13, 10 * 11, 8 * 9, 6 * 7, 4 * 5)
 
@@ -100,7 +103,7 @@ class Occupancy:
         if 2 * (count - 1) == self._length:
             weights[-1] = 1.0
         terms = count * sum(bins.law.masses.size for bins in self._bins)
-        transform = self._direct if terms <= _DIRECT else self._fast
+        transform = self._direct if terms <= _DIRECT * self._length else self._fast
         rest = log_characteristic(self._free, angles)
         laws = [log_characteristic(bins.law.mean, angles) for bins in self._bins]
         tails = [transform(bins.law, ordered, angles) for bins in self._bins]
@@ -141,14 +144,19 @@ class Occupancy:
         return min(max(beyond - law.first, 0), law.masses.size)
 
     def _direct(self, law: Window, ordered: Integers, angles: Array) -> Iterator[Complex]:
-        """Transforms of growing tails, at each angle by adding up what is new."""
+        """Transforms of growing tails, at each angle by adding up what is new, block by block."""
+        block = min(max(_BLOCK // angles.size, 1), law.masses.size)
+        # real and imaginary parts side by side: products of real arrays are much faster
+        table = np.exp(1j * np.outer(np.arange(block), angles)).view(np.float64)
         total = np.zeros(angles.size, dtype=np.complex128)
-        counts = law.first - law.mean + np.arange(law.masses.size)
         before = law.masses.size if self._side is Side.ABOVE else 0
         for threshold in ordered.tolist():
             edge = self._edge(law, threshold)
-            new = slice(min(edge, before), max(edge, before))
-            total = total + law.masses[new] @ np.exp(1j * np.outer(counts[new], angles))
+            low, high = min(edge, before), max(edge, before)
+            for start in range(low, high, block):
+                part = law.masses[start : min(start + block, high)]
+                shift = np.exp(1j * (law.first + start - law.mean) * angles)
+                total = total + shift * (part @ table[: part.size]).view(np.complex128)
             before = edge
             yield total
 
