@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction as F
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -17,19 +17,24 @@ from shuffle_accountant.leakage import qif
 # Sums of up to a hundred products of numbers in [0, 1].
 ROUND_OFF = 1e-13
 
-CASES = [(3, 2, F(3, 4)), (2, 3, F(3, 5)), (3, 3, F(1, 2)), (3, 2, F(1, 10))]
+CASES = [
+    (3, 2, Fraction(3, 4)),
+    (2, 3, Fraction(3, 5)),
+    (3, 3, Fraction(1, 2)),
+    (3, 2, Fraction(1, 10)),
+]
 
 
 def agrees(channel: qif.Channel, truth: exact.Channel) -> bool:
     assert list(channel.inputs) == list(truth)
     return all(
-        abs(channel.matrix[i, j] - float(row.get(output, F(0)))) <= ROUND_OFF
+        abs(channel.matrix[i, j] - float(row.get(output, Fraction(0)))) <= ROUND_OFF
         for i, row in enumerate(truth.values())
         for j, output in enumerate(channel.outputs)
     )
 
 
-def four(users: int, k: int, p: F) -> dict[str, qif.Channel]:
+def four(users: int, k: int, p: Fraction) -> dict[str, qif.Channel]:
     return {
         "N": qif.krr_channel(users=users, categories=k, p=float(p)),
         "S": qif.shuffle_channel(users=users, categories=k),
@@ -38,7 +43,7 @@ def four(users: int, k: int, p: F) -> dict[str, qif.Channel]:
     }
 
 
-def four_exact(users: int, k: int, p: F) -> dict[str, exact.Channel]:
+def four_exact(users: int, k: int, p: Fraction) -> dict[str, exact.Channel]:
     one = exact.krr(k, p)
     found = {
         "N": exact.local(one, users),
@@ -86,7 +91,7 @@ def test_shuffling_refines_and_is_not_refined(users, k, p):
 
 
 def test_fair_bits_leak_nothing():
-    c = four(3, 2, F(1, 2))
+    c = four(3, 2, Fraction(1, 2))
     nothing = qif.Channel(np.ones((8, 1)), inputs=c["N"].inputs)
     assert (c["N"] @ c["Sr"]).is_equivalent_to(nothing)
     assert nothing.is_refined_by(c["N"])  # then N refines everything constant
@@ -104,11 +109,11 @@ def test_table_v_and_the_rows_that_table_iv_should_have():
 
 
 def test_min_capacities():
-    c = four(3, 2, F(3, 4))
+    c = four(3, 2, Fraction(3, 4))
     assert c["N"].min_capacity() == pytest.approx(3 * math.log2(1.5), abs=1e-12)
     assert c["S"].min_capacity() == pytest.approx(2.0, abs=1e-12)  # log2 C(n + k - 1, k - 1)
     # the column maxima are p^3, p^3 + 2 p q^2, and mirrored
-    column = F(27, 64) + F(33, 64)
+    column = Fraction(27, 64) + Fraction(33, 64)
     both = (c["N"] @ c["Sr"]).min_capacity()
     assert both == pytest.approx(math.log2(2 * column), abs=1e-12)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction as F
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -28,7 +28,7 @@ ROUND_OFF = 1e-12
     [(1, 2), (1, 9), (2, 3), (3, 3), (7, 3), (8, 5), (5, 12), (24, 4), (30, 3), (12, 40)],
 )
 def test_equal_bins(n, k):
-    theta = [F(1, k)] * k
+    theta = [Fraction(1, k)] * k
     most = qif.expected_maximum_load(users=n, categories=k)
     assert most == pytest.approx(float(oracle.expected_maximum(n, theta)), abs=ROUND_OFF)
     least = qif.expected_minimum_load(users=n, categories=k)
@@ -41,7 +41,7 @@ def test_equal_bins(n, k):
 @example([12, 1, 1], 12)
 @example([3, 3, 1, 1, 1], 11)
 def test_unequal_bins(parts, n):
-    theta = [F(part, sum(parts)) for part in parts]
+    theta = [Fraction(part, sum(parts)) for part in parts]
     numbers = [float(weight) for weight in theta]
     most = qif.expected_maximum_load_of(numbers, users=n)
     assert most == pytest.approx(float(oracle.expected_maximum(n, theta)), abs=ROUND_OFF)
@@ -64,7 +64,7 @@ def test_thresholds_agree_with_the_closed_form_of_two_bins(n, side):
 @pytest.mark.parametrize("larger", [0.5, 0.5001, 0.6, 0.97])
 @pytest.mark.parametrize("n", [1, 2, 9, 400])
 def test_two_bins_by_a_plain_sum(n, larger):
-    theta = F(larger)
+    theta = Fraction(larger)
     truth = sum(
         max(i, n - i) * math.comb(n, i) * theta**i * (1 - theta) ** (n - i) for i in range(n + 1)
     )
@@ -127,16 +127,16 @@ def test_nearly_tied_bins_lie_between_tied_and_one():
 
 @pytest.mark.parametrize("side", list(Side))
 def test_chances_with_a_free_bin_are_counts(side):
-    n, theta = 9, [F(1, 5), F(1, 5), F(1, 10)]
+    n, theta = 9, [Fraction(1, 5), Fraction(1, 5), Fraction(1, 10)]
     thresholds = np.arange(n + 1)
     bins = [Bins(window(n * 0.2), 2), Bins(window(n * 0.1), 1)]
     found = Occupancy(n, bins, n * 0.5, side).chances(thresholds)
     for m, chance in zip(thresholds.tolist(), found, strict=True):
         low, high = (0, m) if side is Side.ABOVE else (m, n)
         # whatever is left goes to the free bin
-        truth = F(0)
+        truth = Fraction(0)
         for count in range(n + 1):
-            weight = math.comb(n, count) * F(1, 2) ** n
+            weight = math.comb(n, count) * Fraction(1, 2) ** n
             truth += weight * oracle.chance(count, [2 * t for t in theta], low, min(high, count))
         assert chance == pytest.approx(float(truth), abs=ROUND_OFF)
 
@@ -154,7 +154,7 @@ def test_both_transforms_and_all_frequencies_agree(monkeypatch, k, side):
     every = Occupancy(n, bins, 0.0, side).chances(thresholds)
     assert np.max(np.abs(found - fast)) < ROUND_OFF
     assert np.max(np.abs(found - every)) < ROUND_OFF
-    assert 0.0 < np.ptp(found)
+    assert np.ptp(found) > 0.0
 
 
 @settings(max_examples=40, deadline=None)

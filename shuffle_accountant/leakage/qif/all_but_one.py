@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.qif.channel import Channel, prior_over
+from shuffle_accountant.leakage.qif.channel import Channel
+from shuffle_accountant.leakage.qif.checks import prior_over
 from shuffle_accountant.leakage.qif.histograms import histogram_law, require_room
 from shuffle_accountant.leakage.qif.load import MOST_USERS
 

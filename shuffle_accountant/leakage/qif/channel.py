@@ -13,23 +13,18 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.laws import law
+from shuffle_accountant.leakage.qif.checks import distinct_names, gains_over, prior_over, stochastic
 from shuffle_accountant.leakage.qif.equivalence import equivalent, merge_columns
-from shuffle_accountant.leakage.qif.histograms import require_room
 from shuffle_accountant.leakage.qif.refinement import post_processing
 
-__all__ = ["Channel", "prior_over"]
+__all__ = ["Channel"]
 
 Array = NDArray[np.float64]
-
-# Rows must sum to 1 up to here: the round-off of any sensible computation of a channel.
-_ROW_SUM_ERROR = 1e-9
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -63,11 +58,11 @@ class Channel:
         inputs: Sequence[Hashable] | None = None,
         outputs: Sequence[Hashable] | None = None,
     ) -> None:
-        checked = _stochastic(matrix)
+        checked = stochastic(matrix)
         checked.setflags(write=False)
         object.__setattr__(self, "matrix", checked)
-        object.__setattr__(self, "inputs", _names("inputs", inputs, checked.shape[0]))
-        object.__setattr__(self, "outputs", _names("outputs", outputs, checked.shape[1]))
+        object.__setattr__(self, "inputs", distinct_names("inputs", inputs, checked.shape[0]))
+        object.__setattr__(self, "outputs", distinct_names("outputs", outputs, checked.shape[1]))
 
     def __repr__(self) -> str:
         return f"Channel({len(self.inputs)} inputs, {len(self.outputs)} outputs)"
@@ -115,7 +110,7 @@ class Channel:
             ValueError: not a law, or not such gains, of this channel's inputs.
         """
         pi = prior_over(len(self.inputs), prior)
-        return float(np.max(pi if gain is None else self._gain(gain) @ pi))
+        return float(np.max(pi if gain is None else gains_over(len(self.inputs), gain) @ pi))
 
     def posterior_vulnerability(
         self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
@@ -133,7 +128,7 @@ class Channel:
             ValueError: not a law, or not such gains, of this channel's inputs.
         """
         joint = prior_over(len(self.inputs), prior)[:, None] * self.matrix
-        gained = joint if gain is None else self._gain(gain) @ joint
+        gained = joint if gain is None else gains_over(len(self.inputs), gain) @ joint
         return math.fsum(np.max(gained, axis=0))
 
     def additive_leakage(
@@ -258,67 +253,3 @@ class Channel:
                 f"{len(other.inputs)}, or other names"
             )
         return other
-
-    def _gain(self, gain: ArrayLike) -> Array:
-        array = _numbers("gain", gain)
-        if array.ndim != 2 or array.shape[1] != len(self.inputs) or not array.shape[0]:
-            raise ValueError(
-                f"gain must have shape (guesses, {len(self.inputs)}), got {array.shape}"
-            )
-        bad = ~((array >= 0.0) & np.isfinite(array))
-        if bad.any():
-            raise ValueError(f"gain must be finite numbers >= 0, got {float(array[bad][0])!r}")
-        return array
-
-
-def prior_over(inputs: int, prior: ArrayLike | None) -> Array:
-    """A checked prior over so many inputs; the uniform one for None.
-
-    Raises:
-        TypeError: a prior that does not hold numbers.
-        ValueError: not a law, or of another length.
-    """
-    if prior is None:
-        return np.full(inputs, 1.0 / inputs)
-    array = law(prior=prior)
-    if array.size != inputs:
-        raise ValueError(f"prior must have one entry per input, {inputs}, got {array.size}")
-    return array
-
-
-def _numbers(name: str, values: ArrayLike) -> Array:
-    try:
-        given: NDArray[Any] = np.asarray(values)
-    except ValueError:  # rows of different lengths
-        raise ValueError(f"{name} must have rows of equal lengths, got ragged ones") from None
-    if given.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must be an array of numbers, got one of {given.dtype}")
-    return given.astype(np.float64)
-
-
-def _stochastic(values: ArrayLike) -> Array:
-    matrix = _numbers("matrix", values)
-    if matrix.ndim != 2 or not matrix.size:
-        raise ValueError(f"matrix must have shape (inputs, outputs), got {matrix.shape}")
-    require_room("matrix", matrix.size)
-    bad = np.argwhere(~((matrix >= -0.0) & (matrix <= 1.0 + _ROW_SUM_ERROR)))
-    if bad.size:
-        at = tuple(bad[0].tolist())
-        raise ValueError(f"matrix must have entries in [0, 1], got {float(matrix[at])} at {at}")
-    sums = matrix.sum(axis=1)
-    row = int(np.argmax(np.abs(sums - 1.0)))
-    if abs(sums[row] - 1.0) > _ROW_SUM_ERROR:
-        raise ValueError(
-            f"matrix must have rows that sum to 1 within {_ROW_SUM_ERROR:g}, "
-            f"got {float(sums[row])!r} in row {row}"
-        )
-    return matrix
-
-
-def _names(which: str, names: Sequence[Hashable] | None, count: int) -> tuple[Hashable, ...]:
-    if names is None:
-        return tuple(range(count))
-    named = tuple(names)
-    if len(named) != count or len(set(named)) != count:
-        raise ValueError(f"{which} must be {count} distinct names, got {len(set(named))}")
-    return named

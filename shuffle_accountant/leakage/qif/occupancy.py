@@ -35,11 +35,12 @@ Integers = NDArray[np.int64]
 
 # What all frequencies that are left out may contribute to a chance.
 _NEGLECTED = 1e-17
-# A direct transform costs its terms, a fast one its length times the thresholds and a logarithm: the
-# direct one is used up to so many terms for each frequency of the fast one.
-_DIRECT = 2000
+# A direct transform costs its terms, a fast one its length times the thresholds and a logarithm.
+# The direct one is used up to so many terms for each frequency of the fast one.
+_DIRECT = 500
 # Entries of the table of phases that its blocks share.
 _BLOCK = 1 << 16
+_TENTH = math.log(0.1)
 # Coefficients 2k (2k + 1) of the series of t - sin t, from the last that matters below t = 1/2.
 _SINE = (12 * 13, 10 * 11, 8 * 9, 6 * 7, 4 * 5)
 
@@ -105,14 +106,14 @@ class Occupancy:
         terms = count * sum(bins.law.masses.size for bins in self._bins)
         transform = self._direct if terms <= _DIRECT * self._length else self._fast
         rest = log_characteristic(self._free, angles)
-        laws = [log_characteristic(bins.law.mean, angles) for bins in self._bins]
+        wholes = [_Whole.of(bins.law.mean, angles) for bins in self._bins]
         tails = [transform(bins.law, ordered, angles) for bins in self._bins]
         found = np.empty(ordered.size)
         for i, parts in enumerate(zip(*tails, strict=True)):
             exponent = rest.copy()
-            for bins, whole, tail in zip(self._bins, laws, parts, strict=True):
-                exponent += bins.count * _log_difference(whole, tail)
-            found[i] = np.dot(weights, np.exp(exponent).real)
+            for bins, whole, tail in zip(self._bins, wholes, parts, strict=True):
+                exponent += bins.count * whole.log_less(tail)
+            found[i] = np.sum(weights * np.exp(exponent).real)
         chances = np.clip(self._scale * found, 0.0, 1.0)
         return chances[::-1] if self._side is Side.ABOVE else chances
 
@@ -146,7 +147,7 @@ class Occupancy:
     def _direct(self, law: Window, ordered: Integers, angles: Array) -> Iterator[Complex]:
         """Transforms of growing tails, at each angle by adding up what is new, block by block."""
         block = min(max(_BLOCK // angles.size, 1), law.masses.size)
-        # real and imaginary parts side by side: products of real arrays are much faster
+        # real and imaginary parts side by side, for products of real arrays
         table = np.exp(1j * np.outer(np.arange(block), angles)).view(np.float64)
         total = np.zeros(angles.size, dtype=np.complex128)
         before = law.masses.size if self._side is Side.ABOVE else 0
@@ -156,7 +157,9 @@ class Occupancy:
             for start in range(low, high, block):
                 part = law.masses[start : min(start + block, high)]
                 shift = np.exp(1j * (law.first + start - law.mean) * angles)
-                total = total + shift * (part @ table[: part.size]).view(np.complex128)
+                # einsum, because the threads of a BLAS cost more than such small products
+                found = np.einsum("i,ij->j", part, table[: part.size])
+                total = total + shift * found.view(np.complex128)
             before = edge
             yield total
 
@@ -171,18 +174,36 @@ class Occupancy:
             yield np.conj(real_fft(folded)[: angles.size]) * shift
 
 
-def _log_difference(whole: Complex, tail: Complex) -> Complex:
-    """``log(e^whole - tail)``, with an error in proportion to the tail where that is the smaller.
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The characteristic function of a law, and its log, at some angles."""
 
-    Multiples of 2 pi i are left out.
-    """
-    value = np.exp(whole)
-    size = np.abs(tail)
-    near = size <= 0.5 * np.abs(value)
-    ratio = np.where(near, -tail, 0.0) / np.where(near & (size > 0.0), value, 1.0)
-    x, y = ratio.real, ratio.imag
-    # NumPy's log1p of complex numbers rounds 1 + x first
-    close = 0.5 * np.log1p(x * (2.0 + x) + y * y) + 1j * np.arctan2(y, 1.0 + x)
-    difference = np.where(near, 1.0, value - tail)
-    difference = np.where(difference == 0.0, 1e-300, difference)
-    return np.asarray(np.where(near, whole + close, np.log(difference)))
+    log: Complex
+    value: Complex
+    large: int  # how many angles have a value above a tenth; it falls with the angle
+
+    @classmethod
+    def of(cls, mean: float, angles: Array) -> _Whole:
+        log = log_characteristic(mean, angles)
+        return cls(log, np.exp(log), int(np.count_nonzero(log.real > _TENTH)))
+
+    def log_less(self, tail: Complex) -> Complex:
+        """``log(value - tail)``, but for multiples of 2 pi i.
+
+        Its error is some units in the last place of the tail where that is small and the value is
+        not; small values count only in powers that vanish.
+        """
+        result = np.empty_like(tail)
+        few = self.large
+        difference = self.value[few:] - tail[few:]
+        difference[difference == 0.0] = 1e-300
+        np.log(difference, out=result[few:])
+        ratio = -tail[:few] / self.value[:few]
+        near = np.abs(ratio) <= 0.5
+        x, y = np.where(near, ratio.real, 0.0), np.where(near, ratio.imag, 0.0)
+        # NumPy's log1p of complex numbers rounds 1 + x first
+        close = 0.5 * np.log1p(x * (2.0 + x) + y * y) + 1j * np.arctan2(y, 1.0 + x)
+        apart = np.where(near | (ratio == -1.0), 1.0, 1.0 + ratio)
+        vanishing = np.where(ratio == -1.0, -700.0, 0.0)
+        result[:few] = self.log[:few] + np.where(near, close, np.log(apart) + vanishing)
+        return result

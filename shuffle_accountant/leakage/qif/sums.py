@@ -41,20 +41,46 @@ def sum_over_integers(
         points = np.cos(math.pi * (np.arange(size) + 0.5) / size)
         # near the ends points may share an integer, and one of them is left
         sampled = np.unique(np.rint(middle + half * points).astype(np.int64))
-        degree = 2 * sampled.size // 3
-        powers = np.polynomial.chebyshev.chebvander((sampled - middle) / half, degree)
-        values = function(sampled)
-        coefficients = np.asarray(np.linalg.lstsq(powers, values, rcond=None)[0], dtype=np.float64)
-        if np.max(np.abs(powers @ coefficients - values)) <= tolerance:
-            return _sum_of_series(coefficients, first, last, middle, half)
+        fit = _Fit((sampled - middle) / half, function(sampled), tolerance)
+        if fit.close:
+            chunks = range(first, last + 1, _CHUNK)
+            return math.fsum(
+                fit.sum_at((np.arange(a, min(a + _CHUNK, last + 1)) - middle) / half)
+                for a in chunks
+            )
     return math.fsum(function(np.arange(first, last + 1)))
 
 
-def _sum_of_series(coefficients: Array, first: int, last: int, middle: float, half: float) -> float:
-    """A Chebyshev series in ``(m - middle)/half``, summed over the integers m."""
-    parts = []
-    for start in range(first, last + 1, _CHUNK):
-        integers = np.arange(start, min(start + _CHUNK, last + 1))
-        values = np.polynomial.chebyshev.chebval((integers - middle) / half, coefficients)
-        parts.append(math.fsum(values))
-    return math.fsum(parts)
+class _Fit:
+    """Least-squares polynomial through samples, of the lowest degree that comes close.
+
+    Its basis is orthogonal on the samples (Forsythe 1957): monic polynomials with the recurrence
+    ``p_(j+1) = (x - a_j) p_j - b_j p_(j-1)``. Near Chebyshev points it is stable.
+    """
+
+    def __init__(self, points: Array, values: Array, tolerance: float) -> None:
+        self._steps: list[tuple[float, float, float]] = []  # a_j, b_j and the coefficient of p_j
+        current, before = np.ones_like(points), np.zeros_like(points)
+        norm_before, rest = 1.0, np.array(values)
+        for degree in range(2 * points.size // 3):
+            square = current * current
+            norm = float(square.sum())
+            coefficient = float((current * rest).sum()) / norm
+            centre = float((points * square).sum()) / norm
+            back = norm / norm_before if degree else 0.0
+            self._steps.append((centre, back, coefficient))
+            rest -= coefficient * current
+            if np.max(np.abs(rest)) <= tolerance:
+                break
+            current, before = (points - centre) * current - back * before, current
+            norm_before = norm
+        self.close = bool(np.max(np.abs(rest)) <= tolerance)
+
+    def sum_at(self, points: Array) -> float:
+        """Sum of the polynomial's values."""
+        current, before = np.ones_like(points), np.zeros_like(points)
+        parts = []
+        for centre, back, coefficient in self._steps:
+            parts.append(coefficient * float(current.sum()))
+            current, before = (points - centre) * current - back * before, current
+        return math.fsum(parts)
