@@ -115,6 +115,9 @@ TOO_LARGE = {
     "gain": lambda: qif.identity_gain(10**6),
     "histograms": lambda: qif.posterior_vulnerability_local_shuffle(np.eye(5), users=10**4),
     "all but one": lambda: qif.all_but_one_vulnerability_of(np.eye(4), known=[300, 0, 0, 0]),
+    "all but one, slow": lambda: qif.all_but_one_vulnerability_of(BINARY, known=[10**6, 0]),
+    "Nr, slow": lambda: qif.reduced_krr_channel(users=4000, categories=2, p=0.5),
+    "one value": lambda: qif.local_channel([[1.0]], users=10**12),
     "refinement": lambda: qif.krr_channel(users=5, categories=4, p=0.9).is_refined_by(
         qif.krr_channel(users=5, categories=4, p=0.8)
     ),

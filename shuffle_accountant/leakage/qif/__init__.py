@@ -23,7 +23,6 @@ from shuffle_accountant.leakage.qif.asymptotics import (
 from shuffle_accountant.leakage.qif.channel import Channel
 from shuffle_accountant.leakage.qif.channels import (
     datasets,
-    identity_gain,
     keep_probability,
     krr,
     krr_channel,
@@ -32,8 +31,8 @@ from shuffle_accountant.leakage.qif.channels import (
     reduced_local_channel,
     reduced_shuffle_channel,
     shuffle_channel,
-    single_target_gain,
 )
+from shuffle_accountant.leakage.qif.gains import identity_gain, single_target_gain
 from shuffle_accountant.leakage.qif.load import (
     expected_maximum_load,
     expected_maximum_load_of,

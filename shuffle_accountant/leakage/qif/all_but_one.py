@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.qif.channel import Channel
 from shuffle_accountant.leakage.qif.checks import prior_over
-from shuffle_accountant.leakage.qif.histograms import histogram_law, require_room
+from shuffle_accountant.leakage.qif.histograms import histogram_law, require_room, require_steps
 from shuffle_accountant.leakage.qif.load import MOST_USERS
 
 __all__ = ["all_but_one_vulnerability", "all_but_one_vulnerability_of"]
@@ -113,6 +113,7 @@ def all_but_one_vulnerability_of(
         raise ValueError(f"known must have one count per value, {law.size}, got {len(counts)}")
     messages = len(local.outputs)
     require_room("the table of histogram probabilities", (sum(counts) + 2) ** (messages - 1))
+    require_steps(sum(counts) + 1, messages, law.size)
     best: np.ndarray | None = None
     for value, weight in enumerate(law.tolist()):
         with_target = [count + (x == value) for x, count in enumerate(counts)]

@@ -25,11 +25,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.qif.channel import Channel
-from shuffle_accountant.leakage.qif.histograms import all_histograms, histogram_law, require_room
+from shuffle_accountant.leakage.qif.histograms import (
+    all_histograms,
+    histogram_law,
+    require_room,
+    require_steps,
+)
 
 __all__ = [
     "datasets",
-    "identity_gain",
     "keep_probability",
     "krr",
     "krr_channel",
@@ -38,7 +42,6 @@ __all__ = [
     "reduced_local_channel",
     "reduced_shuffle_channel",
     "shuffle_channel",
-    "single_target_gain",
 ]
 
 Array = NDArray[np.float64]
@@ -112,10 +115,10 @@ def local_channel(channel: Channel | ArrayLike, *, users: int) -> Channel:
     one = _one_user(channel)
     users = validate.integer(minimum=1, users=users)
     require_room("the channel on datasets", one.size ** min(users, 64))
+    values, messages = (datasets(users, size) for size in one.shape)
     product = one
     for _ in range(users - 1):
         product = np.asarray(np.kron(product, one), dtype=np.float64)
-    values, messages = (datasets(users, size) for size in one.shape)
     return Channel(product, inputs=values, outputs=messages)
 
 
@@ -186,6 +189,7 @@ def reduced_local_channel(channel: Channel | ArrayLike, *, users: int) -> Channe
     users = validate.integer(minimum=1, users=users)
     sizes = [math.comb(users + size - 1, size - 1) for size in one.shape]
     require_room("the channel on histograms", sizes[0] * sizes[1])
+    require_steps(users, one.shape[1], sizes[0])
     rows, columns = (_histograms(users, size) for size in one.shape)
     place = tuple(np.array(columns)[:, :-1].T)
     matrix = np.stack([histogram_law(one, row)[place] for row in rows])
@@ -205,41 +209,6 @@ def reduced_krr_channel(*, users: int, categories: int, p: float) -> Channel:
         ValueError: an argument outside its range.
     """
     return reduced_local_channel(krr(categories=categories, p=p), users=users)
-
-
-def single_target_gain(*, users: int, categories: int, target: int = 0) -> Array:
-    """g_T: 1 for the target's value, whatever the others hold (Definition 13).
-
-    Args:
-        users: number n of users, >= 1.
-        categories: number k of values, >= 1.
-        target: whose value is guessed, in [0, n - 1].
-
-    Returns:
-        Shape (k, k^n): guesses by datasets.
-
-    Raises:
-        TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range.
-    """
-    rows = np.array(datasets(users, categories))
-    target = validate.integer(minimum=0, maximum=users - 1, target=target)
-    return np.asarray(rows[:, target] == np.arange(categories)[:, None], dtype=np.float64)
-
-
-def identity_gain(secrets: int) -> Array:
-    """1 for the right secret: the gain of Bayes vulnerability and min-entropy leakage.
-
-    Args:
-        secrets: number of secrets, >= 1.
-
-    Raises:
-        TypeError: not an integer.
-        ValueError: outside its range.
-    """
-    secrets = validate.integer(minimum=1, secrets=secrets)
-    require_room("the gain", secrets * secrets)
-    return np.eye(secrets)
 
 
 def _one_user(channel: Channel | ArrayLike) -> Array:

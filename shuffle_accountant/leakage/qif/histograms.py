@@ -8,12 +8,22 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST_CELLS", "all_histograms", "histogram_law", "require_room"]
+__all__ = [
+    "MOST_CELLS",
+    "MOST_STEPS",
+    "all_histograms",
+    "histogram_law",
+    "require_room",
+    "require_steps",
+]
 
 Array = NDArray[np.float64]
 
 MOST_CELLS = 1 << 24
 """Numbers in the largest table that is made (128 MiB)."""
+
+MOST_STEPS = 1 << 33
+"""Additions in the longest computation of histogram laws, which takes some ten seconds."""
 
 
 def require_room(what: str, cells: int) -> None:
@@ -25,6 +35,24 @@ def require_room(what: str, cells: int) -> None:
     if cells > MOST_CELLS:
         size = str(cells) if cells < 10**12 else f"about 10^{len(str(cells)) - 1}"
         raise ValueError(f"{what} must have at most {MOST_CELLS} entries, got {size}")
+
+
+def require_steps(users: int, letters: int, laws: int) -> None:
+    """Refuse laws of histograms that would take too long.
+
+    Args:
+        users: number of messages.
+        letters: number of letters.
+        laws: how many laws.
+
+    Raises:
+        ValueError: more than `MOST_STEPS` additions.
+    """
+    if laws * users * (users + 1) ** (letters - 1) > MOST_STEPS:
+        raise ValueError(
+            f"laws of histograms must take at most {MOST_STEPS} additions, got {laws} laws of "
+            f"{users} messages with {letters} letters"
+        )
 
 
 def all_histograms(users: int, letters: int) -> NDArray[np.int64]:
@@ -75,6 +103,8 @@ def histogram_law(channel: Array, counts: Sequence[int]) -> Array:
     require_room("the table of histogram probabilities", (users + 1) ** (letters - 1))
     law = np.zeros((users + 1,) * (letters - 1))
     law[(0,) * (letters - 1)] = 1.0
+    if letters == 1:
+        return law
     for row, count in zip(channel, counts, strict=True):
         for _ in range(count):
             law = _one_more(law, row)

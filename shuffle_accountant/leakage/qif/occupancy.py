@@ -38,7 +38,7 @@ _NEGLECTED = 1e-17
 # A direct transform costs its terms, a fast one its length times the thresholds and a logarithm.
 # The direct one is used up to so many terms for each frequency of the fast one.
 _DIRECT = 500
-# Entries of the table of phases that its blocks share.
+# Entries of the table of phases that its blocks share, and of arrays of thresholds by frequencies.
 _BLOCK = 1 << 16
 _TENTH = math.log(0.1)
 # Coefficients 2k (2k + 1) of the series of t - sin t, from the last that matters below t = 1/2.
@@ -109,11 +109,13 @@ class Occupancy:
         wholes = [_Whole.of(bins.law.mean, angles) for bins in self._bins]
         tails = [transform(bins.law, ordered, angles) for bins in self._bins]
         found = np.empty(ordered.size)
-        for i, parts in enumerate(zip(*tails, strict=True)):
-            exponent = rest.copy()
-            for bins, whole, tail in zip(self._bins, wholes, parts, strict=True):
-                exponent += bins.count * whole.log_less(tail)
-            found[i] = np.sum(weights * np.exp(exponent).real)
+        batch = max(_BLOCK // count, 1)
+        for start in range(0, ordered.size, batch):
+            part = found[start : start + batch]
+            exponent = np.tile(rest, (part.size, 1))
+            for bins, whole, tail in zip(self._bins, wholes, tails, strict=True):
+                exponent += bins.count * whole.log_less(np.stack([next(tail) for _ in part]))
+            part[:] = np.sum(weights * np.exp(exponent).real, axis=1)
         chances = np.clip(self._scale * found, 0.0, 1.0)
         return chances[::-1] if self._side is Side.ABOVE else chances
 
@@ -188,22 +190,22 @@ class _Whole:
         return cls(log, np.exp(log), int(np.count_nonzero(log.real > _TENTH)))
 
     def log_less(self, tail: Complex) -> Complex:
-        """``log(value - tail)``, but for multiples of 2 pi i.
+        """``log(value - tail)``, but for multiples of 2 pi i; shape (thresholds, angles).
 
         Its error is some units in the last place of the tail where that is small and the value is
         not; small values count only in powers that vanish.
         """
         result = np.empty_like(tail)
         few = self.large
-        difference = self.value[few:] - tail[few:]
+        difference = self.value[few:] - tail[:, few:]
         difference[difference == 0.0] = 1e-300
-        np.log(difference, out=result[few:])
-        ratio = -tail[:few] / self.value[:few]
+        result[:, few:] = np.log(difference)
+        ratio = -tail[:, :few] / self.value[:few]
         near = np.abs(ratio) <= 0.5
         x, y = np.where(near, ratio.real, 0.0), np.where(near, ratio.imag, 0.0)
         # NumPy's log1p of complex numbers rounds 1 + x first
         close = 0.5 * np.log1p(x * (2.0 + x) + y * y) + 1j * np.arctan2(y, 1.0 + x)
         apart = np.where(near | (ratio == -1.0), 1.0, 1.0 + ratio)
         vanishing = np.where(ratio == -1.0, -700.0, 0.0)
-        result[:few] = self.log[:few] + np.where(near, close, np.log(apart) + vanishing)
+        result[:, :few] = self.log[:few] + np.where(near, close, np.log(apart) + vanishing)
         return result

@@ -38,17 +38,19 @@ def sum_over_integers(
     for size in _SIZES:
         if last - first < 2 * size:
             break
-        points = np.cos(math.pi * (np.arange(size) + 0.5) / size)
+        points = middle + half * np.cos(math.pi * (np.arange(size) + 0.5) / size)
         # near the ends points may share an integer, and one of them is left
-        sampled = np.unique(np.rint(middle + half * points).astype(np.int64))
-        fit = _Fit((sampled - middle) / half, function(sampled), tolerance)
+        sampled = np.unique(np.rint(points).astype(np.int64))
+        fit = _Fit(_scaled(sampled, middle, half), function(sampled), tolerance)
         if fit.close:
-            chunks = range(first, last + 1, _CHUNK)
-            return math.fsum(
-                fit.sum_at((np.arange(a, min(a + _CHUNK, last + 1)) - middle) / half)
-                for a in chunks
-            )
+            starts = range(first, last + 1, _CHUNK)
+            chunks = (np.arange(start, min(start + _CHUNK, last + 1)) for start in starts)
+            return math.fsum(fit.sum_at(_scaled(chunk, middle, half)) for chunk in chunks)
     return math.fsum(function(np.arange(first, last + 1)))
+
+
+def _scaled(integers: Integers, middle: float, half: float) -> Array:
+    return np.asarray((integers - middle) / half, dtype=np.float64)
 
 
 class _Fit:
