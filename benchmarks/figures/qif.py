@@ -21,7 +21,7 @@ CURVES = {
     "4": (5, 100, (1.0, 0.8, 0.6, 0.4)),
     "7": (4, 100, (1.0, 0.8, 0.6)),
 }
-ALL_BUT_ONE_USERS, ALL_BUT_ONE_P = 201, (1.0, 0.9, 0.8, 0.7, 0.6)  # figure 3
+ALL_BUT_ONE_USERS, ALL_BUT_ONE_P = 201, (0.9, 0.8, 0.7, 0.6)  # figure 3; p = 1 gives 1
 SIZES = (2, 3, 4, 5)  # figures 5 and 6
 USERS = (10, 20, 50, 100, 200, 500, 1000, 10**4, 10**6, 10**9, 10**12)
 
@@ -48,7 +48,7 @@ LARGE = tuple(itertools.product((10**8, 10**10, 10**12), (2, 10, 10**3, 10**6)))
 def run(quick: bool, note: Note) -> Outcome:
     """All figures; fewer points and repetitions when quick."""
     note("figures")
-    rows = [*_curves(5 if quick else 1), *_all_but_one(20 if quick else 4), *_sizes()]
+    rows = [*_curves(12 if quick else 1), *_all_but_one(40 if quick else 4), *_sizes()]
     published = [abs(_value(*case[:4]) - case[4]) * 10.0 ** case[5] for case in PUBLISHED]
     worst = max(range(len(published)), key=published.__getitem__)
     note("integer partitions")
@@ -183,27 +183,41 @@ def _draw(rows: list[dict[str, Any]], path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 7), layout="constrained")
-    grid = dict(zip(("2", "3", "4", "7", "5 and 6"), figure.subplots(2, 3).flat, strict=False))
-    for name, axes in grid.items():
-        mine = [row for row in rows if row["figure"] == name]
-        key, across = ("categories" if name == "5 and 6" else "p"), "users"
-        if name == "3":
-            across = "known"
-        for value in dict.fromkeys(row[key] for row in mine):
-            line = [row for row in mine if row[key] == value]
-            label = f"{'k' if key == 'categories' else 'p'} = {value}"
-            (curve,) = axes.plot(
-                [row[across] for row in line], [row["value"] for row in line], label=label
-            )
-            printed = [row for row in line if row["printed form"] != ""]
-            axes.plot(
-                [row[across] for row in printed],
-                [row["printed form"] for row in printed],
-                ":",
-                color=curve.get_color(),
-            )
-        axes.set(xlabel=across, ylabel="posterior vulnerability", title=f"figure {name}")
-        axes.legend(fontsize=7)
-    grid["3"].set(ylim=(0.5, 0.6))
-    grid["5 and 6"].set(xscale="log", title="figures 5 and 6; dotted: printed form, f = 1")
+    panels = figure.subplots(2, 3)
+    for name, axes in zip(("2", "3", "4", "7", "5 and 6"), panels.flat, strict=False):
+        _draw_curves(axes, name, [row for row in rows if row["figure"] == name])
+    excess = [row for row in rows if row["figure"] == "5 and 6"]
+    for k in SIZES:
+        line = [row for row in excess if row["categories"] == k]
+        users = [row["users"] for row in line]
+        panels[1, 2].plot(users, [row["value"] - 1.0 / k for row in line], label=f"k = {k}")
+    panels[1, 2].set(
+        xscale="log", yscale="log", xlabel="users", title="excess over the prior's 1/k"
+    )
+    panels[1, 2].legend(fontsize=7)
     figure.savefig(path, dpi=150)
+
+
+def _draw_curves(axes: Any, name: str, rows: list[dict[str, Any]]) -> None:
+    """One line for each p, or k: exact values, dotted the printed form, dashed k-RR alone."""
+    key = "categories" if name == "5 and 6" else "p"
+    across = "known" if name == "3" else "users"
+    for value in dict.fromkeys(row[key] for row in rows):
+        line = [row for row in rows if row[key] == value]
+        label = f"{'k' if key == 'categories' else 'p'} = {value}"
+        (curve,) = axes.plot(
+            [row[across] for row in line], [row["value"] for row in line], label=label
+        )
+        for column, style in (("printed form", ":"), ("alone", "--")):
+            drawn = [row for row in line if row[column] != ""]
+            axes.plot(
+                [row[across] for row in drawn],
+                [row[column] for row in drawn],
+                style,
+                color=curve.get_color(),
+                linewidth=1,
+            )
+    axes.set(xlabel=across, ylabel="posterior vulnerability", title=f"figure {name}")
+    if name == "5 and 6":
+        axes.set(xscale="log", title="figures 5 and 6; dotted: printed form, f = 1")
+    axes.legend(fontsize=7)
