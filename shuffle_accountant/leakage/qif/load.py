@@ -188,7 +188,9 @@ def _two_bins(users: int, larger: float, side: Side) -> float:
     if larger > 0.5:
         below = math.exp(float(log_upper_tail(users - half, users, smaller, larger)))
         surplus = max(surplus - users * (larger - smaller) * below, 0.0)
-    return users * larger + surplus if side is Side.ABOVE else users * smaller - surplus
+    if side is Side.ABOVE:
+        return users * larger + surplus
+    return max(users * smaller - surplus, 0.0)
 
 
 def _by_thresholds(users: int, rivals: list[tuple[float, int]], every: bool, side: Side) -> float:
@@ -224,7 +226,7 @@ def _by_thresholds(users: int, rivals: list[tuple[float, int]], every: bool, sid
         return low + sum_over_integers(missing, low, high, tolerance=_TOLERANCE)
     low = max(first + int(np.count_nonzero(certain)), 1)
     high = first + int(np.count_nonzero(~impossible)) - 1
-    return high - sum_over_integers(missing, low, high, tolerance=_TOLERANCE)
+    return max(high - sum_over_integers(missing, low, high, tolerance=_TOLERANCE), 0.0)
 
 
 def _tail_exponent(counts: NDArray[np.int64], mean: float, side: Side) -> Array:
