@@ -35,7 +35,9 @@ SCRIPTS = (
     "figures.fig3",
     "figures.fig4",
     "figures.fig5",
+    "figures.qif",
     "errata",
+    "errata_qif",
     "peers",
 )
 

@@ -17,6 +17,8 @@ Nothing in this folder imports ``shuffle_accountant``. Each file has one job:
 * ``laplace``: Laplace noise, one message in closed form and two by quadrature,
 * ``convolution``: sums of independent lattice variables, in rational arithmetic,
 * ``references``: values that come from other code,
+* ``exact_channels``: channels on datasets in fractions, from their definitions,
+* ``loads``: expected largest and smallest counts of balls in bins, by counting,
 * ``channels``: random locally private channels,
 * ``orders``: permutations, their distances and d-sigma-private shuffles, by listing them all,
 * ``containment``: "the bracket contains the truth", in exact comparisons.

@@ -1,1 +1,91 @@
-"""Quantitative information flow: posterior vulnerability of one user among the shuffled."""
+"""Quantitative information flow: posterior vulnerability of one user among the shuffled.
+
+Channels and what they leak: `Channel` and the constructors of `channels`, small and exact. Chances
+of a right guess for any number of users: `posterior_vulnerability_shuffle`,
+`posterior_vulnerability_krr_shuffle`, `all_but_one_vulnerability`. After Jurado, Gonze, Alvim and
+Palamidessi, 'Analyzing the Shuffle Model Through the Lens of Quantitative Information Flow' (CSF
+2023).
+"""
+
+from __future__ import annotations
+
+from shuffle_accountant.leakage.qif.all_but_one import (
+    all_but_one_vulnerability,
+    all_but_one_vulnerability_of,
+)
+from shuffle_accountant.leakage.qif.asymptotics import (
+    asymptotic_all_but_one_vulnerability,
+    asymptotic_vulnerability_shuffle,
+    leading_factor,
+    printed_vulnerability_krr_shuffle,
+    printed_vulnerability_shuffle,
+)
+from shuffle_accountant.leakage.qif.channel import Channel
+from shuffle_accountant.leakage.qif.channels import (
+    datasets,
+    keep_probability,
+    krr,
+    krr_channel,
+    local_channel,
+    reduced_krr_channel,
+    reduced_local_channel,
+    reduced_shuffle_channel,
+    shuffle_channel,
+)
+from shuffle_accountant.leakage.qif.gains import identity_gain, single_target_gain
+from shuffle_accountant.leakage.qif.load import (
+    expected_maximum_load,
+    expected_maximum_load_of,
+    expected_minimum_load,
+    expected_minimum_load_of,
+)
+from shuffle_accountant.leakage.qif.local_shuffle import posterior_vulnerability_local_shuffle
+from shuffle_accountant.leakage.qif.partitions import (
+    brown_number,
+    partition_vulnerability_shuffle,
+    partitions,
+    remixed_keys_number,
+)
+from shuffle_accountant.leakage.qif.vulnerability import (
+    posterior_vulnerability_krr,
+    posterior_vulnerability_krr_shuffle,
+    posterior_vulnerability_krr_shuffle_low,
+    posterior_vulnerability_shuffle,
+    posterior_vulnerability_shuffle_of,
+)
+
+__all__ = [
+    "Channel",
+    "all_but_one_vulnerability",
+    "all_but_one_vulnerability_of",
+    "asymptotic_all_but_one_vulnerability",
+    "asymptotic_vulnerability_shuffle",
+    "brown_number",
+    "datasets",
+    "expected_maximum_load",
+    "expected_maximum_load_of",
+    "expected_minimum_load",
+    "expected_minimum_load_of",
+    "identity_gain",
+    "keep_probability",
+    "krr",
+    "krr_channel",
+    "leading_factor",
+    "local_channel",
+    "partition_vulnerability_shuffle",
+    "partitions",
+    "posterior_vulnerability_krr",
+    "posterior_vulnerability_krr_shuffle",
+    "posterior_vulnerability_krr_shuffle_low",
+    "posterior_vulnerability_local_shuffle",
+    "posterior_vulnerability_shuffle",
+    "posterior_vulnerability_shuffle_of",
+    "printed_vulnerability_krr_shuffle",
+    "printed_vulnerability_shuffle",
+    "reduced_krr_channel",
+    "reduced_local_channel",
+    "reduced_shuffle_channel",
+    "remixed_keys_number",
+    "shuffle_channel",
+    "single_target_gain",
+]

@@ -1,0 +1,255 @@
+"""Information-theoretic channels: what an adversary learns about a secret from an output.
+
+Alvim et al., 'The Science of Quantitative Information Flow' (2020); section II-A of Jurado et al.
+(CSF 2023). A channel C from secrets x to outputs y holds ``C[x, y] = P(y | x)``. An adversary with
+a prior pi chooses among guesses w with gains g(w, x):
+
+    V_g(pi)     = max_w sum_x pi_x g(w, x)                     before seeing an output,
+    V_g[pi > C] = sum_y max_w sum_x pi_x C[x, y] g(w, x)       after.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.leakage.qif.checks import distinct_names, gains_over, prior_over, stochastic
+from shuffle_accountant.leakage.qif.equivalence import equivalent, merge_columns
+from shuffle_accountant.leakage.qif.refinement import post_processing
+
+__all__ = ["Channel"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Channel:
+    """A channel matrix with names for its secrets and outputs.
+
+    Args:
+        matrix: row x holds the probabilities of the outputs for secret x, shape (inputs, outputs),
+            rows that sum to 1 within 1e-9; at most 2^24 entries.
+        inputs: names of the secrets, distinct; 0, 1, … if None.
+        outputs: names of the outputs, distinct; 0, 1, … if None.
+
+    Attributes:
+        matrix: the probabilities, read-only.
+        inputs: names of the rows.
+        outputs: names of the columns.
+
+    Raises:
+        TypeError: a matrix that does not hold numbers, or a name that is not hashable.
+        ValueError: not such a matrix, or names that repeat or are not one per row or column.
+    """
+
+    matrix: Array
+    inputs: tuple[Hashable, ...]
+    outputs: tuple[Hashable, ...]
+
+    def __init__(
+        self,
+        matrix: ArrayLike,
+        *,
+        inputs: Sequence[Hashable] | None = None,
+        outputs: Sequence[Hashable] | None = None,
+    ) -> None:
+        checked = stochastic(matrix)
+        checked.setflags(write=False)
+        object.__setattr__(self, "matrix", checked)
+        object.__setattr__(self, "inputs", distinct_names("inputs", inputs, checked.shape[0]))
+        object.__setattr__(self, "outputs", distinct_names("outputs", outputs, checked.shape[1]))
+
+    def __repr__(self) -> str:
+        return f"Channel({len(self.inputs)} inputs, {len(self.outputs)} outputs)"
+
+    def __matmul__(self, other: Channel) -> Channel:
+        """The cascade: ``other`` takes the outputs of this channel (Definition 3).
+
+        Raises:
+            ValueError: the outputs of this channel are not the inputs of the other.
+        """
+        if not isinstance(other, Channel):
+            return NotImplemented
+        if self.outputs != other.inputs:
+            raise ValueError(
+                f"a cascade needs a channel whose inputs are these {len(self.outputs)} outputs, "
+                f"got one with {len(other.inputs)} inputs of other names"
+                if len(self.outputs) == len(other.inputs)
+                else f"a cascade needs a channel with {len(self.outputs)} inputs, "
+                f"got one with {len(other.inputs)}"
+            )
+        return Channel(self.matrix @ other.matrix, inputs=self.inputs, outputs=other.outputs)
+
+    def probability(self, output: Hashable, *, given: Hashable) -> float:
+        """P(output | given), by names.
+
+        Raises:
+            ValueError: a name that the channel does not have.
+        """
+        for name, value, names in (("given", given, self.inputs), ("output", output, self.outputs)):
+            if value not in names:
+                raise ValueError(f"{name} must be one of the channel's {len(names)} names")
+        return float(self.matrix[self.inputs.index(given), self.outputs.index(output)])
+
+    def prior_vulnerability(
+        self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
+    ) -> float:
+        """``max_w sum_x pi_x g(w, x)``: expected gain of the best blind guess (Definition 1).
+
+        Args:
+            prior: law of the secret, shape (inputs,); uniform if None.
+            gain: ``g(w, x)`` >= 0, shape (guesses, inputs); 1 for the right secret if None.
+
+        Raises:
+            TypeError: an argument that does not hold numbers.
+            ValueError: not a law, or not such gains, of this channel's inputs.
+        """
+        pi = prior_over(len(self.inputs), prior)
+        return float(np.max(pi if gain is None else gains_over(len(self.inputs), gain) @ pi))
+
+    def posterior_vulnerability(
+        self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
+    ) -> float:
+        """``sum_y max_w sum_x pi_x C[x, y] g(w, x)``: the same after seeing the output (Def. 2).
+
+        Never below the prior vulnerability.
+
+        Args:
+            prior: law of the secret, shape (inputs,); uniform if None.
+            gain: ``g(w, x)`` >= 0, shape (guesses, inputs); 1 for the right secret if None.
+
+        Raises:
+            TypeError: an argument that does not hold numbers.
+            ValueError: not a law, or not such gains, of this channel's inputs.
+        """
+        joint = prior_over(len(self.inputs), prior)[:, None] * self.matrix
+        gained = joint if gain is None else gains_over(len(self.inputs), gain) @ joint
+        return math.fsum(np.max(gained, axis=0))
+
+    def additive_leakage(
+        self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
+    ) -> float:
+        """Posterior less prior vulnerability, >= 0.
+
+        Args:
+            prior: see `posterior_vulnerability`.
+            gain: see `posterior_vulnerability`.
+
+        Raises:
+            TypeError: see `posterior_vulnerability`.
+            ValueError: see `posterior_vulnerability`.
+        """
+        before = self.prior_vulnerability(prior, gain)
+        return max(self.posterior_vulnerability(prior, gain) - before, 0.0)
+
+    def multiplicative_leakage(
+        self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
+    ) -> float:
+        """Posterior over prior vulnerability, >= 1.
+
+        Args:
+            prior: see `posterior_vulnerability`.
+            gain: see `posterior_vulnerability`; not all 0 where the prior is not.
+
+        Raises:
+            TypeError: see `posterior_vulnerability`.
+            ValueError: see `posterior_vulnerability`, or the prior vulnerability is 0.
+        """
+        before = self.prior_vulnerability(prior, gain)
+        if before == 0.0:
+            raise ValueError("gain must be positive for a guess at a possible secret, got only 0")
+        return max(self.posterior_vulnerability(prior, gain) / before, 1.0)
+
+    def min_entropy_leakage(self, prior: ArrayLike | None = None) -> float:
+        """Bits of min-entropy that the output takes away: log2 of the multiplicative leakage.
+
+        Args:
+            prior: law of the secret, shape (inputs,); uniform if None.
+
+        Raises:
+            TypeError: a prior that does not hold numbers.
+            ValueError: not a law of this channel's inputs.
+        """
+        return math.log2(self.multiplicative_leakage(prior))
+
+    def min_capacity(self) -> float:
+        """``log2 sum_y max_x C[x, y]``, bits: the largest min-entropy leakage of any prior.
+
+        Attained by the uniform prior; bounds log2 of the multiplicative leakage of every gain.
+        """
+        return max(math.log2(math.fsum(self.matrix.max(axis=0))), 0.0)
+
+    def canonical(self, *, tolerance: float = 1e-9) -> Channel:
+        """The equivalent channel without zero columns, and with proportional columns merged.
+
+        A merged output is named by the tuple of the outputs that it stands for.
+
+        Args:
+            tolerance: largest difference of columns, each over its sum, that count as proportional.
+        """
+        groups = merge_columns(self.matrix, tolerance)
+        columns = [self.matrix[:, group].sum(axis=1) for group in groups]
+        names = [tuple(self.outputs[y] for y in group) for group in groups]
+        return Channel(np.stack(columns, axis=1), inputs=self.inputs, outputs=names)
+
+    def is_equivalent_to(self, other: Channel, *, tolerance: float = 1e-9) -> bool:
+        """Whether no prior and no gain tell the channels apart: their canonical forms agree.
+
+        Args:
+            other: a channel with the same inputs.
+            tolerance: see `canonical`; also for the weights of the merged columns.
+
+        Raises:
+            TypeError: not a channel.
+            ValueError: the inputs differ.
+        """
+        return equivalent(self.matrix, self._partner(other).matrix, tolerance)
+
+    def is_refined_by(self, other: Channel, *, tolerance: float = 1e-8) -> bool:
+        """Whether ``other`` leaks no more than this channel for any prior and gain (Theorem 4).
+
+        That is, whether this channel in cascade with some channel is ``other``: linear programming
+        over (outputs of this one) x (outputs of the other) variables, after merging columns.
+
+        Args:
+            other: a channel with the same inputs.
+            tolerance: largest difference of an entry of the cascade.
+
+        Raises:
+            TypeError: not a channel.
+            ValueError: the inputs differ, or the program is too large.
+        """
+        fine, coarse = self.canonical(), self._partner(other).canonical()
+        _, distance = post_processing(fine.matrix, coarse.matrix)
+        return distance <= tolerance
+
+    def post_processing_to(self, other: Channel) -> tuple[Channel, float]:
+        """The channel D for which this channel in cascade with D comes closest to ``other``.
+
+        Args:
+            other: a channel with the same inputs.
+
+        Returns:
+            ``(D, distance)``: the largest difference of an entry, 0 to round-off if ``other``
+            refines this channel.
+
+        Raises:
+            TypeError: not a channel.
+            ValueError: the inputs differ, or the program is too large.
+        """
+        matrix, distance = post_processing(self.matrix, self._partner(other).matrix)
+        return Channel(matrix, inputs=self.outputs, outputs=other.outputs), distance
+
+    def _partner(self, other: Channel) -> Channel:
+        other = validate.instance(Channel, other=other)
+        if self.inputs != other.inputs:
+            raise ValueError(
+                f"other must have this channel's {len(self.inputs)} inputs, got "
+                f"{len(other.inputs)}, or other names"
+            )
+        return other

@@ -1,0 +1,230 @@
+"""The channels of local randomization and shuffling on datasets of n users with k values.
+
+Jurado et al. (CSF 2023), Definitions 7, 8, 10 and 23. A dataset is a tuple of the users' values, in
+lexicographic order; a histogram is the tuple of the values' counts, the first count descending.
+Full channels return datasets, reduced ones histograms:
+
+    N  = local_channel(R, n)              each user's value goes through R,
+    S  = shuffle_channel(n, k)            a random order,
+    Sr = reduced_shuffle_channel(n, k)    the histogram,
+    Nr = reduced_local_channel(R, n)      histogram of the messages, from that of the values.
+
+Shuffling commutes with randomizing, not only for k-ary randomized response: ``N @ S == S @ N`` and
+``N @ Sr == Sr @ Nr`` as matrices for any local channel R, because S is the mean of all permutations
+of the users, and each of them commutes with treating all users alike. (If R has as many messages as
+inputs; otherwise the two S have the two numbers.)
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.leakage.qif.channel import Channel
+from shuffle_accountant.leakage.qif.histograms import (
+    all_histograms,
+    histogram_law,
+    require_room,
+    require_steps,
+)
+
+__all__ = [
+    "datasets",
+    "keep_probability",
+    "krr",
+    "krr_channel",
+    "local_channel",
+    "reduced_krr_channel",
+    "reduced_local_channel",
+    "reduced_shuffle_channel",
+    "shuffle_channel",
+]
+
+Array = NDArray[np.float64]
+Histogram = tuple[int, ...]
+
+
+def datasets(users: int, categories: int) -> list[tuple[int, ...]]:
+    """All datasets: tuples of n values in 0 … k - 1, in lexicographic order.
+
+    Args:
+        users: number n of users, >= 1.
+        categories: number k of values, >= 1.
+
+    Raises:
+        TypeError: an argument that is not an integer.
+        ValueError: an argument outside its range, or too many datasets.
+    """
+    users = validate.integer(minimum=1, users=users)
+    categories = validate.integer(minimum=1, categories=categories)
+    # beyond 64 users two values are too many, without computing a huge power
+    require_room("the list of datasets", categories ** min(users, 64) * users)
+    return list(itertools.product(range(categories), repeat=users))
+
+
+def keep_probability(*, eps0: float, categories: int) -> float:
+    """``p = e^eps0/(k - 1 + e^eps0)``: how often eps0-private randomized response is true.
+
+    Args:
+        eps0: local privacy in nats, in [0, inf].
+        categories: number k of values, >= 2.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    eps0 = validate.nonnegative(eps0=eps0)
+    categories = validate.integer(minimum=2, categories=categories)
+    return 1.0 / (1.0 + (categories - 1) * math.exp(-eps0))
+
+
+def krr(*, categories: int, p: float) -> Channel:
+    """k-ary randomized response for one user: p on the diagonal, (1 - p)/(k - 1) elsewhere.
+
+    Args:
+        categories: number k of values, >= 2.
+        p: probability to send the true value, in [0, 1].
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    categories = validate.integer(minimum=2, categories=categories)
+    p = validate.closed_unit(p=p)
+    require_room("the channel of one user", categories * categories)
+    matrix = np.full((categories, categories), (1.0 - p) / (categories - 1))
+    np.fill_diagonal(matrix, p)
+    return Channel(matrix)
+
+
+def local_channel(channel: Channel | ArrayLike, *, users: int) -> Channel:
+    """N: every user's value goes through the channel independently (Definition 10).
+
+    Args:
+        channel: of one user, shape (values, messages).
+        users: number n of users, >= 1; (values * messages)^n <= 2^24.
+
+    Raises:
+        TypeError: not a channel, or ``users`` is not an integer.
+        ValueError: not a channel, or an argument outside its range.
+    """
+    one = _one_user(channel)
+    users = validate.integer(minimum=1, users=users)
+    require_room("the channel on datasets", one.size ** min(users, 64))
+    values, messages = (datasets(users, size) for size in one.shape)
+    product = one
+    for _ in range(users - 1):
+        product = np.asarray(np.kron(product, one), dtype=np.float64)
+    return Channel(product, inputs=values, outputs=messages)
+
+
+def krr_channel(*, users: int, categories: int, p: float) -> Channel:
+    """N for k-ary randomized response (Definition 10).
+
+    Args:
+        users: number n of users, >= 1; k^(2n) <= 2^24.
+        categories: number k of values, >= 2.
+        p: probability to send the true value, in [0, 1].
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    return local_channel(krr(categories=categories, p=p), users=users)
+
+
+def shuffle_channel(*, users: int, categories: int) -> Channel:
+    """S: each dataset of the same histogram with the same probability (Definition 7).
+
+    Args:
+        users: number n of users, >= 1; k^(2n) <= 2^24.
+        categories: number k of values, >= 1.
+
+    Raises:
+        TypeError: an argument that is not an integer.
+        ValueError: an argument outside its range.
+    """
+    rows = datasets(users, categories)
+    require_room("the channel on datasets", len(rows) ** 2)
+    membership = _membership(users, categories, rows)
+    # P(y | x) = P(y | h(x)): one over the number of datasets with that histogram
+    matrix = membership @ (membership / membership.sum(axis=0)).T
+    return Channel(matrix, inputs=rows, outputs=rows)
+
+
+def reduced_shuffle_channel(*, users: int, categories: int) -> Channel:
+    """Sr: the histogram of the dataset (Definition 8).
+
+    Args:
+        users: number n of users, >= 1; k^n C(n + k - 1, k - 1) <= 2^24.
+        categories: number k of values, >= 1.
+
+    Raises:
+        TypeError: an argument that is not an integer.
+        ValueError: an argument outside its range.
+    """
+    rows = datasets(users, categories)
+    matrix = _membership(users, categories, rows)
+    return Channel(matrix, inputs=rows, outputs=_histograms(users, categories))
+
+
+def reduced_local_channel(channel: Channel | ArrayLike, *, users: int) -> Channel:
+    """Nr: from the histogram of the values to that of the messages (Definition 23).
+
+    The definition is a mean over the datasets of one histogram; its terms are equal.
+
+    Args:
+        channel: of one user, shape (values, messages).
+        users: number n of users, >= 1; the matrix must have at most 2^24 entries.
+
+    Raises:
+        TypeError: not a channel, or ``users`` is not an integer.
+        ValueError: not a channel, or an argument outside its range.
+    """
+    one = _one_user(channel)
+    users = validate.integer(minimum=1, users=users)
+    sizes = [math.comb(users + size - 1, size - 1) for size in one.shape]
+    require_room("the channel on histograms", sizes[0] * sizes[1])
+    require_steps(users, one.shape[1], sizes[0])
+    rows, columns = (_histograms(users, size) for size in one.shape)
+    place = tuple(np.array(columns)[:, :-1].T)
+    matrix = np.stack([histogram_law(one, row)[place] for row in rows])
+    return Channel(matrix, inputs=rows, outputs=columns)
+
+
+def reduced_krr_channel(*, users: int, categories: int, p: float) -> Channel:
+    """Nr for k-ary randomized response (Definition 23).
+
+    Args:
+        users: number n of users, >= 1; C(n + k - 1, k - 1)^2 <= 2^24.
+        categories: number k of values, >= 2.
+        p: probability to send the true value, in [0, 1].
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    return reduced_local_channel(krr(categories=categories, p=p), users=users)
+
+
+def _one_user(channel: Channel | ArrayLike) -> Array:
+    return (channel if isinstance(channel, Channel) else Channel(channel)).matrix
+
+
+def _histograms(users: int, letters: int) -> list[Histogram]:
+    return [tuple(row) for row in all_histograms(users, letters).tolist()]
+
+
+def _membership(users: int, categories: int, rows: list[tuple[int, ...]]) -> Array:
+    """1 where the dataset has the histogram, shape (datasets, histograms)."""
+    cells = math.comb(users + categories - 1, categories - 1)
+    require_room("the table of datasets by histograms", len(rows) * cells)
+    place = {histogram: i for i, histogram in enumerate(_histograms(users, categories))}
+    matrix = np.zeros((len(rows), cells))
+    for i, row in enumerate(rows):
+        matrix[i, place[tuple(row.count(value) for value in range(categories))]] = 1.0
+    return matrix

@@ -1,0 +1,49 @@
+"""Gain functions: what a guess about a dataset is worth."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.leakage.qif.channels import datasets
+from shuffle_accountant.leakage.qif.histograms import require_room
+
+__all__ = ["identity_gain", "single_target_gain"]
+
+Array = NDArray[np.float64]
+
+
+def single_target_gain(*, users: int, categories: int, target: int = 0) -> Array:
+    """g_T: 1 for the target's value, whatever the others hold (Definition 13).
+
+    Args:
+        users: number n of users, >= 1.
+        categories: number k of values, >= 1.
+        target: whose value is guessed, in [0, n - 1].
+
+    Returns:
+        Shape (k, k^n): guesses by datasets.
+
+    Raises:
+        TypeError: an argument that is not an integer.
+        ValueError: an argument outside its range.
+    """
+    rows = np.array(datasets(users, categories))
+    target = validate.integer(minimum=0, maximum=users - 1, target=target)
+    return np.asarray(rows[:, target] == np.arange(categories)[:, None], dtype=np.float64)
+
+
+def identity_gain(secrets: int) -> Array:
+    """1 for the right secret: the gain of Bayes vulnerability and min-entropy leakage.
+
+    Args:
+        secrets: number of secrets, >= 1.
+
+    Raises:
+        TypeError: not an integer.
+        ValueError: outside its range.
+    """
+    secrets = validate.integer(minimum=1, secrets=secrets)
+    require_room("the gain", secrets * secrets)
+    return np.eye(secrets)

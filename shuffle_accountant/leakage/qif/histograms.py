@@ -1,0 +1,121 @@
+"""All histograms of n messages, and the law of the histogram of independent ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "MOST_CELLS",
+    "MOST_STEPS",
+    "all_histograms",
+    "histogram_law",
+    "require_room",
+    "require_steps",
+]
+
+Array = NDArray[np.float64]
+
+MOST_CELLS = 1 << 24
+"""Numbers in the largest table that is made (128 MiB)."""
+
+MOST_STEPS = 1 << 33
+"""Additions in the longest computation of histogram laws, which takes some ten seconds."""
+
+
+def require_room(what: str, cells: int) -> None:
+    """Refuse a table that would not fit into memory.
+
+    Raises:
+        ValueError: more than `MOST_CELLS` numbers.
+    """
+    if cells > MOST_CELLS:
+        size = str(cells) if cells < 10**12 else f"about 10^{len(str(cells)) - 1}"
+        raise ValueError(f"{what} must have at most {MOST_CELLS} entries, got {size}")
+
+
+def require_steps(users: int, letters: int, laws: int) -> None:
+    """Refuse laws of histograms that would take too long.
+
+    Args:
+        users: number of messages.
+        letters: number of letters.
+        laws: how many laws.
+
+    Raises:
+        ValueError: more than `MOST_STEPS` additions.
+    """
+    if laws * users * (users + 1) ** (letters - 1) > MOST_STEPS:
+        raise ValueError(
+            f"laws of histograms must take at most {MOST_STEPS} additions, got {laws} laws of "
+            f"{users} messages with {letters} letters"
+        )
+
+
+def all_histograms(users: int, letters: int) -> NDArray[np.int64]:
+    """All ways to write ``users`` as an ordered sum of ``letters`` counts.
+
+    Args:
+        users: n >= 0.
+        letters: number k of letters, >= 1.
+
+    Returns:
+        Shape (C(n + k - 1, k - 1), k), in descending order of the first count, then the second, ….
+
+    Raises:
+        ValueError: the table is too large.
+    """
+    require_room("the table of histograms", math.comb(users + letters - 1, letters - 1) * letters)
+    columns: list[NDArray[np.int64]] = []
+    left = np.array([users], dtype=np.int64)
+    for _ in range(letters - 1):
+        # every row goes on in left + 1 ways: the next count is left, left - 1, …, 0
+        ways = left + 1
+        ends = np.cumsum(ways)
+        rest = np.arange(ends[-1]) - np.repeat(ends - ways, ways)
+        columns = [np.repeat(column, ways) for column in columns]
+        columns.append(np.repeat(left, ways) - rest)
+        left = rest
+    return np.stack([*columns, left], axis=1)
+
+
+def histogram_law(channel: Array, counts: Sequence[int]) -> Array:
+    """Law of the histogram of independent messages.
+
+    One user after another is added; all terms are positive, so each probability has a relative
+    error of a few units per user.
+
+    Args:
+        channel: row x holds the message probabilities of input x, shape (inputs, letters).
+        counts: how many users hold each input, shape (inputs,).
+
+    Returns:
+        Probabilities by the counts of all letters but the last, shape (n + 1,) * (letters - 1), for
+        n users; a shape of () for one letter.
+
+    Raises:
+        ValueError: the table is too large.
+    """
+    letters, users = channel.shape[1], sum(counts)
+    require_room("the table of histogram probabilities", (users + 1) ** (letters - 1))
+    law = np.zeros((users + 1,) * (letters - 1))
+    law[(0,) * (letters - 1)] = 1.0
+    if letters == 1:
+        return law
+    for row, count in zip(channel, counts, strict=True):
+        for _ in range(count):
+            law = _one_more(law, row)
+    return law
+
+
+def _one_more(law: Array, row: Array) -> Array:
+    """The law with one more message; the last count of every axis is taken to be free."""
+    more = row[-1] * law
+    for axis in range(law.ndim):
+        new, old = [slice(None)] * law.ndim, [slice(None)] * law.ndim
+        new[axis], old[axis] = slice(1, None), slice(None, -1)
+        more[tuple(new)] += row[axis] * law[tuple(old)]
+    return np.asarray(more)

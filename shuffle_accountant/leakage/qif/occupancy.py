@@ -1,0 +1,211 @@
+"""The chance that no bin is fuller, or emptier, than a threshold, when n balls fall into bins.
+
+N is multinomial with n balls. Independent Poisson counts X_j of the means ``n theta_j``, given that
+they add up to n, have its law, so that
+
+    P(N_j <= m for all j) = P(X_j <= m for all j, sum_j X_j = n) / P(Poi(n) = n).
+
+The numerator is a coefficient of a product of power series: a mean over L equidistant frequencies
+t of ``prod_j Z_j(t)``, where ``Z_j(t) = E[e^(it(X_j - n theta_j)); X_j <= m]``. Totals n - L,
+n + L, … are taken for n; with L = 13 sqrt(n) + 60 they have less than 1e-30 of the chance of n.
+
+Z is the characteristic function of the whole law, whose logarithm is ``n theta_j (e^it - 1 - it)``,
+less the transform of the tail that is excluded. In this form rounding in the product over a
+trillion bins is a multiple of their tails, which are small where the chance is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.binomial import stirling_error
+from shuffle_accountant.lattice.backend import good_length, real_fft
+from shuffle_accountant.leakage.qif.poisson import Side, Window
+
+__all__ = ["Bins", "Occupancy", "log_characteristic"]
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+Integers = NDArray[np.int64]
+
+# What all frequencies that are left out may contribute to a chance.
+_NEGLECTED = 1e-17
+# A direct transform costs its terms, a fast one its length times the thresholds and a logarithm.
+# The direct one is used up to so many terms for each frequency of the fast one.
+_DIRECT = 500
+# Entries of the table of phases that its blocks share, and of arrays of thresholds by frequencies.
+_BLOCK = 1 << 16
+_TENTH = math.log(0.1)
+# Coefficients 2k (2k + 1) of the series of t - sin t, from the last that matters below t = 1/2.
+_SINE = (12 * 13, 10 * 11, 8 * 9, 6 * 7, 4 * 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Bins that balls hit equally often: the Poisson law of one, and how many there are."""
+
+    law: Window
+    count: int
+
+
+def log_characteristic(mean: float, angles: Array) -> Complex:
+    """``mean (e^it - 1 - it)``, the log of the characteristic function of a centred Poisson law.
+
+    Args:
+        mean: of the law, >= 0.
+        angles: t in [0, pi], any shape.
+    """
+    square = angles * angles
+    factor = np.ones_like(angles)
+    for denominator in _SINE:
+        factor = 1.0 - square / denominator * factor
+    # the difference cancels for small t, the series does not
+    skew = np.where(angles < 0.5, -angles * square / 6.0 * factor, np.sin(angles) - angles)
+    return np.asarray(mean * (-2.0 * np.sin(0.5 * angles) ** 2 + 1j * skew))
+
+
+class Occupancy:
+    """Chances of thresholds, for one number of balls and one side.
+
+    Args:
+        users: number n of balls, >= 1.
+        bins: bins that the thresholds are for.
+        free: mean number of balls in bins that no threshold is for, >= 0; with the means of
+            ``bins`` it adds up to ``users``.
+        side: ABOVE for P(no bin has more than m), BELOW for P(no bin has fewer than m).
+    """
+
+    def __init__(self, users: int, bins: Sequence[Bins], free: float, side: Side) -> None:
+        self._bins, self._free, self._side = tuple(bins), free, side
+        self._length = good_length(math.ceil(13.0 * math.sqrt(users)) + 60)
+        self._scale = math.exp(float(stirling_error(float(users))))
+        self._scale *= math.sqrt(2.0 * math.pi * users) / self._length
+
+    def chances(self, thresholds: Integers) -> Array:
+        """The chance for each threshold.
+
+        Args:
+            thresholds: distinct integers in ascending order, shape (m,).
+
+        Returns:
+            Probabilities in [0, 1], shape (m,), absolute error some 1e-14.
+        """
+        # in the order of growing tails, so that each adds to the one before
+        ordered = thresholds[::-1] if self._side is Side.ABOVE else thresholds
+        count = self._frequencies(ordered[-1:])
+        angles = np.asarray(np.arange(count) * (2.0 * math.pi / self._length), dtype=np.float64)
+        weights = np.full(count, 2.0)
+        weights[0] = 1.0
+        if 2 * (count - 1) == self._length:
+            weights[-1] = 1.0
+        terms = count * sum(bins.law.masses.size for bins in self._bins)
+        transform = self._direct if terms <= _DIRECT * self._length else self._fast
+        rest = log_characteristic(self._free, angles)
+        wholes = [_Whole.of(bins.law.mean, angles) for bins in self._bins]
+        tails = [transform(bins.law, ordered, angles) for bins in self._bins]
+        found = np.empty(ordered.size)
+        batch = max(_BLOCK // count, 1)
+        for start in range(0, ordered.size, batch):
+            part = found[start : start + batch]
+            exponent = np.tile(rest, (part.size, 1))
+            for bins, whole, tail in zip(self._bins, wholes, tails, strict=True):
+                exponent += bins.count * whole.log_less(np.stack([next(tail) for _ in part]))
+            part[:] = np.sum(weights * np.exp(exponent).real, axis=1)
+        chances = np.clip(self._scale * found, 0.0, 1.0)
+        return chances[::-1] if self._side is Side.ABOVE else chances
+
+    def _frequencies(self, worst: Integers) -> int:
+        """How many frequencies matter, 0 included, at the threshold with the largest tails.
+
+        |Z(t)| is at most |characteristic function| + tail and, because a cut Poisson law is
+        unimodal, at most (largest mass)/sin(t/2): summing by parts, twice the largest mass is its
+        total variation. Both fall in t, so the first frequency of a block bounds the others.
+        """
+        most = self._length // 2
+        starts = np.unique(np.rint(np.geomspace(1, most + 1, 400)).astype(np.int64))
+        half = math.pi / self._length * starts[:-1]
+        sine = np.sin(half)
+        exponent = -2.0 * self._free * sine * sine
+        for bins in self._bins:
+            law = bins.law
+            kept = np.exp(-2.0 * law.mean * sine * sine) + law.tail(worst, self._side)
+            factor = np.minimum(kept, law.masses.max() / sine)
+            exponent += bins.count * np.log(np.minimum(factor, 1.0))
+        blocks = 2.0 * self._scale * np.diff(starts) * np.exp(exponent)
+        left = np.cumsum(blocks[::-1])[::-1]  # from each start on
+        small = np.flatnonzero(left <= _NEGLECTED)
+        return int(starts[small[0]]) if small.size else most + 1
+
+    def _edge(self, law: Window, threshold: int) -> int:
+        """Place in the window of a law where the counts that a threshold excludes begin or end."""
+        beyond = threshold + 1 if self._side is Side.ABOVE else threshold
+        return min(max(beyond - law.first, 0), law.masses.size)
+
+    def _direct(self, law: Window, ordered: Integers, angles: Array) -> Iterator[Complex]:
+        """Transforms of growing tails, at each angle by adding up what is new, block by block."""
+        block = min(max(_BLOCK // angles.size, 1), law.masses.size)
+        # real and imaginary parts side by side, for products of real arrays
+        table = np.exp(1j * np.outer(np.arange(block), angles)).view(np.float64)
+        total = np.zeros(angles.size, dtype=np.complex128)
+        before = law.masses.size if self._side is Side.ABOVE else 0
+        for threshold in ordered.tolist():
+            edge = self._edge(law, threshold)
+            low, high = min(edge, before), max(edge, before)
+            for start in range(low, high, block):
+                part = law.masses[start : min(start + block, high)]
+                shift = np.exp(1j * (law.first + start - law.mean) * angles)
+                # einsum, because the threads of a BLAS cost more than such small products
+                found = np.einsum("i,ij->j", part, table[: part.size])
+                total = total + shift * found.view(np.complex128)
+            before = edge
+            yield total
+
+    def _fast(self, law: Window, ordered: Integers, angles: Array) -> Iterator[Complex]:
+        """Transforms of tails, at all frequencies by the FFT of what is excluded."""
+        place = np.arange(law.masses.size) % self._length
+        shift = np.exp(1j * (law.first - law.mean) * angles)
+        for threshold in ordered.tolist():
+            edge = self._edge(law, threshold)
+            part = slice(edge, None) if self._side is Side.ABOVE else slice(0, edge)
+            folded = np.bincount(place[part], law.masses[part], self._length).astype(np.float64)
+            yield np.conj(real_fft(folded)[: angles.size]) * shift
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The characteristic function of a law, and its log, at some angles."""
+
+    log: Complex
+    value: Complex
+    large: int  # how many angles have a value above a tenth; it falls with the angle
+
+    @classmethod
+    def of(cls, mean: float, angles: Array) -> _Whole:
+        log = log_characteristic(mean, angles)
+        return cls(log, np.exp(log), int(np.count_nonzero(log.real > _TENTH)))
+
+    def log_less(self, tail: Complex) -> Complex:
+        """``log(value - tail)``, but for multiples of 2 pi i; shape (thresholds, angles).
+
+        Its error is some units in the last place of the tail where that is small and the value is
+        not; small values count only in powers that vanish.
+        """
+        result = np.empty_like(tail)
+        few = self.large
+        difference = self.value[few:] - tail[:, few:]
+        difference[difference == 0.0] = 1e-300
+        result[:, few:] = np.log(difference)
+        ratio = -tail[:, :few] / self.value[:few]
+        near = np.abs(ratio) <= 0.5
+        x, y = np.where(near, ratio.real, 0.0), np.where(near, ratio.imag, 0.0)
+        # NumPy's log1p of complex numbers rounds 1 + x first
+        close = 0.5 * np.log1p(x * (2.0 + x) + y * y) + 1j * np.arctan2(y, 1.0 + x)
+        apart = np.where(near | (ratio == -1.0), 1.0, 1.0 + ratio)
+        vanishing = np.where(ratio == -1.0, -700.0, 0.0)
+        result[:, :few] = self.log[:few] + np.where(near, close, np.log(apart) + vanishing)
+        return result

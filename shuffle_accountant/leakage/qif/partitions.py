@@ -1,0 +1,162 @@
+"""Vulnerability of the shuffled by integer partitions, in exact rational arithmetic.
+
+Appendix B of Jurado et al. (CSF 2023), after P. Brown's 'surmising remixed keys'. Histograms that
+differ by the names of the values alone have the same probability and the same largest count, so it
+is enough to list the partitions lambda of n into *at most* k parts:
+
+    V_S = k^-n sum_lambda  n!/prod lambda_i!  *  k!/(prod multiplicities! (k - l)!)  *  lambda_1/n
+
+with l parts (equation 22). The number of partitions still grows like n^(k - 1); for large n use
+`shuffle_accountant.leakage.qif.vulnerability`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+
+from shuffle_accountant import validation as validate
+
+__all__ = [
+    "MOST_PARTITIONS",
+    "brown_number",
+    "partition_vulnerability_shuffle",
+    "partitions",
+    "remixed_keys_number",
+]
+
+MOST_PARTITIONS = 10**6
+"""The longest list that is summed, which takes some ten seconds."""
+
+
+def partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """All ways to write a number as a sum of positive parts in descending order.
+
+    Args:
+        total: the number n, >= 0.
+        parts: the most parts, >= 0.
+
+    Yields:
+        Tuples of at most ``parts`` parts, in descending lexicographic order.
+
+    Raises:
+        TypeError: an argument that is not an integer.
+        ValueError: an argument that is negative.
+    """
+    total = validate.integer(minimum=0, total=total)
+    parts = validate.integer(minimum=0, parts=parts)
+    yield from _partitions(total, parts, total)
+
+
+def _partitions(total: int, parts: int, largest: int) -> Iterator[tuple[int, ...]]:
+    if total == 0:
+        yield ()
+        return
+    if parts == 0:
+        return
+    # the first part is at least the mean
+    for first in range(min(total, largest), -(-total // parts) - 1, -1):
+        for rest in _partitions(total - first, parts - 1, first):
+            yield (first, *rest)
+
+
+def remixed_keys_number(*, users: int, categories: int) -> int:
+    """The sum of the largest counts of all k^n datasets, equation 23.
+
+    Args:
+        users: number n of users, >= 1.
+        categories: number k of values, >= 2.
+
+    Returns:
+        ``k^n n V_S``, an integer.
+
+    Raises:
+        TypeError: an argument that is not an integer.
+        ValueError: an argument outside its range, or more than `MOST_PARTITIONS` partitions.
+    """
+    users, categories = _checked(users, categories)
+    names = math.factorial(categories)
+    total = 0
+    for shape in _partitions(users, categories, users):
+        total += (
+            shape[0]
+            * _arrangements(users, shape)
+            * (names // (_repeats(shape) * math.factorial(categories - len(shape))))
+        )
+    return total
+
+
+def brown_number(*, users: int, categories: int) -> int:
+    """B(n, k), equation 24: the same number in the form of Brown.
+
+    ``sum lambda_1 n!/(prod lambda_i! prod multiplicities!) l! C(k, l)``.
+
+    Args:
+        users: number n of users, >= 1.
+        categories: number k of values, >= 2.
+
+    Raises:
+        TypeError: an argument that is not an integer.
+        ValueError: an argument outside its range, or more than `MOST_PARTITIONS` partitions.
+    """
+    users, categories = _checked(users, categories)
+    total = 0
+    for shape in _partitions(users, categories, users):
+        length = len(shape)
+        patterns = math.factorial(length) // _repeats(shape) * math.comb(categories, length)
+        total += shape[0] * _arrangements(users, shape) * patterns
+    return total
+
+
+def partition_vulnerability_shuffle(*, users: int, categories: int) -> Fraction:
+    """Vulnerability of the target under shuffling, uniform prior, as a fraction (equation 22).
+
+    Args:
+        users: number n of users, >= 1.
+        categories: number k of values, >= 2.
+
+    Raises:
+        TypeError: an argument that is not an integer.
+        ValueError: an argument outside its range, or more than `MOST_PARTITIONS` partitions.
+    """
+    total = remixed_keys_number(users=users, categories=categories)
+    return Fraction(total, users * categories**users)
+
+
+def _checked(users: int, categories: int) -> tuple[int, int]:
+    users = validate.integer(minimum=1, users=users)
+    categories = validate.integer(minimum=2, categories=categories)
+    if _more_than(users, categories, MOST_PARTITIONS):
+        raise ValueError(
+            f"users must have at most {MOST_PARTITIONS} partitions into {categories} parts, "
+            f"got users={users}"
+        )
+    return users, categories
+
+
+def _more_than(total: int, parts: int, limit: int) -> bool:
+    """Whether there are more partitions of ``total`` into at most ``parts`` parts than the limit.
+
+    They grow with both numbers; those into parts of size at most 1, 2, … are as many (conjugates).
+    """
+    # p(n, <= 2) = n // 2 + 1, and p(62) = 1300156
+    if total // 2 >= limit or (total > 62 and parts > 62):
+        return True
+    ways = [1] + [0] * total
+    for size in range(1, min(parts, total) + 1):
+        for n in range(size, total + 1):
+            ways[n] += ways[n - size]
+        if ways[total] > limit:
+            return True
+    return False
+
+
+def _arrangements(users: int, shape: tuple[int, ...]) -> int:
+    """Datasets of named values with these counts: the multinomial coefficient."""
+    return math.factorial(users) // math.prod(math.factorial(part) for part in shape)
+
+
+def _repeats(shape: tuple[int, ...]) -> int:
+    return math.prod(math.factorial(count) for count in Counter(shape).values())
