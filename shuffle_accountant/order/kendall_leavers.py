@@ -118,8 +118,8 @@ def inner_tail(
         laws.append((x, weight, y_law, d_law))
         if cells > MOST_CELLS:
             raise ValueError(
-                f"theta must be larger for an interval of {size} inside an order of {n}: at {theta!r} "
-                f"the exact sum has over {MOST_CELLS} terms; use preservation_mc"
+                f"theta must be larger for an interval of {size} inside an order of {n}: at "
+                f"{theta!r} the exact sum has over {MOST_CELLS} terms; use preservation_mc"
             )
     total = []
     for x, weight, (first_y, chance_y), (first_d, chance_d) in laws:

@@ -201,7 +201,7 @@ def window(ratios: Ratios, anchor: int, low: int, high: int) -> tuple[int, Array
     while j < high:
         end = min(j + size, high)
         block = ratios(j, end)
-        terms = last * np.cumprod(block)
+        terms: Array = last * np.cumprod(block)
         up.append(terms)
         total += float(terms.sum())
         last, j, size = float(terms[-1]), end, 2 * size

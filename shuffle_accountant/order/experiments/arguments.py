@@ -44,12 +44,11 @@ def values_below(limit: int, /, n: int | None = None, **named: ArrayLike) -> Int
     if array.ndim != 1 or not array.size or array.size != (n or array.size):
         wanted = "(n,) with n >= 1" if n is None else f"({n},)"
         raise ValueError(f"{name} must have shape {wanted}, got {array.shape}")
-    outside = (array < 0) | (array >= limit)
+    values = array.astype(np.int64)
+    outside = (values < 0) | (values >= limit)
     if outside.any():
-        raise ValueError(
-            f"{name} must be integers in [0, {limit - 1}], got {int(array[outside][0])}"
-        )
-    return array.astype(np.int64)
+        raise ValueError(f"{name} must be integers in [0, {limit - 1}], got {values[outside][0]}")
+    return values
 
 
 def permutation_of(n: int, /, **named: ArrayLike) -> Integers:
