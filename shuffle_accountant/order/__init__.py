@@ -1,1 +1,79 @@
-"""Shuffling that protects the order of the data, tunably: d-sigma-privacy."""
+"""Shuffling that protects the order of the data, tunably: d-sigma-privacy.
+
+Groups say whose values must not be told apart, a reference order puts the members of a group close
+together, and a Mallows law around that order is the shuffle ("Privacy Implications of Shuffling",
+Meehan et al.). A module is imported when one of its names is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shuffle_accountant.order.blocks import BlockShuffler as BlockShuffler
+    from shuffle_accountant.order.groups import Groups as Groups
+    from shuffle_accountant.order.guarantee import compose as compose
+    from shuffle_accountant.order.guarantee import verify_alpha as verify_alpha
+    from shuffle_accountant.order.mallows import MallowsCayley as MallowsCayley
+    from shuffle_accountant.order.mallows import MallowsHamming as MallowsHamming
+    from shuffle_accountant.order.mallows import MallowsKendall as MallowsKendall
+    from shuffle_accountant.order.ordering import reference_order as reference_order
+    from shuffle_accountant.order.sensitivities import group_width as group_width
+    from shuffle_accountant.order.sensitivities import sensitivity as sensitivity
+    from shuffle_accountant.order.shuffler import DSigmaShuffler as DSigmaShuffler
+    from shuffle_accountant.order.shuffler import OrderWarning as OrderWarning
+
+# Which module a public name comes from. No module has the name of a function, or importing it would
+# hide the function.
+_MODULES = {
+    "BlockShuffler": "blocks",
+    "DSigmaShuffler": "shuffler",
+    "Groups": "groups",
+    "MallowsCayley": "mallows",
+    "MallowsHamming": "mallows",
+    "MallowsKendall": "mallows",
+    "OrderWarning": "shuffler",
+    "compose": "guarantee",
+    "group_width": "sensitivities",
+    "inference_attack": "experiments",
+    "learnability": "experiments",
+    "posterior_odds_bound": "bounds",
+    "preservation_delta": "preservation",
+    "preservation_mc": "preservation",
+    "reference_order": "ordering",
+    "reidentification_bound": "bounds",
+    "sensitivity": "sensitivities",
+    "verify_alpha": "guarantee",
+}
+
+__all__ = [
+    "BlockShuffler",
+    "DSigmaShuffler",
+    "Groups",
+    "MallowsCayley",
+    "MallowsHamming",
+    "MallowsKendall",
+    "OrderWarning",
+    "compose",
+    "group_width",
+    "inference_attack",
+    "learnability",
+    "posterior_odds_bound",
+    "preservation_delta",
+    "preservation_mc",
+    "reference_order",
+    "reidentification_bound",
+    "sensitivity",
+    "verify_alpha",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,86 @@
+"""Arrays as users pass them: users' numbers, permutations and coordinates, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant import validation as validate
+
+__all__ = ["Array", "IntArray", "coordinates", "generator", "inverse", "permutation"]
+
+Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+def permutation(n: int, **named: Any) -> IntArray:
+    """The one named argument as a one-line permutation of 0..n-1, a copy.
+
+    Raises:
+        TypeError: not an array of integers.
+        ValueError: another shape, or an entry that is missing or twice there.
+    """
+    ((name, values),) = named.items()
+    array = _array(name, values)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers 0..{n - 1}, got an array of {array.dtype}")
+    if array.shape != (n,):
+        raise ValueError(f"{name} must have shape ({n},), got {array.shape}")
+    seen = np.zeros(n, dtype=bool)
+    inside = (array >= 0) & (array < n)
+    if not inside.all():
+        raise ValueError(f"{name} must hold each of 0..{n - 1} once, got {array[~inside][0]}")
+    seen[array] = True
+    if not seen.all():
+        raise ValueError(
+            f"{name} must hold each of 0..{n - 1} once, got none that is {int(np.argmin(seen))}"
+        )
+    return array.astype(np.int64)
+
+
+def coordinates(dimensions: tuple[int, ...], **named: Any) -> Array:
+    """The one named argument as finite numbers, of one of so many dimensions, not empty.
+
+    Raises:
+        TypeError: not an array of numbers.
+        ValueError: another number of dimensions, nothing in it, or an entry that is not finite.
+    """
+    ((name, values),) = named.items()
+    array = _array(name, values)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be finite numbers, got an array of {array.dtype}")
+    if array.ndim not in dimensions or not array.size:
+        wanted = " or ".join(map(str, dimensions))
+        raise ValueError(
+            f"{name} must be a non-empty array of {wanted} dimensions, got shape {array.shape}"
+        )
+    numbers = array.astype(np.float64)
+    outside = ~np.isfinite(numbers)
+    if outside.any():
+        raise ValueError(f"{name} must be finite numbers, got {float(numbers[outside][0])!r}")
+    return numbers
+
+
+def generator(**named: Any) -> np.random.Generator:
+    """The one named argument as NumPy's random generator.
+
+    Raises:
+        TypeError: anything else, a seed included: two shuffles by one seed would be the same.
+    """
+    return validate.instance(np.random.Generator, **named)
+
+
+def inverse(order: IntArray) -> IntArray:
+    """The inverse permutation: where each of 0..n-1 stands."""
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return rank
+
+
+def _array(name: str, values: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:  # nested lists of different lengths
+        raise ValueError(f"{name} must be an array, got ragged lists") from None

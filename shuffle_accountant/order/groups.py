@@ -1,0 +1,271 @@
+"""Whose values must not be told apart: a collection of sets of users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.order.arguments import Array, IntArray, coordinates
+
+__all__ = ["MOST_LISTED", "Groups"]
+
+MOST_LISTED = 1 << 28
+"""So many memberships may be written down one by one (2 GiB); above that, an error says so."""
+
+# Groups are looked at in pieces of about so many memberships.
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Sets of users 0..n-1, each a slice ``members[start[g]:stop[g]]`` of one array.
+
+    Slices of separate lists follow each other, as in a CSR matrix; the groups of a scalar are
+    overlapping slices of the users in ascending order, so they take O(n) memory however large they
+    are. Equal groups may be stored once. Use one of the constructors ``from_lists``,
+    ``from_radius``, ``from_graph`` and ``from_scalar``.
+
+    Args:
+        n: number of users.
+        members: users' numbers, each slice without repetitions.
+        start: first entry of each group, shape (groups,).
+        stop: end of each group, shape (groups,).
+        own: the group of each user, shape (n,), or None if groups belong to nobody.
+        symmetric: whether j is in i's own group exactly if i is in j's.
+        coordinate: a number per user by which to sort, shape (n,), or None.
+    """
+
+    n: int
+    members: IntArray
+    start: IntArray
+    stop: IntArray
+    own: IntArray | None = None
+    symmetric: bool = False
+    coordinate: Array | None = None
+
+    @classmethod
+    def from_lists(cls, lists: Iterable[Iterable[int]], *, n: int | None = None) -> Groups:
+        """Any sets of users.
+
+        If there are ``n`` groups and the i-th has user i in it, it is the group *of* user i, as in
+        the paper; otherwise the groups belong to nobody (a list of households, say). A user may be
+        in no group: nothing is asked for that user then.
+
+        Args:
+            lists: the groups, each an iterable of users' numbers, in the order in which a breadth
+                first search is to visit them.
+            n: number of users; by default one more than the largest number that is listed.
+
+        Raises:
+            TypeError: members that are not integers.
+            ValueError: no group, an empty one, a member outside 0..n-1 or listed twice in a group.
+        """
+        arrays = [_listed(number, group) for number, group in enumerate(lists)]
+        if not arrays:
+            raise ValueError("lists must hold at least one group, got none")
+        members = np.concatenate(arrays)
+        if n is None:
+            n = int(members.max()) + 1
+        n = validate.integer(minimum=1, n=n)
+        stop = np.cumsum([group.size for group in arrays])
+        start = stop - [group.size for group in arrays]
+        _check_members(n, members, start, stop)
+        own = None
+        if len(arrays) == n:
+            holder = np.repeat(np.arange(n), stop - start)
+            if np.count_nonzero(holder == members) == n:
+                own = np.arange(n)
+        return cls(n, members, start, stop, own)
+
+    @classmethod
+    def from_radius(cls, points: ArrayLike, r: float) -> Groups:
+        """For each user, the users at Euclidean distance at most ``r``.
+
+        Args:
+            points: public coordinates, shape (n, dimensions), or (n,) for one dimension.
+            r: radius in the unit of the points, >= 0.
+
+        Raises:
+            TypeError: an argument that is not made of numbers.
+            ValueError: a radius or a coordinate outside its range, or more memberships than can be
+                listed.
+        """
+        from shuffle_accountant.order.neighbours import within_radius
+
+        places = coordinates((1, 2), points=points)
+        r = validate.finite_nonnegative(r=r)
+        places = places.reshape(places.shape[0], -1)
+        members, stop, own = within_radius(places, r)
+        start = np.concatenate([[0], stop[:-1]])
+        return cls(places.shape[0], members, start, stop, own, True, places[:, 0].copy())
+
+    @classmethod
+    def from_graph(cls, adjacency: Any, *, hops: int = 1) -> Groups:
+        """For each user, the users at most so many edges away.
+
+        Args:
+            adjacency: square array or SciPy sparse array; an entry that is not zero is an edge, in
+                both directions.
+            hops: edges, >= 1.
+
+        Raises:
+            TypeError: not an array, or ``hops`` not an integer.
+            ValueError: not square, ``hops`` below 1, or more memberships than can be listed.
+        """
+        from shuffle_accountant.order.neighbours import within_hops
+
+        hops = validate.integer(minimum=1, hops=hops)
+        members, stop = within_hops(adjacency, hops)
+        start = np.concatenate([[0], stop[:-1]])
+        return cls(stop.size, members, start, stop, np.arange(stop.size), True)
+
+    @classmethod
+    def from_scalar(cls, t: ArrayLike, r: float) -> Groups:
+        """For each user, the users whose value differs by at most ``r``: intervals, O(n) memory.
+
+        Args:
+            t: public values, shape (n,).
+            r: radius in the unit of the values, >= 0.
+
+        Raises:
+            TypeError: an argument that is not made of numbers.
+            ValueError: a radius or a value outside its range.
+        """
+        values = coordinates((1,), t=t)
+        r = validate.finite_nonnegative(r=r)
+        members = np.argsort(values, kind="stable")
+        places, first, own = np.unique(values[members], return_index=True, return_inverse=True)
+        edges = np.append(first, values.size)
+        low, high = _within(places, r)
+        by_user = np.empty_like(own)
+        by_user[members] = own
+        return cls(values.size, members, edges[low], edges[high], by_user, True, values)
+
+    def __len__(self) -> int:
+        """Number of stored groups; users with one same group may share it."""
+        return self.start.size
+
+    def __getitem__(self, number: int) -> IntArray:
+        """Members of a stored group."""
+        number = validate.integer(minimum=0, maximum=len(self) - 1, number=number)
+        return self.members[self.start[number] : self.stop[number]].copy()
+
+    def of(self, user: int) -> IntArray:
+        """Members of a user's own group.
+
+        Raises:
+            TypeError: the user is not an integer.
+            ValueError: no such user, or the groups belong to nobody.
+        """
+        user = validate.integer(minimum=0, maximum=self.n - 1, user=user)
+        if self.own is None:
+            raise ValueError("these groups belong to nobody: there is not one for each user")
+        return self[int(self.own[user])]
+
+    @property
+    def sizes(self) -> IntArray:
+        """Numbers of members, shape (groups,)."""
+        return self.stop - self.start
+
+    @property
+    def memberships(self) -> int:
+        """Sum of the sizes."""
+        return int(self.sizes.sum())
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether groups are slices that share entries, as those of a scalar do."""
+        return self.memberships > self.members.size
+
+    def pieces(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """A few groups at a time, so that no more than a piece is written down at once.
+
+        Yields:
+            ``(members, start, stop)`` of consecutive groups, with slices that follow each other.
+        """
+        total = np.cumsum(self.sizes)
+        first = 0
+        while first < len(self):
+            done = total[first - 1] if first else 0
+            last = max(int(np.searchsorted(total, done + _PIECE, side="right")), first + 1)
+            stop = total[first:last] - done
+            start = stop - self.sizes[first:last]
+            if self.overlapping:
+                shift = np.repeat(self.start[first:last] - start, stop - start)
+                members = self.members[np.arange(stop[-1]) + shift]
+            else:
+                members = self.members[self.start[first] : self.stop[last - 1]]
+            yield members, start, stop
+            first = last
+
+    def listed(self) -> tuple[IntArray, IntArray]:
+        """All memberships: ``(members, row ends)`` with the row ends led by a 0, as CSR has them.
+
+        Raises:
+            ValueError: more memberships than `MOST_LISTED`.
+        """
+        check_listable(self.memberships)
+        ends = np.concatenate([[0], np.cumsum(self.sizes)])
+        if not self.overlapping:
+            return self.members, ends
+        return np.concatenate([members for members, _, _ in self.pieces()]), ends
+
+
+def check_listable(memberships: int) -> None:
+    """Refuse what would not fit in memory.
+
+    Raises:
+        ValueError: more memberships than `MOST_LISTED`.
+    """
+    if memberships > MOST_LISTED:
+        raise ValueError(
+            f"groups must have at most {MOST_LISTED} memberships to be listed, got {memberships}"
+            " (smaller groups, or those of a scalar with method 'sort', need no list)"
+        )
+
+
+def _listed(number: int, group: Iterable[int]) -> IntArray:
+    array = np.asarray(group if isinstance(group, np.ndarray) else list(group))
+    if not array.size:
+        raise ValueError(f"lists[{number}] must have at least one member, got none")
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise TypeError(f"lists[{number}] must be users' numbers, got an array of {array.dtype}")
+    return array.astype(np.int64)
+
+
+def _check_members(n: int, members: IntArray, start: IntArray, stop: IntArray) -> None:
+    holder = np.repeat(np.arange(start.size), stop - start)
+    outside = (members < 0) | (members >= n)
+    if outside.any():
+        worst = int(np.argmax(outside))
+        raise ValueError(
+            f"lists[{holder[worst]}] must have members in 0..{n - 1}, got {members[worst]}"
+        )
+    key = np.sort(holder * n + members)
+    twice = key[1:] == key[:-1]
+    if twice.any():
+        number, user = divmod(int(key[1:][twice][0]), n)
+        raise ValueError(f"lists[{number}] must name each member once, got {user} twice")
+
+
+def _within(places: Array, r: float) -> tuple[IntArray, IntArray]:
+    """Slices of ascending places with ``abs(difference) <= r`` in floating point, whatever rounds.
+
+    A rounded difference is monotone in either place, so a slice it is; and it is the same seen
+    from both ends, which ``place + r`` is not.
+    """
+    with np.errstate(over="ignore"):  # a radius beyond all places
+        high = np.searchsorted(places, places + r, side="right")
+        last = places.size - 1
+        while (grow := (high <= last) & (places[np.minimum(high, last)] - places <= r)).any():
+            high += grow
+        while (shrink := places[high - 1] - places > r).any():
+            high -= shrink
+    # by symmetry, a slice begins with the first place whose slice reaches this one
+    low = np.searchsorted(high, np.arange(places.size), side="right")
+    return low, high

@@ -1,0 +1,186 @@
+"""How much a distance from the reference order can change when a group's values are permuted.
+
+Write P for the ascending ranks of a group's r members. Neighbours permute values among P, which are
+the entries of the one-line permutation that lie in P. The largest change of each distance is
+
+* Kendall: ``r(r-1)/2 + 2 sum_k min(k, r-k) (P[k] - P[k-1] - 1)``: all pairs of the group, and for
+  each rank in a gap the pairs with the smaller side of the group, twice;
+* footrule: ``2 sum_k<r//2 (P[r-1-k] - P[k])``; Spearman: the same with weights n-1-2k;
+* Hamming: r, Cayley: r-1, whatever the order (both are bi-invariant);
+* Ulam: r-1 if P has no gap, else at most r.
+
+With S the sum of the upper half of P less that of the lower half, Kendall's is
+``r(r-1)/2 + 2 (S - r²//4)`` and the footrule's ``2 S``: ranks are sorted, then summed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.order.arguments import IntArray, inverse, permutation
+from shuffle_accountant.order.groups import Groups
+
+__all__ = ["group_width", "sensitivity"]
+
+KINDS = ("exact", "bound")
+
+# n(n²-1)/3, the largest change of Spearman's distance, has to fit in 63 bits.
+_MOST_SPEARMAN = 3_000_000
+
+
+def sensitivity(
+    order: IntArray, groups: Groups, *, distance: str = "kendall", kind: str = "exact"
+) -> int:
+    """Largest change of a distance from the reference order between neighbours, over all groups.
+
+    Args:
+        order: reference order, entry k is the user at rank k, shape (n,).
+        groups: the groups; permuting the values of the members of one group gives a neighbour.
+        distance: "kendall" (pairs in another order), "hamming" (users moved), "cayley"
+            (transpositions), "footrule" (sum of displacements), "spearman" (sum of their squares)
+            or "ulam" (n less the longest increasing subsequence).
+        kind: "exact": attained by some pair of neighbours, except that Ulam's may be one too large.
+            "bound": from the width alone, that of all users between the first and the last of the
+            widest group; for Kendall w(w+1)/2, as in Meehan et al., never below "exact".
+
+    Returns:
+        An integer, >= 0; 0 if all groups have one member.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an unknown distance or kind, an order that does not fit, or more than 3,000,000
+            users with Spearman's distance.
+    """
+    validate.instance(Groups, groups=groups)
+    largest = _LARGEST[validate.choice(_LARGEST, distance=distance)]
+    kind = validate.choice(KINDS, kind=kind)
+    rank = inverse(permutation(groups.n, order=order))
+    if distance == "spearman" and groups.n > _MOST_SPEARMAN:
+        raise ValueError(
+            f"distance must be another for more than {_MOST_SPEARMAN} users, got 'spearman'"
+        )
+    if kind == "bound":
+        width = _width(rank, groups)
+        return largest(np.arange(width + 1), np.array([0]), np.array([width + 1]), groups.n)
+    if groups.overlapping:
+        aligned = _aligned(rank, groups)
+        # a group without gaps: its size says it all, so the largest is the worst
+        most = int(groups.sizes[aligned].max(initial=0))
+        whole = largest(np.arange(most), np.array([0]), np.array([most]), groups.n) if most else 0
+        groups = _selected(groups, ~aligned)
+    else:
+        whole = 0
+    rest = (
+        largest(_sorted_ranks(rank, members, start, stop), start, stop, groups.n)
+        for members, start, stop in groups.pieces()
+    )
+    return max(whole, max(rest, default=0))
+
+
+def group_width(order: IntArray, groups: Groups) -> int:
+    """Largest difference of ranks between two members of a group.
+
+    Args:
+        order: reference order, entry k is the user at rank k, shape (n,).
+        groups: the groups.
+
+    Returns:
+        An integer in [0, n-1], at least the largest size less one.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an order that does not fit.
+    """
+    validate.instance(Groups, groups=groups)
+    return _width(inverse(permutation(groups.n, order=order)), groups)
+
+
+def _width(rank: IntArray, groups: Groups) -> int:
+    width = 0
+    if groups.overlapping:
+        aligned = _aligned(rank, groups)
+        width = int(groups.sizes[aligned].max(initial=1)) - 1
+        groups = _selected(groups, ~aligned)
+    for members, start, _ in groups.pieces():
+        ranks = rank[members]
+        span = np.maximum.reduceat(ranks, start) - np.minimum.reduceat(ranks, start)
+        width = max(width, int(span.max()))
+    return width
+
+
+def _aligned(rank: IntArray, groups: Groups) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which slices run through consecutive ranks, all up or all down."""
+    step = np.diff(rank[groups.members])
+    last = groups.stop - 1
+    found = np.zeros(len(groups), dtype=bool)
+    for direction in (1, -1):
+        steps = np.concatenate([[0], np.cumsum(step == direction)])
+        found |= steps[last] - steps[groups.start] == last - groups.start
+    return found
+
+
+def _selected(groups: Groups, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Groups:
+    return Groups(groups.n, groups.members, groups.start[chosen], groups.stop[chosen])
+
+
+def _sorted_ranks(rank: IntArray, members: IntArray, start: IntArray, stop: IntArray) -> IntArray:
+    """The members' ranks, ascending within each group."""
+    lead = np.repeat(np.arange(start.size) * rank.size, stop - start)
+    return np.sort(rank[members] + lead) - lead
+
+
+def _halves(ranks: IntArray, start: IntArray, stop: IntArray) -> IntArray:
+    """Sum of each group's upper half less that of its lower half."""
+    # 64 bits hold any sum of ranks of a piece, and differences of sums would survive wrapping
+    total = np.concatenate([[0], np.cumsum(ranks)])
+    half = (stop - start) // 2
+    upper = total[stop] - total[stop - half]
+    lower = total[start + half] - total[start]
+    return np.asarray(upper - lower)
+
+
+def _kendall(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
+    size = stop - start
+    gaps = _halves(ranks, start, stop) - size * size // 4
+    return int((size * (size - 1) // 2 + 2 * gaps).max())
+
+
+def _footrule(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
+    return int(2 * _halves(ranks, start, stop).max())
+
+
+def _spearman(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
+    size = stop - start
+    place = np.arange(ranks.size) - np.repeat(start, size)
+    # (n-1-2k) with the sign of the half; a member in the middle has neither
+    weight = np.repeat(size, size) - 1 - 2 * place
+    signed = np.sign(weight) * (np.abs(weight) + np.repeat(n - size, size)) * -ranks
+    return int(2 * np.add.reduceat(signed, start).max())
+
+
+def _hamming(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
+    most = int((stop - start).max())
+    return most if most > 1 else 0
+
+
+def _cayley(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
+    return int((stop - start).max()) - 1
+
+
+def _ulam(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
+    size = stop - start
+    gap = ranks[stop - 1] - ranks[start] > size - 1
+    return int((size - 1 + gap).max())
+
+
+_LARGEST: dict[str, Callable[[IntArray, IntArray, IntArray, int], int]] = {
+    "kendall": _kendall,
+    "hamming": _hamming,
+    "cayley": _cayley,
+    "footrule": _footrule,
+    "spearman": _spearman,
+    "ulam": _ulam,
+}
