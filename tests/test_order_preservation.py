@@ -261,7 +261,7 @@ def test_it_is_a_bracket() -> None:
 
 
 def test_inside_the_order_it_says_where_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="theta must be larger.*use preservation_mc"):
+    with pytest.raises(ValueError, match=r"theta must be larger.*use preservation_mc"):
         preservation_delta(10_000, 2500, 0.5, 1e-4, "kendall", interval=(3000, 2500))
     monkeypatch.setattr(kendall_leavers, "_CHUNK", 50)  # the sum in many parts is the same
     parts = preservation_delta(60, 20, 0.8, 0.2, "kendall", interval=(20, 20))
@@ -272,7 +272,11 @@ def test_inside_the_order_it_says_where_it_ends(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     ("distance", "interval", "exact"),
-    [("hamming", None, "hamming"), ("kendall", (0, 20), "kendall"), ("kendall", (30, 20), "kendall")],
+    [
+        ("hamming", None, "hamming"),
+        ("kendall", (0, 20), "kendall"),
+        ("kendall", (30, 20), "kendall"),
+    ],
 )
 def test_samples_agree_with_the_exact_delta(
     distance: str, interval: tuple[int, int] | None, exact: str

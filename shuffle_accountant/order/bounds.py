@@ -144,9 +144,9 @@ def reidentification_bound(
         log_odds -= _ROUND_OFF * _log_size(r, k)
     odds = math.exp(min(log_odds, 700.0))
     cap = 1.0 / (1.0 + odds) if log_odds < 36.0 else math.exp(-log_odds)
-    return ReidentificationBound(
-        odds=odds, win_cap=min(cap * (1.0 + 4.0 * 2.0**-53), 1.0), method=name
-    )
+    # no underflow: a chance that is not 0 is not bounded by 0
+    cap = math.nextafter(cap * (1.0 + 4.0 * 2.0**-53), math.inf)
+    return ReidentificationBound(odds=odds, win_cap=min(cap, 1.0), method=name)
 
 
 def _log_odds(count: str, r: int, k: int, eps: float, alpha: float) -> float:

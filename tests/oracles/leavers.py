@@ -73,9 +73,7 @@ def kendall_by_slots(n: int, start: int, size: int, q: Any) -> list[Any]:
 
 def arrangements(p: int, m: int) -> int:
     """Orders of p + m values in which p of them avoid one place each (the paper's f)."""
-    return sum(
-        (-1) ** t * math.comb(p, t) * math.factorial(p + m - t) for t in range(p + 1)
-    )
+    return sum((-1) ** t * math.comb(p, t) * math.factorial(p + m - t) for t in range(p + 1))
 
 
 def moving(n: int, size: int, leavers: int, h: int) -> int:

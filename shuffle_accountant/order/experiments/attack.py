@@ -11,12 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.experiments.arguments import (
-    Integers,
-    coordinates,
-    permutation_of,
-    values_below,
-)
+from shuffle_accountant.order.arguments import IntArray
+from shuffle_accountant.order.arguments import permutation as checked_permutation
+from shuffle_accountant.order.experiments.arguments import located, values_below
 from shuffle_accountant.order.experiments.noise import randomize
 from shuffle_accountant.order.leavers import share
 from shuffle_accountant.progress import progress_bar
@@ -34,7 +31,7 @@ class AttackResult:
         least: successes from which a user counts as vulnerable.
     """
 
-    successes: Integers
+    successes: IntArray
     trials: int
     least: int
 
@@ -89,7 +86,7 @@ def inference_attack(
     categories = validate.integer(minimum=2, categories=categories)
     eps = validate.finite_nonnegative(eps=eps)
     truth = values_below(categories, values=values)
-    order = permutation_of(truth.size, permutation=permutation)
+    order = checked_permutation(truth.size, permutation=permutation)
     voters = np.asarray(neighbours)
     if voters.ndim != 2 or voters.shape[0] != truth.size or not voters.size:
         raise ValueError(
@@ -98,7 +95,7 @@ def inference_attack(
     voters = values_below(truth.size, neighbours=voters.ravel()).reshape(voters.shape)
     trials = validate.integer(minimum=1, trials=trials)
     generator = np.random.default_rng(rng)
-    successes: Integers = np.zeros(truth.size, dtype=np.int64)
+    successes: IntArray = np.zeros(truth.size, dtype=np.int64)
     done = 0
     with progress_bar("attack") as report:
         try:
@@ -113,7 +110,7 @@ def inference_attack(
     return AttackResult(successes=successes, trials=done, least=math.ceil(_share(threshold) * done))
 
 
-def nearest_users(points: ArrayLike, *, count: int = 25) -> Integers:
+def nearest_users(points: ArrayLike, *, count: int = 25) -> IntArray:
     """The users nearest to each user, themselves not counted.
 
     Args:
@@ -129,20 +126,20 @@ def nearest_users(points: ArrayLike, *, count: int = 25) -> Integers:
     """
     from scipy.spatial import cKDTree
 
-    places = coordinates(points=points)
+    places = located(points=points)
     count = validate.integer(minimum=1, maximum=places.shape[0] - 1, count=count)
     _, found = cKDTree(places).query(places, k=count + 1)
     # among users in one place somebody else may come first, or all but oneself
     own = found == np.arange(places.shape[0])[:, None]
     own[~own.any(axis=1), -1] = True
-    others: Integers = found[~own].reshape(places.shape[0], count).astype(np.int64)
+    others: IntArray = found[~own].reshape(places.shape[0], count).astype(np.int64)
     return others
 
 
-def _majority(votes: Integers, categories: int, rng: np.random.Generator) -> Integers:
+def _majority(votes: IntArray, categories: int, rng: np.random.Generator) -> IntArray:
     """The most frequent value of each row; one of them at random if there are several."""
     counts = np.stack([(votes == value).sum(axis=1) for value in range(categories)], axis=1)
-    winner: Integers = np.argmax(counts + rng.random(counts.shape), axis=1)
+    winner: IntArray = np.argmax(counts + rng.random(counts.shape), axis=1)
     return winner
 
 

@@ -6,14 +6,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.experiments.arguments import Integers, coordinates, values_below
+from shuffle_accountant.order.arguments import IntArray
+from shuffle_accountant.order.experiments.arguments import located, values_below
 
 __all__ = ["grid_blocks", "uniform_within_blocks"]
 
 
 def uniform_within_blocks(
     blocks: ArrayLike, *, rng: np.random.Generator | int | None = None
-) -> Integers:
+) -> IntArray:
     """Shuffle uniformly inside every block, and never across.
 
     For groups that each lie in one block, the blocks themselves for example, this has alpha = 0 and
@@ -33,14 +34,14 @@ def uniform_within_blocks(
     """
     label = values_below(2**62, blocks=blocks)
     generator = np.random.default_rng(rng)
-    permutation: Integers = np.empty(label.size, dtype=np.int64)
+    permutation: IntArray = np.empty(label.size, dtype=np.int64)
     permutation[np.argsort(label, kind="stable")] = np.lexsort(
         (generator.random(label.size), label)
     )
     return permutation
 
 
-def grid_blocks(points: ArrayLike, *, width: float) -> Integers:
+def grid_blocks(points: ArrayLike, *, width: float) -> IntArray:
     """Number of the cell, of a grid of that width, that each point lies in.
 
     Args:
@@ -51,8 +52,8 @@ def grid_blocks(points: ArrayLike, *, width: float) -> Integers:
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
-    places = coordinates(points=points)
+    places = located(points=points)
     cells = np.floor((places - places.min(axis=0)) / validate.positive(width=width))
     _, number = np.unique(cells, axis=0, return_inverse=True)
-    found: Integers = number.ravel().astype(np.int64)
+    found: IntArray = number.ravel().astype(np.int64)
     return found

@@ -8,12 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.experiments.arguments import (
-    Floats,
-    Integers,
-    coordinates,
-    values_below,
-)
+from shuffle_accountant.order.arguments import Array, IntArray
+from shuffle_accountant.order.experiments.arguments import located, values_below
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["MISSING", "distribution_error", "learnability", "local_distributions"]
@@ -56,7 +52,7 @@ def learnability(
         ImportError: scikit-learn is not installed.
     """
     places, labels = _sample(points, released)
-    others = coordinates(test_points=test_points)
+    others = located(test_points=test_points)
     if others.shape[1] != places.shape[1]:
         raise ValueError(
             f"test_points must have {places.shape[1]} coordinates, got {others.shape[1]}"
@@ -126,7 +122,7 @@ def distribution_error(
 
 def local_distributions(
     points: ArrayLike, values: ArrayLike, *, radius: float, categories: int
-) -> Floats:
+) -> Array:
     """Distribution of the values within a radius of each point, that point included.
 
     Args:
@@ -144,7 +140,7 @@ def local_distributions(
     """
     from scipy.spatial import cKDTree
 
-    places = coordinates(points=points)
+    places = located(points=points)
     categories = validate.integer(minimum=1, categories=categories)
     labels = values_below(categories, places.shape[0], values=values)
     radius = validate.finite_nonnegative(radius=radius)
@@ -155,12 +151,12 @@ def local_distributions(
     np.add.at(counts, (place, labels), 1.0)
     around = cKDTree(distinct).query_ball_point(distinct, radius)
     totals = np.stack([counts[near].sum(axis=0) for near in around])
-    found: Floats = (totals / totals.sum(axis=1, keepdims=True))[place]
+    found: Array = (totals / totals.sum(axis=1, keepdims=True))[place]
     return found
 
 
-def _sample(points: ArrayLike, released: ArrayLike) -> tuple[Floats, Integers]:
-    places = coordinates(points=points)
+def _sample(points: ArrayLike, released: ArrayLike) -> tuple[Array, IntArray]:
+    places = located(points=points)
     labels = values_below(2**31, places.shape[0], released=released)
     if np.bincount(np.unique(labels, return_inverse=True)[1]).min() < _FOLDS:
         raise ValueError(f"released must hold every value at least {_FOLDS} times, got fewer")
@@ -169,7 +165,7 @@ def _sample(points: ArrayLike, released: ArrayLike) -> tuple[Floats, Integers]:
     return places, labels
 
 
-def _calibrated(places: Floats, labels: Integers, iterations: int, seed: int) -> Any:
+def _calibrated(places: Array, labels: IntArray, iterations: int, seed: int) -> Any:
     """Gradient boosting with Platt's calibration."""
     iterations = validate.integer(minimum=1, iterations=iterations)
     try:

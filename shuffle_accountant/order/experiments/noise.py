@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffle_accountant.order.experiments.arguments import Integers, values_below
+from shuffle_accountant.order.arguments import IntArray
+from shuffle_accountant.order.experiments.arguments import values_below
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["randomize"]
@@ -17,7 +18,7 @@ def randomize(
     categories: int,
     eps: float,
     rng: np.random.Generator | int | None = None,
-) -> Integers:
+) -> IntArray:
     """k-ary randomized response: every value, or now and then a uniformly random one.
 
     Args:
