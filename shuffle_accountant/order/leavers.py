@@ -201,7 +201,7 @@ def window(ratios: Ratios, anchor: int, low: int, high: int) -> tuple[int, Array
     while j < high:
         end = min(j + size, high)
         block = ratios(j, end)
-        terms: Array = last * np.cumprod(block)
+        terms = _running_products(last, block)
         up.append(terms)
         total += float(terms.sum())
         last, j, size = float(terms[-1]), end, 2 * size
@@ -211,7 +211,7 @@ def window(ratios: Ratios, anchor: int, low: int, high: int) -> tuple[int, Array
     while i > low:
         end = max(i - size, low)
         block = 1.0 / ratios(end, i)[::-1]
-        terms = last * np.cumprod(block)
+        terms = _running_products(last, block)
         down.append(terms)
         total += float(terms.sum())
         last, i, size = float(terms[-1]), end, 2 * size
@@ -219,3 +219,8 @@ def window(ratios: Ratios, anchor: int, low: int, high: int) -> tuple[int, Array
             break
     below = [block[::-1] for block in reversed(down)]
     return i, np.concatenate([*below, *up])
+
+
+def _running_products(first: float, factors: Array) -> Array:
+    found: Array = first * np.cumprod(factors)
+    return found

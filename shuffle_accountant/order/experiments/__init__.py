@@ -12,13 +12,13 @@ from shuffle_accountant.order.experiments.attack import (
     nearest_users,
 )
 from shuffle_accountant.order.experiments.blocks import grid_blocks, uniform_within_blocks
-from shuffle_accountant.order.experiments.crescents import Crescents, crescents
-from shuffle_accountant.order.experiments.learnability import (
+from shuffle_accountant.order.experiments.learning import (
     distribution_error,
     learnability,
     local_distributions,
 )
 from shuffle_accountant.order.experiments.noise import randomize
+from shuffle_accountant.order.experiments.synthetic import Crescents, crescents
 
 __all__ = [
     "AdultTable",
