@@ -179,8 +179,8 @@ class Groups:
 
     @property
     def overlapping(self) -> bool:
-        """Whether groups are slices that share entries, as those of a scalar do."""
-        return self.memberships > self.members.size
+        """Whether the slices do not just follow each other, as those of a scalar do not."""
+        return bool((self.start[1:] != self.stop[:-1]).any())
 
     def pieces(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         """A few groups at a time, so that no more than a piece is written down at once.

@@ -75,8 +75,12 @@ def within_hops(adjacency: Any, hops: int) -> tuple[IntArray, IntArray]:
     reached = step
     for _ in range(hops - 1):
         # an upper bound on what the product holds
-        held = np.minimum(np.add.reduceat(np.diff(step.indptr)[reached.indices],
-                                          reached.indptr[:-1], dtype=np.int64), n).sum()
+        held = np.minimum(
+            np.add.reduceat(
+                np.diff(step.indptr)[reached.indices], reached.indptr[:-1], dtype=np.int64
+            ),
+            n,
+        ).sum()
         if held > MOST_LISTED:
             raise ValueError(
                 f"hops must give at most {MOST_LISTED} memberships, got up to {held} at {hops}"

@@ -1,0 +1,129 @@
+"""Groups that do not overlap: a uniform shuffle within each hides the order completely."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.order.arguments import IntArray
+from shuffle_accountant.order.arguments import generator
+from shuffle_accountant.order.groups import Groups
+from shuffle_accountant.order.release import permuted
+
+__all__ = ["BlockShuffler", "partition"]
+
+
+class BlockShuffler:
+    """Shuffles uniformly within each of disjoint groups: alpha = 0, and no value leaves its group.
+
+    Permuting the values of a group beforehand does not change the law of the output at all. Users
+    in no group keep their value.
+
+    Args:
+        groups: groups that are disjoint, or equal.
+
+    Raises:
+        TypeError: not groups.
+        ValueError: two groups overlap without being equal.
+    """
+
+    alpha = 0.0
+
+    def __init__(self, groups: Groups) -> None:
+        label = partition(validate.instance(Groups, groups=groups))
+        if label is None:
+            raise ValueError("groups must be disjoint (or equal), got two that overlap")
+        self.groups = groups
+        self._label = label
+        self._by_block = np.argsort(label, kind="stable")
+
+    @property
+    def n(self) -> int:
+        """Number of users."""
+        return self.groups.n
+
+    def permutation(self, rng: np.random.Generator) -> IntArray:
+        """A random shuffle s of the users, one-line: output i carries the value of user ``s[i]``.
+
+        Args:
+            rng: NumPy's random generator.
+
+        Returns:
+            Shape (n,).
+
+        Raises:
+            TypeError: ``rng`` is not a `numpy.random.Generator`.
+        """
+        mixed = generator(rng=rng).permutation(self.n)
+        s = np.empty(self.n, dtype=np.int64)
+        s[self._by_block] = mixed[np.argsort(self._label[mixed], kind="stable")]
+        return s
+
+    def shuffle(self, y: Any, rng: np.random.Generator) -> Any:
+        """The values in shuffled order, ``y[permutation]``; ``y`` itself is left as it is.
+
+        Args:
+            y: a list, tuple, array or pandas object with n entries along its first axis.
+            rng: NumPy's random generator.
+
+        Returns:
+            New data of the same type.
+
+        Raises:
+            TypeError: ``y`` is no sequence, or ``rng`` not a `numpy.random.Generator`.
+            ValueError: ``y`` has not n entries.
+        """
+        return permuted(y, self.permutation(rng))
+
+    def alpha_for(self, groups: Groups) -> float:
+        """The alpha of this shuffle for other groups of the same users.
+
+        Returns:
+            0 if each of them lies within one block, else infinity: a value seen outside its block
+            would be impossible.
+
+        Raises:
+            TypeError: not groups.
+            ValueError: groups of another number of users.
+        """
+        validate.instance(Groups, groups=groups)
+        if groups.n != self.n:
+            raise ValueError(f"groups must be of {self.n} users, got {groups.n}")
+        for members, start, _ in groups.pieces():
+            label = self._label[members]
+            if (np.minimum.reduceat(label, start) != np.maximum.reduceat(label, start)).any():
+                return math.inf
+        return 0.0
+
+
+def partition(groups: Groups) -> IntArray | None:
+    """A block number per user, shape (n,), if any two groups are equal or disjoint; else None.
+
+    Users in no group are blocks of their own.
+    """
+    if groups.overlapping and _chained(groups):
+        return None
+    # every user takes the smallest member of a group as its label; no group may see another one
+    label = np.arange(groups.n)
+    smallest = [np.minimum.reduceat(members, start) for members, start, _ in groups.pieces()]
+    for (members, start, stop), least in zip(groups.pieces(), smallest, strict=True):
+        label[members] = np.repeat(least, stop - start)
+    for (members, start, stop), least in zip(groups.pieces(), smallest, strict=True):
+        if (label[members] != np.repeat(least, stop - start)).any():
+            return None
+    # groups of one label are the whole block or less
+    block = np.bincount(label, minlength=groups.n)
+    if (block[np.concatenate(smallest)] != groups.sizes).any():
+        return None
+    return label
+
+
+def _chained(groups: Groups) -> bool:
+    """Whether two slices overlap without being equal, so that nothing need be listed to tell."""
+    by_start = np.lexsort((groups.stop, groups.start))
+    start, stop = groups.start[by_start], groups.stop[by_start]
+    same = (start[1:] == start[:-1]) & (stop[1:] == stop[:-1])
+    return bool(((start[1:] < stop[:-1]) & ~same).any())

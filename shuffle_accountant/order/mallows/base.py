@@ -1,0 +1,106 @@
+"""What the Mallows laws have in common."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.order.arguments import IntArray, generator, permutation
+from shuffle_accountant.order.distances import DISTANCES
+
+__all__ = ["Mallows"]
+
+
+@dataclass(frozen=True)
+class Mallows(ABC):
+    """A law on permutations s of 0..n-1 with mass ``exp(-theta d(s)) / psi``.
+
+    d is a distance from the identity. Sampling is exact up to the rounding of double precision; it
+    is not hardened against attacks on floating-point samplers.
+
+    Args:
+        n: length, >= 1.
+        theta: concentration, >= 0. 0 is the uniform law, infinity the identity alone.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, NaN included.
+    """
+
+    distance: ClassVar[str]
+
+    n: int
+    theta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", validate.integer(minimum=1, n=self.n))
+        object.__setattr__(self, "theta", validate.nonnegative(theta=self.theta))
+
+    def sample(self, rng: np.random.Generator) -> IntArray:
+        """A random permutation in one-line form, shape (n,).
+
+        Raises:
+            TypeError: ``rng`` is not a `numpy.random.Generator`.
+        """
+        rng = generator(rng=rng)
+        if self._concentration == 0.0:
+            return rng.permutation(self.n)
+        if self._concentration == math.inf:
+            return np.arange(self.n)
+        return self._draw(rng)
+
+    def logpmf(self, permutation: ArrayLike) -> float:
+        """Natural logarithm of a permutation's mass; -inf if it has none.
+
+        Args:
+            permutation: one-line form, shape (n,).
+
+        Raises:
+            TypeError: not an array of integers.
+            ValueError: not a permutation of 0..n-1.
+        """
+        distance = DISTANCES[self.distance](_checked(self.n, permutation))
+        # at infinite theta, 0 times infinity is meant to be 0
+        return -self.theta * distance - self.log_psi() if distance else -self.log_psi()
+
+    @abstractmethod
+    def log_psi(self) -> float:
+        """Natural logarithm of the normaliser, the sum of ``exp(-theta d(s))`` over all s."""
+
+    @abstractmethod
+    def mean_distance(self) -> float:
+        """Expected distance from the identity."""
+
+    @abstractmethod
+    def var_distance(self) -> float:
+        """Variance of the distance from the identity."""
+
+    @property
+    @abstractmethod
+    def nearly_uniform(self) -> bool:
+        """Whether so little of the order survives that a uniform shuffle would be no worse."""
+
+    @abstractmethod
+    def _draw(self, rng: np.random.Generator) -> IntArray:
+        """A permutation at a finite positive concentration."""
+
+    @property
+    def _concentration(self) -> float:
+        """Theta, or what no double can tell from it: 0 if tiny, infinity if huge.
+
+        A distance is at most n²; below 1e-18 / n² all masses are equal to the last digit. Beyond
+        1000 + log(n) no double is small enough for the mass of all permutations but the identity.
+        """
+        if self.theta * self.n**2 < 1e-18:
+            return 0.0
+        return math.inf if self.theta > 1000.0 + 2.0 * math.log(self.n) else self.theta
+
+
+def _checked(n: int, values: ArrayLike) -> IntArray:
+    return permutation(n, permutation=values)

@@ -1,0 +1,181 @@
+"""The d-sigma-private shuffle: a Mallows law around a reference order."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.order.arguments import IntArray, permutation
+from shuffle_accountant.order.blocks import partition
+from shuffle_accountant.order.groups import Groups
+from shuffle_accountant.order.mallows import Mallows, MallowsCayley, MallowsHamming, MallowsKendall
+from shuffle_accountant.order.ordering import METHODS, reference_order
+from shuffle_accountant.order.release import permuted
+from shuffle_accountant.order.sensitivities import KINDS
+from shuffle_accountant.order.sensitivities import sensitivity as largest_change
+
+__all__ = ["DSigmaShuffler", "OrderWarning"]
+
+_LAWS: dict[str, type[Mallows]] = {
+    law.distance: law for law in (MallowsKendall, MallowsHamming, MallowsCayley)
+}
+
+
+class OrderWarning(UserWarning):
+    """A shuffle that is private as asked, but of little use, or less than could be had."""
+
+
+class DSigmaShuffler:
+    """Shuffles so that the order of the values within any group is hidden up to a factor e^alpha.
+
+    For every group, every permutation of its members' values and every output z, the probabilities
+    of z differ by a factor of at most e^alpha ((alpha, G)-d-sigma privacy; Meehan et al., Algorithm
+    1 and Theorem 4.3). With ``sensitivity="exact"`` the factor is attained for distinct values:
+    no smaller alpha holds for this mechanism.
+
+    The Mallows law has ``theta = alpha / sensitivity`` around the reference order: with ``rho``
+    drawn around the identity, the value of the user at rank ``rho[k]`` goes to the user at rank k,
+    ``z[sigma0[k]] = y[sigma0[rho[k]]]``. With Kendall's distance values move about ``1 / theta``
+    ranks, which has to be far below n for anything to survive; with the other two distances, which
+    take no account of the order, only about e^theta users keep their value.
+
+    Everything but the draw depends on public information only.
+
+    Args:
+        groups: whose values must not be told apart.
+        alpha: privacy of the order, in nats, >= 0; 0 is a uniform shuffle, infinity none.
+        distance: "kendall", "hamming" or "cayley".
+        sensitivity: "exact", or "bound" from the width alone (more noise, as in the paper).
+        order: a method of `reference_order`, or an order of one's own, shape (n,); by default
+            "sort" for the groups of a scalar and "bfs" for others.
+
+    Attributes:
+        theta: concentration of the Mallows law; infinite if all groups have one member.
+        sigma0: the reference order, entry k is the user at rank k, shape (n,), read-only.
+        law: the Mallows law around the identity.
+        sensitivity: largest change of the distance, as asked for.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+
+    Warns:
+        OrderWarning: the shuffle is close to uniform (for Kendall's distance ``1/theta > n/4``), or
+            the groups are disjoint: then `BlockShuffler` has alpha = 0.
+    """
+
+    def __init__(
+        self,
+        groups: Groups,
+        alpha: float,
+        *,
+        distance: str = "kendall",
+        sensitivity: str = "exact",
+        order: str | ArrayLike | None = None,
+    ) -> None:
+        self.groups = validate.instance(Groups, groups=groups)
+        self.alpha = validate.nonnegative(alpha=alpha)
+        self.distance = validate.choice(_LAWS, distance=distance)
+        kind = validate.choice(KINDS, sensitivity=sensitivity)
+        self.sigma0 = _order(groups, order)
+        self.sigma0.setflags(write=False)
+        self.sensitivity = largest_change(self.sigma0, groups, distance=distance, kind=kind)
+        self.theta = _theta(self.alpha, self.sensitivity)
+        self.law = _LAWS[distance](groups.n, self.theta)
+        self._warn()
+
+    @property
+    def n(self) -> int:
+        """Number of users."""
+        return self.groups.n
+
+    def permutation(self, rng: np.random.Generator) -> IntArray:
+        """A random shuffle s of the users, one-line: output i carries the value of user ``s[i]``.
+
+        Args:
+            rng: NumPy's random generator.
+
+        Returns:
+            Shape (n,).
+
+        Raises:
+            TypeError: ``rng`` is not a `numpy.random.Generator`.
+        """
+        s = np.empty(self.n, dtype=np.int64)
+        s[self.sigma0] = self.sigma0[self.law.sample(rng)]
+        return s
+
+    def shuffle(self, y: Any, rng: np.random.Generator) -> Any:
+        """The values in shuffled order, ``y[permutation]``; ``y`` itself is left as it is.
+
+        Args:
+            y: a list, tuple, array or pandas object with n entries along its first axis.
+            rng: NumPy's random generator.
+
+        Returns:
+            New data of the same type.
+
+        Raises:
+            TypeError: ``y`` is no sequence, or ``rng`` not a `numpy.random.Generator`.
+            ValueError: ``y`` has not n entries.
+        """
+        return permuted(y, self.permutation(rng))
+
+    def alpha_for(self, groups: Groups) -> float:
+        """The alpha of this shuffle for other groups of the same users (Meehan et al., Thm. 4.4).
+
+        ``theta`` times their exact sensitivity. For the shuffler's own groups that is `alpha`, or
+        less if the shuffler was calibrated with the bound.
+
+        Args:
+            groups: any groups of the n users.
+
+        Returns:
+            Nats, in [0, inf].
+
+        Raises:
+            TypeError: not groups.
+            ValueError: groups of another number of users.
+        """
+        validate.instance(Groups, groups=groups)
+        if groups.n != self.n:
+            raise ValueError(f"groups must be of {self.n} users, got {groups.n}")
+        change = largest_change(self.sigma0, groups, distance=self.distance)
+        return self.theta * change if change else 0.0
+
+    def _warn(self) -> None:
+        if self.law.nearly_uniform:
+            warnings.warn(
+                f"the shuffle is close to uniform: theta = {self.theta:.3g} for {self.n} users; "
+                "take smaller groups, a narrower order or a larger alpha",
+                OrderWarning,
+                stacklevel=3,
+            )
+        if partition(self.groups) is not None:
+            warnings.warn(
+                "the groups are disjoint: BlockShuffler(groups) hides their order completely "
+                "(alpha = 0) and moves no value out of its group",
+                OrderWarning,
+                stacklevel=3,
+            )
+
+
+def _order(groups: Groups, order: str | ArrayLike | None) -> IntArray:
+    if order is None:
+        return reference_order(groups, "sort" if groups.overlapping else "bfs")
+    if isinstance(order, str):
+        return reference_order(groups, validate.choice(METHODS, order=order))
+    return permutation(groups.n, order=order)
+
+
+def _theta(alpha: float, change: int) -> float:
+    """Largest theta whose ``theta * change`` is not above alpha, rounding included."""
+    if alpha == 0.0 or change == 0:
+        return math.inf if alpha else 0.0
+    theta = alpha / change
+    return theta if theta * change <= alpha else math.nextafter(theta, 0.0)
