@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from shuffle_accountant.order import BlockShuffler, Groups
 from shuffle_accountant.order import experiments as ex
 
 EPS = 1.2
@@ -140,11 +141,18 @@ def test_an_interrupted_attack_keeps_its_trials(monkeypatch: pytest.MonkeyPatch)
 
 def test_blocks_of_a_grid() -> None:
     points = np.array([[0.0, 0.0], [0.9, 0.9], [1.0, 0.0], [0.0, 1.5], [0.5, 0.5]])
-    block = ex.grid_blocks(points, width=1.0)
-    assert block[0] == block[1] == block[4]
-    assert len(set(block.tolist())) == 3
-    ages = ex.grid_blocks([17, 18, 21, 22, 40], width=5)
-    assert ages.tolist() == [0, 0, 0, 1, 2]
+    assert blocks_in(ex.grid_blocks(points, width=1.0)) == [(0, 1, 4), (2,), (3,)]
+    assert blocks_in(ex.grid_blocks([17, 18, 21, 22, 40], width=5)) == [(0, 1, 2), (3,), (4,)]
+
+
+def blocks_in(groups: Groups) -> list[tuple[int, ...]]:
+    """Which users the block shuffle mixes, by what it does."""
+    shuffler, rng = BlockShuffler(groups), np.random.default_rng(0)
+    met: list[set[int]] = [{i} for i in range(groups.n)]
+    for _ in range(50):
+        for i, user in enumerate(shuffler.permutation(rng).tolist()):
+            met[i].add(user)
+    return sorted({tuple(sorted(block)) for block in met})
 
 
 def test_local_distributions_against_loops() -> None:
@@ -175,10 +183,11 @@ def write(path: Path, header: list[str] | None, end: str = "") -> Path:
     return path
 
 
-HEADER = (
-    "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
-    "capital-gain capital-loss hours-per-week native-country income-per-year"
-).split()
+HEADER = [
+    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation"),
+    *("relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week"),
+    *("native-country", "income-per-year"),
+]
 
 
 @pytest.mark.parametrize("header", [None, HEADER, [name.replace("-", "_") for name in HEADER]])
@@ -253,13 +262,14 @@ def test_error_of_predicted_distributions() -> None:
     noisy = ex.distribution_error(places, reports, truth, **options)
     uniform = ex.distribution_error(places, rng.permutation(reports), truth, eps=1.0, **options)
     # predicting the mean share everywhere errs by 0.3 of 0.3; noise moves shares to the middle
-    assert cleaned < 0.25 < noisy < 1.0
+    # a mean of 0.3 is estimated from some ten leaves; half of it is noise's that was left in
+    assert cleaned < 0.45 < noisy < 1.0
     assert uniform == pytest.approx(0.3 / 0.3, abs=0.15)
     # for reports the reports' own distributions are the truth
     keep = math.e / (math.e + 1)
     noised = np.stack([keep * truth[:, 0] + (1 - keep) * truth[:, 1],
                        (1 - keep) * truth[:, 0] + keep * truth[:, 1]], axis=1)  # fmt: skip
-    assert ex.distribution_error(places, reports, noised, **options) < 0.25
+    assert ex.distribution_error(places, reports, noised, **options) < 0.45
     with pytest.raises(ValueError, match="truth must not be uniform"):
         ex.distribution_error(places, reports, np.full((3000, 2), 0.5), **options)
 

@@ -248,6 +248,11 @@ def test_impossible_and_certain() -> None:
     assert certain.upper == 1.0
 
 
+def test_nothing_moves_at_infinite_theta() -> None:
+    found = preservation_delta(1000, 100, 1.0, math.inf)
+    assert (found.upper, found.leavers, found.log) == (0.0, 1, -math.inf)
+
+
 def test_it_is_a_bracket() -> None:
     found = preservation_delta(1000, 100, 0.9, 0.1, "kendall", interval=(300, 100))
     assert found == found.upper
@@ -283,7 +288,7 @@ def test_samples_agree_with_the_exact_delta(
 ) -> None:
     theta, eta = (4.0, 0.5) if distance == "hamming" else (0.15, 0.7)
     found = preservation_delta(100, 20, eta, theta, exact, interval=interval)
-    assert 0.05 < found < 0.95
+    assert 0.02 < found < 0.98
     # a fixed seed; an interval that misses one time in 10,000
     sampled = preservation_mc(
         100, 20, eta, theta, distance, interval=interval, samples=3000, confidence=0.9999, rng=7
@@ -353,7 +358,7 @@ def test_an_interruption_keeps_what_was_sampled(monkeypatch: pytest.MonkeyPatch)
         ({"eta": True}, TypeError, "eta must"),
         ({"theta": -0.1}, ValueError, "theta must"),
         ({"theta": 701.0}, ValueError, "theta must"),
-        ({"theta": math.inf}, ValueError, "theta must"),
+        ({"theta": math.nan}, ValueError, "theta must"),
         ({"distance": "ulam"}, ValueError, "distance must"),
         ({"distance": 3}, TypeError, "distance must"),
         ({"distance": "kendall"}, ValueError, "interval must"),

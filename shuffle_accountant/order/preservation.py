@@ -37,7 +37,7 @@ MOST_USERS = 10**8
 """Largest number of users."""
 
 MOST_THETA = 700.0
-"""Beyond it e^theta overflows; nothing moves there."""
+"""Beyond it e^theta overflows; inf is fine, nothing moves there."""
 
 Eta = float | Fraction | Decimal
 
@@ -62,7 +62,8 @@ def preservation_delta(
         l: slots of the set, 1 … n.
         eta: share to be kept, in [0, 1]; a float counts as the decimal number it is written as, so
             that 0.7 of 10 slots are 7.
-        theta: dispersion of the Mallows law, in [0, 700]; 0 is the uniform shuffle.
+        theta: dispersion of the Mallows law, in [0, 700] or inf; 0 is the uniform shuffle,
+            inf none.
         distance: "hamming" or "kendall".
         interval: ``(start, l)``, the first rank (from 0) and the number of ranks of the interval;
             for Kendall's distance only, where it must be given.
@@ -81,7 +82,7 @@ def preservation_delta(
     distance = validate.choice(("hamming", "kendall"), distance=distance)
     name = f"Mallows law, {distance.capitalize()} distance"
     start = _start(n, l, distance, interval)
-    if leavers > min(l, n - l):
+    if leavers > min(l, n - l) or theta == math.inf:
         return PreservationDelta(
             log_lower=-math.inf, log_upper=-math.inf, leavers=leavers, reduction=name
         )
@@ -152,7 +153,7 @@ def preservation_mc(
         n: users, 1 … 1e8.
         l: slots of the set, 1 … n.
         eta: share to be kept, in [0, 1], as in `preservation_delta`.
-        theta: dispersion of the Mallows law, in [0, 700].
+        theta: dispersion of the Mallows law, in [0, 700] or inf.
         distance: "kendall", "hamming" or "cayley".
         interval: ``(start, l)``: the set is an interval of the reference order.
         slots: or its ranks in the reference order, from 0, all different, shape (l,). For "hamming"
@@ -231,9 +232,9 @@ def _upper_limit(failures: int, samples: int, doubt: float) -> float:
 def _checked(n: int, l: int, theta: float) -> tuple[int, int, float]:  # noqa: E741
     n = validate.integer(minimum=1, maximum=MOST_USERS, n=n)
     l = validate.integer(minimum=1, maximum=n, l=l)  # noqa: E741
-    theta = validate.finite_nonnegative(theta=theta)
-    if theta > MOST_THETA:
-        raise ValueError(f"theta must be a finite number in [0, {MOST_THETA:g}], got {theta!r}")
+    theta = validate.nonnegative(theta=theta)
+    if MOST_THETA < theta < math.inf:
+        raise ValueError(f"theta must be a number in [0, {MOST_THETA:g}] or inf, got {theta!r}")
     return n, l, theta
 
 

@@ -11,7 +11,7 @@ from shuffle_accountant.order.experiments.attack import (
     inference_attack,
     nearest_users,
 )
-from shuffle_accountant.order.experiments.blocks import grid_blocks, uniform_within_blocks
+from shuffle_accountant.order.experiments.blocks import grid_blocks
 from shuffle_accountant.order.experiments.learning import (
     distribution_error,
     learnability,
@@ -33,5 +33,4 @@ __all__ = [
     "nearest_users",
     "randomize",
     "read_adult",
-    "uniform_within_blocks",
 ]

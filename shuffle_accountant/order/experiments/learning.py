@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -58,8 +56,8 @@ def learnability(
             f"test_points must have {places.shape[1]} coordinates, got {others.shape[1]}"
         )
     truth = values_below(2**31, others.shape[0], test_values=test_values)
-    model = _calibrated(places, labels, iterations, seed)
-    return float((model.classes_[np.argmax(model.predict_proba(others), axis=1)] == truth).mean())
+    classes, chances = _predicted(places, labels, others, iterations, seed)
+    return float((classes[np.argmax(chances, axis=1)] == truth).mean())
 
 
 def distribution_error(
@@ -108,9 +106,11 @@ def distribution_error(
     if eps is not None:
         eps = validate.positive(eps=eps)
         gamma = RandomizedResponse(categories=categories, eps0=eps).gamma
-    model = _calibrated(places, labels, iterations, seed)
+    # many may live in one place
+    distinct, place = np.unique(places, axis=0, return_inverse=True)
+    classes, chances = _predicted(places, labels, distinct, iterations, seed)
     predicted = np.zeros(target.shape)
-    predicted[:, model.classes_] = model.predict_proba(places)
+    predicted[:, classes] = chances[place.ravel()]
     # a report is uniform with chance gamma
     cleaned = np.maximum(predicted - gamma / categories, 0.0)
     cleaned /= cleaned.sum(axis=1, keepdims=True)
@@ -165,13 +165,20 @@ def _sample(points: ArrayLike, released: ArrayLike) -> tuple[Array, IntArray]:
     return places, labels
 
 
-def _calibrated(places: Array, labels: IntArray, iterations: int, seed: int) -> Any:
-    """Gradient boosting with Platt's calibration."""
+def _predicted(
+    places: Array, labels: IntArray, at: Array, iterations: int, seed: int
+) -> tuple[IntArray, Array]:
+    """Classes, and their chances at other places, by gradient boosting with Platt's calibration."""
     iterations = validate.integer(minimum=1, iterations=iterations)
     try:
         from sklearn.calibration import CalibratedClassifierCV
         from sklearn.ensemble import HistGradientBoostingClassifier
+        from threadpoolctl import threadpool_limits
     except ImportError:
         raise ImportError(MISSING) from None
     trees = HistGradientBoostingClassifier(max_iter=iterations, random_state=seed)
-    return CalibratedClassifierCV(trees, method="sigmoid", cv=_FOLDS).fit(places, labels)
+    model = CalibratedClassifierCV(trees, method="sigmoid", cv=_FOLDS)
+    # on a busy machine small trees wait for threads, not for work
+    with threadpool_limits(limits=1, user_api="openmp"):
+        chances: Array = model.fit(places, labels).predict_proba(at)
+    return model.classes_, chances
