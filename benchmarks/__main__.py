@@ -34,7 +34,9 @@ SCRIPTS = (
     "figures.fig3",
     "figures.fig4",
     "figures.fig5",
+    "figures.order",
     "errata",
+    "order_errata",
     "peers",
 )
 

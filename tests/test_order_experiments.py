@@ -227,16 +227,16 @@ def test_without_scikit_learn_one_line_says_what_to_do(monkeypatch: pytest.Monke
 
 def test_a_model_learns_what_the_shuffle_leaves() -> None:
     pytest.importorskip("sklearn", reason="models are scikit-learn's")
-    points, labels = ex.crescents(1200, rng=0)
-    test_points, test_labels = ex.crescents(600, rng=1)
+    points, labels = ex.crescents(800, rng=0)
+    test_points, test_labels = ex.crescents(400, rng=1)
     rng = np.random.default_rng(2)
-    whole = ex.learnability(points, labels, test_points, test_labels, iterations=10)
+    whole = ex.learnability(points, labels, test_points, test_labels, iterations=5)
     assert whole > 0.9
     # inside a cluster nothing is left but which cluster it is
     shuffled = labels[blocks_of(labels >> 2, rng)]
-    eight = ex.learnability(points, shuffled, test_points, test_labels, iterations=10)
-    two = ex.learnability(points, shuffled >> 2, test_points, test_labels >> 2, iterations=10)
-    # four values alike: one in four, with 600 tests
+    eight = ex.learnability(points, shuffled, test_points, test_labels, iterations=5)
+    two = ex.learnability(points, shuffled >> 2, test_points, test_labels >> 2, iterations=5)
+    # four values alike: one in four, with 400 tests
     assert eight == pytest.approx(0.25, abs=0.1)
     assert two > 0.99
 

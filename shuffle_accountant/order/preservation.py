@@ -9,7 +9,7 @@ here is given by its upper end.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -166,11 +166,13 @@ def preservation_mc(
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
-    from shuffle_accountant.order.mallows import MallowsCayley, MallowsHamming, MallowsKendall
+    from shuffle_accountant.order.mallows import Mallows, MallowsCayley, MallowsHamming, MallowsKendall
 
     n, l, theta = _checked(n, l, theta)  # noqa: E741
     leavers = fewest_leavers(l, eta)
-    kinds = {"kendall": MallowsKendall, "hamming": MallowsHamming, "cayley": MallowsCayley}
+    kinds: dict[str, Callable[[int, float], Mallows]] = {
+        law.distance: law for law in (MallowsKendall, MallowsHamming, MallowsCayley)
+    }
     distance = validate.choice(kinds, distance=distance)
     inside = np.zeros(n, dtype=bool)
     inside[_ranks(n, l, distance, interval, slots)] = True

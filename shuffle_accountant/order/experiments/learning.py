@@ -177,7 +177,7 @@ def _predicted(
     except ImportError:
         raise ImportError(MISSING) from None
     trees = HistGradientBoostingClassifier(max_iter=iterations, random_state=seed)
-    model = CalibratedClassifierCV(trees, method="sigmoid", cv=_FOLDS)
+    model = CalibratedClassifierCV(trees, method="sigmoid", cv=_FOLDS, ensemble=False)
     # on a busy machine small trees wait for threads, not for work
     with threadpool_limits(limits=1, user_api="openmp"):
         chances: Array = model.fit(places, labels).predict_proba(at)
