@@ -106,7 +106,7 @@ def inner_tail(
     """
     table = _Factorials(n, theta)
     first_x, chance_x = table.draw(start, start, n, above=True)
-    # values from beyond the interval in its slots or before: w is at most that less x - d
+    # values from beyond the interval in its slots or before: w is that less x - d
     first_z, chance_z = table.draw(start + size, start + size, n, above=True)
     last_z = first_z + chance_z.size - 1
     laws = []
@@ -126,7 +126,10 @@ def inner_tail(
         both = weight * np.outer(chance_y, chance_d)
         row, column = np.nonzero(both > _RARE)
         both, y, d = both[row, column], row + first_y, column + first_d
-        w = np.arange(max(leavers - int(y.max(initial=0)), 0), last_z + 1)
+        if not both.size:
+            continue
+        least = max(leavers - int(y.max()), first_z - (x - int(d.min())), 0)
+        w = np.arange(least, last_z + 1)
         rows = max(_CHUNK // max(w.size, 1), 1)
         for k in range(0, both.size, rows):
             part = slice(k, k + rows)
@@ -135,8 +138,8 @@ def inner_tail(
             )
             counts = (y[part, None] + w >= leavers) & (w + (x - d[part, None]) <= last_z)
             total.append(float(both[part] @ np.where(counts, chance, 0.0).sum(axis=1)))
-    # seven sides of laws, and the rare triples
-    neglected = 8.0 * _NEGLECTED + MOST_CELLS * _RARE
+    # eight sides of laws, and the rare triples
+    neglected = 9.0 * _NEGLECTED + MOST_CELLS * _RARE
     return math.fsum(total), 8.0 * table.error + 64.0 * UNIT_ROUNDOFF * n, neglected
 
 
