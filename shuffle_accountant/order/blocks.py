@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import IntArray
-from shuffle_accountant.order.arguments import generator
+from shuffle_accountant.order.arguments import IntArray, generator
 from shuffle_accountant.order.groups import Groups
 from shuffle_accountant.order.release import permuted
 
@@ -107,23 +106,26 @@ def partition(groups: Groups) -> IntArray | None:
     if groups.overlapping and _chained(groups):
         return None
     # every user takes the smallest member of a group as its label; no group may see another one
-    label = np.arange(groups.n)
-    smallest = [np.minimum.reduceat(members, start) for members, start, _ in groups.pieces()]
-    for (members, start, stop), least in zip(groups.pieces(), smallest, strict=True):
-        label[members] = np.repeat(least, stop - start)
-    for (members, start, stop), least in zip(groups.pieces(), smallest, strict=True):
-        if (label[members] != np.repeat(least, stop - start)).any():
+    label = np.full(groups.n, -1)
+    labels = []
+    for members, start, stop in groups.pieces():
+        least = np.minimum.reduceat(members, start)
+        each = np.repeat(least, stop - start)
+        before = label[members]
+        label[members] = each
+        if ((before != each) & (before >= 0)).any() or (label[members] != each).any():
             return None
-    # groups of one label are the whole block or less
-    block = np.bincount(label, minlength=groups.n)
-    if (block[np.concatenate(smallest)] != groups.sizes).any():
+        labels.append(least)
+    # groups of one label are equal if each is all of the block
+    block = np.bincount(label[label >= 0], minlength=groups.n)
+    if (block[np.concatenate(labels)] != groups.sizes).any():
         return None
-    return label
+    return np.where(label >= 0, label, np.arange(groups.n))
 
 
 def _chained(groups: Groups) -> bool:
     """Whether two slices overlap without being equal, so that nothing need be listed to tell."""
     by_start = np.lexsort((groups.stop, groups.start))
     start, stop = groups.start[by_start], groups.stop[by_start]
-    same = (start[1:] == start[:-1]) & (stop[1:] == stop[:-1])
-    return bool(((start[1:] < stop[:-1]) & ~same).any())
+    equal = (start[1:] == start[:-1]) & (stop[1:] == stop[:-1])
+    return bool(((start[1:] < stop[:-1]) & ~equal).any())

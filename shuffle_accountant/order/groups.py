@@ -139,12 +139,15 @@ class Groups:
         values = coordinates((1,), t=t)
         r = validate.finite_nonnegative(r=r)
         members = np.argsort(values, kind="stable")
-        places, first, own = np.unique(values[members], return_index=True, return_inverse=True)
-        edges = np.append(first, values.size)
+        places, first = np.unique(values[members], return_index=True)
         low, high = _within(places, r)
-        by_user = np.empty_like(own)
-        by_user[members] = own
-        return cls(values.size, members, edges[low], edges[high], by_user, True, values)
+        edges = np.append(first, values.size)
+        # places with the same users around them share a group
+        new = np.concatenate([[True], (np.diff(low) > 0) | (np.diff(high) > 0)])
+        own = np.empty(values.size, dtype=np.int64)
+        own[members] = np.repeat(np.cumsum(new) - 1, np.diff(edges))
+        start, stop = edges[low[new]], edges[high[new]]
+        return cls(values.size, members, start, stop, own, True, values)
 
     def __len__(self) -> int:
         """Number of stored groups; users with one same group may share it."""

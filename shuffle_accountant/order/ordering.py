@@ -29,7 +29,7 @@ def reference_order(
 ) -> IntArray:
     """The users in reference order: entry k is the user at rank k.
 
-    Methods:
+    The methods are
 
     * "bfs": breadth first search over the edges from each user to the members of the user's group,
       in both directions, from the user with the largest group (Meehan et al., Algorithm 1), begun
@@ -193,7 +193,7 @@ def _components(n: int, rows: list[_Rows]) -> IntArray:
     from scipy.sparse.csgraph import connected_components
 
     _, label = connected_components(_stacked(rows), directed=False)
-    return label[:n].astype(np.int64)
+    return np.asarray(label[:n], dtype=np.int64)
 
 
 def _edges(groups: Groups) -> Any:

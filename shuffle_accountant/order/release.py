@@ -10,10 +10,10 @@ __all__ = ["permuted"]
 
 
 def permuted(y: Any, permutation: IntArray) -> Any:
-    """``y[permutation]`` along the first axis, in new memory and of the same type.
+    """``y[permutation]`` along the first axis, in new memory; arrays and tuples stay what they are.
 
     Args:
-        y: a list, a tuple, an array of any library with integer-array indexing, or a pandas object
+        y: a list or other sequence (a list comes back), a tuple, an array of any library with integer-array indexing, or a pandas object
             (by position).
         permutation: one-line form, shape (n,): entry i of the result is ``y[permutation[i]]``.
 

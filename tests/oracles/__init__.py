@@ -18,5 +18,6 @@ Nothing in this folder imports ``shuffle_accountant``. Each file has one job:
 * ``convolution``: sums of independent lattice variables, in rational arithmetic,
 * ``references``: values that come from other code,
 * ``channels``: random locally private channels,
+* ``orders``: permutations, their distances and d-sigma-private shuffles, by listing them all,
 * ``containment``: "the bracket contains the truth", in exact comparisons.
 """

@@ -43,7 +43,7 @@ class MallowsCayley(Mallows):
 
     def _weights(self) -> Array:
         """``i e^-theta`` for i = 0, ..., n-1."""
-        return np.arange(self.n) * math.exp(-self.theta)
+        return np.arange(float(self.n)) * math.exp(-self.theta)
 
     def _draw(self, rng: np.random.Generator) -> IntArray:
         listing = rng.permutation(self.n)

@@ -1,4 +1,4 @@
-"""From a code to the permutation that it stands for: ``c[i]`` says which unused value comes next."""
+"""From a code to its permutation: each number says which of the unused values comes next."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ def _loop(
         node = 1
         for _ in range(levels):
             left = unused[node]
-            if code < left:
-                unused[node] = left - 1
-                node = 2 * node
-            else:
-                code -= left
-                node = 2 * node + 1
+            # without a branch: which way a code goes cannot be predicted
+            right = np.int64(code >= left)
+            unused[node] = left - 1 + right
+            code -= left * right
+            node = 2 * node + right
         out[i] = node - (1 << levels)
 
 

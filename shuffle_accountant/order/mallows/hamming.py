@@ -39,7 +39,8 @@ class MallowsHamming(Mallows):
             return math.lgamma(n + 1.0) - theta * n + mean + math.log(float(gammaincc(n + 1, mean)))
         _, relative = self._free
         # masses relative to that of all entries pinned, which is (1-q)^n
-        return n * math.log1p(-math.exp(-theta)) + math.log(float(relative.sum()))
+        # (round-off may not take the normaliser below the identity's one)
+        return max(n * math.log1p(-math.exp(-theta)) + math.log(float(relative.sum())), 0.0)
 
     def mean_distance(self) -> float:
         """Expected number of entries moved: one less than are permuted, if any are."""
@@ -62,7 +63,8 @@ class MallowsHamming(Mallows):
     def _draw(self, rng: np.random.Generator) -> IntArray:
         free, mass = self._law
         # inversion by hand: it draws one number, whatever the length of the law
-        count = int(free[min(np.searchsorted(np.cumsum(mass), rng.random()), free.size - 1)])
+        place = int(np.searchsorted(np.cumsum(mass), rng.random(), side="right"))
+        count = int(free[min(place, free.size - 1)])
         movers = rng.permutation(self.n)[:count]
         out = np.arange(self.n)
         moved = np.zeros(self.n, dtype=bool)
