@@ -145,7 +145,7 @@ def test_intervals_against_the_recursion_over_slots(start: int, size: int, theta
 
 @pytest.mark.parametrize(
     ("n", "size", "leavers", "theta"),
-    [(1200, 600, 560, 8.0), (1200, 600, 300, 6.5), (3000, 40, 39, 12.0), (700, 350, 340, 0.0)],
+    [(600, 300, 280, 7.0), (600, 300, 150, 5.5), (1000, 40, 39, 9.0), (700, 350, 340, 0.0)],
 )
 def test_far_tails_keep_relative_accuracy(n: int, size: int, leavers: int, theta: float) -> None:
     # the mixture: f marked points of Poisson's law, the others permuted uniformly
@@ -169,8 +169,7 @@ def test_far_tails_keep_relative_accuracy(n: int, size: int, leavers: int, theta
     found = preservation_delta(n, size, eta_for(size, leavers), theta)
     # what follows the twelve terms is below 1e-10 of them here, when they fall by ten each
     assert found.log == pytest.approx(float(MP.log(truth)), rel=1e-12, abs=1e-8)
-    if truth > 1e-300:
-        assert found.upper >= truth
+    assert found.log_lower - 1e-8 <= MP.log(truth) <= found.log
 
 
 def test_a_delta_that_no_float_holds() -> None:

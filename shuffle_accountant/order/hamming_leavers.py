@@ -9,8 +9,8 @@ from the other side, what is left is counted by a binomial coefficient; so
     A_m(j) = sum over s = 0 … m - j of lambda^s / s! C(m - s, j).
 
 All terms are positive: nothing cancels. ``sum_j A_m(j) y^j`` is a polynomial with log-concave
-coefficients, shifted by one, and such shifts keep log-concavity (Hoggar 1974; Brenti 1989); so
-A_m and Pr are log-concave in j, and tails are below geometric series.
+coefficients, shifted by one, and such shifts keep log-concavity (Brenti 1989; Johnson and
+Goldschmidt 2006); so A_m and Pr are log-concave in j, and tails are below geometric series.
 
 The theorem A.4 of Meehan et al. is the same sum by the number of moved points, with errors in
 print: see `shuffle_accountant.order.leavers`; and its statement has a binomial factor too many.

@@ -193,34 +193,27 @@ def window(ratios: Ratios, anchor: int, low: int, high: int) -> tuple[int, Array
     Returns:
         ``(first, weights)``: the first index that was kept, and the terms from there on.
     """
-    up: list[Array] = [np.ones(1)]
-    down: list[Array] = []
-    size = _BLOCK
-    total, last = 1.0, 1.0
-    j = anchor
-    while j < high:
-        end = min(j + size, high)
-        block = ratios(j, end)
-        terms = _running_products(last, block)
-        up.append(terms)
-        total += float(terms.sum())
-        last, j, size = float(terms[-1]), end, 2 * size
-        if block[-1] < 1.0 and last * block[-1] / (1.0 - block[-1]) <= NEGLIGIBLE * total:
-            break
-    size, last, i = _BLOCK, 1.0, anchor
-    while i > low:
-        end = max(i - size, low)
-        block = 1.0 / ratios(end, i)[::-1]
-        terms = _running_products(last, block)
-        down.append(terms)
-        total += float(terms.sum())
-        last, i, size = float(terms[-1]), end, 2 * size
-        if block[-1] < 1.0 and last * block[-1] / (1.0 - block[-1]) <= NEGLIGIBLE * total:
-            break
-    below = [block[::-1] for block in reversed(down)]
-    return i, np.concatenate([*below, *up])
+    above = _terms(lambda k, end: ratios(anchor + k, anchor + end), high - anchor)
+    below = _terms(lambda k, end: 1.0 / ratios(anchor - end, anchor - k)[::-1], anchor - low)
+    return anchor - below.size, np.concatenate([below[::-1], [1.0], above])
 
 
-def _running_products(first: float, factors: Array) -> Array:
-    found: Array = first * np.cumprod(factors)
-    return found
+def _terms(ratios: Ratios, count: int) -> Array:
+    """The terms after a 1, given the ratios of each to the one before, until they are negligible.
+
+    Args:
+        ratios: of the terms first … last - 1, counted from 0.
+        count: how many there are.
+    """
+    blocks: list[Array] = []
+    total, last, size = 1.0, 1.0, _BLOCK
+    k = 0
+    while k < count:
+        end = min(k + size, count)
+        block = ratios(k, end)
+        blocks.append(np.multiply(last, np.cumprod(block), dtype=np.float64))
+        total += float(blocks[-1].sum())
+        last, k, size = float(blocks[-1][-1]), end, 2 * size
+        if block[-1] < 1.0 and last * block[-1] / (1.0 - block[-1]) <= NEGLIGIBLE * total:
+            break
+    return np.concatenate([np.empty(0), *blocks])

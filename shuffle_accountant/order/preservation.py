@@ -166,7 +166,12 @@ def preservation_mc(
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
-    from shuffle_accountant.order.mallows import Mallows, MallowsCayley, MallowsHamming, MallowsKendall
+    from shuffle_accountant.order.mallows import (
+        Mallows,
+        MallowsCayley,
+        MallowsHamming,
+        MallowsKendall,
+    )
 
     n, l, theta = _checked(n, l, theta)  # noqa: E741
     leavers = fewest_leavers(l, eta)
