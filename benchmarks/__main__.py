@@ -29,6 +29,7 @@ SCRIPTS = (
     "scale_rounds",
     "tiny_delta",
     "randomizers",
+    "scale_order",
     "figures.fig1",
     "figures.fig2",
     "figures.fig3",

@@ -82,6 +82,10 @@ def test_other_lists_belong_to_nobody():
         ([[0, 1, 0]], None, ValueError, r"lists\[0\] must name each member once, got 0 twice"),
         ([[0, 0.5]], None, TypeError, r"lists\[0\] must be users' numbers"),
         ([["a"]], None, TypeError, r"lists\[0\] must be users' numbers"),
+        ([[True]], None, TypeError, r"lists\[0\] must be users' numbers, got an array of bool"),
+        ([3], None, TypeError, r"lists\[0\] must be users' numbers, got 3"),
+        ([[[0, 1], [2]]], None, ValueError, r"lists\[0\] must be an array, got ragged lists"),
+        (3, None, TypeError, "lists must be groups of users' numbers, got 3"),
         ([[0]], 0, ValueError, "n must be an integer >= 1, got 0"),
         ([[0]], 1.0, TypeError, "n must be an integer >= 1"),
     ],
@@ -123,6 +127,20 @@ def test_a_radius_groups_are_those_of_the_definition(points, r):
     square = ((places[:, None, :] - places[None, :, :]) ** 2).sum(axis=2)
     assert own_lists(groups) == [np.flatnonzero(row <= r * r).tolist() for row in square]
     assert len(groups) == len(set(points))
+
+
+@pytest.mark.parametrize("power", [-700, -60, 60, 700])
+def test_the_unit_of_the_points_does_not_matter(power):
+    places = np.random.default_rng(4).normal(size=(60, 2))
+    scaled = Groups.from_radius(np.ldexp(places, power), float(np.ldexp(0.4, power)))
+    assert own_lists(scaled) == own_lists(Groups.from_radius(places, 0.4))
+
+
+@pytest.mark.parametrize("make", [Groups.from_scalar, Groups.from_radius])
+def test_any_radius_is_one(make):
+    assert own_lists(make([1e308, -1e308, 0.0], 1.7e308)) == [[0, 2], [1, 2], [0, 1, 2]]
+    assert own_lists(make([0.0, 1e-300], 1.7e308)) == [[0, 1], [0, 1]]
+    assert own_lists(make([5.0], 0.0)) == [[0]]
 
 
 def test_points_on_a_line_are_a_scalar():
@@ -202,6 +220,7 @@ def test_a_graphs_groups_are_so_many_edges_away(n, hops, seed):
         (np.zeros((2, 3)), 1, ValueError, r"adjacency must be square and not empty"),
         (np.zeros((0, 0)), 1, ValueError, r"adjacency must be square and not empty"),
         ([["a"]], 1, TypeError, "adjacency must be numbers"),
+        ([[0, 1], [1]], 1, ValueError, "adjacency must be an array, got ragged lists"),
         (np.eye(2), 0, ValueError, "hops must be an integer >= 1, got 0"),
     ],
 )

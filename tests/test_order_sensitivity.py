@@ -144,7 +144,7 @@ def test_the_largest_change_of_spearmans_distance_fits():
     groups = Groups.from_scalar(np.zeros(n), 0.0)
     order = np.arange(n)
     assert sensitivity(order, groups, distance="spearman") == n * (n * n - 1) // 3
-    larger = Groups.from_scalar(np.zeros(n + 1), 0.0)
+    larger = Groups.from_lists([[0, 1]], n=n + 1)
     with pytest.raises(ValueError, match="distance must be another for more than 3000000 users"):
         sensitivity(np.arange(n + 1), larger, distance="spearman")
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 
-__all__ = ["Array", "IntArray", "coordinates", "generator", "inverse", "permutation"]
+__all__ = ["Array", "IntArray", "any_array", "coordinates", "generator", "inverse", "permutation"]
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -22,8 +22,8 @@ def permutation(n: int, **named: Any) -> IntArray:
         TypeError: not an array of integers.
         ValueError: another shape, or an entry that is missing or twice there.
     """
-    ((name, values),) = named.items()
-    array = _array(name, values)
+    ((name, _),) = named.items()
+    array = any_array(**named)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers 0..{n - 1}, got an array of {array.dtype}")
     if array.shape != (n,):
@@ -47,8 +47,8 @@ def coordinates(dimensions: tuple[int, ...], **named: Any) -> Array:
         TypeError: not an array of numbers.
         ValueError: another number of dimensions, nothing in it, or an entry that is not finite.
     """
-    ((name, values),) = named.items()
-    array = _array(name, values)
+    ((name, _),) = named.items()
+    array = any_array(**named)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be finite numbers, got an array of {array.dtype}")
     if array.ndim not in dimensions or not array.size:
@@ -79,7 +79,13 @@ def inverse(order: IntArray) -> IntArray:
     return rank
 
 
-def _array(name: str, values: Any) -> NDArray[Any]:
+def any_array(**named: Any) -> NDArray[Any]:
+    """The one named argument as an array of whatever it holds.
+
+    Raises:
+        ValueError: lists of different lengths.
+    """
+    ((name, values),) = named.items()
     try:
         return np.asarray(values)
     except ValueError:  # nested lists of different lengths

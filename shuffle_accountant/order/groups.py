@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import Array, IntArray, coordinates
+from shuffle_accountant.order.arguments import Array, IntArray, any_array, coordinates
 
 __all__ = ["MOST_LISTED", "Groups"]
 
@@ -65,6 +65,8 @@ class Groups:
             TypeError: members that are not integers.
             ValueError: no group, an empty one, a member outside 0..n-1 or listed twice in a group.
         """
+        if isinstance(lists, str) or not isinstance(lists, Iterable):
+            raise TypeError(f"lists must be groups of users' numbers, got {lists!r:.80}")
         arrays = [_listed(number, group) for number, group in enumerate(lists)]
         if not arrays:
             raise ValueError("lists must hold at least one group, got none")
@@ -233,11 +235,14 @@ def check_listable(memberships: int) -> None:
 
 
 def _listed(number: int, group: Iterable[int]) -> IntArray:
-    array = np.asarray(group if isinstance(group, np.ndarray) else list(group))
+    name = f"lists[{number}]"
+    if isinstance(group, str) or not isinstance(group, Iterable):
+        raise TypeError(f"{name} must be users' numbers, got {group!r:.80}")
+    array = any_array(**{name: group if isinstance(group, np.ndarray) else list(group)})
     if not array.size:
-        raise ValueError(f"lists[{number}] must have at least one member, got none")
+        raise ValueError(f"{name} must have at least one member, got none")
     if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise TypeError(f"lists[{number}] must be users' numbers, got an array of {array.dtype}")
+        raise TypeError(f"{name} must be users' numbers, got an array of {array.dtype}")
     return array.astype(np.int64)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from shuffle_accountant.order.arguments import Array, IntArray
+from shuffle_accountant.order.arguments import Array, IntArray, any_array
 from shuffle_accountant.order.groups import MOST_LISTED
 
 __all__ = ["within_hops", "within_radius"]
@@ -33,10 +34,13 @@ def within_radius(places: Array, r: float) -> tuple[IntArray, IntArray, IntArray
     crowd = np.bincount(own, minlength=count)
     begin = np.cumsum(crowd) - crowd
 
-    tree = cKDTree(distinct)
+    # in units of a power of two, so that no square overflows or underflows; that rounds nothing
+    unit = math.ldexp(0.5, math.frexp(float(np.abs(distinct).max()))[1])
+    tree = cKDTree(distinct / unit)
+    reach = min(r / unit, 4.0 * distinct.shape[1])  # nothing is further apart
     # pairs of places are never more than memberships, and counted without being listed
-    _check_radius(int(tree.count_neighbors(tree, r)), r)
-    pairs = tree.query_pairs(r, output_type="ndarray").astype(np.int64, copy=False)
+    _check_radius(int(tree.count_neighbors(tree, reach)), r)
+    pairs = tree.query_pairs(reach, output_type="ndarray").astype(np.int32)
     near, ends = _rows(count, pairs)
     total = int(crowd[near].sum())
     _check_radius(total, r)
@@ -64,7 +68,7 @@ def within_hops(adjacency: Any, hops: int) -> tuple[IntArray, IntArray]:
     """
     from scipy import sparse
 
-    array = adjacency if sparse.issparse(adjacency) else np.asarray(adjacency)
+    array = adjacency if sparse.issparse(adjacency) else any_array(adjacency=adjacency)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"adjacency must be numbers, got an array of {array.dtype}")
     if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.shape[0]:
@@ -108,12 +112,9 @@ def _rows(count: int, pairs: IntArray) -> tuple[IntArray, IntArray]:
     """Lists of neighbours in ascending order, each with its owner, from pairs i < j."""
     from scipy import sparse
 
-    every = np.arange(count)
-    rows = np.concatenate([pairs[:, 0], every, pairs[:, 1]])
-    columns = np.concatenate([pairs[:, 1], every, pairs[:, 0]])
-    near = sparse.coo_array((np.ones(rows.size, dtype=bool), (rows, columns)), (count, count))
-    listed = near.tocsc()  # symmetric, and of two passes of this kind the second has sorted rows
-    listed = listed.tocsr()
+    one_way = sparse.coo_array((np.ones(len(pairs), dtype=bool), pairs.T), (count, count)).tocsr()
+    listed = sparse.csr_array(one_way + one_way.T + sparse.eye_array(count, dtype=bool))
+    listed.sort_indices()
     return listed.indices.astype(np.int64), listed.indptr.astype(np.int64)
 
 

@@ -13,8 +13,8 @@ def permuted(y: Any, permutation: IntArray) -> Any:
     """``y[permutation]`` along the first axis, in new memory; arrays and tuples stay what they are.
 
     Args:
-        y: a list or other sequence (a list comes back), a tuple, an array of any library with integer-array indexing, or a pandas object
-            (by position).
+        y: a list or other sequence (a list comes back), a tuple, an array of any library with
+            integer-array indexing, or a pandas object (by position).
         permutation: one-line form, shape (n,): entry i of the result is ``y[permutation[i]]``.
 
     Raises:

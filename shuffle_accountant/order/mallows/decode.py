@@ -42,7 +42,7 @@ def _loop(
         for _ in range(levels):
             left = unused[node]
             # without a branch: which way a code goes cannot be predicted
-            right = np.int64(code >= left)
+            right = int(code >= left)
             unused[node] = left - 1 + right
             code -= left * right
             node = 2 * node + right
