@@ -247,6 +247,18 @@ def test_impossible_and_certain() -> None:
     assert certain.upper == 1.0
 
 
+@pytest.mark.parametrize("theta", [5e-324, 1e-310, 1e-100, 1e-17])
+def test_hardly_any_theta_is_none(theta: float) -> None:
+    for distance, interval in (("hamming", None), ("kendall", (0, 20)), ("kendall", (9, 20))):
+        none, hardly = (
+            preservation_delta(60, 20, 0.3, value, distance, interval=interval)
+            for value in (0.0, theta)
+        )
+        # uniform: hypergeometric
+        assert none == pytest.approx(stats.hypergeom.sf(14, 60, 40, 20), rel=1e-10)
+        assert hardly == pytest.approx(none, rel=1e-12)
+
+
 def test_nothing_moves_at_infinite_theta() -> None:
     found = preservation_delta(1000, 100, 1.0, math.inf)
     assert (found.upper, found.leavers, found.log) == (0.0, 1, -math.inf)

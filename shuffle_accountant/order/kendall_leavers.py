@@ -37,6 +37,8 @@ Counts = NDArray[np.int64] | int
 
 # Mass left out on each side of each law of `inner_tail`.
 _NEGLECTED = 1e-19
+# Below it products with theta run out of digits, and the law is uniform to round-off.
+_NO_THETA = 1e-200
 # Triples (x, y, d) with less mass are left out.
 _RARE = 1e-27
 # Terms evaluated at a time.
@@ -193,7 +195,7 @@ class _Factorials:
 
 
 def _log_number(x: Array, theta: float) -> Array:
-    """Logarithm of [x] for x >= 1; of x at theta = 0."""
-    number = x if theta == 0.0 else np.expm1(-theta * x) / math.expm1(-theta)
+    """Logarithm of [x] for x >= 1; of x at theta = 0, or too close to it for doubles."""
+    number = x if theta < _NO_THETA else np.expm1(-theta * x) / math.expm1(-theta)
     found: Array = np.log(number)
     return found
