@@ -222,6 +222,15 @@ def test_orders_by_name_and_by_hand(method):
         by_name.sigma0[0] = 1
 
 
+def test_the_order_by_default():
+    rng = np.random.default_rng(3)
+    t, adjacency = rng.permutation(30), rng.random((30, 30)) < 0.1
+    for line in (Groups.from_scalar(t, 0.0), Groups.from_scalar(t, 2), Groups.from_radius(t, 2)):
+        assert (DSigmaShuffler(line, 1.0).sigma0 == np.argsort(t)).all()
+    graph = Groups.from_graph(adjacency)
+    assert (DSigmaShuffler(graph, 1.0).sigma0 == reference_order(graph, "bfs")).all()
+
+
 @given(st.integers(1, 60), st.floats(0.0, 20.0), st.sampled_from(SHUFFLED), st.integers(0, 99))
 @settings(deadline=None)
 def test_a_shuffle_is_a_permutation(n, alpha, distance, seed):

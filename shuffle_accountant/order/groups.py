@@ -38,6 +38,8 @@ class Groups:
         own: the group of each user, shape (n,), or None if groups belong to nobody.
         symmetric: whether j is in i's own group exactly if i is in j's.
         coordinate: a number per user by which to sort, shape (n,), or None.
+        linear: whether each group is an interval of the coordinate, so that no order is narrower
+            than the sorted one.
     """
 
     n: int
@@ -47,6 +49,7 @@ class Groups:
     own: IntArray | None = None
     symmetric: bool = False
     coordinate: Array | None = None
+    linear: bool = False
 
     @classmethod
     def from_lists(cls, lists: Iterable[Iterable[int]], *, n: int | None = None) -> Groups:
@@ -104,7 +107,8 @@ class Groups:
         places = places.reshape(places.shape[0], -1)
         members, stop, own = within_radius(places, r)
         start = np.concatenate([[0], stop[:-1]])
-        return cls(places.shape[0], members, start, stop, own, True, places[:, 0].copy())
+        n, dimensions = places.shape
+        return cls(n, members, start, stop, own, True, places[:, 0].copy(), dimensions == 1)
 
     @classmethod
     def from_graph(cls, adjacency: Any, *, hops: int = 1) -> Groups:
@@ -149,7 +153,7 @@ class Groups:
         own = np.empty(values.size, dtype=np.int64)
         own[members] = np.repeat(np.cumsum(new) - 1, np.diff(edges))
         start, stop = edges[low[new]], edges[high[new]]
-        return cls(values.size, members, start, stop, own, True, values)
+        return cls(values.size, members, start, stop, own, True, values, True)
 
     def __len__(self) -> int:
         """Number of stored groups; users with one same group may share it."""
@@ -193,14 +197,15 @@ class Groups:
         Yields:
             ``(members, start, stop)`` of consecutive groups, with slices that follow each other.
         """
-        total = np.cumsum(self.sizes)
+        sizes, overlapping = self.sizes, self.overlapping
+        total = np.cumsum(sizes)
         first = 0
         while first < len(self):
             done = total[first - 1] if first else 0
             last = max(int(np.searchsorted(total, done + _PIECE, side="right")), first + 1)
             stop = total[first:last] - done
-            start = stop - self.sizes[first:last]
-            if self.overlapping:
+            start = stop - sizes[first:last]
+            if overlapping:
                 shift = np.repeat(self.start[first:last] - start, stop - start)
                 members = self.members[np.arange(stop[-1]) + shift]
             else:

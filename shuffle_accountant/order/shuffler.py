@@ -52,7 +52,7 @@ class DSigmaShuffler:
         distance: "kendall", "hamming" or "cayley".
         sensitivity: "exact", or "bound" from the width alone (more noise, as in the paper).
         order: a method of `reference_order`, or an order of one's own, shape (n,); by default
-            "sort" for the groups of a scalar and "bfs" for others.
+            "sort" for groups on a line, where nothing is narrower, and "bfs" for others.
 
     Attributes:
         theta: concentration of the Mallows law; infinite if all groups have one member.
@@ -167,7 +167,7 @@ class DSigmaShuffler:
 
 def _order(groups: Groups, order: str | ArrayLike | None) -> IntArray:
     if order is None:
-        return reference_order(groups, "sort" if groups.overlapping else "bfs")
+        return reference_order(groups, "sort" if groups.linear else "bfs")
     if isinstance(order, str):
         return reference_order(groups, validate.choice(METHODS, order=order))
     return permutation(groups.n, order=order)
