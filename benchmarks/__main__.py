@@ -38,6 +38,9 @@ SCRIPTS = (
     "figures.qif",
     "errata",
     "errata_qif",
+    "figures.order",
+    "errata",
+    "order_errata",
     "peers",
 )
 

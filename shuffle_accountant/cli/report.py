@@ -1,0 +1,81 @@
+"""`report`: one protocol, every measure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from shuffle_accountant import plot as pictures
+from shuffle_accountant.cli.options import (
+    AsJson,
+    Categories,
+    Delta,
+    Eps0,
+    Interactive,
+    Population,
+    Reduction,
+    Rounds,
+    Tolerance,
+    Users,
+    Variant,
+)
+from shuffle_accountant.cli.output import (
+    json_number,
+    print_json,
+    print_warnings,
+    recorded_warnings,
+    saved_figure,
+)
+from shuffle_accountant.cli.protocol import Protocol
+from shuffle_accountant.progress import progress_bar
+from shuffle_accountant.report import report as measure
+
+__all__ = ["report"]
+
+Picture = Annotated[
+    Path | None, typer.Option(help="Also draw the rows into this file (.png, .pdf, .svg).")
+]
+
+
+def report(
+    eps0: Eps0,
+    users: Users,
+    delta: Delta,
+    rounds: Rounds = 1,
+    population: Population = None,
+    categories: Categories = None,
+    reduction: Reduction = "auto",
+    variant: Variant = None,
+    interactive: Interactive = False,
+    tolerance: Tolerance = 1e-3,
+    output: Picture = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure one protocol in every currency, each with what its adversary knows."""
+    protocol = Protocol(
+        eps0=eps0,
+        users=users,
+        rounds=rounds,
+        population=population,
+        categories=categories,
+        reduction=reduction,
+        variant=variant,
+        interactive=interactive,
+        tolerance=tolerance,
+    )
+    with recorded_warnings() as warnings, progress_bar("measuring"):
+        found = measure(protocol.accountant(), delta=delta)
+    print_warnings(warnings)
+    if output is not None:
+        with saved_figure(output) as ax:
+            pictures.report(found, ax=ax)
+    if as_json:
+        rows = [{k: json_number(v) for k, v in asdict(row).items()} for row in found.rows]
+        question: dict[str, Any] = asdict(protocol) | {"delta": delta}
+        question = {name: json_number(value) for name, value in question.items()}
+        print_json({"rows": rows, "question": question, "warnings": warnings})
+    else:
+        print(found)

@@ -1,0 +1,36 @@
+"""What shuffling in groups does to an attacker and to an analyst, measured.
+
+The attack and the measures of learning are those of Meehan et al., 'Privacy Implications of
+Shuffling', section 5; the data are synthetic, or a table that the user points to. `learnability`
+and `distribution_error` train a model with scikit-learn (extra "learn"), imported on first use.
+"""
+
+from shuffle_accountant.order.experiments.adult import AdultTable, read_adult
+from shuffle_accountant.order.experiments.attack import (
+    AttackResult,
+    inference_attack,
+    nearest_users,
+)
+from shuffle_accountant.order.experiments.blocks import grid_blocks
+from shuffle_accountant.order.experiments.learning import (
+    distribution_error,
+    learnability,
+    local_distributions,
+)
+from shuffle_accountant.order.experiments.noise import randomize
+from shuffle_accountant.order.experiments.synthetic import Crescents, crescents
+
+__all__ = [
+    "AdultTable",
+    "AttackResult",
+    "Crescents",
+    "crescents",
+    "distribution_error",
+    "grid_blocks",
+    "inference_attack",
+    "learnability",
+    "local_distributions",
+    "nearest_users",
+    "randomize",
+    "read_adult",
+]

@@ -1,0 +1,151 @@
+"""An inference attack: what the released values of the people around someone say about them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.order.arguments import IntArray
+from shuffle_accountant.order.arguments import permutation as checked_permutation
+from shuffle_accountant.order.experiments.arguments import located, values_below
+from shuffle_accountant.order.experiments.noise import randomize
+from shuffle_accountant.order.leavers import share
+from shuffle_accountant.progress import progress_bar
+
+__all__ = ["AttackResult", "inference_attack", "nearest_users"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackResult:
+    """How often the attack was right.
+
+    Attributes:
+        successes: how many of the trials named the user's value, shape (n,).
+        trials: how many there were.
+        least: successes from which a user counts as vulnerable.
+    """
+
+    successes: IntArray
+    trials: int
+    least: int
+
+    @property
+    def vulnerable(self) -> NDArray[np.bool_]:
+        """Who is vulnerable, shape (n,)."""
+        return self.successes >= self.least
+
+    @property
+    def rho(self) -> float:
+        """Share of the users who are vulnerable."""
+        return float(self.vulnerable.mean())
+
+    @property
+    def accuracy(self) -> float:
+        """Share of all guesses that were right."""
+        return float(self.successes.mean() / self.trials)
+
+
+def inference_attack(
+    values: ArrayLike,
+    neighbours: ArrayLike,
+    permutation: ArrayLike,
+    *,
+    categories: int,
+    eps: float,
+    trials: int = 50,
+    threshold: float | Fraction | Decimal = 0.9,
+    rng: np.random.Generator | int | None = None,
+) -> AttackResult:
+    """Guess everyone's value by the majority of what was released for the people around them.
+
+    The attack of Meehan et al., section 5: the noise of randomized response is drawn anew in every
+    trial, the permutation is one and the same. Ties are broken at random.
+
+    An interruption from the keyboard ends the trials; the result is then of those that were done.
+
+    Args:
+        values: private inputs, in 0 … categories - 1, shape (n,).
+        neighbours: for every user the slots that vote, shape (n, m), for example `nearest_users`.
+        permutation: of the shuffle: slot i releases the report of user ``permutation[i]``.
+        categories: number of values, >= 2.
+        eps: local privacy of the reports, nats, finite, >= 0.
+        trials: how often the reports are drawn, >= 1.
+        threshold: share of the trials from which on a user is vulnerable, in [0, 1].
+        rng: generator or seed.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    categories = validate.integer(minimum=2, categories=categories)
+    eps = validate.finite_nonnegative(eps=eps)
+    truth = values_below(categories, values=values)
+    order = checked_permutation(truth.size, permutation=permutation)
+    voters = np.asarray(neighbours)
+    if voters.ndim != 2 or voters.shape[0] != truth.size or not voters.size:
+        raise ValueError(
+            f"neighbours must have shape ({truth.size}, m) with m >= 1, got {voters.shape}"
+        )
+    voters = values_below(truth.size, neighbours=voters.ravel()).reshape(voters.shape)
+    trials = validate.integer(minimum=1, trials=trials)
+    generator = np.random.default_rng(rng)
+    successes: IntArray = np.zeros(truth.size, dtype=np.int64)
+    done = 0
+    with progress_bar("attack") as report:
+        try:
+            while done < trials:
+                reports = randomize(truth, categories=categories, eps=eps, rng=generator)
+                successes += _majority(reports[order][voters], categories, generator) == truth
+                done += 1
+                report(done / trials)
+        except KeyboardInterrupt:
+            if not done:
+                raise
+    return AttackResult(successes=successes, trials=done, least=math.ceil(_share(threshold) * done))
+
+
+def nearest_users(points: ArrayLike, *, count: int = 25) -> IntArray:
+    """The users nearest to each user, themselves not counted.
+
+    Args:
+        points: places, shape (n,) or (n, d).
+        count: how many, 1 … n - 1.
+
+    Returns:
+        Their numbers, shape (n, count), nearest first.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    from scipy.spatial import cKDTree
+
+    places = located(points=points)
+    count = validate.integer(minimum=1, maximum=places.shape[0] - 1, count=count)
+    _, found = cKDTree(places).query(places, k=count + 1)
+    # among users in one place somebody else may come first, or all but oneself
+    own = found == np.arange(places.shape[0])[:, None]
+    own[~own.any(axis=1), -1] = True
+    others: IntArray = found[~own].reshape(places.shape[0], count).astype(np.int64)
+    return others
+
+
+def _majority(votes: IntArray, categories: int, rng: np.random.Generator) -> IntArray:
+    """The most frequent value of each row; one of them at random if there are several."""
+    counts = np.stack([(votes == value).sum(axis=1) for value in range(categories)], axis=1)
+    winner: IntArray = np.argmax(counts + rng.random(counts.shape), axis=1)
+    return winner
+
+
+def _share(threshold: float | Fraction | Decimal) -> Fraction:
+    """A share, with its own name in the message."""
+    try:
+        return share(threshold)
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("eta", "threshold", 1)) from None

@@ -1,0 +1,184 @@
+"""What an analyst still learns from the shuffled values, by gradient boosting (scikit-learn)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.order.arguments import Array, IntArray
+from shuffle_accountant.order.experiments.arguments import located, values_below
+from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+
+__all__ = ["MISSING", "distribution_error", "learnability", "local_distributions"]
+
+MISSING = "learnability needs scikit-learn: pip install 'shuffle-accountant[learn]'"
+"""What to do without scikit-learn."""
+
+# Parts that the data are cut into for Platt's calibration.
+_FOLDS = 3
+
+
+def learnability(
+    points: ArrayLike,
+    released: ArrayLike,
+    test_points: ArrayLike,
+    test_values: ArrayLike,
+    *,
+    iterations: int = 50,
+    seed: int = 0,
+) -> float:
+    """Accuracy on other people of a model that was trained on places and shuffled reports.
+
+    The measure of Meehan et al. for their synthetic data. For coarser classes merge the values
+    first: ``labels >> 1`` of `crescents` are four classes, ``labels >> 2`` are two.
+
+    Args:
+        points: public places, shape (n,) or (n, d).
+        released: value in each of their slots, integers >= 0, shape (n,).
+        test_points: places of other people, shape (m,) or (m, d).
+        test_values: their true values, shape (m,).
+        iterations: trees per class, >= 1.
+        seed: of the model.
+
+    Returns:
+        Share of the test values that are named right.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+        ImportError: scikit-learn is not installed.
+    """
+    places, labels = _sample(points, released)
+    others = located(test_points=test_points)
+    if others.shape[1] != places.shape[1]:
+        raise ValueError(
+            f"test_points must have {places.shape[1]} coordinates, got {others.shape[1]}"
+        )
+    truth = values_below(2**31, others.shape[0], test_values=test_values)
+    classes, chances = _predicted(places, labels, others, iterations, seed)
+    return float((classes[np.argmax(chances, axis=1)] == truth).mean())
+
+
+def distribution_error(
+    points: ArrayLike,
+    released: ArrayLike,
+    truth: ArrayLike,
+    *,
+    categories: int,
+    eps: float | None = None,
+    iterations: int = 50,
+    seed: int = 0,
+) -> float:
+    """Error of the predicted distributions of values, relative to guessing the uniform one: lambda.
+
+    The measure of Meehan et al. for their real data: the mean total variation distance of the
+    model's prediction at each place from what is true there, over that of the uniform distribution.
+    0 is perfect, 1 no better than not looking.
+
+    The paper's text alternates between predicting inputs and predicting reports. For inputs give
+    their distributions as ``truth``, and ``eps``, so that the noise is taken out of the prediction;
+    for reports give theirs, and no ``eps``.
+
+    Args:
+        points: public places, shape (n,) or (n, d).
+        released: value in each of their slots, in 0 … categories - 1, shape (n,).
+        truth: distribution at each place, shape (n, categories); see `local_distributions`.
+        categories: number of values, >= 2.
+        eps: of the randomized response that made the reports, nats, > 0, to predict inputs.
+        iterations: trees per class, >= 1.
+        seed: of the model.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+        ImportError: scikit-learn is not installed.
+    """
+    categories = validate.integer(minimum=2, categories=categories)
+    places, labels = _sample(points, released)
+    labels = values_below(categories, released=labels)
+    target = np.asarray(truth, dtype=float)
+    if target.shape != (places.shape[0], categories):
+        raise ValueError(
+            f"truth must have shape {(places.shape[0], categories)}, got {target.shape}"
+        )
+    gamma = 0.0
+    if eps is not None:
+        eps = validate.positive(eps=eps)
+        gamma = RandomizedResponse(categories=categories, eps0=eps).gamma
+    # many may live in one place
+    distinct, place = np.unique(places, axis=0, return_inverse=True)
+    classes, chances = _predicted(places, labels, distinct, iterations, seed)
+    predicted = np.zeros(target.shape)
+    predicted[:, classes] = chances[place.ravel()]
+    # a report is uniform with chance gamma
+    cleaned = np.maximum(predicted - gamma / categories, 0.0)
+    cleaned /= cleaned.sum(axis=1, keepdims=True)
+    uniform = np.abs(target - 1.0 / categories).sum()
+    if uniform == 0.0:
+        raise ValueError("truth must not be uniform everywhere, got nothing to learn")
+    return float(np.abs(target - cleaned).sum() / uniform)
+
+
+def local_distributions(
+    points: ArrayLike, values: ArrayLike, *, radius: float, categories: int
+) -> Array:
+    """Distribution of the values within a radius of each point, that point included.
+
+    Args:
+        points: places, shape (n,) or (n, d).
+        values: in 0 … categories - 1, shape (n,).
+        radius: Euclidean, >= 0.
+        categories: number of values, >= 1.
+
+    Returns:
+        Shape (n, categories); rows add up to 1.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    from scipy.spatial import cKDTree
+
+    places = located(points=points)
+    categories = validate.integer(minimum=1, categories=categories)
+    labels = values_below(categories, places.shape[0], values=values)
+    radius = validate.finite_nonnegative(radius=radius)
+    # many people may share a place
+    distinct, place = np.unique(places, axis=0, return_inverse=True)
+    place = place.ravel()
+    counts = np.zeros((distinct.shape[0], categories))
+    np.add.at(counts, (place, labels), 1.0)
+    around = cKDTree(distinct).query_ball_point(distinct, radius)
+    totals = np.stack([counts[near].sum(axis=0) for near in around])
+    found: Array = (totals / totals.sum(axis=1, keepdims=True))[place]
+    return found
+
+
+def _sample(points: ArrayLike, released: ArrayLike) -> tuple[Array, IntArray]:
+    places = located(points=points)
+    labels = values_below(2**31, places.shape[0], released=released)
+    if np.bincount(np.unique(labels, return_inverse=True)[1]).min() < _FOLDS:
+        raise ValueError(f"released must hold every value at least {_FOLDS} times, got fewer")
+    if labels.min() == labels.max():
+        raise ValueError(f"released must hold two values at least, got only {int(labels[0])}")
+    return places, labels
+
+
+def _predicted(
+    places: Array, labels: IntArray, at: Array, iterations: int, seed: int
+) -> tuple[IntArray, Array]:
+    """Classes, and their chances at other places, by gradient boosting with Platt's calibration."""
+    iterations = validate.integer(minimum=1, iterations=iterations)
+    try:
+        from sklearn.calibration import CalibratedClassifierCV
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        raise ImportError(MISSING) from None
+    trees = HistGradientBoostingClassifier(max_iter=iterations, random_state=seed)
+    model = CalibratedClassifierCV(trees, method="sigmoid", cv=_FOLDS, ensemble=False)
+    # on a busy machine small trees wait for threads, not for work
+    with threadpool_limits(limits=1, user_api="openmp"):
+        chances: Array = model.fit(places, labels).predict_proba(at)
+    return model.classes_, chances

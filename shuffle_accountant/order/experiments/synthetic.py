@@ -1,0 +1,57 @@
+"""Points in the plane whose labels can be learnt at three granularities."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant import validation as validate
+
+__all__ = ["Crescents", "crescents"]
+
+
+class Crescents(NamedTuple):
+    """Points and their labels.
+
+    Attributes:
+        points: public places, shape (n, 2).
+        labels: private values, 0 … 7, shape (n,): 4 cluster + 2 crescent + half. Shifted right by
+            one bit they name the crescent (4 values), by two bits the cluster (2 values).
+    """
+
+    points: NDArray[np.float64]
+    labels: NDArray[np.int64]
+
+
+def crescents(
+    n: int,
+    *,
+    noise: float = 0.1,
+    gap: float = 4.5,
+    rng: np.random.Generator | int | None = None,
+) -> Crescents:
+    """Two clusters of two interleaved half-moons of two halves, as in Meehan et al., figure 1.
+
+    Args:
+        n: points, >= 1.
+        noise: standard deviation around the half-moons, >= 0; their radius is 1.
+        gap: from one cluster to the next, finite, >= 0.
+        rng: generator or seed.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    n = validate.integer(minimum=1, n=n)
+    noise, gap = validate.finite_nonnegative(noise=noise), validate.finite_nonnegative(gap=gap)
+    generator = np.random.default_rng(rng)
+    cluster, moon = generator.integers(2, size=(2, n))
+    angle = math.pi * generator.random(n)
+    half = (angle > 0.5 * math.pi).astype(np.int64)
+    x = np.where(moon == 0, np.cos(angle), 1.0 - np.cos(angle)) + gap * cluster
+    y = np.where(moon == 0, np.sin(angle), 0.5 - np.sin(angle))
+    points = np.stack([x, y], axis=1) + noise * generator.standard_normal((n, 2))
+    return Crescents(points, 4 * cluster + 2 * moon + half)

@@ -1,0 +1,219 @@
+"""What preservation asks of a law, and the result it returns.
+
+Shuffled by the permutation s, a set S of l slots holds the values of the users ``s(S)``. Its
+*leavers* are the j slots that hold a value from outside of S. The shuffle preserves the share eta
+of S if ``l - j >= eta l`` (Meehan et al., 'Privacy Implications of Shuffling', definition A.4), so
+it fails from ``J = floor((1 - eta) l) + 1`` leavers on.
+
+The paper's theorem A.4 rounds ``(1 - eta) l`` up instead: where that is no integer it leaves out
+the outcome j = J, and its delta is too small.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.bracket import Bracket, ErrorLedger
+
+__all__ = [
+    "UNIT_ROUNDOFF",
+    "Array",
+    "PreservationDelta",
+    "fewest_leavers",
+    "first_descent",
+    "share",
+    "window",
+]
+
+Array = NDArray[np.float64]
+
+# p(j + 1) / p(j) for j = first, ..., last - 1.
+Ratios = Callable[[int, int], Array]
+
+UNIT_ROUNDOFF = 2.0**-53
+
+# What is left out of a sum, relative to it.
+NEGLIGIBLE = 2.0**-75
+_BLOCK = 128
+
+
+class PreservationDelta(Bracket):
+    """The chance that too few values stay, as a bracket that also knows its logarithm.
+
+    As a float it is the upper end, the safe one. Below the least positive float the ends are 0 and
+    that float; `log` and `log10` go on.
+
+    Args:
+        log_lower: logarithm of the lower end, nats, in [-inf, 0].
+        log_upper: logarithm of the upper end, nats, in [log_lower, 0].
+        truncation: mass that was left out, and is in the upper end.
+        leavers: fewest leavers J that are a failure.
+        reduction: name of the law that was summed.
+    """
+
+    __slots__ = ("_leavers", "_log_lower", "_log_upper", "_truncation")
+
+    _leavers: int
+    _log_lower: float
+    _log_upper: float
+    _truncation: float
+
+    def __new__(
+        cls,
+        *,
+        log_lower: float,
+        log_upper: float,
+        truncation: float = 0.0,
+        leavers: int,
+        reduction: str,
+    ) -> PreservationDelta:
+        """Round the ends outwards and build the float."""
+        log_upper = min(log_upper, 0.0)
+        log_lower = min(log_lower, log_upper)
+        lower = math.exp(log_lower) * (1.0 - 4.0 * UNIT_ROUNDOFF)
+        upper = 0.0
+        if log_upper > -math.inf:
+            upper = min(math.nextafter(math.exp(log_upper) * (1.0 + 4.0 * UNIT_ROUNDOFF), 2.0), 1.0)
+        ledger = ErrorLedger(truncation=truncation, round_off=max(upper - lower - truncation, 0.0))
+        made = super().__new__(cls, lower=lower, upper=upper, ledger=ledger, reduction=reduction)
+        self = cast("PreservationDelta", made)
+        self._log_lower, self._log_upper = log_lower, log_upper
+        self._truncation, self._leavers = truncation, leavers
+        return self
+
+    @property
+    def log(self) -> float:
+        """Natural logarithm of the upper end; -inf if a failure is impossible."""
+        return self._log_upper
+
+    @property
+    def log_lower(self) -> float:
+        """Natural logarithm of the lower end."""
+        return self._log_lower
+
+    @property
+    def log10(self) -> float:
+        """Decimal logarithm of the upper end; -inf if a failure is impossible."""
+        return self._log_upper / math.log(10.0)
+
+    @property
+    def leavers(self) -> int:
+        """Fewest leavers J that are a failure."""
+        return self._leavers
+
+    def __repr__(self) -> str:
+        if -math.inf < self._log_upper < math.log(np.finfo(float).tiny):
+            text = f"x = 10**{self.log10:.6g}"
+        else:
+            lower, upper = self.ends()
+            text = f"{lower} <= x <= {upper}"
+        return f"PreservationDelta({text}, leavers >= {self._leavers})"
+
+    def __reduce__(  # type: ignore[override]  # more to keep than the two ends
+        self,
+    ) -> tuple[Callable[..., PreservationDelta], tuple[float | int | str, ...]]:
+        state = self._log_lower, self._log_upper, self._truncation, self._leavers, self.reduction
+        return _rebuild, state
+
+
+def _rebuild(
+    log_lower: float, log_upper: float, truncation: float, leavers: int, reduction: str
+) -> PreservationDelta:
+    """Inverse of `PreservationDelta.__reduce__`: pickling and copying."""
+    return PreservationDelta(
+        log_lower=log_lower,
+        log_upper=log_upper,
+        truncation=truncation,
+        leavers=leavers,
+        reduction=reduction,
+    )
+
+
+def share(eta: float | Fraction | Decimal) -> Fraction:
+    """The share eta as the number that was written: the float 0.7 is 7/10.
+
+    Raises:
+        TypeError: not a float, an integer, a `Fraction` or a `Decimal`.
+        ValueError: outside [0, 1], or NaN.
+    """
+    allowed = "a number in [0, 1]"
+    if isinstance(eta, bool | np.bool_) or not isinstance(eta, numbers.Real | Decimal):
+        raise TypeError(f"eta must be {allowed}, got {eta!r} of type {type(eta).__name__}")
+    if not 0 <= eta <= 1:  # also true for NaN
+        raise ValueError(f"eta must be {allowed}, got {eta!r}")
+    if isinstance(eta, numbers.Rational | Decimal):
+        return Fraction(eta)
+    return Fraction(repr(float(eta)))
+
+
+def fewest_leavers(size: int, eta: float | Fraction | Decimal) -> int:
+    """Fewest leavers of a set of a size that are a failure, J; nothing is rounded.
+
+    Raises:
+        TypeError: eta is no number.
+        ValueError: eta is outside [0, 1].
+    """
+    return math.floor((1 - share(eta)) * size) + 1
+
+
+def first_descent(ratio: Callable[[int], float], low: int, high: int) -> int:
+    """Where a log-concave sequence p is largest on low … high: first j with p(j + 1) <= p(j).
+
+    Args:
+        ratio: p(j + 1) / p(j), descending in j.
+        low: first index.
+        high: last index.
+    """
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if ratio(middle) <= 1.0 else (middle + 1, high)
+    return low
+
+
+def window(ratios: Ratios, anchor: int, low: int, high: int) -> tuple[int, Array]:
+    """A log-concave sequence relative to one of its terms, p(j) / p(anchor), where it counts.
+
+    Ratios descend, so what lies beyond a term is below a geometric series: it is left out once that
+    is below 2^-75 of what was summed.
+
+    Args:
+        ratios: p(j + 1) / p(j) for j = first … last - 1.
+        anchor: an index such that no term of low … high is larger by far.
+        low: first index that counts.
+        high: last index that counts.
+
+    Returns:
+        ``(first, weights)``: the first index that was kept, and the terms from there on.
+    """
+    above = _terms(lambda k, end: ratios(anchor + k, anchor + end), high - anchor)
+    below = _terms(lambda k, end: 1.0 / ratios(anchor - end, anchor - k)[::-1], anchor - low)
+    return anchor - below.size, np.concatenate([below[::-1], [1.0], above])
+
+
+def _terms(ratios: Ratios, count: int) -> Array:
+    """The terms after a 1, given the ratios of each to the one before, until they are negligible.
+
+    Args:
+        ratios: of the terms first … last - 1, counted from 0.
+        count: how many there are.
+    """
+    blocks: list[Array] = []
+    total, last, size = 1.0, 1.0, _BLOCK
+    k = 0
+    while k < count:
+        end = min(k + size, count)
+        block = ratios(k, end)
+        blocks.append(np.multiply(last, np.cumprod(block), dtype=np.float64))
+        total += float(blocks[-1].sum())
+        last, k, size = float(blocks[-1][-1]), end, 2 * size
+        if block[-1] < 1.0 and last * block[-1] / (1.0 - block[-1]) <= NEGLIGIBLE * total:
+            break
+    return np.concatenate([np.empty(0), *blocks])
