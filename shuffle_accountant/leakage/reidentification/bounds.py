@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -133,8 +132,7 @@ def sup_ratio(randomizer: LocalRandomizer, *, target: float | ArrayLike | None =
     """
     known, _, _ = _checked(randomizer, 1, 1)
     held = known.worst if target is None else (known.checked(target),)
-    log_ratio = max(known.log_ratio(x) for x in held)
-    return math.exp(log_ratio) if log_ratio < math.log(np.finfo(np.float64).max) else math.inf
+    return max(known.ratio(x) for x in held)
 
 
 def bound_among(

@@ -84,8 +84,8 @@ def _(randomizer: BitRandomizer, inputs: Sequence[Input]) -> tuple[Array, Array]
     held, mixtures = _mixtures(inputs)
     if len(held) > _MOST_BITS:
         raise ValueError(
-            f"target and others must hold at most {_MOST_BITS} inputs of {type(randomizer).__name__}"
-            f" with a positive chance between them, got {len(held)}"
+            f"target and others must hold at most {_MOST_BITS} inputs with a positive chance "
+            f"between them for {type(randomizer).__name__}, got {len(held)}"
         )
     classes = randomizer.classes(held)
     return mixtures @ classes.probabilities, classes.blanket

@@ -42,16 +42,16 @@ def theorem_1(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> fl
         TypeError: an argument of the wrong type.
         ValueError: an argument that is no law, or outside its range.
     """
+    from scipy.special import gammaln, xlogy
+
     users, guesses = checked_counts(users, guesses)
     certain, ratio, mass = _ratio_law(p, q)
     reached = np.minimum(np.cumsum(mass), 1.0)
     beaten = np.maximum(1.0 - reached, 0.0)
     total = certain
     for above in range(guesses):
-        log_chance = [
-            float(log_pmf(float(above), float(users - 1), b, g))
-            for b, g in zip(beaten.tolist(), reached.tolist(), strict=True)
-        ]
+        ways = gammaln(users) - gammaln(above + 1.0) - gammaln(users - above)
+        log_chance = ways + xlogy(users - 1.0 - above, reached) + xlogy(float(above), beaten)
         total += float(np.sum(ratio * mass * np.exp(log_chance)))
     return total
 
@@ -177,5 +177,5 @@ def _ratio_law(p: ArrayLike, q: ArrayLike) -> tuple[float, Array, Array]:
     common = decoys > 0.0
     certain = math.fsum(target[~common].tolist())
     ratio, place = np.unique(target[common] / decoys[common], return_inverse=True)
-    masses: Array = np.bincount(place.ravel(), weights=decoys[common])
+    masses = np.asarray(np.bincount(place.ravel(), decoys[common]), dtype=np.float64)
     return certain, ratio, masses

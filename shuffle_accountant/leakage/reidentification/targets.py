@@ -40,6 +40,7 @@ __all__ = ["Targets", "clones_bracket", "rounded", "targets"]
 _OWN_ERROR = 64 * UNIT_ROUNDOFF
 # Beyond, e^-x is zero to a double, and what n clones hide is zero to a double.
 _LARGEST_EXPONENT = 800.0
+_LOG_LARGEST = 709.0  # e^709 is a double
 
 T = TypeVar("T")
 
@@ -65,6 +66,11 @@ class Targets(ABC, Generic[T]):
     @abstractmethod
     def log_ratio(self, target: T) -> float:
         """Logarithm (nats) of the largest ratio of the target's law to the common part."""
+
+    def ratio(self, target: T) -> float:
+        """The largest ratio itself, inf where it is too large for a double."""
+        log_ratio = self.log_ratio(target)
+        return math.exp(log_ratio) if log_ratio < _LOG_LARGEST else math.inf
 
     @abstractmethod
     def blanket(self, target: T, users: int, guesses: int) -> Bracket:
@@ -136,6 +142,13 @@ class _FiniteTargets(Targets[Input]):
         if np.any(common[sent] == 0.0):
             return math.inf
         return max(float(np.max(np.log(own[sent]) - np.log(common[sent]))), 0.0)
+
+    def ratio(self, target: Input) -> float:
+        if self.log_ratio(target) >= _LOG_LARGEST:
+            return math.inf
+        (own,), common = message_laws(self.randomizer, (target,))
+        sent = own > 0.0
+        return max(float(np.max(own[sent] / common[sent])), 1.0)
 
     def blanket(self, target: Input, users: int, guesses: int) -> Bracket:
         (own,), common = message_laws(self.randomizer, (target,))
