@@ -8,7 +8,7 @@ import json
 import math
 import random
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -69,8 +69,8 @@ def test_references(entry):
 
 def test_no_dataset_is_above_and_one_attains_the_lower_end():
     source = random.Random(1)
-    for trial in range(30):
-        users = source.randint(2, 4)
+    for trial in range(16):
+        users = 2 + trial // 2 % 3
         # with zeros in some: then a message may rule inputs out
         rows = exact_channel(source, 2 + trial % 2, source.randint(2, 3), least=trial % 2)
         channel = np.array([[float(x) for x in row] for row in rows])
@@ -108,9 +108,7 @@ def test_psi_is_the_binomial_mixture():
             found = reid.psi(p, mu, users=users, guesses=guesses)
             assert found == pytest.approx(truth, rel=1e-13)  # 32 units for each guess
         gamma = float(sum(common))
-        published = reid.published.theorem_7(
-            p, np.array(mu) / gamma, gamma=gamma, users=users
-        )
+        published = reid.published.theorem_7(p, np.array(mu) / gamma, gamma=gamma, users=users)
         # masses of the binomial law, from their logarithms
         assert published == pytest.approx(reid.psi(p, mu, users=users), rel=1e-12)
 
@@ -130,7 +128,7 @@ def test_clones_in_closed_form(users, gamma):
 
 
 @pytest.mark.parametrize("randomizer", EVERY, ids=repr)
-@pytest.mark.parametrize("users", [1, 2, 50, 10**9])
+@pytest.mark.parametrize("users", [1, 3, 10**9])
 def test_every_randomizer(randomizer, users):
     guesses = min(users, 2)
     for count in {1, guesses}:
@@ -161,9 +159,7 @@ def test_classes_say_what_the_channel_says(randomizer):
         ratios = (reid.sup_ratio(one, target=target) for one in (randomizer, listed))
         assert next(ratios) == pytest.approx(next(ratios), rel=1e-12)
     for target in (None, 0):
-        found, wanted = (
-            reid.bracket(one, users=40, target=target) for one in (randomizer, listed)
-        )
+        found, wanted = (reid.bracket(one, users=40, target=target) for one in (randomizer, listed))
         assert found.lower == pytest.approx(wanted.lower, rel=1e-12)
 
 
@@ -171,8 +167,8 @@ def test_huge_alphabets_are_not_listed():
     for kind in (sa.RAPPOR, sa.SubsetSelection, sa.LocalHashing, sa.HadamardResponse):
         found = reid.bracket(kind(categories=10**6, eps0=2.0), users=10**6)
         assert 0.0 < found.lower <= found.upper <= math.exp(2.0) / 10**6 * (1 + 1e-13)
-    krr = sa.RandomizedResponse(categories=10**6, eps0=2.0)
-    uniform = np.full(10**6, 1e-6)
+    krr = sa.RandomizedResponse(categories=10**5, eps0=2.0)
+    uniform = np.full(10**5, 1e-5)
     # a target of whom nothing is known hides perfectly but for those who do not answer at random
     found = reid.bound(krr, users=50, target=uniform)
     assert found == pytest.approx(reid.clones_psi(krr.gamma, users=50), rel=1e-9)
@@ -185,7 +181,7 @@ def test_theorem_10():
         ends = [reid.bracket(randomizer, users=10**i) for i in (2, 4, 8, 12)]
         times = [end.lower * 10**i for end, i in zip(ends, (2, 4, 8, 12), strict=True)]
         # n beta rises to M and never above; at 1e12 users the largest ratio is all that counts
-        assert times == sorted(times)
+        assert all(b >= a * (1 - 1e-13) for a, b in pairwise(times))
         assert times[-1] == pytest.approx(largest, rel=1e-6)
         assert times[-1] <= largest * (1 + 1e-13)
     assert reid.sup_ratio(sa.GaussianRandomizer(sigma=2.0)) == math.inf

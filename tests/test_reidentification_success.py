@@ -35,8 +35,10 @@ def floats(law):
     return [float(x) for x in law]
 
 
-laws = st.lists(st.integers(0, 20), min_size=4, max_size=4).filter(any).map(
-    lambda weights: [w / sum(weights) for w in weights]
+laws = (
+    st.lists(st.integers(0, 20), min_size=4, max_size=4)
+    .filter(any)
+    .map(lambda weights: [w / sum(weights) for w in weights])
 )
 counts = st.integers(1, 10**6) | st.integers(1, 12) | st.integers(1, 2**53)
 
@@ -107,18 +109,18 @@ def test_expected_hits(guesses):
 def test_a_million_letters_cost_no_digits():
     values = np.random.default_rng(5).random(10**6) ** 9
     sums = running_sum(values)
-    for end in (1, 1000, 777_777, 10**6):
+    for end in (1, 777_777, 10**6):
         assert sums[end - 1] == pytest.approx(math.fsum(values[:end]), rel=2 * UNIT)
-    letters = 10**6
+    letters = 10**5
     p = np.arange(1.0, letters + 1) ** -0.7
     p /= p.sum()
     q = np.full(letters, 1.0 / letters)
     # every rank alone: (1/n) m/S sum r^-a ((1 - (r-1)/m)^n - (1 - r/m)^n), by exact powers of ranks
-    n, ranks = 10**5, np.arange(letters + 1.0)
+    n, ranks = 10**4, np.arange(letters + 1.0)
     with np.errstate(divide="ignore"):  # the log of zero at the last rank, whose power is zero
         tails = -np.expm1(n * np.log1p(-ranks / letters))
     truth = math.fsum((p * (tails[1:] - tails[:-1])).tolist()) * letters / n
-    # the differences of the tails lose what 1e5 of a million letters leave them: 1e-16 * 1e6/1e5
+    # the differences of the tails lose what 1e4 of 1e5 letters leave them: 1e-16 * 1e5/1e4
     assert reid.success_probability(p, q, users=n) == pytest.approx(truth, rel=1e-12)
 
 

@@ -123,7 +123,10 @@ def beta_limit(users: int, exponent: float, guesses: int) -> Real:
     """Zipf's law among infinitely many letters: the sum of Beta functions, in 50 digits."""
     a = exact(exponent)
     return sum(
-        (1 - a) * exact(factorial(users - 1)) / factorial(j - 1) / factorial(users - j)
+        (1 - a)
+        * exact(factorial(users - 1))
+        / factorial(j - 1)
+        / factorial(users - j)
         * MP.beta(j - a, users + 1 - j)
         for j in range(1, guesses + 1)
     )
