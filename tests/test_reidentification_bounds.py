@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import reidentification as oracle
 from oracles.channels import random_channel
+from oracles.precision import MP, exact
 from test_frequency_oracles import merged
 
 import shuffle_accountant as sa
@@ -161,6 +162,28 @@ def test_classes_say_what_the_channel_says(randomizer):
     for target in (None, 0):
         found, wanted = (reid.bracket(one, users=40, target=target) for one in (randomizer, listed))
         assert found.lower == pytest.approx(wanted.lower, rel=1e-12)
+
+
+@pytest.mark.parametrize("categories", [2, 3, 1000, 2**50])
+@pytest.mark.parametrize("eps0", [1e-8, 0.3, 5.0, 40.0, 300.0])
+def test_round_off_never_takes_the_upper_end_below(categories, eps0):
+    # two layers: ratio 1 on all messages, and e^eps0 on the true one
+    for users in (2, 17, 10**5, 10**15):
+        with MP.workdps(400):
+            e = MP.exp(exact(eps0))
+            share = 1 / (e + categories - 1)
+            layers = ((1, min(categories * share, 1)), (e - 1, share))
+            truth = sum(h * -MP.expm1(users * MP.log1p(-q)) if q < 1 else h for h, q in layers)
+            truth /= users
+        krr = sa.RandomizedResponse(categories=categories, eps0=eps0)
+        found = reid.bound(krr, users=users)
+        assert found.lower <= truth <= found.upper
+        assert found.width <= 1e-13 * truth
+        general = reid.bound(sa.GeneralRandomizer(eps0=eps0), users=users)
+        with MP.workdps(400):
+            gamma = MP.exp(-exact(eps0))
+            clones = -MP.expm1(users * MP.log1p(-gamma)) / users / gamma
+        assert general.lower <= clones <= general.upper
 
 
 def test_huge_alphabets_are_not_listed():
