@@ -88,9 +88,25 @@ def test_no_dataset_is_above_and_one_attains_the_lower_end():
                 found = reid.bracket(randomizer, users=users, target=target, guesses=guesses)
                 # the ends have been moved outwards by more than their own rounding
                 assert found.lower <= truth <= found.upper
+                if (
+                    guesses == 1
+                ):  # observed, not proven: others who all hold one input are the worst
+                    assert found.lower == pytest.approx(float(truth), rel=1e-12)
                 worst.append(truth)
             found = reid.bracket(randomizer, users=users, guesses=guesses)
             assert found.lower <= max(worst) <= found.upper
+
+
+def test_two_guesses_are_better_against_two_different_others():
+    # the target's letter is also one other's, so that two guesses cover all who sent it
+    rows = [[Fraction(0), Fraction(1)], [Fraction(1, 2)] * 2, [Fraction(1), Fraction(0)]]
+    assert oracle.dataset_success([rows[1], rows[0], rows[2]], guesses=2) == 1
+    alike = max(oracle.dataset_success([rows[1], row, row], guesses=2) for row in rows)
+    assert alike == Fraction(5, 6)
+    randomizer = sa.DiscreteRandomizer([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])
+    found = reid.bracket(randomizer, users=3, target=1, guesses=2)
+    assert found.lower == pytest.approx(5 / 6, rel=1e-12)
+    assert found.upper == 1.0
 
 
 def test_psi_is_the_binomial_mixture():

@@ -83,8 +83,9 @@ def bracket(
 
     The upper end is that of `bound`. The lower end is attained, by a dataset in which all other
     users hold one same input: ``max over x of beta_n(R(target), R(x))``. The gap between them is
-    that of the theorems, not of arithmetic, and is not in the ledger. In every small case that was
-    enumerated the lower end was the truth; that is no theorem.
+    that of the theorems, not of arithmetic, and is not in the ledger. For one guess the lower end
+    was the truth in every small case that was enumerated, which is no theorem; for more guesses it
+    need not be, and others who hold different inputs may be worse.
 
     Args:
         randomizer: as in `bound`. The lower end of a `GeneralRandomizer` is attained by binary

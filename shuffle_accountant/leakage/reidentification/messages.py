@@ -17,6 +17,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.laws import law
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.randomizers.categorical import BitRandomizer
+from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["Input", "checked_input", "message_laws"]
@@ -77,6 +78,13 @@ def message_laws(randomizer: FiniteRandomizer, inputs: Sequence[Input]) -> tuple
     held, mixtures = _mixtures(inputs)
     classes = randomizer.classes(held)
     return mixtures @ classes.probabilities, classes.blanket
+
+
+@message_laws.register
+def _(randomizer: DiscreteRandomizer, inputs: Sequence[Input]) -> tuple[Array, Array]:
+    # its messages as they are: to put equal columns together would take longer
+    held, mixtures = _mixtures(inputs)
+    return mixtures @ randomizer.channel[list(held)], randomizer.channel.min(axis=0)
 
 
 @message_laws.register
