@@ -15,11 +15,12 @@ __all__ = ["expected_hits", "hits_error"]
 
 Array = NDArray[np.float64]
 
-# Up to here the few smallest counts are listed one by one, which is faster and more accurate.
+# Up to here the few smallest counts are listed one by one: SciPy's incomplete beta functions are
+# off by up to 4e-10 for so few guesses among 1e7 messages.
 _MOST_LISTED = 64
-# Largest relative error of SciPy's incomplete beta functions seen for n up to 1e15 and k up to 1e6,
-# against 60-digit arithmetic, is 4e-10.
-_BETA_ERROR = 1e-8
+# For more guesses the largest relative error seen against 60-digit arithmetic is 4e-15, at 7800
+# random points with k up to 2000 and n up to 1e15.
+_BETA_ERROR = 1e-12
 _NEGLIGIBLE_EXPONENT = 42.0  # exp(-42) = 6e-19
 
 
