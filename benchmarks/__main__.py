@@ -36,6 +36,7 @@ SCRIPTS = (
     "figures.fig4",
     "figures.fig5",
     "figures.qif",
+    "figures.reidentification",
     "errata",
     "errata_qif",
     "figures.order",

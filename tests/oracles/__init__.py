@@ -16,6 +16,8 @@ Nothing in this folder imports ``shuffle_accountant``. Each file has one job:
 * ``gaussian_bounds``: elementary bounds for many messages of normal noise, far in the tail,
 * ``laplace``: Laplace noise, one message in closed form and two by quadrature,
 * ``convolution``: sums of independent lattice variables, in rational arithmetic,
+* ``reidentification``: naming the target's message, by Bayes' rule word by word,
+* ``reidentification_noise``: the same under Laplace and Gaussian noise, by quadrature,
 * ``references``: values that come from other code,
 * ``exact_channels``: channels on datasets in fractions, from their definitions,
 * ``loads``: expected largest and smallest counts of balls in bins, by counting,

@@ -1,1 +1,66 @@
-"""Re-identification: how often a Bayesian adversary names the target's message."""
+"""Re-identification: how often a Bayesian adversary names the target's message.
+
+One of n shuffled messages is the target's. An adversary who knows every user's law names the
+position that is most likely its own, or k positions. How often that is right is computed exactly
+for two laws (`success_probability`), bracketed for continuous ones (`success_from_ratio_law`), and
+bounded for a round of a local randomizer whatever the other users' inputs (`bound`, `bracket`).
+
+From 'Bayesian Advantage of Re-Identification Attack in the Shuffle Model', whose theorems are in
+`published` as they are printed and whose worked examples are in `examples`.
+"""
+
+from __future__ import annotations
+
+from shuffle_accountant.leakage.reidentification import examples, published
+from shuffle_accountant.leakage.reidentification.advantage import (
+    additive_advantage,
+    advantage_bounds,
+    asymptote,
+    multiplicative_advantage,
+    total_variation,
+)
+from shuffle_accountant.leakage.reidentification.bounds import (
+    METHODS,
+    bound,
+    bound_among,
+    bracket,
+    success_in_population,
+    sup_ratio,
+)
+from shuffle_accountant.leakage.reidentification.continuous import (
+    gaussian_blanket,
+    gaussian_success,
+    laplace_blanket,
+    laplace_success,
+)
+from shuffle_accountant.leakage.reidentification.decomposition import clones_psi, psi
+from shuffle_accountant.leakage.reidentification.ratio_law import success_from_ratio_law
+from shuffle_accountant.leakage.reidentification.success import (
+    success_among_decoys,
+    success_probability,
+)
+
+__all__ = [
+    "METHODS",
+    "additive_advantage",
+    "advantage_bounds",
+    "asymptote",
+    "bound",
+    "bound_among",
+    "bracket",
+    "clones_psi",
+    "examples",
+    "gaussian_blanket",
+    "gaussian_success",
+    "laplace_blanket",
+    "laplace_success",
+    "multiplicative_advantage",
+    "psi",
+    "published",
+    "success_among_decoys",
+    "success_from_ratio_law",
+    "success_in_population",
+    "success_probability",
+    "sup_ratio",
+    "total_variation",
+]

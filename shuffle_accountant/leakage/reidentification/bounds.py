@@ -1,0 +1,216 @@
+"""Re-identification in a shuffled round of a randomizer, whatever the other users' inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.leakage.laws import law
+from shuffle_accountant.leakage.reidentification.arrays import numbers
+from shuffle_accountant.leakage.reidentification.layers import Layers, layers
+from shuffle_accountant.leakage.reidentification.messages import checked_input, message_laws
+from shuffle_accountant.leakage.reidentification.success import checked_counts
+from shuffle_accountant.leakage.reidentification.targets import (
+    Targets,
+    clones_bracket,
+    rounded,
+    targets,
+)
+from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
+
+__all__ = ["METHODS", "bound", "bound_among", "bracket", "success_in_population", "sup_ratio"]
+
+METHODS = ("blanket", "clones")
+
+
+def bound(
+    randomizer: LocalRandomizer,
+    *,
+    users: int,
+    target: float | ArrayLike | None = None,
+    method: str = "blanket",
+    guesses: int = 1,
+) -> Bracket:
+    """Upper bound on the chance to name the target's message, for all inputs of the other users.
+
+    All n users apply the randomizer to their inputs, the messages are shuffled, and an adversary
+    who knows every input names k positions. The bound is the success probability psi against one
+    who is also told which of the others' messages were not draws from what all inputs share
+    (Theorems 6 to 9 of 'Bayesian Advantage of Re-Identification Attack in the Shuffle Model', in
+    closed form; see `psi`). It also holds when inputs are drawn from known laws.
+
+    Args:
+        randomizer: what every user applies. Of a `GeneralRandomizer` only the clones are common to
+            all inputs, whatever the method. With ``interactive=True`` the inputs are shuffled
+            before the randomizers run, and the position in that order is what is named.
+        users: messages n, the target's included, in [1, 2^53].
+        target: the target's input: an integer for finite randomizers, a number in [0, 1] for
+            Laplace and Gaussian noise (whose blanket is that of the inputs 0 and 1); or, for finite
+            ones, the law that it is drawn from, shape (inputs,). None is the worst input.
+        method: "blanket", the largest common part, which is the best; or "clones", the largest
+            multiple of the target's own law: ``(M/n) (1 - (1 - 1/M)^n)`` for one guess, M of
+            `sup_ratio`, and 1 if that is infinite, as for Gaussian noise.
+        guesses: positions k the adversary may name, in [1, n].
+
+    Returns:
+        Bracket of psi, a float: its upper end, no smaller than the exact value of psi. The ledger
+        holds round-off, and for noise the cells of the ratio.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    known, users, guesses = _checked(randomizer, users, guesses)
+    method = validate.choice(METHODS, method=method)
+    held = known.worst if target is None else (known.checked(target),)
+    if method == "clones":
+        return clones_bracket(max(known.log_ratio(x) for x in held), users, guesses)
+    return _largest([known.blanket(x, users, guesses) for x in held])
+
+
+def bracket(
+    randomizer: LocalRandomizer,
+    *,
+    users: int,
+    target: float | ArrayLike | None = None,
+    guesses: int = 1,
+) -> Bracket:
+    """Both ends of the worst success probability over the other users' inputs.
+
+    The upper end is that of `bound`. The lower end is attained, by a dataset in which all other
+    users hold one same input: ``max over x of beta_n(R(target), R(x))``. The gap between them is
+    that of the theorems, not of arithmetic, and is not in the ledger. For one guess the lower end
+    was the truth in every small case that was enumerated, which is no theorem; for more guesses it
+    need not be, and others who hold different inputs may be worse.
+
+    Args:
+        randomizer: as in `bound`. The lower end of a `GeneralRandomizer` is attained by binary
+            randomized response, the one with finite `eps0` of which nothing else is known.
+        users: messages n, the target's included, in [1, 2^53].
+        target: as in `bound`; None is the worst input.
+        guesses: positions k the adversary may name, in [1, n].
+
+    Returns:
+        Bracket of the largest ``beta_n^k`` over datasets.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    known, users, guesses = _checked(randomizer, users, guesses)
+    held = known.worst if target is None else (known.checked(target),)
+    above = _largest([known.blanket(x, users, guesses) for x in held])
+    below = max(known.attained(x, users, guesses) for x in held)
+    # each is true, so they are in order but for rounding that both have allowed for
+    return Bracket(
+        lower=min(below, above.upper),
+        upper=above.upper,
+        ledger=above.ledger,
+        reduction=above.reduction,
+    )
+
+
+def sup_ratio(randomizer: LocalRandomizer, *, target: float | ArrayLike | None = None) -> float:
+    """Theorem 10's ``M = sup_y R(target)(y) / inf_x R(x)(y)``.
+
+    ``n beta_n <= M`` for every n, and it tends to M: no smaller factor holds for all n. The bound
+    ``(M/n) (1 - (1 - gamma)^n)`` with gamma the blanket's mass lies between it and `bound`.
+
+    Args:
+        randomizer: as in `bound`.
+        target: as in `bound`; None is the worst input, for which M is ``e^eps0``.
+
+    Returns:
+        M >= 1; inf for Gaussian noise, and where it is too large for a double.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: a target that does not exist.
+    """
+    known, _, _ = _checked(randomizer, 1, 1)
+    held = known.worst if target is None else (known.checked(target),)
+    return max(known.ratio(x) for x in held)
+
+
+def bound_among(
+    p: ArrayLike, others: ArrayLike, *, users: int | None = None, guesses: int = 1
+) -> Bracket:
+    """Upper bound for a target among users whose messages follow different known laws.
+
+    The common part is taken over the other users only: the least of their laws, letter by letter.
+
+    Args:
+        p: the target's probabilities, shape (letters,).
+        others: the others' laws, one per row, shape (laws, letters).
+        users: messages n, the target's included, if several users share a law; in [2, 2^53], by
+            default one more than the rows.
+        guesses: positions k the adversary may name, in [1, n].
+
+    Returns:
+        Bracket of psi, a float: its upper end.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: rows that are no laws or not of the letters of p, or a count out of its range.
+    """
+    target = law(p=p)
+    table = numbers(others=others)
+    if table.ndim != 2 or not table.size or table.shape[1] != target.size:
+        raise ValueError(
+            f"others must have rows of {target.size} letters, as p has; got shape {table.shape}"
+        )
+    rows = [law(others=row) for row in table]
+    users, guesses = checked_counts(len(rows) + 1 if users is None else users, guesses)
+    value = layers(target, np.min(rows, axis=0)).success(users, guesses)
+    return rounded(value, Layers.error(guesses), "blanket")
+
+
+def success_in_population(
+    randomizer: FiniteRandomizer,
+    *,
+    users: int,
+    target: int | ArrayLike,
+    others: ArrayLike,
+    guesses: int = 1,
+) -> float:
+    """Success probability when the other users' inputs are independent draws from a known law.
+
+    Then the decoys are independent with one law, and the value is exact, to round-off.
+
+    Args:
+        randomizer: what every user applies, with finitely many inputs and messages.
+        users: messages n, the target's included, in [1, 2^53].
+        target: the target's input, or the law it is drawn from, shape (inputs,).
+        others: the law of each other user's input, shape (inputs,).
+        guesses: positions k the adversary may name, in [1, n].
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    validate.instance(FiniteRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
+    users, guesses = checked_counts(users, guesses)
+    mixtures = (
+        checked_input(randomizer.inputs, target=target),
+        checked_input(randomizer.inputs, others=others),
+    )
+    (own, other), _ = message_laws(randomizer, mixtures)
+    return layers(own, other).success(users, guesses)
+
+
+def _checked(
+    randomizer: LocalRandomizer, users: int, guesses: int
+) -> tuple[Targets[Any], int, int]:
+    validate.instance(LocalRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
+    return targets(randomizer), *checked_counts(users, guesses)
+
+
+def _largest(brackets: list[Bracket]) -> Bracket:
+    """The bracket of the largest of some numbers, of which each has its bracket."""
+    worst = max(brackets, key=lambda one: one.upper)
+    lower = max(one.lower for one in brackets)
+    return Bracket(lower=lower, upper=worst.upper, ledger=worst.ledger, reduction=worst.reduction)

@@ -1,0 +1,108 @@
+"""The likelihood ratio of a finite alphabet, in layers, and the success probability it gives.
+
+The shuffled word has the density ``(1/n) sum_i w(z_i)`` relative to n draws from the decoys' law Q,
+w = P/Q, and given the word position i is the target's with probability ``w(z_i) / sum_j w(z_j)``.
+So whoever names k positions is right with probability at most
+
+    beta = f + (1/n) E[sum of the k largest of w(Y_1), …, w(Y_n)],    f = P(Q = 0),
+         = f + (1/n) int_0^inf m_k(n, Q(w > t)) dt,                   m_k: see `hits`,
+
+by slicing each w into layers: ``w = int_0^inf 1{w > t} dt``. Over a finite alphabet the integrand
+is a step function, and the integral a sum of terms that are all positive. Ties need no rule, for
+the sum is continuous in w; a difference of powers of distribution functions is never taken.
+
+Q may have a mass below one: what is left is a letter "blank" that the target never sends.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.leakage.reidentification.hits import expected_hits, hits_error
+
+__all__ = ["Layers", "layers", "running_sum"]
+
+Array = NDArray[np.float64]
+
+# Decoys' probabilities below count as zero: it takes 2^53 users to raise the success by one part in
+# 1e290, and the ratio stays a double.
+_NEGLIGIBLE = 1e-306
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """Layers of the likelihood ratio w of the target's law over the decoys'.
+
+    Attributes:
+        certain: probability of a message that no decoy sends: it is recognised for sure.
+        heights: widths of the steps of the ratio, from the largest ratio down, shape (letters,).
+        above: decoys' mass of the ratios that reach the top of each step, shape (letters,).
+    """
+
+    certain: float
+    heights: Array
+    above: Array
+
+    @property
+    def largest(self) -> float:
+        """The largest finite ratio M."""
+        return float(np.sum(self.heights))
+
+    def success(self, users: int, guesses: int) -> float:
+        """Probability that the target is among the k positions of the best adversary.
+
+        Args:
+            users: messages n, in [1, 2^53].
+            guesses: positions k that are named, in [1, n].
+
+        Returns:
+            A probability, relative error at most `error`.
+        """
+        if guesses == users:
+            return 1.0
+        hits = expected_hits(users, self.above, guesses)
+        return min(self.certain + float(np.sum(self.heights * (hits / users))), 1.0)
+
+    @staticmethod
+    def error(guesses: int) -> float:
+        """Bound on the relative error of `success` for laws that are doubles.
+
+        Ratios, sums of masses and pairwise sums of positive terms: at most 64 units, beside
+        `hits_error`; the hits' relative change is at most that of the mass above.
+        """
+        return 64 * UNIT_ROUNDOFF + hits_error(guesses)
+
+
+def layers(p: Array, q: Array) -> Layers:
+    """Slice the likelihood ratio of two mass functions.
+
+    Args:
+        p: the target's probabilities, shape (letters,).
+        q: the decoys', same shape, of sum at most one.
+    """
+    common = q > _NEGLIGIBLE
+    certain = math.fsum(p[~common].tolist())
+    mass = q[common]
+    ratio = p[common] / mass
+    order = np.argsort(-ratio)
+    ratio, mass = ratio[order], mass[order]
+    heights = ratio - np.append(ratio[1:], 0.0)
+    return Layers(certain, heights, np.minimum(running_sum(mass), 1.0))
+
+
+def running_sum(values: Array) -> Array:
+    """Sums of the first 1, 2, … of nonnegative values, each to a unit in its last place.
+
+    NumPy's running sum with the rounding errors of its own additions (Knuth's two-sum) added back:
+    a million terms cost no digits.
+    """
+    sums = np.cumsum(values)
+    before = np.concatenate([[0.0], sums[:-1]])
+    added = sums - before
+    lost = (before - (sums - added)) + (values - added)
+    return np.asarray(sums + np.cumsum(lost))

@@ -1,0 +1,119 @@
+"""Laws of one user's message, when the input is fixed or itself drawn from a known law.
+
+A user whose input is drawn from V sends a message of law ``R*(V) = sum_x V(x) R(x)``. The blanket
+of R* is that of R, for no mixture of rows is below their least entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.leakage.laws import law
+from shuffle_accountant.randomizers.base import FiniteRandomizer
+from shuffle_accountant.randomizers.categorical import BitRandomizer
+from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
+from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+
+__all__ = ["Input", "checked_input", "message_laws"]
+
+Array = NDArray[np.float64]
+
+# Messages of a frequency oracle are told apart by their bits at the inputs asked for: 2^m classes.
+_MOST_BITS = 15
+
+
+@dataclass(frozen=True)
+class Input:
+    """A law of inputs.
+
+    Attributes:
+        values: the inputs that have a positive chance.
+        chances: their chances, of sum one.
+    """
+
+    values: tuple[int, ...]
+    chances: tuple[float, ...]
+
+
+def checked_input(inputs: int, **named: int | ArrayLike) -> Input:
+    """The one named argument: an input 0 … ``inputs`` - 1, or a law of them.
+
+    Raises:
+        TypeError: neither an integer nor an array of numbers.
+        ValueError: an input that does not exist, or no law of all inputs.
+    """
+    ((name, value),) = named.items()
+    if np.ndim(value) == 0:
+        return Input((validate.integer(minimum=0, maximum=inputs - 1, **{name: value}),), (1.0,))
+    chances = law(**{name: value})
+    if chances.size != inputs:
+        raise ValueError(
+            f"{name} must have one chance for each of {inputs} inputs, got {chances.size}"
+        )
+    held = np.flatnonzero(chances)
+    return Input(tuple(held.tolist()), tuple(chances[held].tolist()))
+
+
+@singledispatch
+def message_laws(randomizer: FiniteRandomizer, inputs: Sequence[Input]) -> tuple[Array, Array]:
+    """Laws of the messages of users with the given inputs, and the blanket.
+
+    Args:
+        randomizer: what the users apply.
+        inputs: their laws of inputs.
+
+    Returns:
+        ``(laws, blanket)``, shapes (len(inputs), letters) and (letters,). Letters are classes of
+        messages of which no two are told apart by these inputs and the blanket.
+
+    Raises:
+        ValueError: too many inputs for a frequency oracle.
+    """
+    held, mixtures = _mixtures(inputs)
+    classes = randomizer.classes(held)
+    return mixtures @ classes.probabilities, classes.blanket
+
+
+@message_laws.register
+def _(randomizer: DiscreteRandomizer, inputs: Sequence[Input]) -> tuple[Array, Array]:
+    # its messages as they are: to put equal columns together would take longer
+    held, mixtures = _mixtures(inputs)
+    return mixtures @ randomizer.channel[list(held)], randomizer.channel.min(axis=0)
+
+
+@message_laws.register
+def _(randomizer: BitRandomizer, inputs: Sequence[Input]) -> tuple[Array, Array]:
+    held, mixtures = _mixtures(inputs)
+    if len(held) > _MOST_BITS:
+        raise ValueError(
+            f"target and others must hold at most {_MOST_BITS} inputs with a positive chance "
+            f"between them for {type(randomizer).__name__}, got {len(held)}"
+        )
+    classes = randomizer.classes(held)
+    return mixtures @ classes.probabilities, classes.blanket
+
+
+@message_laws.register
+def _(randomizer: RandomizedResponse, inputs: Sequence[Input]) -> tuple[Array, Array]:
+    # every input that is held is a letter, all others are one
+    held, mixtures = _mixtures(inputs)
+    blanket = np.full(len(held) + 1, randomizer.lie_probability)
+    blanket[-1] = randomizer.gamma * ((randomizer.categories - len(held)) / randomizer.categories)
+    truth = np.pad(mixtures, ((0, 0), (0, 1)))
+    return randomizer.truthful * truth + blanket, blanket
+
+
+def _mixtures(inputs: Sequence[Input]) -> tuple[tuple[int, ...], Array]:
+    """The inputs that are held at all, and the chances of each, one row for each law."""
+    held = tuple(dict.fromkeys(x for one in inputs for x in one.values))
+    place = {x: i for i, x in enumerate(held)}
+    chances = np.zeros((len(inputs), len(held)))
+    for row, one in zip(chances, inputs, strict=True):
+        row[[place[x] for x in one.values]] = one.chances
+    return held, chances

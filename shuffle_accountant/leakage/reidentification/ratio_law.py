@@ -1,0 +1,158 @@
+"""Continuous laws, by the distribution of their likelihood ratio, between two certified ends.
+
+All that counts of two laws is how the ratio w = P/Q is distributed: ``Q(w > t)`` and ``P(w > t)``,
+the complements of the distribution functions G and F of 'Bayesian Advantage of Re-Identification
+Attack in the Shuffle Model', equation 6. On a grid of ratios t_0 = 0 < t_1 < … the mean of
+``Q(w > t)`` over a cell is known exactly,
+
+    A = (H(a) - H(b)) / (b - a),    H(t) = E_Q (w - t)_+ = P(w > t) - t Q(w > t),
+
+and the hits m_k (see `hits`) are concave. So over a cell their integral is at most that of m_k(A)
+(Jensen), and at least that of the chord between the cell's ends, at A. Beyond the last ratio T it
+is at most n H(T), and at least (1 - n Q(w > T)/2) of that. Both ends are second order in the width
+of the cells, atoms and kinks included, and hold on any grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.bracket import Bracket, ErrorLedger
+from shuffle_accountant.leakage.reidentification.arrays import numbers
+from shuffle_accountant.leakage.reidentification.hits import expected_hits, hits_error
+from shuffle_accountant.leakage.reidentification.success import checked_counts
+
+__all__ = ["RatioTails", "success_from_ratio_law"]
+
+Array = NDArray[np.float64]
+Tail = Callable[[Array], ArrayLike]
+
+
+@dataclass(frozen=True, eq=False)
+class RatioTails:
+    """Distribution of a likelihood ratio on a grid.
+
+    Attributes:
+        ratios: the grid, strictly rising from 0, shape (m,).
+        target: ``P(w > t)`` there, falling from 1; what no decoy sends has w = inf.
+        decoys: ``Q(w > t)`` there, falling from at most 1.
+        error: relative error of each of these, a number or shape (m,).
+    """
+
+    ratios: Array
+    target: Array
+    decoys: Array
+    error: float | Array
+
+    def success(self, users: int, guesses: int, name: str) -> Bracket:
+        """Bracket of the success probability of k guesses among n messages.
+
+        Args:
+            users: messages n, in [1, 2^53].
+            guesses: positions k that are named, in [1, n].
+            name: the reduction that the bracket names.
+        """
+        if guesses == users:
+            return Bracket(lower=1.0, upper=1.0, reduction=name)
+        width = np.diff(self.ratios)
+        gain = np.maximum(self.target - self.ratios * self.decoys, 0.0)
+        slack = self.error + 4.0 * UNIT_ROUNDOFF
+        blur = slack * (self.target + self.ratios * self.decoys)
+        mean = (gain[:-1] - gain[1:]) / width
+        doubt = (blur[:-1] + blur[1:]) / width
+        most = np.minimum(self.decoys * (1.0 + slack), 1.0)[:-1]
+        least = (self.decoys * (1.0 - slack))[1:]
+        high = np.clip(mean + doubt, least, most)
+        low = np.clip(mean - doubt, least, most)
+        run = most - least
+        share = np.where(run > 0.0, (low - least) / np.where(run > 0.0, run, 1.0), 1.0)
+
+        def hits(above: Array) -> Array:
+            return expected_hits(users, above, guesses) / users
+
+        chord = share * hits(most) + (1.0 - share) * hits(least)
+        rest = min(1.0, 0.5 * users * float(self.decoys[-1]))
+        over = gain[-1] + blur[-1]
+        under = max(float(gain[-1] - blur[-1]), 0.0) * (1.0 - rest)
+        # sums and products of positive terms, and the ratios' own rounding
+        own = 64 * UNIT_ROUNDOFF + hits_error(guesses)
+        upper = min(float(np.sum(width * hits(high)) + over) * (1.0 + own), 1.0)
+        lower = min(float(np.sum(width * chord) + under) * (1.0 - own), upper)
+        lower = max(lower, min(guesses / users * (1.0 - own), upper))
+        ledger = ErrorLedger(
+            discretisation=max(upper - lower - 2.0 * own * upper, 0.0),
+            round_off=min(2.0 * own * upper, upper - lower),
+        )
+        return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=name)
+
+
+def success_from_ratio_law(
+    target_above: Tail,
+    decoys_above: Tail,
+    *,
+    ratios: ArrayLike,
+    users: int,
+    guesses: int = 1,
+    error: float = 1e-15,
+) -> Bracket:
+    """Success probability for any two laws whose likelihood ratio w has known tails.
+
+    Discrete, continuous or mixed; see the module for the method. The bracket holds on any grid;
+    its width falls with the square of the largest step of the ratios' logarithm.
+
+    Args:
+        target_above: ``P(w > t)`` of an array of ratios t, w = inf included.
+        decoys_above: ``Q(w > t)``; at most ``1/t``.
+        ratios: the grid: positive, finite, strictly rising; 0 is put before it. It should reach to
+            the largest ratio, or to where ``P(w > t)`` does not count.
+        users: messages n, the target's included, in [1, 2^53].
+        guesses: positions k the adversary may name, in [1, n].
+        error: relative error of the two functions' values, in [0, inf).
+
+    Returns:
+        Bracket of ``beta_n^k``; the upper end is its float.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, or values that are no tails.
+    """
+    users, guesses = checked_counts(users, guesses)
+    error = validate.finite_nonnegative(error=error)
+    inner = numbers(ratios=ratios)
+    if inner.ndim != 1 or not inner.size:
+        raise ValueError(f"ratios must have one dimension and an entry, got shape {inner.shape}")
+    grid = np.concatenate([[0.0], inner])
+    if not (np.all(np.isfinite(inner)) and np.all(np.diff(grid) > 0.0)):
+        raise ValueError("ratios must be positive, finite and strictly rising, got other numbers")
+    tails = RatioTails(
+        grid,
+        _values("target_above", target_above, grid),
+        _values("decoys_above", decoys_above, grid),
+        error,
+    )
+    if not abs(tails.target[0] - 1.0) <= 1e-9:
+        raise ValueError(f"target_above must be 1 at ratio 0, got {float(tails.target[0])!r}")
+    # E_Q (w - t)_+ is not negative
+    excess = tails.ratios * tails.decoys - tails.target * (1.0 + 2.0 * error + 1e-12)
+    if np.any(excess > 0.0):
+        at = float(grid[int(np.argmax(excess))])
+        raise ValueError(f"decoys_above must be at most target_above/ratio, got more at {at!r}")
+    return tails.success(users, guesses, "ratio law")
+
+
+def _values(name: str, tail: Tail, grid: Array) -> Array:
+    """The tail at the grid, if it is one."""
+    values = numbers(**{name: tail(grid)})
+    if values.shape != grid.shape:
+        raise ValueError(f"{name} must return an array of its argument's shape, got {values.shape}")
+    if not np.all((values >= 0.0) & (values <= 1.0 + 1e-9)):
+        raise ValueError(f"{name} must have values in [0, 1], got other numbers")
+    if np.any(np.diff(values) > 0.0):
+        raise ValueError(f"{name} must not rise with the ratio")
+    return np.minimum(values, 1.0)

@@ -1,0 +1,234 @@
+"""What is known of a target: the part common to all inputs, its ratio, and explicit datasets."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.bracket import Bracket, ErrorLedger
+from shuffle_accountant.leakage.reidentification.continuous import (
+    gaussian_blanket,
+    gaussian_success,
+    laplace_blanket,
+    laplace_success,
+)
+from shuffle_accountant.leakage.reidentification.decomposition import clones_psi
+from shuffle_accountant.leakage.reidentification.hits import hits_error
+from shuffle_accountant.leakage.reidentification.layers import Layers, layers
+from shuffle_accountant.leakage.reidentification.messages import (
+    Input,
+    checked_input,
+    message_laws,
+)
+from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
+from shuffle_accountant.randomizers.categorical import CategoricalRandomizer
+from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
+from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
+from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+
+__all__ = ["Targets", "clones_bracket", "rounded", "targets"]
+
+# What a randomizer computes of its parameters is good to a few units in the last place.
+_OWN_ERROR = 64 * UNIT_ROUNDOFF
+# Beyond, e^-x is zero to a double, and what n clones hide is zero to a double.
+_LARGEST_EXPONENT = 800.0
+_LOG_LARGEST = 709.0  # e^709 is a double
+
+T = TypeVar("T")
+
+
+class Targets(ABC, Generic[T]):
+    """The targets of one randomizer, by their inputs.
+
+    Attributes:
+        worst: targets of which one is the worst of all.
+    """
+
+    worst: tuple[T, ...]
+
+    @abstractmethod
+    def checked(self, target: object) -> T:
+        """A target as its user names it, if there is such a one.
+
+        Raises:
+            TypeError: a value of the wrong type.
+            ValueError: an input that does not exist.
+        """
+
+    @abstractmethod
+    def log_ratio(self, target: T) -> float:
+        """Logarithm (nats) of the largest ratio of the target's law to the common part."""
+
+    def ratio(self, target: T) -> float:
+        """The largest ratio itself, inf where it is too large for a double."""
+        log_ratio = self.log_ratio(target)
+        return math.exp(log_ratio) if log_ratio < _LOG_LARGEST else math.inf
+
+    @abstractmethod
+    def blanket(self, target: T, users: int, guesses: int) -> Bracket:
+        """Bracket of psi for the largest common part: an upper bound for all datasets."""
+
+    @abstractmethod
+    def attained(self, target: T, users: int, guesses: int) -> float:
+        """Success probability, at least, of datasets in which all others hold one input."""
+
+
+@singledispatch
+def targets(randomizer: LocalRandomizer) -> Targets[Any]:
+    """The targets of a randomizer of which only the local privacy parameter counts.
+
+    The data of an interactive randomizer are shuffled before it runs. That changes nothing here:
+    given which positions hold clones of the target, all of them are equally likely to be its own.
+    """
+    return _GeneralTargets(randomizer.eps0)
+
+
+@targets.register
+def _(randomizer: FiniteRandomizer) -> Targets[Input]:
+    return _FiniteTargets(randomizer)
+
+
+@targets.register
+def _(randomizer: LaplaceRandomizer) -> Targets[float]:
+    return _LaplaceTargets(randomizer.eps0)
+
+
+@targets.register
+def _(randomizer: GaussianRandomizer) -> Targets[float]:
+    return _GaussianTargets(randomizer.sigma)
+
+
+def rounded(value: float, error: float, name: str) -> Bracket:
+    """A probability computed with a relative error, as the bracket that it stands for."""
+    lower, upper = min(value * (1.0 - error), 1.0), min(value * (1.0 + error), 1.0)
+    ledger = ErrorLedger(round_off=upper - lower)
+    return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=name)
+
+
+def clones_bracket(log_ratio: float, users: int, guesses: int) -> Bracket:
+    """Psi of the clones, given the logarithm of the largest ratio; 1 where that is infinite."""
+    if log_ratio == math.inf:
+        return Bracket(lower=1.0, upper=1.0, reduction="clones")
+    value = clones_psi(math.exp(-log_ratio), users=users, guesses=guesses)
+    exponent = min(log_ratio, _LARGEST_EXPONENT)
+    error = _OWN_ERROR + 4.0 * UNIT_ROUNDOFF * exponent + hits_error(guesses)
+    return rounded(value, error, "clones")
+
+
+@dataclass(frozen=True)
+class _FiniteTargets(Targets[Input]):
+    randomizer: FiniteRandomizer
+
+    @property
+    def worst(self) -> tuple[Input, ...]:  # type: ignore[override]
+        """Every input looks like one of these: each is in a pair, and these pairs stand for all."""
+        inputs = {x for pair in self.randomizer.input_pairs() for x in pair}
+        return tuple(Input((x,), (1.0,)) for x in sorted(inputs))
+
+    def checked(self, target: object) -> Input:
+        return checked_input(self.randomizer.inputs, target=target)  # type: ignore[arg-type]
+
+    def log_ratio(self, target: Input) -> float:
+        (own,), common = message_laws(self.randomizer, (target,))
+        sent = own > 0.0
+        if np.any(common[sent] == 0.0):
+            return math.inf
+        return max(float(np.max(np.log(own[sent]) - np.log(common[sent]))), 0.0)
+
+    def ratio(self, target: Input) -> float:
+        if self.log_ratio(target) >= _LOG_LARGEST:
+            return math.inf
+        (own,), common = message_laws(self.randomizer, (target,))
+        sent = own > 0.0
+        return max(float(np.max(own[sent] / common[sent])), 1.0)
+
+    def blanket(self, target: Input, users: int, guesses: int) -> Bracket:
+        (own,), common = message_laws(self.randomizer, (target,))
+        value = layers(own, common).success(users, guesses)
+        return rounded(value, Layers.error(guesses) + _OWN_ERROR, "blanket")
+
+    def attained(self, target: Input, users: int, guesses: int) -> float:
+        best = guesses / users
+        for x in self._others(target):
+            (own, other), _ = message_laws(self.randomizer, (target, Input((x,), (1.0,))))
+            best = max(best, layers(own, other).success(users, guesses))
+        return best * (1.0 - Layers.error(guesses) - _OWN_ERROR)
+
+    def _others(self, target: Input) -> Sequence[int]:
+        """Inputs that the others may all hold; categories the target never holds are alike."""
+        inputs = range(self.randomizer.inputs)
+        if not isinstance(self.randomizer, CategoricalRandomizer):
+            return inputs
+        foreign = [x for x in inputs[: len(target.values) + 1] if x not in target.values]
+        return (*target.values, *foreign[:1])
+
+
+@dataclass(frozen=True)
+class _LaplaceTargets(Targets[float]):
+    eps0: float
+    worst = (0.0,)
+
+    def checked(self, target: object) -> float:
+        return validate.closed_unit(target=target)
+
+    def log_ratio(self, target: float) -> float:
+        return self.eps0 * (abs(target - 0.5) + 0.5)
+
+    def blanket(self, target: float, users: int, guesses: int) -> Bracket:
+        return laplace_blanket(self.eps0, target, users=users, guesses=guesses)
+
+    def attained(self, target: float, users: int, guesses: int) -> float:
+        gap = self.eps0 * (abs(target - 0.5) + 0.5)
+        return laplace_success(gap, users=users, guesses=guesses).lower
+
+
+@dataclass(frozen=True)
+class _GaussianTargets(Targets[float]):
+    sigma: float
+    worst = (0.0,)
+
+    def checked(self, target: object) -> float:
+        return validate.closed_unit(target=target)
+
+    def log_ratio(self, target: float) -> float:
+        return math.inf
+
+    def blanket(self, target: float, users: int, guesses: int) -> Bracket:
+        return gaussian_blanket(self.sigma, target, users=users, guesses=guesses)
+
+    def attained(self, target: float, users: int, guesses: int) -> float:
+        gap = (abs(target - 0.5) + 0.5) / self.sigma
+        return gaussian_success(gap, users=users, guesses=guesses).lower
+
+
+@dataclass(frozen=True)
+class _GeneralTargets(Targets[object]):
+    """Nothing but the local privacy parameter is known, so no input can be told from another."""
+
+    eps0: float
+    worst = (None,)
+
+    def checked(self, target: object) -> object:
+        raise ValueError(
+            f"target must be None for a randomizer of which only eps0 is known, got {target!r:.60}"
+        )
+
+    def log_ratio(self, target: object) -> float:
+        return self.eps0
+
+    def blanket(self, target: object, users: int, guesses: int) -> Bracket:
+        """All that must be common is what the clones take."""
+        return clones_bracket(self.eps0, users, guesses)
+
+    def attained(self, target: object, users: int, guesses: int) -> float:
+        """Binary randomized response is one of these randomizers."""
+        response = targets(RandomizedResponse(categories=2, eps0=self.eps0))
+        return response.attained(response.worst[0], users, guesses)
