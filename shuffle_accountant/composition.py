@@ -197,6 +197,25 @@ class TiltedSum:
         self._composition, self._lam, self._log_total = composition, lam, log_total
         self._law, self._below, self._above, self._last = law, below, above, last
 
+    def masses(self) -> tuple[int, Array]:
+        """Upper bounds of the untilted P-masses on the window, and its first grid point.
+
+        The direction must be UPPER. Mass outside the window is left out, or wrapped into it.
+        """
+        law, lam = self._law, self._lam
+        losses = self._composition.spacing * np.arange(law.start, self._last + 1)
+        size = 8 * abs(self._log_total) + 8 * lam * np.abs(losses)
+        scale = np.exp(np.minimum(self._log_total - lam * losses, 700.0))
+        bound = np.maximum(law.mass[: losses.size], 0.0) + law.error
+        return law.start, bound * scale * (1.0 + UNIT_ROUNDOFF * (128.0 + size))
+
+    def beyond(self) -> tuple[float, float]:
+        """Bounds of the untilted P-mass below (at tilt 0 only, else inf) and above the window."""
+        lam, last = self._lam, self._composition.spacing * self._last
+        scale = 1.01 * math.exp(min(self._log_total - lam * last, 700.0))
+        below = self._below * scale if lam == 0.0 else math.inf
+        return below, min(self._above * scale, 1.0)
+
     def delta(self, epsilon: float) -> DeltaTerms:
         """The certified end of delta at epsilon (any real number)."""
         source, lam, law = self._composition, self._lam, self._law

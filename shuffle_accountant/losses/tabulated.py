@@ -142,11 +142,10 @@ class TabulatedLoss:
     bounds: LossBounds
     backward: LossBounds
 
-    @cached_property
+    @property
     def largest(self) -> float:
         """No finite loss is larger in either order, nats; inf if some are infinite."""
-        largest = max(self.bounds.upper.largest, self.backward.upper.largest)
-        return largest * (1.0 + 2 * UNIT_ROUNDOFF)
+        return max(self.bounds.upper.largest, self.backward.upper.largest)
 
     @property
     def deviation(self) -> float:
