@@ -126,7 +126,11 @@ def _grids(
             infinite=min(atoms.infinite + float(atoms.mass[far].sum()), 1.0),
         )
         grid = discretize(atoms, spacing)
-        if not grid.mass.any():  # something to take averages over, too little to be seen
+        held = np.flatnonzero(grid.mass)
+        if held.size:  # nothing beyond the largest loss: the sum's window ends where it must
+            inside = slice(int(held[0]), int(held[-1]) + 1)
+            grid = replace(grid, offset=grid.offset + inside.start, mass=grid.mass[inside])
+        else:  # something to take averages over, too little to be seen
             grid = replace(grid, mass=np.full(1, _UNDERFLOW))
         grids.append((grid, count))
     return grids

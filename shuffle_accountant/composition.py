@@ -74,11 +74,16 @@ class Composition:
         self.loss_error = sum(count * grid.loss_error for grid, count in self.parts)
 
     def _at_least_one(self, chances: Sequence[float]) -> float:
-        """Probability that some round's loss is infinite: ``1 - prod (1 - p)^T``."""
+        """Bound of the probability that some round's loss is infinite: ``1 - prod (1 - p)^T``."""
         log_none = 0.0
         for (_, count), chance in zip(self.parts, chances, strict=True):
             log_none += count * (math.log1p(-chance) if chance < 1.0 else -math.inf)
-        return abs(math.expm1(log_none))
+        value = -math.expm1(log_none)
+        # the logarithm is off by a few units in its last place, the result by one more
+        moved = abs(log_none) * math.exp(log_none) if log_none > -math.inf else 0.0
+        error = UNIT_ROUNDOFF * (4.0 * value + (len(self.parts) + 4.0) * moved)
+        upper = self.direction is Direction.UPPER
+        return min(max(value + (error if upper else -error), 0.0), 1.0)
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """Log-moment generating function of the finite part at lam, and two derivatives."""
