@@ -141,20 +141,15 @@ def _masses(composition: Composition, top: float) -> tuple[int, Array, float]:
     tilts = {top * i / _RUNGS for i in range(_RUNGS + 1)}
     rungs = [composition.tilted(lam) for lam in sorted(tilts)]
     windows = [(*rung.masses(), rung.beyond()[1]) for rung in rungs]
-    windows.sort(key=lambda window: window[0])
-    first = windows[0][0]
-    bound = np.ones(max(start + mass.size for start, mass, _ in windows) - first)
-    lost, end, above_end = 0.0, first, 0.0
-    for start, mass, above in windows:
-        if start > end:  # what lies between two windows lies above the lower one
-            bound[end - first : start - first] = 0.0
-            lost += above_end
+    first = min(start for start, _, _ in windows)
+    end = max(start + mass.size for start, mass, _ in windows)
+    bound = np.ones(end - first)
+    for start, mass, _ in windows:
         here = bound[start - first : start - first + mass.size]
         np.minimum(here, mass, out=here)
-        if start + mass.size > end:
-            end, above_end = start + mass.size, above
     bound[0] += rungs[0].beyond()[0]
-    return first, bound, lost + above_end
+    lost = min(above for start, mass, above in windows if start + mass.size == end)
+    return first, bound, lost
 
 
 def _onto(first: int, mass: Array, steps: int, interval: float, error: float) -> tuple[int, Array]:
@@ -186,7 +181,9 @@ def _whole(first: int, mass: Array, infinite: float) -> tuple[int, Array, float]
         cut = int(np.searchsorted(below, excess, side="right"))
         if cut < mass.size:
             mass = mass.copy()
-            mass[cut] = below[cut] - excess
+            # both sums are rounded; what is taken away must not be too much
+            rounding = UNIT_ROUNDOFF * (2.0 + (cut + 4.0) * below[cut])
+            mass[cut] = min(mass[cut], below[cut] - excess + rounding)
             mass[:cut] = 0.0
         else:
             mass, infinite = np.zeros(1), 1.0
