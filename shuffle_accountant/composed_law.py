@@ -175,7 +175,7 @@ def _whole(first: int, mass: Array, infinite: float) -> tuple[int, Array, float]
     """The law with a total of 1 and no empty ends."""
     excess = math.fsum([*mass.tolist(), infinite]) - 1.0
     if excess < 0.0:
-        infinite -= excess
+        infinite = min(infinite - excess + 2.0 * UNIT_ROUNDOFF, 1.0)
     else:
         below = np.cumsum(mass)
         cut = int(np.searchsorted(below, excess, side="right"))

@@ -25,6 +25,7 @@ from oracles.gaussian import mechanism
 from oracles.precision import MP, exact
 
 import shuffle_accountant as sa
+from shuffle_accountant.composed_law import composed_law
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=25)
 
@@ -211,6 +212,33 @@ def test_state_round_trip(remove: sa.LossTable, add: sa.LossTable) -> None:
     assert again == one
     assert hash(again) == hash(one)
     assert repr(again) == repr(one)
+
+
+@FIXED
+@given(tables(), st.integers(1, 3), st.floats(-5.0, 5.0), st.sampled_from([0.03, 0.1, 0.7]))
+def test_the_composed_law_is_never_below_and_has_total_one(
+    table: sa.LossTable, count: int, epsilon: float, interval: float
+) -> None:
+    """What goes to other software: a pmf on a grid, pessimistic at negative epsilons too."""
+    loss = sa.PldRound.from_tables(table).reduced().loss
+    law = composed_law(((loss, count),), interval, 1e-3)
+    assert law.mass.min() >= 0.0
+    # rounded a few times, upwards
+    assert 0.0 <= math.fsum([*law.mass.tolist(), law.infinite]) - 1.0 <= 1e-15
+    grid = [
+        (exact(p), (law.offset + i) * exact(interval))
+        for i, p in enumerate(law.mass.tolist())
+        if p > 0
+    ]
+    found = law.infinite + MP.fsum(
+        p * (1 - MP.exp(epsilon - x)) for p, x in grid if x > exact(epsilon)
+    )
+    truth = composed(table, count)
+    # more than all of P cannot be lost; masses that sum to more than 1 by rounding would be
+    assert found >= min(clones.delta(truth, epsilon), exact(1))
+    # connecting the dots is exact on the grid and convex between
+    near = [math.floor(epsilon / interval) * interval, math.ceil(epsilon / interval) * interval]
+    assert found <= max(clones.delta(truth, x) for x in near) + exact("1e-9")
 
 
 # ------------------------------------------------------------------- Gaussian, from both sides
