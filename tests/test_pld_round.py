@@ -236,9 +236,10 @@ def test_the_composed_law_is_never_below_and_has_total_one(
     truth = composed(table, count)
     # more than all of P cannot be lost; masses that sum to more than 1 by rounding would be
     assert found >= min(clones.delta(truth, epsilon), exact(1))
-    # connecting the dots is exact on the grid and convex between
+    # connecting the dots is exact on the grid and convex between; the finer grid that rounds are
+    # composed on has a spacing of a fiftieth of their deviation at most, and spreads atoms by it
     near = [math.floor(epsilon / interval) * interval, math.ceil(epsilon / interval) * interval]
-    assert found <= max(clones.delta(truth, x) for x in near) + exact("1e-9")
+    assert found <= max(clones.delta(truth, x) for x in near) * exact("1.01") + exact("1e-3")
 
 
 # ------------------------------------------------------------------- Gaussian, from both sides
