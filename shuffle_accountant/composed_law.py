@@ -32,7 +32,8 @@ LEAST_TAIL = 1e-30
 
 # Rungs of the ladder of tilts above 0: about 1.4 deviations apart, down to the least tail.
 _RUNGS = 8
-# Points of a window, and cells between 0 and the largest loss that is followed.
+# Cells between 0 and the largest loss of a round that is followed, and points of a window.
+_MOST_CELLS = 1 << 20
 _MOST_POINTS = 1 << 22
 # Above this loss e^loss overflows.
 _LARGEST_LOSS = 700.0
@@ -46,7 +47,7 @@ def composed_law(
 ) -> LossGrid:
     """The composed loss on multiples of the interval, no smaller than the true one.
 
-    Losses above 700, or above 4 million intervals, count as infinite. Cached, because a search for
+    Losses above 700, or above a million intervals, count as infinite. Cached, because a search for
     one mechanism's parameter asks for the others' law again and again.
 
     Args:
@@ -70,8 +71,8 @@ def composed_law(
         if steps == 1:
             least = 1.1 * interval * points / _MOST_POINTS
             raise ValueError(
-                f"value_discretization_interval must be at least {least:.1g} for losses that reach "
-                f"over {points * interval:.1g} nats, got {interval!r}"
+                f"value_discretization_interval must be at least {least:.2g} for losses that reach "
+                f"over {points * interval:.2g} nats, got {interval!r}"
             )
         steps = max(min(steps // 2, steps * _MOST_POINTS // points), 1)
     if sum(count for _, count in parts) == 1:
@@ -98,7 +99,7 @@ def _fineness(parts: Sequence[tuple[PrivacyLoss, int]], interval: float, toleran
     # connecting the dots adds spacing^2 / 6 to the variance of each round; see `Refinement`
     wanted = 0.5 * top * math.sqrt(1.5 * tolerance * variance / rounds)
     reach = min(max(loss.largest for loss, _ in parts), _LARGEST_LOSS)
-    followed = interval * _MOST_POINTS / max(reach, interval)
+    followed = interval * _MOST_CELLS / max(reach, interval)
     return max(min(math.ceil(interval / max(wanted, 1e-300)), math.floor(followed)), 1)
 
 
@@ -108,7 +109,7 @@ def _grids(
     """Each round's loss on the grid, from above."""
     rounds = sum(count for _, count in parts)
     effort = Effort(tail=max(0.1 * LEAST_TAIL / rounds, 1e-300), resolution=0.25 * tolerance)
-    cap = min(_LARGEST_LOSS, spacing * _MOST_POINTS)
+    cap = min(_LARGEST_LOSS, spacing * _MOST_CELLS)
 
     def edges(largest: float) -> Array:
         steps = math.ceil(min(largest, cap) / spacing) + 2
@@ -138,17 +139,25 @@ def _grids(
 
 def _masses(composition: Composition, top: float) -> tuple[int, Array, float]:
     """Upper bounds of the masses of the sum, from the first grid point on, and the mass above."""
-    tilts = {top * i / _RUNGS for i in range(_RUNGS + 1)}
-    rungs = [composition.tilted(lam) for lam in sorted(tilts)]
-    windows = [(*rung.masses(), rung.beyond()[1]) for rung in rungs]
-    first = min(start for start, _, _ in windows)
-    end = max(start + mass.size for start, mass, _ in windows)
-    bound = np.ones(end - first)
-    for start, mass, _ in windows:
-        here = bound[start - first : start - first + mass.size]
+    first, bound, lost, below = 0, np.zeros(0), 0.0, 0.0
+    for lam in sorted({top * i / _RUNGS for i in range(_RUNGS + 1)}):
+        rung = composition.tilted(lam)
+        start, mass = rung.masses()
+        under, above = rung.beyond()
+        if not bound.size:
+            first, bound, lost, below = start, mass, above, under
+            continue
+        end = first + bound.size
+        if start + mass.size > end:
+            lost = above
+        # where there is no bound yet, a mass is at most 1
+        low = min(first, start)
+        wider = np.ones(max(end, start + mass.size) - low)
+        wider[first - low : end - low] = bound
+        here = wider[start - low : start - low + mass.size]
         np.minimum(here, mass, out=here)
-    bound[0] += rungs[0].beyond()[0]
-    lost = min(above for start, mass, above in windows if start + mass.size == end)
+        first, bound = low, wider
+    bound[0] += below
     return first, bound, lost
 
 

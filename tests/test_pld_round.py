@@ -54,6 +54,8 @@ BACK = sa.LossTable([-0.8, -0.1, 1.25], [0.1348, 0.4524, 0.4128])
 COIN = sa.LossTable([-1.0, 1.0], [1 / (1 + math.e), math.e / (1 + math.e)])
 LEAKY = sa.LossTable([-0.5, 0.5], [0.35, 0.55], infinity_mass=0.1)
 
+BROAD = sa.LossTable([-1e6, 0.0, 1e6], [0.3, 0.4, 0.3])
+
 EPSILONS = (0.0, 0.05, 0.3, 0.7, 1.1, 2.1)
 
 
@@ -145,7 +147,13 @@ def test_infinite_mass_above_delta_is_an_infinite_epsilon() -> None:
 
 @pytest.mark.parametrize(
     ("table", "eps0", "users", "shuffled", "count"),
-    [(COIN, 1.5, 6, 1, 1), (SKEW, 0.5, 8, 2, 1), (LEAKY, 2.0, 5, 1, 2), (SKEW, 4.0, 4, 2, 2)],
+    [
+        (COIN, 1.5, 6, 1, 1),
+        (SKEW, 0.5, 8, 2, 1),
+        (LEAKY, 2.0, 5, 1, 2),
+        (SKEW, 4.0, 4, 2, 2),
+        (BROAD, 2.0, 5, 1, 2),
+    ],
 )
 @LOOSE
 def test_mixed_protocols_against_enumeration(
@@ -362,7 +370,9 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "ragged": (lambda: sa.LossTable([[0.0], []], [1.0]), ValueError, "losses"),
     "text": (lambda: sa.LossTable(["a"], [1.0]), TypeError, "losses"),
     "complex": (lambda: sa.LossTable([0.0], [1j]), TypeError, "probabilities"),
-    "infinite": (lambda: sa.LossTable([math.inf], [1.0]), ValueError, "losses"),
+    "infinite": (lambda: sa.LossTable([math.inf], [1.0]), ValueError, "infinity_mass"),
+    "not even that": (lambda: sa.LossTable([math.nan], [1.0]), ValueError, "losses"),
+    "far": (lambda: sa.LossTable([0.0, 2e6], [0.5, 0.5]), ValueError, "2000000.0"),
     "nan": (lambda: sa.LossTable([0.0], [math.nan]), ValueError, "probabilities"),
     "descending": (lambda: sa.LossTable([1.0, 0.0], [0.5, 0.5]), ValueError, "losses"),
     "twice": (lambda: sa.LossTable([1.0, 1.0], [0.5, 0.5]), ValueError, "losses"),

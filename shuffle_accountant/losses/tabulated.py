@@ -24,6 +24,8 @@ __all__ = ["LossBounds", "LossTable", "TabulatedLoss"]
 
 # Tables of other libraries carry their round-off: composing 1e5 cells a thousand times adds 1e-5.
 _EXCESS = 1e-3
+# Larger losses may as well be infinite: e^-loss is 0 long before.
+_LARGEST = 1e6
 # Masses are doubles; a total that is short by no more than this is short by their rounding.
 _ROUNDED = 8 * UNIT_ROUNDOFF
 
@@ -33,7 +35,7 @@ class LossTable:
     """The law of one privacy loss ``log(P/Q)`` under P, compared and hashed by value.
 
     Args:
-        losses: nats, finite, ascending, shape (m,).
+        losses: nats, of size 1e6 at most, ascending, shape (m,).
         probabilities: their P-masses, >= 0, shape (m,); an atom's Q-mass is ``p e^-loss``.
         infinity_mass: P-mass at loss +inf, in [0, 1].
 
@@ -57,8 +59,12 @@ class LossTable:
             raise ValueError(
                 f"probabilities must have the shape of losses, {x.shape}, got {p.shape}"
             )
-        if not np.all(np.isfinite(x)):
-            raise ValueError("losses must be finite numbers; put +inf into infinity_mass")
+        far = ~(np.abs(x) <= _LARGEST)  # NaN is outside too
+        if np.any(far):
+            raise ValueError(
+                f"losses must be numbers in [-{_LARGEST:g}, {_LARGEST:g}] (infinity_mass is for "
+                f"what is above), got {x[far][0]!s}"
+            )
         if np.any(np.diff(x) <= 0.0):
             at = int(np.argmax(np.diff(x) <= 0.0))
             raise ValueError(f"losses must ascend, got {x[at]!s} before {x[at + 1]!s}")

@@ -30,7 +30,7 @@ def to_privacy_loss_distribution(
     The rounds are composed here, on a grid as fine as ``tolerance`` asks for, with all truncated
     mass and all round-off on the safe side; then the loss is put on multiples of the interval. The
     pmfs have a total of 1, whatever could not be followed being infinity mass: losses above 700 or
-    above 4 million intervals, and tails of 1e-30. So epsilon is finite for delta down to about
+    above a million intervals, and tails of 1e-30. So epsilon is finite for delta down to about
     1e-30 in the distribution itself; composing it in dp_accounting truncates tails of 1e-15 and
     transforms without a bound on round-off, so answers there are good for delta above 1e-12 or so.
 
