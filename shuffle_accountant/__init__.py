@@ -14,6 +14,8 @@ from shuffle_accountant.bracket import (
 )
 from shuffle_accountant.calibrate import max_eps0, max_rounds, min_users
 from shuffle_accountant.decoys import DensitiesAmongDecoys, TargetAmongDecoys
+from shuffle_accountant.losses.tabulated import LossTable
+from shuffle_accountant.pld_round import PldRound
 from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
 from shuffle_accountant.randomizers.general import GeneralRandomizer
@@ -48,6 +50,8 @@ __all__ = [
     "LaplaceRandomizer",
     "LocalHashing",
     "LooseBracketWarning",
+    "LossTable",
+    "PldRound",
     "PrivacyProfile",
     "RandomizedResponse",
     "ShuffleRound",

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, PrivacyProfile
+from shuffle_accountant.composable import Round
+from shuffle_accountant.pld_round import PldRound
 from shuffle_accountant.query import Query
 from shuffle_accountant.questions import bracket
 from shuffle_accountant.rounds import ShuffleRound
@@ -22,7 +24,7 @@ MEMORY_LIMIT = 2**30  # bytes
 
 
 class FourierAccountant:
-    """Accounts for the adaptive composition of shuffled rounds.
+    """Accounts for the adaptive composition of shuffled rounds, and others known by their PLD.
 
     The accountant only records what happened; grids are built when a question is asked, because
     the right grid depends on the whole composition. Every answer is a certified bracket: an upper
@@ -41,7 +43,7 @@ class FourierAccountant:
     def __init__(self, tolerance: float = 1e-3, memory_limit: int = MEMORY_LIMIT) -> None:
         self.tolerance = validate.positive(tolerance=tolerance)
         self.memory_limit = validate.integer(minimum=2**20, memory_limit=memory_limit)
-        self._counts: dict[ShuffleRound, int] = {}
+        self._counts: dict[Round, int] = {}
 
     def __len__(self) -> int:
         """Number of rounds composed so far."""
@@ -51,15 +53,15 @@ class FourierAccountant:
         return f"FourierAccountant({len(self)} rounds, {len(self._counts)} distinct)"
 
     @property
-    def rounds(self) -> tuple[tuple[ShuffleRound, int], ...]:
+    def rounds(self) -> tuple[tuple[Round, int], ...]:
         """The distinct rounds with their counts, in the order of their first appearance."""
         return tuple(self._counts.items())
 
-    def compose(self, round: ShuffleRound, *, count: int = 1) -> FourierAccountant:
+    def compose(self, round: Round, *, count: int = 1) -> FourierAccountant:
         """Record ``count`` further rounds; nothing is computed.
 
         Args:
-            round: what happened.
+            round: what happened: a `ShuffleRound`, or a `PldRound` for a mechanism of another kind.
             count: how many times, >= 0.
 
         Returns:
@@ -69,7 +71,7 @@ class FourierAccountant:
             TypeError: not a round, or a count that is not an integer.
             ValueError: a negative count.
         """
-        round = validate.instance(ShuffleRound, round=round)
+        round = validate.instance(Round, round=round)  # type: ignore[type-abstract]
         count = validate.integer(minimum=0, maximum=MAX_ROUNDS - len(self), count=count)
         if count > 0:
             self._counts[round] = self._counts.get(round, 0) + count
@@ -162,12 +164,19 @@ class FourierAccountant:
             if not isinstance(entry, dict) or set(entry) != {"round", "count"}:
                 text = json.dumps(entry, default=repr)
                 raise ValueError(f"rounds must hold objects with round and count, got {text:.80}")
-            accountant.compose(ShuffleRound.from_dict(entry["round"]), count=entry["count"])
+            accountant.compose(_round_from_dict(entry["round"]), count=entry["count"])
         return accountant
 
 
+def _round_from_dict(state: Any) -> Round:
+    """The round that was written as this; a shuffled round names no kind."""
+    if isinstance(state, dict) and state.get("kind") == "pld":
+        return PldRound.from_dict(state)
+    return ShuffleRound.from_dict(state)
+
+
 def epsilon(
-    round: ShuffleRound,
+    round: Round,
     *,
     delta: float,
     rounds: int = 1,
@@ -178,7 +187,7 @@ def epsilon(
 
 
 def delta(
-    round: ShuffleRound,
+    round: Round,
     *,
     epsilon: float,
     rounds: int = 1,
@@ -188,6 +197,6 @@ def delta(
     return _record(round, rounds, tolerance).delta(epsilon=epsilon)
 
 
-def _record(round: ShuffleRound, rounds: int, tolerance: float) -> FourierAccountant:
+def _record(round: Round, rounds: int, tolerance: float) -> FourierAccountant:
     rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
     return FourierAccountant(tolerance=tolerance).compose(round, count=rounds)

@@ -74,11 +74,16 @@ class Composition:
         self.loss_error = sum(count * grid.loss_error for grid, count in self.parts)
 
     def _at_least_one(self, chances: Sequence[float]) -> float:
-        """Probability that some round's loss is infinite: ``1 - prod (1 - p)^T``."""
+        """Bound of the probability that some round's loss is infinite: ``1 - prod (1 - p)^T``."""
         log_none = 0.0
         for (_, count), chance in zip(self.parts, chances, strict=True):
             log_none += count * (math.log1p(-chance) if chance < 1.0 else -math.inf)
-        return abs(math.expm1(log_none))
+        value = -math.expm1(log_none)
+        # the logarithm is off by a few units in its last place, the result by one more
+        moved = abs(log_none) * math.exp(log_none) if log_none > -math.inf else 0.0
+        error = UNIT_ROUNDOFF * (4.0 * value + (len(self.parts) + 4.0) * moved)
+        upper = self.direction is Direction.UPPER
+        return min(max(value + (error if upper else -error), 0.0), 1.0)
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """Log-moment generating function of the finite part at lam, and two derivatives."""
@@ -196,6 +201,25 @@ class TiltedSum:
     ) -> None:
         self._composition, self._lam, self._log_total = composition, lam, log_total
         self._law, self._below, self._above, self._last = law, below, above, last
+
+    def masses(self) -> tuple[int, Array]:
+        """Upper bounds of the untilted P-masses on the window, and its first grid point.
+
+        The direction must be UPPER. Mass outside the window is left out, or wrapped into it.
+        """
+        law, lam = self._law, self._lam
+        losses = self._composition.spacing * np.arange(law.start, self._last + 1)
+        size = 8 * abs(self._log_total) + 8 * lam * np.abs(losses)
+        scale = np.exp(np.minimum(self._log_total - lam * losses, 700.0))
+        bound = np.maximum(law.mass[: losses.size], 0.0) + law.error
+        return law.start, bound * scale * (1.0 + UNIT_ROUNDOFF * (128.0 + size))
+
+    def beyond(self) -> tuple[float, float]:
+        """Bounds of the untilted P-mass below (at tilt 0 only, else inf) and above the window."""
+        lam, last = self._lam, self._composition.spacing * self._last
+        scale = 1.01 * math.exp(min(self._log_total - lam * last, 700.0))
+        below = self._below * scale if lam == 0.0 else math.inf
+        return below, min(self._above * scale, 1.0)
 
     def delta(self, epsilon: float) -> DeltaTerms:
         """The certified end of delta at epsilon (any real number)."""

@@ -15,7 +15,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.comparison import CERTIFIED
 from shuffle_accountant.comparison import compare as compare_bounds
-from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.composable import Round
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ _ROUNDS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def profile(
-    subject: ShuffleRound | FourierAccountant,
+    subject: Round | FourierAccountant,
     *,
     epsilons: ArrayLike | None = None,
     label: str | None = None,
@@ -51,7 +51,7 @@ def profile(
         ValueError: an argument outside its range.
         ImportError: Matplotlib is not installed.
     """
-    if isinstance(subject, ShuffleRound):
+    if isinstance(subject, Round):
         subject = FourierAccountant().compose(subject)
     accountant = validate.instance(FourierAccountant, subject=subject)
     if epsilons is None:

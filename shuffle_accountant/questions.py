@@ -11,7 +11,7 @@ from shuffle_accountant.bracket import Bracket, ErrorLedger, LooseBracketWarning
 from shuffle_accountant.lattice.grid import Direction
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.query import Query
-from shuffle_accountant.reductions.base import Reduction
+from shuffle_accountant.reductions.base import DominatingPair
 from shuffle_accountant.refinement import Refinement
 from shuffle_accountant.single import single_delta, single_epsilon
 
@@ -25,7 +25,7 @@ _HOPELESS = 1.0 - 1e-9
 
 
 def bracket(
-    parts: Sequence[tuple[Reduction, int]], query: Query, tolerance: float, memory_limit: int
+    parts: Sequence[tuple[DominatingPair, int]], query: Query, tolerance: float, memory_limit: int
 ) -> Bracket:
     """Certified bracket of the composition's answer; warns if it is wider than the tolerance.
 
@@ -43,12 +43,12 @@ def bracket(
 
 
 def answer(
-    parts: Sequence[tuple[Reduction, int]], query: Query, tolerance: float, memory_limit: int
+    parts: Sequence[tuple[DominatingPair, int]], query: Query, tolerance: float, memory_limit: int
 ) -> tuple[Bracket, str | None]:
     """Certified bracket, and what kept it wider than the tolerance if it is; never warns.
 
     Args:
-        parts: reductions of the distinct rounds with their counts.
+        parts: pairs that dominate the distinct rounds, with their counts.
         query: the question.
         tolerance: relative width in epsilon to aim for.
         memory_limit: bytes.
@@ -63,8 +63,11 @@ def answer(
     largest = math.fsum(count * loss.largest for loss, count in losses)
     if rounds > 1:
         largest *= 1 + 4 * UNIT_ROUNDOFF  # the products and the sum are rounded once each
-    # the composition is purely `largest`-private, so its total variation is at most tanh(largest/2)
-    distance = math.tanh(0.5 * largest) * (1 + 8 * UNIT_ROUNDOFF)
+    # the composition is purely `largest`-private, so its total variation is at most
+    # tanh(largest/2), or 1 - e^-largest if only ``P <= e^largest Q`` is known
+    two_sided = all(reduction.two_sided for reduction, _ in parts)
+    distance = math.tanh(0.5 * largest) if two_sided else -math.expm1(-largest)
+    distance *= 1 + 8 * UNIT_ROUNDOFF
     cause: str | None = None
     if rounds == 0 or (
         query.delta >= distance if query.delta is not None else query.required >= largest

@@ -25,6 +25,7 @@ _MOST_REFINEMENTS = 12
 # A finer grid that leaves this much of the width says that something else decides it.
 _STALLED = 0.95
 _HOPELESS = 3  # grids on which delta's lower end is 0
+_ENDLESS = 2  # grids on which epsilon's upper end is infinite
 # Peak memory of putting a loss on a grid, per cell between 0 and its largest loss.
 _BYTES_PER_CELL = 256
 # Grids of direct convolution, in cells up to the end of its window: milliseconds to a second each.
@@ -94,7 +95,7 @@ class Refinement:
             and is None if it is not.
         """
         best: tuple[_Side, _Side] | None = None
-        hopeless = 0
+        hopeless = endless = 0
         for _ in range(_MOST_REFINEMENTS):
             upper = self._answer(Direction.UPPER, largest)
             lower = self._answer(Direction.LOWER, largest)
@@ -106,6 +107,9 @@ class Refinement:
             hopeless += lower.value == 0.0
             if self.query.delta is None and hopeless >= _HOPELESS:
                 break  # delta there is below what double precision can tell from 0
+            endless += upper.value == math.inf
+            if endless >= _ENDLESS:
+                break  # more mass than delta is nowhere but at infinity, on a finer grid too
             if self._too_coarse_a_tail(upper, lower):
                 continue
             stalled = self.last is not None and excess > _STALLED * self.last[1]

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.bracket import Attained, Bracket
+from shuffle_accountant.bracket import Attained
+from shuffle_accountant.composable import Round
 from shuffle_accountant.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
@@ -18,13 +19,12 @@ from shuffle_accountant.reductions.base import Reduction
 from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce
 from shuffle_accountant.reductions.dataset import attained
 from shuffle_accountant.reductions.strong import VARIANTS
-from shuffle_accountant.single import single_delta, single_epsilon
 
 __all__ = ["ShuffleRound"]
 
 
 @dataclass(frozen=True, init=False)
-class ShuffleRound:
+class ShuffleRound(Round):
     """One round: every user taking part randomizes one message, a shuffler forgets who sent what.
 
     Rounds are immutable, hashable and compared by value; equal rounds compose into one power.
@@ -95,36 +95,6 @@ class ShuffleRound:
         epsilon.
         """
         return self.reduced().decoys
-
-    def delta(self, *, epsilon: float) -> Bracket:
-        """Bracket of delta at epsilon for this round alone: a finite sum, exact to round-off.
-
-        Args:
-            epsilon: nats, finite, >= 0.
-
-        Raises:
-            TypeError: ``epsilon`` is not a number.
-            ValueError: ``epsilon`` is negative, NaN or infinite.
-        """
-        epsilon = validate.finite_nonnegative(epsilon=epsilon)
-        reduction = self.reduced()
-        lower, upper, ledger = single_delta(reduction.loss, epsilon)
-        return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=reduction.name)
-
-    def epsilon(self, *, delta: float) -> Bracket:
-        """Bracket of epsilon (nats) at delta for this round alone.
-
-        Args:
-            delta: in (0, 1).
-
-        Raises:
-            TypeError: ``delta`` is not a number.
-            ValueError: ``delta`` is outside (0, 1) or NaN.
-        """
-        delta = validate.open_unit(delta=delta)
-        reduction = self.reduced()
-        lower, upper, ledger = single_epsilon(reduction.loss, delta)
-        return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=reduction.name)
 
     def attained(self, *, epsilon: float) -> Attained:
         """Certified lower bound on the real delta, from an explicit pair of datasets.

@@ -101,7 +101,9 @@ def _merge_subcells(mass: Array, scaled: Array, spacing: float) -> tuple[Array, 
     inside = spacing * (scaled - subcell / SUBCELLS)
     deficit = _totals(index, mass * np.expm1(-inside), keys.size)
     used = total > 0
-    merged = keys[used] / SUBCELLS - np.log1p(deficit[used] / total[used]) / spacing
+    # subcells wider than 36 nats: a mean ratio that is too small to be told from 0 is put lower
+    share = np.maximum(deficit[used] / total[used], 2.0 * UNIT_ROUNDOFF - 1.0)
+    merged = keys[used] / SUBCELLS - np.log1p(share) / spacing
     return total[used][::-1], merged[::-1]
 
 

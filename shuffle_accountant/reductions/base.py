@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 from shuffle_accountant.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.losses.base import PrivacyLoss
 
-__all__ = ["Reduction"]
+__all__ = ["DominatingPair", "Reduction"]
+
+
+class DominatingPair(Protocol):
+    """A pair of laws (P, Q) that dominates a round, wherever it comes from."""
+
+    @property
+    def name(self) -> str:
+        """Where it comes from, as brackets report it."""
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """Its privacy loss."""
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether a largest loss L means ``Q <= e^L P`` besides ``P <= e^L Q``."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +37,8 @@ class Reduction:
             pairs of inputs the one whose likelihood ratios differ most.
         loss: the privacy loss of the round, subsampling included.
     """
+
+    two_sided: ClassVar[bool] = True
 
     name: str
     decoys: TargetAmongDecoys | DensitiesAmongDecoys

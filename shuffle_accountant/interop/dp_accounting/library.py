@@ -1,0 +1,13 @@
+"""dp_accounting itself, or one line on how to get it."""
+
+from __future__ import annotations
+
+try:
+    import dp_accounting
+    from dp_accounting import pld
+except ImportError:
+    raise ImportError(
+        "this bridge needs dp_accounting: pip install 'shuffle-accountant[dp-accounting]'"
+    ) from None
+
+__all__ = ["dp_accounting", "pld"]
