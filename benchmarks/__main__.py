@@ -35,13 +35,12 @@ SCRIPTS = (
     "figures.fig3",
     "figures.fig4",
     "figures.fig5",
-    "figures.qif",
     "figures.reidentification",
-    "errata",
-    "errata_qif",
+    "figures.qif",
     "figures.order",
     "errata",
-    "order_errata",
+    "errata_qif",
+    "errata_order",
     "peers",
 )
 

@@ -28,6 +28,7 @@ from shuffle_accountant.randomizers.randomized_response import (
 )
 from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
+from shuffle_accountant.report import Report, ReportRow, report
 from shuffle_accountant.rounds import ShuffleRound
 from shuffle_accountant.sweep import SweepRecord, sweep, sweep_records
 
@@ -54,6 +55,8 @@ __all__ = [
     "PldRound",
     "PrivacyProfile",
     "RandomizedResponse",
+    "Report",
+    "ReportRow",
     "ShuffleRound",
     "SubsetSelection",
     "SweepRecord",
@@ -68,6 +71,7 @@ __all__ = [
     "min_users",
     "order",
     "plot",
+    "report",
     "sweep",
     "sweep_records",
     "training",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.baselines import rdp
 from shuffle_accountant.baselines.base import OutsideValidityError
 from shuffle_accountant.functionals import HOCKEY_STICK
 from shuffle_accountant.leakage import mutual_information, qif, reidentification
-from shuffle_accountant.order import DSigmaShuffler, compose, reidentification_bound
+from shuffle_accountant.order import DSigmaShuffler, reidentification_bound
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.report import ReportRow
@@ -28,7 +30,7 @@ PLACES = "knows all values; asks where the target's message is"
 VALUES = "knows all others' values; asks for the target's, equally likely ones"
 ANY_PRIOR = "knows all others' values; asks for the target's, whatever its prior"
 BLIND = "knows nothing: all data equally likely; guesses the target's value"
-MEMBERS = "knows a group's values without their order, and all values outside"
+MEMBERS = "knows a group's values without their order, and all others (a group of one has no cover)"
 
 
 def amplified(accountant: FourierAccountant, delta: float) -> Iterator[ReportRow]:
@@ -39,14 +41,15 @@ def amplified(accountant: FourierAccountant, delta: float) -> Iterator[ReportRow
         scope = "each round" if len(kinds) == 1 else f"each round of kind {i}"
         yield from _of_one_round(one, scope)
     if len(kinds) == len(accountant.rounds):
-        total = math.fsum(count * _any_prior(one) for one, count in kinds)
+        total = math.fsum(count * _any_prior(one) for one, count in kinds) * (1.0 + 1e-15)
+        most = _most(kinds)
         yield ReportRow(
             measure="information on the input",
             scope=ALL_ROUNDS,
-            upper=total * (1.0 + 1e-15),
+            upper=total if most is None else min(total, most),
             unit="nats",
             nothing=0.0,
-            everything=_most(kinds),
+            everything=most,
             adversary=ANY_PRIOR,
             source="chain rule; blanket, chi-squared",
         )
@@ -68,8 +71,7 @@ def in_order(
                 f"order must be a shuffler of each round's users, got one of {order.n} users for "
                 f"{one!r:.60}"
             )
-    rounds = len(accountant)
-    alpha = compose([order.alpha]) if rounds == 1 else rounds * order.alpha if rounds else 0.0
+    alpha = len(accountant) * order.alpha if len(accountant) else 0.0
     if order.alpha == 0.0:  # that is the uniform shuffle
         yield from amplified(accountant, delta)
     eps0 = math.fsum(count * one.randomizer.eps0 for one, count in accountant.rounds)
@@ -94,10 +96,11 @@ def in_order(
         adversary=MEMBERS,
         source="Meehan et al., Theorems 4.1 and 4.3",
     )
-    size = order.groups.smallest
-    if size >= 2:
+    sizes = order.groups.sizes
+    if np.any(sizes > 1):
+        size = int(sizes[sizes > 1].min())
         yield ReportRow(
-            measure=f"naming the message of one of {size}",
+            measure=f"naming one message in a group of {size}",
             scope=ALL_ROUNDS,
             upper=reidentification_bound(size, 1, eps0, alpha).win_cap,
             unit="probability",

@@ -1,6 +1,6 @@
 """Pictures of brackets and of published bounds; Matplotlib (extra "plot") is imported when asked.
 
-Both functions draw on ``ax``, or on a new figure of pyplot, and return the axes.
+All functions draw on ``ax``, or on a new figure of pyplot, and return the axes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.comparison import CERTIFIED
 from shuffle_accountant.comparison import compare as compare_bounds
 from shuffle_accountant.composable import Round
+from shuffle_accountant.report import Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["MISSING", "compare", "profile"]
+__all__ = ["MISSING", "compare", "profile", "report"]
 
 MISSING = "plots need Matplotlib: pip install 'shuffle-accountant[plot]'"
 """What to do without Matplotlib."""
@@ -137,6 +138,35 @@ def compare(
     if curves:
         ax.set(xscale="log", yscale="log")
         ax.legend(fontsize="small")
+    return ax
+
+
+def report(rows: Report, *, ax: Axes | None = None) -> Axes:
+    """Draw how far each measure of a report is from nothing (0) to everything (1) leaked.
+
+    Bars end at the upper end; on a logarithmic scale, from the smallest share down to a decade.
+    Measures that do not apply, or have no largest value, are left out.
+
+    Args:
+        rows: what `shuffle_accountant.report` found.
+        ax: axes to draw on; by default new ones.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ImportError: Matplotlib is not installed.
+    """
+    rows = validate.instance(Report, rows=rows)
+    shares = {
+        f"{row.measure}\n({row.scope})": share
+        for row in reversed(rows.rows)
+        if (share := row.share) is not None and share > 0.0
+    }
+    ax = _axes(ax)
+    ax.barh(list(shares), list(shares.values()))
+    if shares:
+        ax.set(xscale="log", xlim=(0.1 * min(shares.values()), 1.0))
+    ax.set(xlabel="share of what could leak")
+    ax.tick_params(axis="y", labelsize="small")
     return ax
 
 

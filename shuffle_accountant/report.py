@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import format_ends
-from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.composable import Round
 from shuffle_accountant.tables import columns
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Report:
 
 
 def report(
-    subject: ShuffleRound | FourierAccountant,
+    subject: Round | FourierAccountant,
     *,
     delta: float,
     order: DSigmaShuffler | None = None,
@@ -118,7 +118,7 @@ def report(
     from shuffle_accountant.measures import amplified, in_order
 
     delta = validate.open_unit(delta=delta)
-    if isinstance(subject, ShuffleRound):
+    if isinstance(subject, Round):
         subject = FourierAccountant(tolerance=tolerance).compose(subject)
     accountant = validate.instance(FourierAccountant, subject=subject)
     if order is None:

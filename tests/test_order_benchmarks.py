@@ -26,7 +26,7 @@ def claims_of(suite: Any, name: str, folder: Path) -> dict[str, bool | None]:
 
 
 def test_errata(suite: Any, tmp_path: Path) -> None:
-    found = claims_of(suite, "order_errata", tmp_path)
+    found = claims_of(suite, "errata_order", tmp_path)
     assert len(found) == 9
     assert all(found.values())
 

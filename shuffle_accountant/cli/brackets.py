@@ -22,7 +22,6 @@ from shuffle_accountant.cli.options import (
     Variant,
 )
 from shuffle_accountant.cli.output import (
-    columns,
     json_number,
     print_json,
     print_warnings,
@@ -30,6 +29,7 @@ from shuffle_accountant.cli.output import (
 )
 from shuffle_accountant.cli.protocol import Protocol
 from shuffle_accountant.progress import progress_bar
+from shuffle_accountant.tables import columns
 
 if TYPE_CHECKING:
     from shuffle_accountant import FourierAccountant

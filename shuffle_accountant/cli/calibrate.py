@@ -21,13 +21,13 @@ from shuffle_accountant.cli.options import (
     Variant,
 )
 from shuffle_accountant.cli.output import (
-    columns,
     json_number,
     print_json,
     print_warnings,
     recorded_warnings,
 )
 from shuffle_accountant.progress import progress_bar
+from shuffle_accountant.tables import columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,6 @@ from shuffle_accountant.cli.options import (
     Users,
 )
 from shuffle_accountant.cli.output import (
-    columns,
     json_number,
     print_json,
     print_warnings,
@@ -26,6 +25,7 @@ from shuffle_accountant.cli.output import (
 from shuffle_accountant.comparison import ComparisonRow
 from shuffle_accountant.comparison import compare as compare_bounds
 from shuffle_accountant.progress import progress_bar
+from shuffle_accountant.tables import columns
 
 __all__ = ["compare"]
 

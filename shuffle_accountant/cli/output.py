@@ -6,25 +6,27 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from shuffle_accountant.bracket import LooseBracketWarning
+from shuffle_accountant.plot import MISSING
 
-__all__ = ["PROGRAM", "columns", "json_number", "print_json", "print_warnings", "recorded_warnings"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "PROGRAM",
+    "json_number",
+    "print_json",
+    "print_warnings",
+    "recorded_warnings",
+    "saved_figure",
+]
 
 PROGRAM = "shuffle-accountant"
-
-
-def columns(rows: Iterable[Sequence[str]]) -> str:
-    """Rows of text as aligned columns, two blanks apart."""
-    cells = [tuple(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    )
 
 
 def json_number(value: Any) -> Any:
@@ -51,3 +53,24 @@ def print_warnings(lines: Iterable[str]) -> None:
     """Print warnings to stderr."""
     for line in lines:
         print(f"{PROGRAM}: warning: {line}", file=sys.stderr)
+
+
+@contextmanager
+def saved_figure(output: Path) -> Iterator[Axes]:
+    """Axes to draw on; at the end of the block their figure is written to the file.
+
+    Raises:
+        ValueError: Matplotlib is not installed, or the file cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ValueError(MISSING) from None
+    figure = Figure(layout="constrained")
+    yield figure.add_subplot()
+    try:
+        figure.savefig(output, dpi=150)
+    except OSError as error:
+        raise ValueError(
+            f"output must be a file that can be written, got {str(output)!r}: {error.strerror}"
+        ) from None

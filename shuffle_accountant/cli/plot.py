@@ -19,7 +19,7 @@ from shuffle_accountant.cli.options import (
     Users,
     Variant,
 )
-from shuffle_accountant.cli.output import print_warnings, recorded_warnings
+from shuffle_accountant.cli.output import print_warnings, recorded_warnings, saved_figure
 from shuffle_accountant.cli.protocol import Protocol
 from shuffle_accountant.progress import progress_bar
 
@@ -59,31 +59,23 @@ def plot(
         interactive=interactive,
         tolerance=tolerance,
     )
-    try:
-        from matplotlib.figure import Figure
-
-        figure = Figure(layout="constrained")
-        ax = figure.add_subplot()
-        with recorded_warnings() as warnings, progress_bar("drawing"):
-            if compare_at is None:
-                pictures.profile(protocol.accountant(), ax=ax)
-            else:
-                pictures.compare(
-                    eps0=eps0,
-                    users=users,
-                    delta=compare_at,
-                    rounds=_doublings(rounds),
-                    population=population,
-                    categories=categories,
-                    ax=ax,
-                )
-        figure.savefig(output, dpi=150)
-    except ImportError:
-        raise ValueError(pictures.MISSING) from None
-    except OSError as error:
-        raise ValueError(
-            f"output must be a file that can be written, got {str(output)!r}: {error.strerror}"
-        ) from None
+    with (
+        saved_figure(output) as ax,
+        recorded_warnings() as warnings,
+        progress_bar("drawing"),
+    ):
+        if compare_at is None:
+            pictures.profile(protocol.accountant(), ax=ax)
+        else:
+            pictures.compare(
+                eps0=eps0,
+                users=users,
+                delta=compare_at,
+                rounds=_doublings(rounds),
+                population=population,
+                categories=categories,
+                ax=ax,
+            )
     print_warnings(warnings)
     print(f"wrote {output}")
 
