@@ -63,8 +63,12 @@ class Estimate:
         """
         most *= 1.0 + 4 * UNIT_ROUNDOFF
         error = self.error * (1.0 + 8 * UNIT_ROUNDOFF) + UNIT_ROUNDOFF * abs(self.value)
-        upper = min(max(math.nextafter(self.value + error, math.inf), 0.0), most)
-        lower = min(max(math.nextafter(self.value - error, -math.inf), 0.0), upper)
+        lower = upper = self.value
+        if error > 0.0:
+            lower = math.nextafter(self.value - error, -math.inf)
+            upper = math.nextafter(self.value + error, math.inf)
+        upper = min(max(upper, 0.0), most)
+        lower = min(max(lower, 0.0), upper)
         ledger = ErrorLedger(
             discretisation=2.0 * self.discretisation,
             truncation=2.0 * self.truncation,
