@@ -60,6 +60,7 @@ class Signal:
         mean: the same, averaged over the prior of all inputs, shape (m,).
         blanket: the blanket's masses, shape (m,), at most each row's.
         inexact: relative error of all these numbers.
+        unresolved: ``Phi_n`` of the mean is up to ``unresolved/n`` above that of these classes.
     """
 
     weights: Array
@@ -67,6 +68,7 @@ class Signal:
     mean: Array
     blanket: Array
     inexact: float = 64 * UNIT_ROUNDOFF
+    unresolved: float = 0.0
 
     def decoys(self, direction: Direction) -> Array:
         """The decoys' law, the blank last: not above (UPPER) or not below the true blanket.
@@ -95,11 +97,13 @@ class Signal:
         weights = self.weights[kept] * shares[kept]
         weights = weights / math.fsum(weights.tolist())
         ratios = [
-            Ratios.of(row, q[~exposed], inexact=2.0 * self.inexact)
+            Ratios.of(*_merged(row, q[~exposed]), inexact=2.0 * self.inexact)
             for row in (*rows[kept][:, ~exposed], mean[~exposed])
         ]
-        rest = information(weights.tolist(), ratios[:-1], ratios[-1], users)
-        return total + rest.times(hidden)
+        rest = information(weights.tolist(), ratios[:-1], ratios[-1], users).times(hidden)
+        if direction is Direction.LOWER:
+            rest -= Estimate(self.unresolved / users)
+        return total + rest
 
     def _told(self, rows: Array, mean: Array, exposed: Array) -> Estimate:
         """``I(X; Y')``."""
@@ -112,9 +116,22 @@ class Signal:
         terms[sent] = joint[sent] * np.log((joint / np.where(marginal > 0, marginal, 1.0))[sent])
         terms *= self.weights[:, None]
         size = math.fsum(np.abs(terms).ravel().tolist())
-        # entries off by r move a term x log(x/m) by 2 r x, and by r of itself
-        error = (2.0 * self.inexact + 16 * UNIT_ROUNDOFF) * (2.0 + size)
+        # entries off by r move a term x log(x/m) by 2 r x, and by r of itself; what is not exposed
+        # is off by what is exposed
+        seen = float(self.weights @ joint[:, :-1].sum(axis=1))
+        error = (2.0 * self.inexact + 16 * UNIT_ROUNDOFF) * (4.0 * seen + size)
         return Estimate(math.fsum(terms.ravel().tolist()), round_off=error)
+
+
+def _merged(p: Array, q: Array) -> tuple[Array, Array]:
+    """Letters whose ratios are within 16 units in the last place, as one letter."""
+    sent = q > 0.0
+    p, q = p[sent], q[sent]
+    # the bits of positive doubles are in the order of the doubles
+    _, index = np.unique((p / q).view(np.int64) >> 4, return_inverse=True)
+    count = int(index.max()) + 1
+    index = index.ravel()
+    return np.bincount(index, p, count), np.bincount(index, q, count)
 
 
 def between(lower: Estimate, upper: Estimate, reduction: str, most: float) -> Bracket:

@@ -88,8 +88,9 @@ def universal_bounds(*, eps0: float, users: int) -> UniversalBounds:
     n = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
     up = 1.0 + 1e-14
     message = eps0 * math.tanh(0.5 * eps0) * up if eps0 < math.inf else math.inf
-    if eps0 > _LARGE_EPS0:  # then the message alone tells less
-        return UniversalBounds(math.inf, math.inf, message)
+    if eps0 > _LARGE_EPS0:
+        extra = eps0 - math.log(n)  # above 260
+        return UniversalBounds((extra + math.exp(-extra)) * up, math.inf, message)
     gain, root = math.expm1(eps0), math.expm1(0.5 * eps0)
     second = root * root / (2 * n) + (gain / 6 + 7 * gain * gain / 6) / n / n
     if gain < 1e100:
