@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.mutual_information.exposure import Exposure, entropy
@@ -118,5 +118,5 @@ def _shuffled(pair: Ratios) -> tuple[float, float]:
     return 0.5 * chi2, 0.25 * chi2 * chi2 - pair.moment(3) / 6.0
 
 
-def _exposed(p: Array, exposed: Array) -> float:
+def _exposed(p: Array, exposed: NDArray[np.bool_]) -> float:
     return math.fsum(p[exposed].tolist()) / math.fsum(p.tolist())

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.leakage.mutual_information.ratios import HUGE_RATIO, Array, Ratios
@@ -27,7 +28,7 @@ class Exposure:
         rare: total probability of those among them that decoys do send.
     """
 
-    exposed: Array
+    exposed: NDArray[np.bool_]
     rare: float
 
     @staticmethod

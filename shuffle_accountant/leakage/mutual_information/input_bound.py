@@ -37,9 +37,9 @@ def input_bound(
 ) -> Bracket:
     """Upper bound of ``I(X1; Z | X_-1)`` by the blanket, itself as a certified bracket.
 
-    The target's input X1 has the prior, the others' inputs are anything, known to the adversary, and
-    do not depend on X1. All messages are randomized and shuffled to Z. The others' messages hide as
-    much as n - 1 decoys that send the randomizer's blanket, or else a blank:
+    The target's input X1 has the prior given the others' inputs, which are anything and known to
+    the adversary. All messages are randomized and shuffled to Z. The others' messages hide at least
+    as much as n - 1 decoys that send the randomizer's blanket, or else a blank:
 
         I(X1; Z | X_-1) <= sum_x pi(x) Phi_n(R_x, B) - Phi_n(mean of R_x, B),
 

@@ -10,8 +10,8 @@ Where w is near 1 both terms are near e^(-s), so their ratio is computed instead
 
 are sums of terms >= 0 (the mean of c is 0, exactly), ``e^u phi_Q = 1 + A``, ``e^u phi_P = 1 + A -
 C``, and ``F = -e^(-s) expm1((n-1) log1p(A) + log1p(A - C))``: the error is relative to C and to
-``(n-1) A``, which are as small as F. Where s is large, e^(-s) is nothing, and log G is computed from
-``1 - phi_Q``, a sum of terms >= 0 too: its error is relative to log G.
+``(n-1) A``, which are as small as F. Where s is large, e^(-s) is nothing, and log G is computed
+from ``1 - phi_Q``, a sum of terms >= 0 too: its error is relative to log G.
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ def message_estimate(p: Array, q: Array, users: int) -> Estimate:
     heard = (p > 0.0) & ~exposure.exposed
     # letters of one q are one row
     chances, index = np.unique(q[heard], return_inverse=True)
-    weights = np.bincount(index.ravel(), p[heard], chances.size)
-    weights = weights / math.fsum(weights.tolist())
+    weights = np.asarray(np.bincount(index.ravel(), p[heard], chances.size), dtype=np.float64)
+    weights /= math.fsum(weights.tolist())
     over = math.fsum([*q.tolist(), -1.0])
     rows = [_one_letter(chance, math.fsum([1.0, -chance, over])) for chance in chances.tolist()]
     return estimate + information(weights.tolist(), rows, rest, users).times(share)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
@@ -34,8 +35,8 @@ def position(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
 
         I(K; Z) = a log n + (1 - a) (D(P'‖Q) - Phi_n(P', Q)).
 
-    Both are exact for every n; 'Mutual Information Bounds in the Shuffle Model', Theorems 2, 4 and 7,
-    has their expansions. `Phi_n` is an integral with a certified error, see
+    Both are exact for every n; 'Mutual Information Bounds in the Shuffle Model', Theorems 2, 4 and
+    7, has their expansions. `Phi_n` is an integral with a certified error, see
     `shuffle_accountant.leakage.mutual_information.shuffled`.
 
     Args:
@@ -78,7 +79,5 @@ def given_laws(p: ArrayLike, q: ArrayLike) -> tuple[Array, Array]:
 
     A law that sums to one up to round-off is not divided by its sum: `Ratios` does so exactly.
     """
-    import numpy as np
-
     two_laws(p, q)
     return np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)

@@ -4,23 +4,23 @@
 ratios (see `shuffle_accountant.decoys`). It falls from ``D(P‖Q)`` at n = 1 to about ``chi^2 / 2n``,
 and every mutual information of this package is a difference of such numbers.
 
-As ``x log x = int_0^inf (x e^-t - x e^-tx) dt/t``, it is an integral over v = log s on the real line
+As ``x log x = int_0^inf (x e^-t - x e^-tx) dt/t``, it is an integral over v = log s, a real number,
 of the function F of `integrand`, here by the trapezoidal rule. Its errors are bounded as follows.
 
 *Discretisation.* In the strip |Im v| < a < pi/2 F is analytic and goes to 0 at both ends. With E~
-the expectation under the shuffled law (density X), ``F = E~[e^-s - e^-sX]``. On the ray of
-angle b, ``|e^-s - e^-sx| <= |int_1^x |s| e^(-|s| t cos b) dt|``, whose integral over v is ``|log x| /
-cos b``, so that of |F| is at most ``M = E~|log X| / cos a <= (Phi_n + 2/e) / cos a``. By Trefethen and
-Weideman (2014, Theorem 5.1) the rule is off by at most ``2 M / (e^(2 pi a/h) - 1)``: the spacing h
-makes that smaller than rounding.
+the expectation under the shuffled law (of density X), ``F = E~[e^-s - e^-sX]``. On the ray of angle
+b, ``|e^-s - e^-sx| <= |int_1^x |s| e^(-|s| t cos b) dt|``, whose integral over v is ``|log x| / cos
+b``. So that of |F| is at most ``M = E~|log X| / cos a``, and ``E~|log X| = E[X |log X|] <= Phi_n +
+2/e``. By Trefethen and Weideman (2014, Theorem 5.1) the rule is off by at most ``2 M / (e^(2 pi
+a/h) - 1)``; the spacing h makes that smaller than rounding.
 
 *Truncation, left.* For s <= 1, ``x e^-sx`` is below its tangent at 1, so F >= 0; by Jensen's
-inequality ``F <= e^-s - e^(-s(1 + chi^2/n)) <= s chi^2/n``. What is left out below s_0 is at most ``s_0
-chi^2/n``.
+inequality ``F <= e^-s - e^(-s(1 + chi^2/n)) <= s chi^2/n``. The nodes left out before s_0 sum to
+``s_0 chi^2/n`` at most.
 
 *Truncation, right.* Both terms of F decrease in v, so the rest of the sum is at most the integral:
-``E_1(s) + phi_Q(u)^(n-1) sum_y P(y) E_1(u w(y))``, with ``phi_Q <= e^(phi_Q - 1)`` and ``E_1(x) <= e^-x
-log(1 + 1/x)``.
+``E_1(s) + phi_Q(u)^(n-1) sum_y P(y) E_1(u w(y))``, with ``phi_Q <= e^(phi_Q - 1)`` and ``E_1(x) <=
+e^-x log(1 + 1/x)``.
 
 *Round-off.* `integrand` bounds the error of each value.
 """
@@ -93,7 +93,11 @@ def _integrals(pairs: list[Ratios], users: int) -> list[Estimate]:
     start = np.array([plan.start for plan in plans])[:, None]
     spacing = np.array([(plan.end - plan.start) / (count - 1) for plan in plans])[:, None]
     problems = Problems(
-        *(np.stack([getattr(pair, name) for pair in pairs]) for name in _FIELDS), users
+        p=np.stack([pair.p for pair in pairs]),
+        q=np.stack([pair.q for pair in pairs]),
+        gap=np.stack([pair.gap for pair in pairs]),
+        centred=np.stack([pair.centred for pair in pairs]),
+        users=users,
     )
     total, size, error = (np.zeros(len(pairs)) for _ in range(3))
     step = max(_BLOCK // problems.q.size, 1)
@@ -117,9 +121,6 @@ def _integrals(pairs: list[Ratios], users: int) -> list[Estimate]:
             )
         )
     return estimates
-
-
-_FIELDS = ("p", "q", "gap", "centred")
 
 
 class _Plan:

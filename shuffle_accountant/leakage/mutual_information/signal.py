@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.bracket import Bracket, ErrorLedger
@@ -105,7 +106,7 @@ class Signal:
             rest -= Estimate(self.unresolved / users)
         return total + rest
 
-    def _told(self, rows: Array, mean: Array, exposed: Array) -> Estimate:
+    def _told(self, rows: Array, mean: Array, exposed: NDArray[np.bool_]) -> Estimate:
         """``I(X; Y')``."""
         if not exposed.any():
             return Estimate(0.0)
@@ -131,7 +132,9 @@ def _merged(p: Array, q: Array) -> tuple[Array, Array]:
     _, index = np.unique((p / q).view(np.int64) >> 4, return_inverse=True)
     count = int(index.max()) + 1
     index = index.ravel()
-    return np.bincount(index, p, count), np.bincount(index, q, count)
+    merged = (np.bincount(index, masses, count) for masses in (p, q))
+    first, second = (np.asarray(masses, dtype=np.float64) for masses in merged)
+    return first, second
 
 
 def between(lower: Estimate, upper: Estimate, reduction: str, most: float) -> Bracket:

@@ -1,4 +1,4 @@
-"""What a randomizer's blanket is to the target's inputs: its `Signal`, from below and from above."""
+"""What a randomizer's blanket is to the target's inputs: its `Signal`, from below and above."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.mutual_information.position import MOST_USERS
@@ -31,7 +31,7 @@ class FirstOrder:
 
 @dataclass(frozen=True)
 class UniversalBounds:
-    """Upper bounds of ``I(X1; Z | X_-1)`` at finite n, nats, for all eps0-LDP randomizers and priors.
+    """Upper bounds of ``I(X1; Z | X_-1)`` for all eps0-LDP randomizers and priors, nats.
 
     With E = e^eps0. The blanket reduction gives the first two, the data-processing inequality the
     last.
@@ -51,7 +51,7 @@ class UniversalBounds:
     @property
     def least(self) -> float:
         """The smallest of them."""
-        return min(getattr(self, field.name) for field in fields(self))
+        return min(self.logarithmic, self.second_order, self.message)
 
 
 def first_order(*, eps0: float) -> FirstOrder:
