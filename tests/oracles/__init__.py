@@ -16,6 +16,7 @@ Nothing in this folder imports ``shuffle_accountant``. Each file has one job:
 * ``gaussian_bounds``: elementary bounds for many messages of normal noise, far in the tail,
 * ``laplace``: Laplace noise, one message in closed form and two by quadrature,
 * ``convolution``: sums of independent lattice variables, in rational arithmetic,
+* ``mutual_information``: information about places, messages and inputs, by listing outcomes,
 * ``references``: values that come from other code,
 * ``channels``: random locally private channels,
 * ``containment``: "the bracket contains the truth", in exact comparisons.

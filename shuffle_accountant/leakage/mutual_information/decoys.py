@@ -18,8 +18,8 @@ def optimal_decoy(p: ArrayLike) -> Array:
 
     It is proportional to ``sqrt(p (1 - p))``: by the inequality of Cauchy and Schwarz that
     minimises the leading constant ``sum_y P(1 - P)/Q / 2`` of ``n I(Y1; Z)``, to ``(sum_y sqrt(P(1
-    - P)))^2 / 2``. It is neither p nor proportional to ``sqrt(p)``. For two letters it is uniform; a
-    message that is always the same has nothing to hide, and its decoys are copies.
+    - P)))^2 / 2``. It is neither p nor proportional to ``sqrt(p)``. For two letters it is uniform.
+    A message that is always the same has nothing to hide, and its decoys are copies.
 
     'Mutual Information Bounds in the Shuffle Model', Theorem 6 and Corollary 1.
 
