@@ -34,6 +34,7 @@ SCRIPTS = (
     "figures.fig3",
     "figures.fig4",
     "figures.fig5",
+    "figures.mutual_information",
     "errata",
     "peers",
 )

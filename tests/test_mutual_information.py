@@ -218,7 +218,8 @@ def test_letters_that_decoys_hardly_ever_send(users):
             assert other.width <= 1e-12
     # a little more often, and the integral follows them all the way
     limit = mi.position(p, [1e-140, 1.0], users=users)
-    assert limit == pytest.approx(never[0], rel=1e-12)
+    # a difference of divergences of some 200 nats
+    assert limit == pytest.approx(never[0], rel=1e-12, abs=1e-11)
 
 
 def test_expansions_leave_a_third_order_remainder():
@@ -265,7 +266,9 @@ def test_the_best_decoys():
     assert mi.leading_constant(p, root / root.sum()) / least == pytest.approx(1.015, abs=2e-3)
     assert mi.leading_constant(p, p) / least == pytest.approx(1.28, abs=5e-3)
     assert least == pytest.approx(np.sqrt(p * (1 - p)).sum() ** 2 / 2, rel=1e-14)
-    np.testing.assert_array_equal(mi.optimal_decoy([0.9, 0.1]), [0.5, 0.5])
+    np.testing.assert_allclose(
+        mi.optimal_decoy([0.9, 0.1]), [0.5, 0.5], rtol=1e-15
+    )  # a rounded sum
     np.testing.assert_array_equal(mi.optimal_decoy([0.0, 1.0]), [0.0, 1.0])
     assert mi.leading_constant([0.0, 1.0]) == 0.0
     assert mi.leading_constant([0.5, 0.5], [1.0, 0.0]) == math.inf

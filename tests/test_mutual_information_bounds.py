@@ -155,7 +155,7 @@ def test_noise_on_two_numbers(randomizer):
     bracket = mi.input_bound(randomizer, users=1)
     # mpmath's quadrature is good to 12 digits
     assert bracket.lower * (1 - 1e-10) <= alone <= bracket.upper * (1 + 1e-10)
-    edges = np.linspace(-8.0, 9.0, 171)
+    edges = np.linspace(-4.0, 5.0, 91)
     if isinstance(randomizer, sa.LaplaceRandomizer):
         from scipy.stats import laplace as noise
 

@@ -68,7 +68,7 @@ def signal(
     rows: Sequence[Sequence[float]],
     others: Sequence[Sequence[float]],
 ) -> Real:
-    """``I(X; Z)``: X of the prior sends a message of ``rows[x]``, other messages are independent."""
+    """``I(X; Z)``: X of the prior sends a message of ``rows[x]``, ``others`` are independent."""
     return _signal(normalised(prior), [normalised(row) for row in rows], [*map(normalised, others)])
 
 
