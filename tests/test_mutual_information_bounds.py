@@ -1,5 +1,6 @@
 """Bounds of what randomized and shuffled messages tell, against enumeration and each other."""
 
+import importlib.util
 import json
 import math
 from itertools import combinations, product
@@ -131,10 +132,20 @@ def test_randomized_response_by_structure():
         other = mi.input_bound(sa.DiscreteRandomizer(table), users=20, prior=prior)
         # the rounded table has a local parameter of its own, so the two caps differ by rounding
         assert one == pytest.approx(other, rel=1e-11)
+    weights = np.arange(1.0, 10**4 + 1)
+    large = sa.RandomizedResponse(categories=10**4, eps0=4.0)
+    skewed = mi.input_bound(large, users=1000, prior=weights / weights.sum())
+    assert skewed.upper <= mi.input_bound(large, users=1000).upper  # symmetry and concavity
+    assert skewed.width <= 1e-8 * skewed.upper
     large = mi.input_bound(sa.RandomizedResponse(categories=10**6, eps0=4.0), users=1000)
     assert large.width <= 1e-8 * large.upper
-    told = mi.input_bound(sa.RandomizedResponse.from_gamma(categories=4, gamma=0.0), users=9)
-    assert told == pytest.approx(math.log(4), rel=1e-13)
+    for prior in (None, [0.1, 0.2, 0.3, 0.4]):
+        entropy = sum(-x * math.log(x) for x in prior or [0.25] * 4)
+        for eps0 in (400.0, math.inf):
+            krr = sa.RandomizedResponse(categories=4, eps0=eps0)
+            told = mi.input_bound(krr, users=9, prior=prior)
+            assert told.lower <= entropy * (1 + 1e-15)
+            assert told == pytest.approx(entropy, rel=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -358,3 +369,25 @@ def test_bad_input(call, error, text):
     with pytest.raises(error, match=text) as caught:
         call(sa.RandomizedResponse(categories=3, eps0=1.0))
     assert "\n" not in str(caught.value)
+
+
+def test_the_figure_and_the_errata(pytestconfig, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(pytestconfig.rootpath))
+    script = importlib.import_module("benchmarks.figures.mutual_information")
+    outcome = script.run(True, lambda _: None)
+    # speed is not tested here
+    assert [c.name for c in outcome.claims if not c.holds and c.name != "speed"] == []
+    assert len(outcome.claims) == 8
+    for row in outcome.rows:
+        assert 0 < row["lower"] <= row["upper"]
+    # counting hundreds of users agrees with listing few of them
+    keep = 1 / (1 + math.exp(-1.0))
+    rows = [[keep, 1 - keep], [1 - keep, keep]]
+    listed = sum(
+        oracle.signal([0.5, 0.5], rows, [rows[x] for x in others])
+        for others in product((0, 1), repeat=3)
+    )
+    assert script.conditional_information(1.0, 4) == pytest.approx(float(listed / 8), rel=1e-12)
+    if importlib.util.find_spec("matplotlib"):
+        outcome.draw(tmp_path / "figure.png")
+        assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")

@@ -132,7 +132,7 @@ def _far(
     problems: Problems, u: Array, others: float, moved: Array, rounding: float
 ) -> tuple[Array, Array]:
     """``log G`` and a bound of its error, from phi_Q and phi_P themselves."""
-    x = u[:, None, :] * (1.0 + problems.centred[:, :, None])
+    x = u[:, None, :] * (problems.p / problems.q)[:, :, None]
     power = np.exp(-x)
     total, error = np.zeros_like(u), np.zeros_like(u)
     for law, count in ((problems.q, others), (problems.p, 1.0)):

@@ -160,7 +160,7 @@ def _right_end(pair: Ratios, users: int, wanted: float) -> tuple[float, float]:
     v = np.linspace(min(1.0, 0.5 * last), last, _PLACES)
     s = np.exp(v)
     u = s / users
-    missing = -np.expm1(-np.multiply.outer(u, 1.0 + pair.centred)) @ pair.q
+    missing = -np.expm1(-np.multiply.outer(u, pair.p / pair.q)) @ pair.q
     decoys = np.exp(-np.minimum((users - 1) * missing * (1.0 - 1e-9), 700.0))
     left_out = _exponential_integral(s) + decoys * (
         _exponential_integral(np.multiply.outer(u, w)) @ p

@@ -26,6 +26,7 @@ from shuffle_accountant.leakage.mutual_information.estimate import Estimate
 from shuffle_accountant.leakage.mutual_information.exposure import Exposure
 from shuffle_accountant.leakage.mutual_information.ratios import Array, Ratios
 from shuffle_accountant.leakage.mutual_information.shuffled import shuffled_divergences
+from shuffle_accountant.randomizers.checks import MOST_CATEGORIES
 
 __all__ = ["Signal", "between", "information"]
 
@@ -87,7 +88,7 @@ class Signal:
         rows = np.pad(self.rows, ((0, 0), (0, 1)))
         exposure = Exposure.of(mean, q)
         exposed = exposure.exposed
-        error = exposure.error(users, 1.0 / float(self.weights.max()) + self.rows.shape[0])
+        error = exposure.error(users, MOST_CATEGORIES)
         told = self._told(rows, mean, exposed)
         hidden = math.fsum(mean[~exposed].tolist()) / math.fsum(mean.tolist())
         total = told + Estimate(0.0, truncation=error)

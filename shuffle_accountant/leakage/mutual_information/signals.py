@@ -7,6 +7,7 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.lattice.grid import Direction
 from shuffle_accountant.leakage.laws import law
 from shuffle_accountant.leakage.mutual_information.ones import bit_signal
@@ -47,27 +48,32 @@ def _(randomizer: DiscreteRandomizer, prior: ArrayLike | None) -> tuple[Signal, 
     weights = _prior(prior, randomizer.inputs)
     channel = randomizer.channel
     held = weights > 0.0
-    return _twice(Signal(weights[held], channel[held], weights @ channel, channel.min(axis=0)))
+    return _twice(
+        Signal(
+            weights[held], channel[held], weights @ channel, channel.min(axis=0), _sums(len(held))
+        )
+    )
 
 
 @signals.register
 def _(randomizer: RandomizedResponse, prior: ArrayLike | None) -> tuple[Signal, Signal]:
-    """Values of one prior probability look alike: one of them, and the others together."""
+    """Classes: whether the message is the target's own value, and the prior of the message's value.
+
+    A message's ratio to the blanket is e^eps0 or 1, so one row stands for all values.
+    """
     k, keep, lie = randomizer.categories, randomizer.keep_probability, randomizer.lie_probability
     if prior is None:
         held, alike = np.array([1.0 / k]), np.array([float(k)])
     else:
-        held, alike = np.unique(_prior(prior, k), return_counts=True)
-        alike = alike.astype(np.float64)
-    blanket = lie * np.concatenate([np.ones_like(alike), alike - 1.0])
-    rows = np.tile(blanket, (held.size, 1))
-    np.fill_diagonal(rows, keep)
-    each = lie + randomizer.truthful * held
-    mean = np.concatenate([each, each * (alike - 1.0)])
-    sent = (mean > 0.0) | (rows > 0.0).any(axis=0)
-    kept = held > 0.0
-    weights = (held * alike)[kept]
-    return _twice(Signal(weights, rows[kept][:, sent], mean[sent], blanket[sent]))
+        held, counts = np.unique(_prior(prior, k), return_counts=True)
+        alike = counts.astype(np.float64)
+    own, other = alike * held, alike * (1.0 - held)
+    row = np.concatenate([own * keep, other * lie])
+    each = np.tile(lie + randomizer.truthful * held, 2)
+    blanket = lie * np.concatenate([own, other])
+    mean = each * np.concatenate([own, other])
+    sent = (mean > 0.0) | (row > 0.0)
+    return _twice(Signal(np.ones(1), row[None, sent], mean[sent], blanket[sent]))
 
 
 @signals.register
@@ -104,7 +110,8 @@ def _listed(randomizer: FiniteRandomizer, weights: Array) -> tuple[Signal, Signa
     held = np.flatnonzero(weights > 0.0)
     classes = randomizer.classes(held.tolist())
     rows = classes.probabilities
-    return _twice(Signal(weights[held], rows, weights[held] @ rows, classes.blanket))
+    mean = weights[held] @ rows
+    return _twice(Signal(weights[held], rows, mean, classes.blanket, _sums(len(held))))
 
 
 def _cells(
@@ -122,6 +129,11 @@ def _cells(
         blanket = pair.q[:-1][sent]
         made.append(Signal(weights[held], rows[held], mean, blanket, inexact))
     return made[0], made[1]
+
+
+def _sums(terms: int) -> float:
+    """Relative error of sums of so many positive terms, each of a few roundings."""
+    return (64 + 2 * terms) * UNIT_ROUNDOFF
 
 
 def _twice(signal: Signal) -> tuple[Signal, Signal]:
