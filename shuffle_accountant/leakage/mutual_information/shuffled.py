@@ -136,10 +136,12 @@ class _Plan:
 
     def __init__(self, pair: Ratios, users: int) -> None:
         chi2 = pair.moment(2)
-        divergence = pair.divergence
-        at_most = min(math.log1p(chi2 / users), divergence.value + divergence.error)
+        at_most = math.log1p(chi2 / users)
+        # below `Ratios.least_divergence`, by (1 + t) log(1 + t) - t >= t^2 / (2 + 2t/3)
+        t = pair.centred / users
+        scale = float(np.sum(pair.gap * t / (2.0 + t / 1.5)))
         # chi^2 that small is lost to underflow; so are all errors relative to it
-        wanted = max(_TOLERANCE * pair.least_divergence(users), 1e-290)
+        wanted = max(_TOLERANCE * scale, 1e-290)
         self._size = (at_most + 1.0) / math.cos(_STRIP)  # 2/e < 1
         self.start = min(math.log(wanted * users) - math.log(max(chi2, 1e-300)), -1.0)
         self.left = math.exp(self.start) * chi2 / users * (1.0 + 1e-6)
