@@ -202,7 +202,7 @@ def test_the_blanket_bounds_what_datasets_tell():
         assert blanket_model(channel, prior, users) <= bounds.least
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.05, 6.0), st.integers(1, 10**7))
 def test_universal_bounds_are_not_below_any_blanket(seed, eps0, users):
     rng = np.random.default_rng(seed)

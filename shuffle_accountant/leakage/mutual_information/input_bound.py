@@ -90,8 +90,10 @@ def input_bound(
 
 def _entropy(randomizer: LocalRandomizer, prior: ArrayLike | None) -> float:
     if prior is None:
-        return math.log(randomizer.inputs if isinstance(randomizer, FiniteRandomizer) else 2)
-    return entropy(law(prior=prior)) * (1.0 + 1e-15)
+        return math.log(randomizer.inputs if isinstance(randomizer, FiniteRandomizer) else 2) * (
+            1.0 + 2e-15
+        )
+    return entropy(law(prior=prior)) * (1.0 + 2e-15)
 
 
 def _any_randomizer(randomizer: LocalRandomizer, users: int, prior: ArrayLike | None) -> Bracket:

@@ -49,7 +49,7 @@ def message(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
     """
     target, decoys = given_laws(p, q)
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
-    sent = entropy(target / math.fsum(target.tolist())) * (1.0 + 16 * UNIT_ROUNDOFF)
+    sent = entropy(target) * (1.0 + 16 * UNIT_ROUNDOFF)
     return message_estimate(target, decoys, users).bracket("target among decoys", most=sent)
 
 
@@ -60,7 +60,7 @@ def message_estimate(p: Array, q: Array, users: int) -> Estimate:
     total = math.fsum(p.tolist())
     told = entropy(np.append(p[exposure.exposed] / total, share))
     if users == 1:
-        told, rest = entropy(p / total), None
+        told, rest = entropy(p), None
     estimate = Estimate(
         told,
         truncation=exposure.error(users, p.size),
