@@ -309,3 +309,5 @@ def test_infinite_divergence():
         assert function([0.5, 0.5], [1.0, 0.0], users=3).lower == math.inf
         with pytest.raises(ValueError, match="q must be at least p/1e150"):
             function([0.5, 0.5], [1.0, 1e-200], users=3)
+    for expansion in (mi.position_expansion, mi.message_expansion):
+        assert not math.isnan(expansion([0.5, 0.5], [1.0, 1e-140]).at(users=9))

@@ -32,7 +32,7 @@ def shuffled_divergence(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
     Raises:
         TypeError: a law that is not an array of numbers, or ``users`` not an integer.
         ValueError: not a law, laws over different letters, ``users`` outside its range, or a letter
-            that the target sends 1e150 times as often as a decoy does.
+            that decoys send with a probability below 1e-280 or 1e-150 of the target's.
     """
     target, decoys = given_laws(p, q)
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
@@ -63,7 +63,7 @@ def closed_form(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
     Raises:
         TypeError: a law that is not an array of numbers, or ``users`` not an integer.
         ValueError: not a law, laws over different letters, ``users`` outside its range, or a letter
-            that the target sends 1e150 times as often as a decoy does.
+            that decoys send with a probability below 1e-280 or 1e-150 of the target's.
     """
     target, decoys = given_laws(p, q)
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
@@ -74,7 +74,7 @@ def closed_form(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
     lows, highs = [0.0, pair.least_divergence(users)], [divergence.value + divergence.error]
     m2 = pair.moment(2)
     highs.append(math.log1p(m2 / users))
-    if float(np.max(np.abs(pair.centred))) < 1e70:  # the fourth power is a double
+    if pair.moment(4) < math.inf:
         m3, m4 = pair.moment(3), pair.moment(4)
         cubic = m2 / (2 * users) - m3 / 6 / users / users
         size = m2 / users + abs(m3) / users / users
@@ -93,7 +93,7 @@ def _moderate(p: Array, q: Array) -> Ratios:
     if exposed.any():
         worst = int(np.flatnonzero(exposed)[0])
         raise ValueError(
-            f"q must be at least p/1e150 at every letter, got q={float(q[worst])!r} and "
+            f"q must be at least p/1e150 and 1e-280 where p > 0, got q={float(q[worst])!r} and "
             f"p={float(p[worst])!r} at letter {worst}"
         )
     return Ratios.of(p, q)

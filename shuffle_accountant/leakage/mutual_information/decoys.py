@@ -56,4 +56,5 @@ def leading_constant(p: ArrayLike, q: ArrayLike | None = None) -> float:
     if np.any((spread > 0.0) & (decoys <= 0.0)):
         return math.inf
     kept = spread > 0.0
-    return 0.5 * math.fsum((spread[kept] / decoys[kept]).tolist())
+    with np.errstate(over="ignore"):  # beyond a double it is infinite
+        return 0.5 * float(np.sum(spread[kept] / decoys[kept]))

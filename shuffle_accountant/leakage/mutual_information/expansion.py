@@ -27,7 +27,7 @@ class Expansion:
         limit: nats, as n grows (beside the logarithm).
         exposed: factor of ``log n``: probability of letters that only the target sends.
         first: coefficient of 1/n.
-        second: coefficient of 1/n^2.
+        second: coefficient of 1/n^2; infinite where ratios above 1e100 leave no double.
     """
 
     limit: float
@@ -108,14 +108,20 @@ def message_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
     heard = rest.p > 0.0
     p_heard, q_heard = rest.p[heard], rest.q[heard]
     first = 0.5 * math.fsum((p_heard * (1.0 - p_heard) / q_heard).tolist())
-    letters = math.fsum((p_heard / q_heard * (1.0 - q_heard**2) / q_heard).tolist()) / 12.0
-    return Expansion(limit, 0.0, share * first, share * (letters - _shuffled(rest)[1]))
+    second = math.inf
+    if rest.moment(3) < math.inf:  # then no ratio is above 1e100
+        shape = np.minimum(p_heard / q_heard * (1.0 - q_heard**2), 1e100)
+        letters = math.fsum((shape / np.maximum(q_heard, 1e-200)).tolist()) / 12.0
+        second = letters - _shuffled(rest)[1]
+    return Expansion(limit, 0.0, share * first, share * second)
 
 
 def _shuffled(pair: Ratios) -> tuple[float, float]:
     """Coefficients of 1/n and 1/n^2 in ``Phi_n``."""
-    chi2 = pair.moment(2)
-    return 0.5 * chi2, 0.25 * chi2 * chi2 - pair.moment(3) / 6.0
+    chi2, third = pair.moment(2), pair.moment(3)
+    if third == math.inf:
+        return 0.5 * chi2, math.inf
+    return 0.5 * chi2, 0.25 * chi2 * chi2 - third / 6.0
 
 
 def _exposed(p: Array, exposed: NDArray[np.bool_]) -> float:

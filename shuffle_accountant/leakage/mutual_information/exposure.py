@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.leakage.mutual_information.ratios import HUGE_RATIO, Array, Ratios
+from shuffle_accountant.leakage.mutual_information.ratios import HUGE_RATIO, TINY, Array, Ratios
 
 __all__ = ["Exposure", "entropy"]
 
@@ -18,10 +18,11 @@ __all__ = ["Exposure", "entropy"]
 class Exposure:
     """Which letters decoys never send, or so rarely that it makes no difference.
 
-    A letter that the target sends 1e150 times as often as a decoy counts as one that decoys never
-    send: the two worlds differ only if some decoy sends it, with probability ``tau <= n sum q``,
-    below 1e-130. A conditional entropy over k values moves by at most ``tau log k + 2 sqrt(tau)``
-    (Winter 2016, Lemma 2; ``h(t) <= 2 sqrt(t)``).
+    A letter that the target sends 1e150 times as often as a decoy, or a decoy with a probability
+    below 1e-280, counts as one that decoys never send: the two worlds differ only if some decoy
+    sends it, with probability ``tau <= n sum q``, below 1e-130. A conditional entropy over k
+    values moves by at most ``tau log k + (1 + tau) h(tau/(1 + tau))`` (Winter 2016, Lemma 2), for
+    such a tau less than ``tau log k + 2 sqrt(tau)``.
 
     Attributes:
         exposed: whether each letter is one, shape (letters,).
@@ -34,7 +35,7 @@ class Exposure:
     @staticmethod
     def of(p: Array, q: Array) -> Exposure:
         """The exposed letters of a target with law p among decoys with law q."""
-        exposed = (p > 0.0) & ((q <= 0.0) | (q < p / HUGE_RATIO))
+        exposed = (p > 0.0) & ((q < TINY) | (q < p / HUGE_RATIO))
         return Exposure(exposed, math.fsum(q[exposed].tolist()))
 
     def error(self, users: int, values: float) -> float:

@@ -132,7 +132,8 @@ def _far(
     problems: Problems, u: Array, others: float, moved: Array, rounding: float
 ) -> tuple[Array, Array]:
     """``log G`` and a bound of its error, from phi_Q and phi_P themselves."""
-    x = u[:, None, :] * (problems.p / problems.q)[:, :, None]
+    with np.errstate(over="ignore"):  # e^-800 is 0 as well
+        x = np.minimum(u[:, None, :] * (problems.p / problems.q)[:, :, None], 800.0)
     power = np.exp(-x)
     total, error = np.zeros_like(u), np.zeros_like(u)
     for law, count in ((problems.q, others), (problems.p, 1.0)):

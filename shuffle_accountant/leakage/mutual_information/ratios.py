@@ -12,13 +12,18 @@ from numpy.typing import NDArray
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
 
-__all__ = ["HUGE_RATIO", "Array", "Ratios", "excess"]
+__all__ = ["HUGE_RATIO", "TINY", "Array", "Ratios", "excess"]
 
 Array = NDArray[np.float64]
 
 # A letter that the target sends so many times as often as a decoy is, at any number of users that
 # doubles can count, a letter that decoys never send (up to 1e-130, see `Exposure`).
 HUGE_RATIO = 1e150
+
+# So is a letter that decoys send so rarely; products of the others' ratios are doubles.
+TINY = 1e-280
+# Ratios beyond have no third and fourth power.
+_LARGEST_CUBED = 1e100
 
 # Below this |t| the divergence's integrand is a series; 28 terms end at 4^-28.
 _SERIES_BELOW = 0.25
@@ -71,9 +76,14 @@ class Ratios:
         return self.gap / self.q
 
     def moment(self, order: int) -> float:
-        """``E_Q[(p/q - 1)^order]``; of order 2 it is the chi-squared divergence of P from Q."""
+        """``E_Q[(p/q - 1)^order]``; of order 2 it is the chi-squared divergence of P from Q.
+
+        Infinite for higher orders of ratios above 1e100.
+        """
         if order == 2:
             return math.fsum((self.gap * self.centred).tolist())
+        if float(self.centred.max()) > _LARGEST_CUBED:
+            return math.inf
         return math.fsum((self.gap * self.centred * self.centred ** (order - 2)).tolist())
 
     @cached_property

@@ -159,14 +159,15 @@ def _right_end(pair: Ratios, users: int, wanted: float) -> tuple[float, float]:
     heard = pair.p > 0.0
     p, w = pair.p[heard], pair.p[heard] / pair.q[heard]
     last = math.log(800.0 * users) - math.log(min(float(w.min()), 1.0))
-    v = np.linspace(min(1.0, 0.5 * last), last, _PLACES)
+    last = min(last, 700.0)  # where s ends; the bound holds wherever that is
+    v = np.linspace(1.0, last, _PLACES)
     s = np.exp(v)
     u = s / users
-    missing = -np.expm1(-np.multiply.outer(u, pair.p / pair.q)) @ pair.q
+    with np.errstate(over="ignore"):  # e^-800 is 0 as well
+        all_x, x = (np.minimum(np.multiply.outer(u, w), 800.0) for w in (pair.p / pair.q, w))
+    missing = -np.expm1(-all_x) @ pair.q
     decoys = np.exp(-np.minimum((users - 1) * missing * (1.0 - 1e-9), 700.0))
-    left_out = _exponential_integral(s) + decoys * (
-        _exponential_integral(np.multiply.outer(u, w)) @ p
-    )
+    left_out = _exponential_integral(s) + decoys * (_exponential_integral(x) @ p)
     enough = np.flatnonzero(left_out <= wanted)
     chosen = int(enough[0]) if enough.size else _PLACES - 1
     return float(v[chosen]), float(left_out[chosen]) * (1.0 + 1e-6) + 1e-290
@@ -174,4 +175,4 @@ def _right_end(pair: Ratios, users: int, wanted: float) -> tuple[float, float]:
 
 def _exponential_integral(x: Array) -> Array:
     """Upper bound of ``E_1(x) = int_x^inf e^-t dt/t``."""
-    return np.asarray(np.exp(-np.minimum(x, 700.0)) * np.log1p(1.0 / x))
+    return np.asarray(np.exp(-np.minimum(x, 700.0)) * np.log1p(1.0 / np.maximum(x, 1e-300)))
