@@ -38,6 +38,7 @@ SCRIPTS = (
     "figures.reidentification",
     "figures.qif",
     "figures.order",
+    "figures.mutual_information",
     "errata",
     "errata_qif",
     "errata_order",

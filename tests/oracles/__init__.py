@@ -18,6 +18,7 @@ Nothing in this folder imports ``shuffle_accountant``. Each file has one job:
 * ``convolution``: sums of independent lattice variables, in rational arithmetic,
 * ``reidentification``: naming the target's message, by Bayes' rule word by word,
 * ``reidentification_noise``: the same under Laplace and Gaussian noise, by quadrature,
+* ``mutual_information``: information about places, messages and inputs, by listing outcomes,
 * ``references``: values that come from other code,
 * ``exact_channels``: channels on datasets in fractions, from their definitions,
 * ``loads``: expected largest and smallest counts of balls in bins, by counting,

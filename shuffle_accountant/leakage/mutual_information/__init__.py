@@ -1,1 +1,72 @@
-"""Mutual information between what is secret and the shuffled messages, in nats."""
+"""Mutual information between what a target sent, or where it went, and the shuffled messages.
+
+One user's message Y1 has law P, the others' are i.i.d. from Q; Z is all n of them in random order
+and K the place of Y1 in it. `position` is ``I(K; Z)``, `message` is ``I(Y1; Z)``: certified
+brackets for any n, in nats. `position_expansion` and `message_expansion` are their asymptotics,
+`optimal_decoy` the Q that tells least. `heterogeneous_message` and `heterogeneous_position` bound
+both for users with laws of their own. With messages from a local randomizer, `input_bound` bounds
+what Z tells about the target's input and `position_bounds` what it tells about its place;
+`universal_bounds` and `first_order` need the local privacy parameter alone.
+
+Almost all numbers of 'Mutual Information Bounds in the Shuffle Model' are differences of one
+functional, `shuffled_divergence`.
+"""
+
+from shuffle_accountant.leakage.mutual_information.closed_form import (
+    closed_form,
+    shuffled_divergence,
+)
+from shuffle_accountant.leakage.mutual_information.decoys import leading_constant, optimal_decoy
+from shuffle_accountant.leakage.mutual_information.expansion import (
+    Expansion,
+    message_expansion,
+    position_expansion,
+)
+from shuffle_accountant.leakage.mutual_information.heterogeneous import (
+    HeterogeneousPosition,
+    heterogeneous_message,
+    heterogeneous_position,
+)
+from shuffle_accountant.leakage.mutual_information.input_bound import input_bound
+from shuffle_accountant.leakage.mutual_information.message import message
+from shuffle_accountant.leakage.mutual_information.position import position
+from shuffle_accountant.leakage.mutual_information.response import (
+    ResponseConstants,
+    clones_message,
+    response_constants,
+)
+from shuffle_accountant.leakage.mutual_information.shuffle_dp import (
+    PositionBounds,
+    position_bounds,
+)
+from shuffle_accountant.leakage.mutual_information.universal import (
+    FirstOrder,
+    UniversalBounds,
+    first_order,
+    universal_bounds,
+)
+
+__all__ = [
+    "Expansion",
+    "FirstOrder",
+    "HeterogeneousPosition",
+    "PositionBounds",
+    "ResponseConstants",
+    "UniversalBounds",
+    "clones_message",
+    "closed_form",
+    "first_order",
+    "heterogeneous_message",
+    "heterogeneous_position",
+    "input_bound",
+    "leading_constant",
+    "message",
+    "message_expansion",
+    "optimal_decoy",
+    "position",
+    "position_bounds",
+    "position_expansion",
+    "response_constants",
+    "shuffled_divergence",
+    "universal_bounds",
+]

@@ -1,0 +1,77 @@
+"""A number with bounds of the three errors it carries, and the bracket they make."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from shuffle_accountant.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.bracket import Bracket, ErrorLedger
+
+__all__ = ["Estimate"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The exact number is ``value`` up to the sum of the three errors.
+
+    Attributes:
+        value: nats.
+        discretisation: bound of what a quadrature or cells of messages move it by.
+        truncation: bound of what was not followed.
+        round_off: bound of what floating-point arithmetic moves it by.
+    """
+
+    value: float
+    discretisation: float = 0.0
+    truncation: float = 0.0
+    round_off: float = 0.0
+
+    @property
+    def error(self) -> float:
+        """Bound of the distance of the exact number from ``value``."""
+        return self.discretisation + self.truncation + self.round_off
+
+    def __add__(self, other: Estimate) -> Estimate:
+        value = self.value + other.value
+        return Estimate(
+            value,
+            self.discretisation + other.discretisation,
+            self.truncation + other.truncation,
+            self.round_off + other.round_off + UNIT_ROUNDOFF * abs(value),
+        )
+
+    def __sub__(self, other: Estimate) -> Estimate:
+        return self + other.times(-1.0)
+
+    def times(self, factor: float) -> Estimate:
+        """The product with a factor that is itself off by 4 units in its last place at most."""
+        value, size = self.value * factor, abs(factor) * (1.0 + 5 * UNIT_ROUNDOFF)
+        return Estimate(
+            value,
+            self.discretisation * size,
+            self.truncation * size,
+            self.round_off * size + 6 * UNIT_ROUNDOFF * abs(value),
+        )
+
+    def bracket(self, reduction: str, *, most: float = math.inf) -> Bracket:
+        """The bracket of a number that is known to be in [0, ``most``].
+
+        Args:
+            reduction: name of the formula or theorem.
+            most: an upper bound that holds for other reasons, itself off by rounding alone.
+        """
+        most *= 1.0 + 4 * UNIT_ROUNDOFF
+        error = self.error * (1.0 + 8 * UNIT_ROUNDOFF) + UNIT_ROUNDOFF * abs(self.value)
+        lower = upper = self.value
+        if error > 0.0:
+            lower = math.nextafter(self.value - error, -math.inf)
+            upper = math.nextafter(self.value + error, math.inf)
+        upper = min(max(upper, 0.0), most)
+        lower = min(max(lower, 0.0), upper)
+        ledger = ErrorLedger(
+            discretisation=2.0 * self.discretisation,
+            truncation=2.0 * self.truncation,
+            round_off=2.0 * self.round_off,
+        )
+        return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=reduction)

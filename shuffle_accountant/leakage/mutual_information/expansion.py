@@ -1,0 +1,128 @@
+"""Expansions of the leakage in powers of 1/n, beside the exact values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.leakage.mutual_information.exposure import Exposure, entropy
+from shuffle_accountant.leakage.mutual_information.position import MOST_USERS, given_laws
+from shuffle_accountant.leakage.mutual_information.ratios import Array, Ratios
+
+__all__ = ["Expansion", "message_expansion", "position_expansion"]
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """``limit + exposed log n + first/n + second/n^2 + O(n^-3)``, not certified.
+
+    Good only where n times the least probability of a decoy's letter, and n over the chi-squared
+    divergence, are large. Nothing is rounded in a direction.
+
+    Attributes:
+        limit: nats, as n grows (beside the logarithm).
+        exposed: factor of ``log n``: probability of letters that only the target sends.
+        first: coefficient of 1/n.
+        second: coefficient of 1/n^2; infinite where ratios above 1e100 leave no double.
+    """
+
+    limit: float
+    exposed: float
+    first: float
+    second: float
+
+    def deviation(self, *, users: int) -> float:
+        """``first/n + second/n^2``: distance from the limit, with relative accuracy.
+
+        Raises:
+            TypeError: ``users`` is not an integer.
+            ValueError: ``users`` is outside 1 … 2^53.
+        """
+        n = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
+        return (self.first + self.second / n) / n
+
+    def at(self, *, users: int) -> float:
+        """The expansion's value for n users, nats.
+
+        Raises:
+            TypeError: ``users`` is not an integer.
+            ValueError: ``users`` is outside 1 … 2^53.
+        """
+        return self.limit + self.exposed * math.log(users) + self.deviation(users=users)
+
+
+def position_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
+    """Expansion of ``I(K; Z)``: ``D - chi^2/2n - (chi^2^2/4 - m_3/6)/n^2``.
+
+    'Mutual Information Bounds in the Shuffle Model', Theorems 4 and 7, with one more term; m_3 is
+    ``E_Q[(P/Q - 1)^3]``. The remainder is ``O(n^-3)``.
+
+    Args:
+        p: law of the target's message, shape (letters,).
+        q: law of every other message, same shape.
+
+    Raises:
+        TypeError: a law that is not an array of numbers.
+        ValueError: not a law, or laws over different letters.
+    """
+    target, decoys = given_laws(p, q)
+    exposure = Exposure.of(target, decoys)
+    share, rest = exposure.rest(target, decoys)
+    exposed = _exposed(target, exposure.exposed)
+    if rest is None:
+        return Expansion(0.0, exposed, 0.0, 0.0)
+    first, second = _shuffled(rest)
+    return Expansion(share * rest.divergence.value, exposed, -share * first, -share * second)
+
+
+def message_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
+    """Expansion of ``I(Y1; Z)``, whose first term is ``sum_y P(1 - P)/Q / 2n``.
+
+    'Mutual Information Bounds in the Shuffle Model', Theorems 3, 5 and 8, with one more term,
+
+        (sum_y P(1 - Q^2)/Q^2 / 12 - chi^2^2/4 + m_3/6) / n^2,
+
+    so the remainder is ``O(n^-3)``.
+
+    Args:
+        p: law of the target's message, shape (letters,).
+        q: law of every other message, same shape.
+
+    Raises:
+        TypeError: a law that is not an array of numbers.
+        ValueError: not a law, or laws over different letters.
+    """
+    target, decoys = given_laws(p, q)
+    exposure = Exposure.of(target, decoys)
+    share, rest = exposure.rest(target, decoys)
+    total = math.fsum(target.tolist())
+    limit = 0.0
+    if exposure.exposed.any():
+        limit = entropy(np.append(target[exposure.exposed] / total, share))
+    if rest is None:
+        return Expansion(limit, 0.0, 0.0, 0.0)
+    heard = rest.p > 0.0
+    p_heard, q_heard = rest.p[heard], rest.q[heard]
+    first = 0.5 * math.fsum((p_heard * (1.0 - p_heard) / q_heard).tolist())
+    second = math.inf
+    if rest.moment(3) < math.inf:  # then no ratio is above 1e100
+        shape = np.minimum(p_heard / q_heard * (1.0 - q_heard**2), 1e100)
+        letters = math.fsum((shape / np.maximum(q_heard, 1e-200)).tolist()) / 12.0
+        second = letters - _shuffled(rest)[1]
+    return Expansion(limit, 0.0, share * first, share * second)
+
+
+def _shuffled(pair: Ratios) -> tuple[float, float]:
+    """Coefficients of 1/n and 1/n^2 in ``Phi_n``."""
+    chi2, third = pair.moment(2), pair.moment(3)
+    if third == math.inf:
+        return 0.5 * chi2, math.inf
+    return 0.5 * chi2, 0.25 * chi2 * chi2 - third / 6.0
+
+
+def _exposed(p: Array, exposed: NDArray[np.bool_]) -> float:
+    return math.fsum(p[exposed].tolist()) / math.fsum(p.tolist())

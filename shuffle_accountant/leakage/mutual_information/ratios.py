@@ -1,0 +1,131 @@
+"""The target's law seen from the decoys': likelihood ratios, their moments, the divergence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.leakage.mutual_information.estimate import Estimate
+
+__all__ = ["HUGE_RATIO", "TINY", "Array", "Ratios", "excess"]
+
+Array = NDArray[np.float64]
+
+# A letter that the target sends so many times as often as a decoy is, at any number of users that
+# doubles can count, a letter that decoys never send (up to 1e-130, see `Exposure`).
+HUGE_RATIO = 1e150
+
+# So is a letter that decoys send so rarely; products of the others' ratios are doubles.
+TINY = 1e-280
+# Ratios beyond have no third and fourth power.
+_LARGEST_CUBED = 1e100
+
+# Below this |t| the divergence's integrand is a series; 28 terms end at 4^-28.
+_SERIES_BELOW = 0.25
+_SERIES_TERMS = 28
+
+
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    """Likelihood ratios of a law P to a law Q with P << Q, one per class of letters.
+
+    Attributes:
+        p: probabilities under P, shape (m,).
+        q: probabilities under Q, all > 0, shape (m,).
+        gap: ``p - q``, to a few units in the last place of the *difference*.
+        inexact: relative error of the entries of ``p`` that the laws were given with.
+    """
+
+    p: Array
+    q: Array
+    gap: Array
+    inexact: float = 0.0
+
+    @staticmethod
+    def of(p: Array, q: Array, inexact: float = 0.0) -> Ratios:
+        """The ratios of two vectors of masses, each of which is a law once divided by its sum.
+
+        What the two sums miss to one is known exactly, so that laws that differ in their tenth
+        digit have ratios that are known to as many digits as any.
+
+        Args:
+            p: masses, shape (letters,); 0 wherever ``q`` is 0.
+            q: masses, shape (letters,).
+            inexact: relative error of the entries of ``p``.
+        """
+        sent = q > 0.0
+        p, q = p[sent], q[sent]
+        p, q, inexact = _near_one(p), _near_one(q), inexact
+        heard = p > 0.0
+        if np.count_nonzero(~heard) > 1:  # letters of ratio zero are one letter
+            p = np.append(p[heard], 0.0)
+            q = np.append(q[heard], math.fsum(q[~heard].tolist()))
+        over_p, over_q = (math.fsum([*x.tolist(), -1.0]) for x in (p, q))
+        scale_p, scale_q = 1.0 + over_p, 1.0 + over_q
+        gap = ((p - q) + (p * over_q - q * over_p)) / (scale_p * scale_q)
+        return Ratios(p / scale_p, q / scale_q, gap, inexact)
+
+    @cached_property
+    def centred(self) -> Array:
+        """``p/q - 1``, shape (m,)."""
+        return self.gap / self.q
+
+    def moment(self, order: int) -> float:
+        """``E_Q[(p/q - 1)^order]``; of order 2 it is the chi-squared divergence of P from Q.
+
+        Infinite for higher orders of ratios above 1e100.
+        """
+        if order == 2:
+            return math.fsum((self.gap * self.centred).tolist())
+        if float(self.centred.max()) > _LARGEST_CUBED:
+            return math.inf
+        return math.fsum((self.gap * self.centred * self.centred ** (order - 2)).tolist())
+
+    @cached_property
+    def divergence(self) -> Estimate:
+        """``D(P‖Q) = sum_y Q(y) g(p/q - 1)``, ``g(t) = (1 + t) log(1 + t) - t``: terms >= 0."""
+        near = np.abs(self.centred) < _SERIES_BELOW
+        terms = self.q * excess(np.where(near, self.centred, 0.0))
+        heard = ~near & (self.p > 0.0)
+        logs = np.zeros_like(terms)
+        logs[heard] = self.p[heard] * np.log(self.p[heard] / self.q[heard])
+        terms = np.where(near, terms, logs - self.gap)
+        size = np.where(near, terms, np.abs(logs) + np.abs(self.gap))
+        error = 16 * UNIT_ROUNDOFF * math.fsum(size.tolist())
+        return Estimate(max(math.fsum(terms.tolist()), 0.0), round_off=error)
+
+    def least_divergence(self, users: int) -> float:
+        """``n D((1 - 1/n) Q + P/n ‖ Q)``, a lower bound of the shuffled divergence.
+
+        Each message of the shuffled output has the law in it, and relative entropy to a product is
+        at least the sum over the marginals. Exact for n = 1, and to first order for many users.
+        """
+        t = self.centred / users
+        near = np.abs(t) < _SERIES_BELOW
+        far = np.where(near, 1.0, t)
+        terms = np.where(near, excess(np.where(near, t, 0.0)), _direct(far))
+        return users * math.fsum((self.q * terms).tolist())
+
+
+def excess(t: Array) -> Array:
+    """``(1 + t) log(1 + t) - t`` for |t| < 1/4, a few units in the last place."""
+    total = np.zeros_like(t)
+    for k in range(_SERIES_TERMS, 1, -1):
+        total = total * -t + 1.0 / (k * (k - 1))
+    return np.asarray(t * t * total)
+
+
+def _direct(t: Array) -> Array:
+    whole = t > -1.0
+    return np.asarray((1.0 + t) * np.log1p(np.where(whole, t, 0.0)) - t)
+
+
+def _near_one(masses: Array) -> Array:
+    """The masses, divided by their sum unless it is one up to what normalised laws miss."""
+    total = math.fsum(masses.tolist())
+    return masses if abs(total - 1.0) <= 1e-6 else masses / total
