@@ -20,9 +20,10 @@ class Frontier:
     """How many equal rounds are known to fit a budget, and how many are known not to.
 
     Fewer rounds are a post-processing of more, so one bracket decides for all smaller (or larger)
-    numbers. A question that is open takes one bracket ahead of it, twice as far each time that fits,
-    and if that does not decide, one at it. A loop that asks at each of T steps computes about
-    ``2 log T`` brackets near the start and as many near the end; all other questions are comparisons.
+    numbers. A question that is open takes one bracket ahead of it, twice as far each time that
+    fits, and if that does not decide, one at it. A loop that asks at each of T steps computes about
+    ``2 log T`` brackets near the start and as many near the end; all other questions are
+    comparisons.
 
     Args:
         round: what happens in each round.
@@ -31,9 +32,7 @@ class Frontier:
         tolerance: relative width of the brackets.
     """
 
-    def __init__(
-        self, round: ShuffleRound, epsilon: float, delta: float, tolerance: float
-    ) -> None:
+    def __init__(self, round: ShuffleRound, epsilon: float, delta: float, tolerance: float) -> None:
         self._round, self._epsilon, self._delta = round, epsilon, delta
         self._tolerance = tolerance
         self._fits, self._exceeds = 0, math.inf
@@ -41,7 +40,7 @@ class Frontier:
         self._lock = threading.Lock()
 
     def exceeded_by(self, rounds: int) -> bool:
-        """Whether the certified upper end for so many rounds is not known to be within the budget."""
+        """Whether so many rounds do not fit: whether their certified upper end is above epsilon."""
         with self._lock:
             if self._fits < rounds < self._exceeds:
                 ahead = min(self._ahead, rounds + 16, MAX_ROUNDS - rounds)

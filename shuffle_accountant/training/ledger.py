@@ -23,7 +23,8 @@ class ShuffleLedger:
     """Privacy ledger of a training run whose steps are equal shuffled rounds.
 
     A step is recorded in microseconds; brackets are computed when they are asked for, and now and
-    then for a budget. All methods may be called from any thread. A ledger can be pickled and copied.
+    then for a budget. All methods may be called from any thread. A ledger can be pickled and
+    copied.
 
     It has the methods of Flower's protocol `flwr.serverapp.PrivacyAccountant`: ``config``,
     ``num_releases``, ``compose(event, count)``, ``get_epsilon(delta)``, ``get_delta(epsilon)``,

@@ -137,8 +137,8 @@ class ShuffleOptimizer(DPOptimizer):
         """Put the private mean (or sum) in the place of the gradients.
 
         Raises:
-            ValueError: a gradient that is not finite, or no batch of users that may be used; nothing
-                is recorded, no parameter changes.
+            ValueError: a gradient that is not finite, or no batch of users that may be used;
+                nothing is recorded, no parameter changes.
             BudgetExceeded: likewise, when the engine's budget does not allow the step.
         """
         if self._check_skip_next_step():
@@ -148,9 +148,7 @@ class ShuffleOptimizer(DPOptimizer):
         self._allow(users)
         with torch.no_grad():
             flat = torch.cat([g.reshape(users, -1).to(samples[0].device) for g in samples], dim=1)
-            mean = private_mean(
-                flat, self.randomizer, max_norm=self.max_grad_norm, rng=self._rng
-            )
+            mean = private_mean(flat, self.randomizer, max_norm=self.max_grad_norm, rng=self._rng)
             self._record()
             if self.loss_reduction == "sum":
                 mean = mean * users
@@ -274,7 +272,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
         sampling: str = "fixed",
         **options: Any,
     ) -> tuple[Any, Any, Any]:
-        """`make_private` with the largest eps0 that lets ``epochs`` passes meet a target for certain.
+        """`make_private` with the largest eps0 with which ``epochs`` passes meet a target.
 
         The target is also the budget: a step beyond it raises `BudgetExceeded`.
 
@@ -327,7 +325,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
         return spent
 
     def would_exceed(self, *, epsilon: float, delta: float) -> bool:
-        """Whether one more step (or epoch) would bring the upper end at ``delta`` above ``epsilon``.
+        """Whether one more step (or epoch) would bring the upper end above ``epsilon``.
 
         Raises:
             TypeError: an argument of the wrong type.
@@ -478,7 +476,9 @@ def _trainable_dimension(module: Any, optimizer: Any) -> int:
     groups = chain.from_iterable(group["params"] for group in optimizer.param_groups)
     trained = [p for p in groups if p.requires_grad]
     if {id(p) for p in trained} != own:
-        raise ValueError("optimizer must have all trainable parameters of the module, and no others")
+        raise ValueError(
+            "optimizer must have all trainable parameters of the module, and no others"
+        )
     if not trained:
         raise ValueError("module must have trainable parameters, got none")
     return sum(p.numel() for p in trained)

@@ -99,7 +99,7 @@ class ShuffleAccountant(IAccountant):
         return self._composed(**options).delta(epsilon=epsilon)
 
     def would_exceed(self, round: ShuffleRound, *, epsilon: float, delta: float) -> bool:
-        """Whether one more round would bring the certified upper end at ``delta`` above ``epsilon``.
+        """Whether one more round would bring the certified upper end above ``epsilon``.
 
         Args:
             round: the one more.
@@ -161,7 +161,9 @@ class ShuffleAccountant(IAccountant):
                 f"mechanism must be {self.mechanism()!r}, got {state_dict['mechanism']!r:.40}"
             )
         validate.integer(minimum=1, maximum=SCHEMA, schema=state_dict["schema"])
-        self.history = [_entry(entry) for entry in validate.instance(list, history=state_dict["history"])]
+        self.history = [
+            _entry(entry) for entry in validate.instance(list, history=state_dict["history"])
+        ]
 
     def _composed(self, **options: Any) -> FourierAccountant:
         accountant = FourierAccountant(**options)

@@ -61,10 +61,11 @@ def private_mean(
         ValueError: a wrong shape, no row, a NaN or an infinity, or a norm outside its range.
     """
     randomizer = validate.instance(VectorRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
-    norm = randomizer.radius if max_norm is None else validate.positive(max_norm=max_norm)
-    if norm > randomizer.radius:
+    radius = randomizer.radius
+    norm = radius if max_norm is None else validate.positive(max_norm=max_norm)
+    if norm > radius:
         raise ValueError(
-            f"max_norm must be at most the randomizer's radius = {randomizer.radius:g}, got {norm:g}"
+            f"max_norm must be at most the radius of the randomizer, {radius:g}, got {norm:g}"
         )
     rows = as_rows("gradients", gradients, randomizer.dimension)
     if len(rows) == 0:

@@ -1,15 +1,16 @@
 """Which users take part in which step: the two ways of drawing batches that a theorem covers.
 
-*Fixed*: every step draws m of the N users anew, uniformly and without replacement, whatever was drawn
-before. Each step is a `ShuffleRound` with ``users=m, population=N``.
+*Fixed*: every step draws m of the N users anew, uniformly and without replacement, whatever was
+drawn before. Each step is a `ShuffleRound` with ``users=m, population=N``.
 
-*Epoch*: every epoch deals all N users into disjoint batches, at random; each user is in exactly one.
-Replacing one user's value changes the output of that one batch. Given all other users' values and
-the deal, everything else in the epoch is either independent of it (earlier batches) or computed from
-it and from other users' fresh randomness (later batches, whose gradients see the model it changed),
-which is post-processing. So an epoch costs what one shuffled round of that batch costs, and no more
-than one of the smallest batch: ``users=floor(N/k), population=None``, once per epoch. Sampling does
-not amplify here, even if the deal is secret, for it is not drawn anew between the batches of an epoch.
+*Epoch*: every epoch deals all N users into disjoint batches, at random; each user is in exactly
+one. Replacing one user's value changes the output of that one batch. Given all other users' values
+and the deal, everything else in the epoch is either independent of it (earlier batches) or computed
+from it and from other users' fresh randomness (later batches, whose gradients see the model it
+changed), which is post-processing. So an epoch costs what one shuffled round of that batch costs,
+and no more than one of the smallest batch: ``users=floor(N/k), population=None``, once per epoch.
+Sampling does not amplify here, even if the deal is secret, for it is not drawn anew between the
+batches of an epoch.
 
 Batches whose size depends on chance (Poisson sampling), weighted sampling, and sampling with
 replacement are covered by neither.

@@ -33,11 +33,11 @@ class VectorRandomizer(FromArguments):
 
     The law of a message is eps0-LDP for every input, clipped or not: an input outside the ball
     would only cost the lack of bias. Every chance of a discrete choice that privacy rests on is a
-    multiple of 2^-53, rounded so that the likelihood ratio is never above e^eps0, and drawn exactly.
-    Messages with real coordinates (the sphere's) are private as real vectors; the floats returned
-    follow these up to their rounding, as with any continuous mechanism. A `numpy.random.Generator`
-    is not a cryptographic source: against an adversary who may guess its state use a fresh seed from
-    the operating system, and do not publish it.
+    multiple of 2^-53, rounded so that the likelihood ratio is never above e^eps0, and drawn
+    exactly. Messages with real coordinates (the sphere's) are private as real vectors; the floats
+    returned follow these up to their rounding, as with any continuous mechanism. A
+    `numpy.random.Generator` is not a cryptographic source: against an adversary who may guess its
+    state use a fresh seed from the operating system, and do not publish it.
 
     Args:
         dimension: length d of the vectors.

@@ -1,8 +1,8 @@
 """Rows in blocks, each with a generator of its own, shared among the cores.
 
-The layout of the blocks and their seeds depend on the shape and the caller's generator alone, so the
-result does not depend on the number of threads. All seeds are drawn from the generator itself: its
-saved state determines everything that follows.
+The layout of the blocks and their seeds depend on the shape and the caller's generator alone, so
+the result does not depend on the number of threads. All seeds are drawn from the generator itself:
+its saved state determines everything that follows.
 """
 
 from __future__ import annotations

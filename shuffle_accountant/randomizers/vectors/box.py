@@ -30,18 +30,18 @@ class _BoxRandomizer(VectorRandomizer):
         return self.radius * math.sqrt(self.dimension)
 
     def _norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        return np.maximum(rows.max(axis=1), -rows.min(axis=1)).astype(np.float64)
+        return np.asarray(np.abs(rows).max(axis=1), np.float64)
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class DuchiLInf(_BoxRandomizer):
     """The l∞ mechanism of Duchi, Jordan and Wainwright (2018, Section 4.2).
 
-    The message is a corner t of a cube: with probability p = e^eps0/(e^eps0+1) one that agrees with v
-    in more than half of the coordinates, else one that agrees in fewer, all equally likely. Corners
-    that agree in exactly half (even d) tell nothing; here they have the chance 2^-d whatever the
-    input. That is between the others' and lowers the variance a little: as published they belong to
-    both halves.
+    The message is a corner t of a cube: with probability p = e^eps0/(e^eps0+1) one that agrees with
+    v in more than half of the coordinates, else one that agrees in fewer, all equally likely.
+    Corners that agree in exactly half (even d) tell nothing; here they have the chance 2^-d
+    whatever the input. That is between the others' and lowers the variance a little: as published
+    they belong to both halves.
 
     Coordinates of messages are ± radius/m, ``m = (2p - 1) C(2k, k)/4^k`` with k = d // 2. The
     variance is ``d radius^2/m^2 - |x|^2``, about ``radius^2 pi d^2/(2 tanh^2(eps0/2))``. Chances of
@@ -95,8 +95,8 @@ class SampledCoordinates(_BoxRandomizer):
 
     k of the d coordinates are drawn, uniformly and without replacement; each v_j of them is kept or
     turned by randomized response with eps0/k; the others are 0 in the message. Nguyên et al. 2016
-    (k = 1), Wang et al. 2019, "Collecting and analyzing multidimensional data with local differential
-    privacy" (k > 1).
+    (k = 1), Wang et al. 2019, "Collecting and analyzing multidimensional data with local
+    differential privacy" (k > 1).
 
     The coordinates drawn are ± ``radius (d/k)/(2p - 1)``, p/(1-p) = e^(eps0/k), and the variance is
     ``radius^2 d^2/(k (2p - 1)^2) - |x|^2``. Chances are exact, so privacy holds of the very floats
@@ -173,7 +173,7 @@ def _relative_variance(eps0: float, coordinates: int) -> float:
 
 
 def _subsets(size: int, chosen: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Uniform subsets of {0 … size-1} without replacement, shape (count, chosen), by Floyd's method.
+    """Uniform subsets of {0 … size-1}, shape (count, chosen), by Floyd's method.
 
     In turn for every j from size-chosen on: a number from 0 … j, or j if that one is taken.
     """

@@ -1,23 +1,24 @@
 """Messages on a sphere: PrivUnit, and the l2 mechanism of Duchi, Jordan and Wainwright.
 
 A vector in the ball is first rounded to a unit vector u or -u, at random with the right mean. The
-message's direction V is uniform in the cap {v : <v, u> >= gamma} with probability p, else uniform in
-the rest of the sphere. With q the cap's share of the sphere, the densities of V are p/q and
-(1-p)/(1-q), so the mechanism is eps0-LDP exactly if ``log p/(1-p) + log (1-q)/q <= eps0``. Divided by
-``m = E<V, u>`` it is unbiased, and its second moment is 1/m^2.
+message's direction V is uniform in the cap {v : <v, u> >= gamma} with probability p, else uniform
+in the rest of the sphere. With q the cap's share of the sphere, the densities of V are p/q and
+(1-p)/(1-q), so the mechanism is eps0-LDP exactly if ``log p/(1-p) + log (1-q)/q <= eps0``. Divided
+by ``m = E<V, u>`` it is unbiased, and its second moment is 1/m^2.
 
-Where W = <V, u> is of density ``c (1-w^2)^((d-3)/2)`` for a uniform V, with c = 1/B(1/2, (d-1)/2), the
-integral of w over the cap is ``C(gamma) = c (1-gamma^2)^((d-1)/2) / (d-1)``, so
+Where W = <V, u> is of density ``c (1-w^2)^((d-3)/2)`` for a uniform V, with c = 1/B(1/2, (d-1)/2),
+the integral of w over the cap is ``C(gamma) = c (1-gamma^2)^((d-1)/2) / (d-1)``, so
 ``m = C(gamma) (p/q - (1-p)/(1-q))``.
 
 *The optimal split of eps0.* The published mechanism spends eps0 in two parts, one for p and one for
 gamma, through a sufficient condition. With the exact condition and E = e^eps0 met with equality,
-``m(gamma) = (E-1) C(gamma) / (1 + (E-1) q(gamma))``. As C' = -gamma f and q' = -f with f the density
-of W, m' vanishes just where ``m(gamma) = gamma``; the function
-``gamma (1 + (E-1) q) - (E-1) C`` has derivative 1 + (E-1) q > 0, one root, and that is the best gamma.
+``m(gamma) = (E-1) C(gamma) / (1 + (E-1) q(gamma))``. As C' = -gamma f and q' = -f with f the
+density of W, m' vanishes just where ``m(gamma) = gamma``; the function
+``gamma (1 + (E-1) q) - (E-1) C`` has derivative 1 + (E-1) q > 0, one root, and that is the best
+gamma.
 
-Sources: Bhowmick, Duchi, Freudiger, Kapoor and Rogers 2018, "Protection against reconstruction", for
-PrivUnit; Duchi, Jordan and Wainwright 2018, "Minimax optimal procedures for locally private
+Sources: Bhowmick, Duchi, Freudiger, Kapoor and Rogers 2018, "Protection against reconstruction",
+for PrivUnit; Duchi, Jordan and Wainwright 2018, "Minimax optimal procedures for locally private
 estimation", Section 4.2, for the hemispheres.
 """
 
@@ -85,7 +86,7 @@ class _SphereRandomizer(VectorRandomizer):
             squares = np.einsum("ij,ij->i", rows, rows).astype(np.float64)
             if rows.dtype == np.float32 and not np.all((squares > _TINY) & (squares < _HUGE)):
                 squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-            return np.sqrt(squares)
+            return np.asarray(np.sqrt(squares))
 
     def _fill(
         self,
@@ -110,8 +111,8 @@ class _SphereRandomizer(VectorRandomizer):
         to_unit = signs / norms
         inner = _inner_products(cap, self.dimension, norms.size, rng)
 
-        # The message is inner * u + sqrt(1 - inner^2) * (a uniform unit vector across u); the latter
-        # is the part of a Gaussian vector across u, at length one.
+        # The message is inner * u + sqrt(1 - inner^2) * (a uniform unit vector across u), and that
+        # vector is the part of a Gaussian one across u, at length one.
         rng.standard_normal(out=target, dtype=target.dtype.type)
         along = np.einsum("ij,ij->i", target, rows).astype(np.float64) * to_unit
         across = np.einsum("ij,ij->i", target, target).astype(np.float64) - along**2
@@ -143,7 +144,7 @@ class PrivUnit(_SphereRandomizer):
 
 @dataclass(frozen=True, init=False, repr=False)
 class DuchiL2(_SphereRandomizer):
-    """The l2 mechanism of Duchi, Jordan and Wainwright: the hemisphere around the input, or the other.
+    """The l2 mechanism of Duchi, Jordan and Wainwright: the hemisphere around the input or not.
 
     Inputs are vectors with l2 norm at most ``radius``, dimension >= 2; messages have l2 norm
     ``radius/m`` with ``m = tanh(eps0/2) / ((d-1)/2 B((d-1)/2, 1/2))``. The variance is
@@ -165,12 +166,11 @@ def _best_cap(dimension: int, eps0: float) -> Cap:
     from scipy.optimize import brentq
 
     log_gain = eps0 + math.log(-math.expm1(-eps0))  # log(E - 1)
-    gain_of_share = lambda gamma: math.exp(min(log_gain + _log_share(dimension, gamma), 700.0))  # noqa: E731
 
     def excess(gamma: float) -> float:
         # both sides of the equation divided by 1 + (E-1) q, so that nothing overflows
-        log_mean = log_gain + _log_first_moment(dimension, gamma)
-        log_mean -= math.log1p(gain_of_share(gamma))
+        gain_of_share = math.exp(min(log_gain + _log_share(dimension, gamma), 700.0))
+        log_mean = log_gain + _log_first_moment(dimension, gamma) - math.log1p(gain_of_share)
         return gamma - math.exp(min(log_mean, 700.0))
 
     # at 0 it is below 0, at 1 it is 1
@@ -186,8 +186,8 @@ def _hemisphere(dimension: int, eps0: float) -> Cap:
 def _cap(dimension: int, eps0: float, threshold: float, share: float) -> Cap:
     """The cap with the largest probability that eps0 allows; ``share`` is taken as exact.
 
-    The sampler cuts the law of the inner product at the quantile ``share``, so that privacy does not
-    depend on how well ``share`` fits ``threshold``.
+    The sampler cuts the law of the inner product at the quantile ``share``, so that privacy does
+    not depend on how well ``share`` fits ``threshold``.
     """
     probability = safe_probability(eps0 + math.log(share) - math.log1p(-share))
     moment = math.exp(_log_first_moment(dimension, threshold))

@@ -37,7 +37,7 @@ def as_rows(name: str, values: Any, dimension: int | None = None) -> NDArray[Any
         detached = values.detach().cpu()
         if detached.is_floating_point() and detached.element_size() < 4:
             detached = detached.float()  # NumPy knows no bfloat16, and halves are coarse
-        array = detached.numpy()
+        array: NDArray[Any] = detached.numpy()
     else:
         try:
             array = np.asarray(values)
@@ -47,7 +47,7 @@ def as_rows(name: str, values: Any, dimension: int | None = None) -> NDArray[Any
         raise TypeError(f"{name} must be {wanted} of real numbers, got one of {array.dtype}")
     if array.ndim != 2 or (dimension is not None and array.shape[1] != dimension):
         raise ValueError(f"{name} must be {wanted}, got shape {array.shape}")
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    return array if array.dtype in (np.float32, np.float64) else np.asarray(array, np.float64)
 
 
 def like(array: NDArray[Any], values: Any) -> Any:
