@@ -44,7 +44,7 @@ def in_blocks(
     rows = max(1, _BLOCK // dimension)
     starts = range(0, batch, rows)
     seeds = np.frombuffer(rng.bytes(_SEED_BYTES * len(starts)), np.uint32)
-    seeds = seeds.reshape(len(starts), -1)
+    seeds = seeds.reshape(-1, _SEED_BYTES // 4)
 
     def one(index: int) -> None:
         start = starts[index]

@@ -38,8 +38,8 @@ from shuffle_accountant.randomizers.vectors.coin import flips, safe_probability
 
 __all__ = ["Cap", "DuchiL2", "PrivUnit"]
 
-# Below this dimension blocks are worked out in 64-bit floats: the part of a Gaussian vector
-# across u is then not always most of it, and cancels digits.
+# Below this dimension the part of a Gaussian vector across u may be little of it, and the difference
+# of squares has no digits then: it is projected twice, in 64-bit floats.
 _SMALL = 64
 # Squared norms of 32-bit floats outside this range may have lost digits.
 _TINY, _HUGE = 1e-28, 1e28
@@ -115,6 +115,9 @@ class _SphereRandomizer(VectorRandomizer):
         # vector is the part of a Gaussian one across u, at length one.
         rng.standard_normal(out=target, dtype=target.dtype.type)
         along = np.einsum("ij,ij->i", target, rows).astype(np.float64) * to_unit
+        if self.dimension < _SMALL:  # twice is enough
+            target -= (along * to_unit)[:, None] * rows
+            along = np.einsum("ij,ij->i", target, rows) * to_unit
         across = np.einsum("ij,ij->i", target, target).astype(np.float64) - along**2
         stretch = np.sqrt((1.0 - inner) * (1.0 + inner) / np.maximum(across, 1e-300))
         target *= (scale * stretch)[:, None].astype(target.dtype)
