@@ -38,7 +38,7 @@ from shuffle_accountant.randomizers.vectors.coin import flips, safe_probability
 
 __all__ = ["Cap", "DuchiL2", "PrivUnit"]
 
-# Below this dimension the part of a Gaussian vector across u may be little of it, and the difference
+# Below this dimension the part of a Gaussian vector across u may be little of it, and a difference
 # of squares has no digits then: it is projected twice, in 64-bit floats.
 _SMALL = 64
 # Squared norms of 32-bit floats outside this range may have lost digits.
