@@ -394,7 +394,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
             raise ValueError("an engine accounts for one dataset, got a data_loader of another one")
         users = len(data_loader.dataset)
         batches = data_loader.batch_sampler
-        size = batches.users if isinstance(batches, UserBatches) else data_loader.batch_size
+        size = batches.users if isinstance(batches, UserBatches) else batches.batch_size
         if size > users:
             raise ValueError(
                 f"data_loader.batch_size must be at most the population of {users}, got {size}"
