@@ -29,6 +29,7 @@ SCRIPTS = (
     "scale_rounds",
     "tiny_delta",
     "randomizers",
+    "vectors",
     "figures.fig1",
     "figures.fig2",
     "figures.fig3",

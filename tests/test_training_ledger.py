@@ -494,3 +494,14 @@ def test_other_randomizers_work_too() -> None:
     krr = ShuffleLedger(sa.RandomizedResponse(categories=10, eps0=1.0), users=100)
     krr.step(3)
     assert krr.epsilon(delta=DELTA) < spent.epsilon(delta=DELTA)
+
+
+def test_without_torch_the_plug_in_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("torch", "opacus"):
+        monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]
+    monkeypatch.delitem(sys.modules, "shuffle_accountant.training.opacus", raising=False)
+    monkeypatch.delitem(vars(sa.training), "opacus", raising=False)
+    with pytest.raises(ImportError, match=r"needs PyTorch and Opacus: .*\[opacus\]"):
+        _ = sa.training.opacus
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = sa.training.nothing

@@ -27,6 +27,11 @@ from shuffle_accountant.training.randomize import clip, private_mean
 if TYPE_CHECKING:
     from shuffle_accountant.training import opacus as opacus
 
+MISSING = (
+    "training.opacus needs PyTorch and Opacus: install the extra, "
+    "pip install 'shuffle-accountant[opacus]'"
+)
+
 __all__ = [
     "BudgetExceeded",
     "DuchiL2",
@@ -44,7 +49,12 @@ __all__ = [
 
 def __getattr__(name: str) -> ModuleType:
     if name == "opacus":
-        return importlib.import_module(f"{__name__}.{name}")
+        try:
+            return importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as missing:
+            if missing.name not in ("opacus", "torch"):
+                raise
+            raise ImportError(MISSING) from missing
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
