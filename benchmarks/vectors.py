@@ -1,6 +1,7 @@
 """Claim: randomizing large gradients is quick, and keeping the ledger costs next to nothing.
 
-1e4 vectors of dimension 1e4 in 32-bit floats, eps0 = 4 (quick: 500 of them in half a second). The ledger's steps against the private mean of a small batch, 256 vectors of dimension 650.
+1e4 vectors of dimension 1e4 in 32-bit floats, eps0 = 4 (quick: 500 of them in half a second). The
+ledger's steps against the private mean of a small batch, 256 vectors of dimension 650.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def test_density_ratio_of_the_cap(kind: Any, dimension: int, eps0: float) -> Non
         # what rounding gives away is small wherever 1 - p is far above its grid
         if float(1 - p) > 1e-10:
             assert float(log_ratio) >= eps0 * (1 - 1e-4) - 1e-11
-    assert 0.0 < cap.mean < 1.0
+    assert 0.0 < cap.mean <= 1.0
 
 
 @pytest.mark.parametrize("kind", SPHERES)
@@ -395,7 +395,7 @@ BAD = [
     (lambda kind: kind(dimension=0, eps0=1.0), "dimension must be an integer >= "),
     (lambda kind: kind(dimension=3, eps0=1.0, radius=0.0), "radius must be a finite number > 0"),
     (lambda kind: kind(dimension=3, eps0=1.0).variance(-1.0), "norm must be a finite number >= 0"),
-    (lambda kind: kind(dimension=3, eps0=1.0).variance(2.0), r"norm must be a number in \[0, 1"),
+    (lambda kind: kind(dimension=3, eps0=1.0).variance(100.0), r"norm must be a number in \[0, 1"),
 ]
 ROWS: list[tuple[Any, str]] = [
     ([[0.0, math.nan, 0.0]], "vectors must be finite, got nan in row 0"),
@@ -411,8 +411,6 @@ ROWS: list[tuple[Any, str]] = [
 @each_kind()
 @pytest.mark.parametrize(("call", "message"), BAD)
 def test_bad_parameters(kind: Any, call: Any, message: str) -> None:
-    if kind in (DuchiLInf, SampledCoordinates) and "norm must be a number in" in message:
-        pytest.skip("a cube holds vectors of Euclidean norm up to sqrt(d)")
     with pytest.raises(ValueError, match=message) as error:
         call(kind)
     assert "\n" not in str(error.value)
