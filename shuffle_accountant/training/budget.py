@@ -20,10 +20,9 @@ class Frontier:
     """How many equal rounds are known to fit a budget, and how many are known not to.
 
     Fewer rounds are a post-processing of more, so one bracket decides for all smaller (or larger)
-    numbers. A question that is open takes one bracket ahead of it, twice as far each time that
-    fits, and if that does not decide, one at it. A loop that asks at each of T steps computes about
-    ``2 log T`` brackets near the start and as many near the end; all other questions are
-    comparisons.
+    numbers. A question that is open takes one bracket ahead of it, four times as far each time that
+    fits and half as far else, and if that does not decide, one at it. A loop that asks at each of T
+    steps computes of the order of log T brackets; all other questions are comparisons.
 
     Args:
         round: what happens in each round.
@@ -43,9 +42,9 @@ class Frontier:
         """Whether so many rounds do not fit: whether their certified upper end is above epsilon."""
         with self._lock:
             if self._fits < rounds < self._exceeds:
-                ahead = min(self._ahead, rounds + 16, MAX_ROUNDS - rounds)
+                ahead = min(self._ahead, 3 * rounds + 16, MAX_ROUNDS - rounds)
                 if rounds + ahead < self._exceeds and self._probe(rounds + ahead):
-                    self._ahead = 2 * ahead + 1
+                    self._ahead = 4 * ahead + 3
                 else:
                     self._ahead = ahead // 2
             if self._fits < rounds < self._exceeds:
