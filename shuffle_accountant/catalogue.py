@@ -23,6 +23,7 @@ REDUCTIONS = ("clones", "blanket", "strong")
 # Values for the parameters that constructors ask for.
 _PARAMETERS: dict[str, Any] = {
     "categories": 4,
+    "dimension": 8,
     "channel": ((0.6, 0.3, 0.1), (0.2, 0.5, 0.3)),
     "eps0": 1.0,
     "sigma": 2.0,

@@ -81,8 +81,8 @@ def test_the_first_number_comes_before_line_40():
 
 
 def test_a_fresh_machine_needs_one_line():
-    use, check = (text for _, text in blocks("sh"))
-    for command in (use, check):
+    use, check, *demonstrations = (text for _, text in blocks("sh"))
+    for command in (use, check, *demonstrations):
         assert command.count("\n") == 1
         assert command.startswith("python3 -m venv .venv && . .venv/bin/activate && pip install ")
     *_, run = use.strip().split(" && ")

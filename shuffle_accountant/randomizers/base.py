@@ -136,6 +136,9 @@ def randomizer_from_dict(state: Any) -> LocalRandomizer:
     """
     if not isinstance(state, dict) or "kind" not in state:
         raise ValueError(f"randomizer must be an object with a 'kind', got {state!r:.60}")
+    # Vectors are not needed for accounting alone: their kinds are registered on first use.
+    import shuffle_accountant.randomizers.vectors  # noqa: F401
+
     kind = state["kind"]
     if not isinstance(kind, str) or kind not in LocalRandomizer._kinds:
         known = ", ".join(sorted(LocalRandomizer._kinds))

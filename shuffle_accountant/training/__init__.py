@@ -1,1 +1,62 @@
-"""Training with shuffled, locally private gradients, and a ledger that counts the rounds."""
+"""Training with shuffled, locally private gradients, and a ledger that counts the rounds.
+
+`ShuffleLedger` goes into any training loop; `private_mean` makes the round's output from per-user
+gradients with a vector randomizer (`PrivUnit`, `DuchiL2`, `DuchiLInf`, `SampledCoordinates`);
+`shuffle_accountant.training.opacus` is the same for Opacus, and is imported when it is first asked
+for. NumPy arrays and PyTorch tensors are treated alike.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from shuffle_accountant.randomizers.vectors import (
+    DuchiL2,
+    DuchiLInf,
+    PrivUnit,
+    SampledCoordinates,
+    VectorRandomizer,
+)
+from shuffle_accountant.training.budget import BudgetExceeded
+from shuffle_accountant.training.flower import PrivacyConfig, PrivacySpent
+from shuffle_accountant.training.ledger import ShuffleLedger
+from shuffle_accountant.training.randomize import clip, private_mean
+
+if TYPE_CHECKING:
+    from shuffle_accountant.training import opacus as opacus
+
+MISSING = (
+    "training.opacus needs PyTorch and Opacus: install the extra, "
+    "pip install 'shuffle-accountant[opacus]'"
+)
+
+__all__ = [
+    "BudgetExceeded",
+    "DuchiL2",
+    "DuchiLInf",
+    "PrivUnit",
+    "PrivacyConfig",
+    "PrivacySpent",
+    "SampledCoordinates",
+    "ShuffleLedger",
+    "VectorRandomizer",
+    "clip",
+    "private_mean",
+]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name == "opacus":
+        try:
+            return importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as missing:
+            if missing.name not in ("opacus", "torch"):
+                raise
+            raise ImportError(MISSING) from missing
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "opacus"})

@@ -1,0 +1,154 @@
+"""What the randomizers of vectors share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.randomizers.arguments import FromArguments
+from shuffle_accountant.randomizers.checks import generator
+from shuffle_accountant.randomizers.vectors.blocks import in_blocks
+from shuffle_accountant.randomizers.vectors.tensors import as_rows, like
+
+__all__ = ["LARGEST_EPS0", "LEAST_EPS0", "VectorRandomizer"]
+
+LEAST_EPS0 = 1e-9
+"""Below this the round-off of a probability would no longer be small beside its privacy."""
+
+LARGEST_EPS0 = 700.0
+"""Above this e^eps0 overflows."""
+
+# Clipping in 32-bit floats leaves a norm above the radius by up to about 1e-6 of it.
+_CLIPPED = 1e-5
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class VectorRandomizer(FromArguments):
+    """An unbiased eps0-LDP randomizer of vectors in a ball, whose messages have one constant norm.
+
+    The law of a message is eps0-LDP for every input, clipped or not: an input outside the ball
+    would only cost the lack of bias. Every chance of a discrete choice that privacy rests on is a
+    multiple of 2^-53, rounded so that the likelihood ratio is never above e^eps0, and drawn
+    exactly. Messages with real coordinates (the sphere's) are private as real vectors; the floats
+    returned follow these up to their rounding, as with any continuous mechanism. A
+    `numpy.random.Generator` is not a cryptographic source: against an adversary who may guess its
+    state use a fresh seed from the operating system, and do not publish it.
+
+    Args:
+        dimension: length d of the vectors.
+        eps0: local privacy parameter in nats, in [1e-9, 700].
+        radius: of the ball of inputs, finite, > 0.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    arguments: ClassVar[tuple[str, ...]] = ("dimension", "eps0", "radius")
+    least_dimension: ClassVar[int] = 1
+    ball: ClassVar[str]
+
+    dimension: int
+    _eps0: float
+    radius: float
+
+    def __init__(self, *, dimension: int, eps0: float, radius: float = 1.0) -> None:
+        least = self.least_dimension
+        values: dict[str, Any] = {
+            "dimension": validate.integer(minimum=least, maximum=2**31, dimension=dimension),
+            "_eps0": validate.positive(eps0=eps0),
+            "radius": validate.positive(radius=radius),
+        }
+        if not LEAST_EPS0 <= values["_eps0"] <= LARGEST_EPS0:
+            raise ValueError(
+                f"eps0 must be a number in [{LEAST_EPS0:g}, {LARGEST_EPS0:g}], got {eps0!r}"
+            )
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def eps0(self) -> float:
+        """Local privacy parameter, nats."""
+        return self._eps0
+
+    @property
+    @abstractmethod
+    def second_moment(self) -> float:
+        """Squared Euclidean norm of every message, the same for all inputs."""
+
+    def variance(self, norm: float = 0.0) -> float:
+        """Mean squared Euclidean distance of a message from its input: the sum over coordinates.
+
+        Args:
+            norm: Euclidean norm of the input, finite, >= 0; the variance is largest at 0.
+
+        Raises:
+            TypeError: ``norm`` is not a number.
+            ValueError: ``norm`` is negative, NaN, infinite, or that of no input.
+        """
+        norm = validate.finite_nonnegative(norm=norm)
+        if norm > self._largest_norm() * (1.0 + _CLIPPED):
+            raise ValueError(
+                f"norm must be a number in [0, {self._largest_norm():g}], got {norm!r}"
+            )
+        return self.second_moment - norm * norm
+
+    def randomize(self, vectors: Any, rng: np.random.Generator) -> Any:
+        """Randomize each row independently.
+
+        Args:
+            vectors: shape (batch, dimension), rows in the ball up to a relative 1e-5; a NumPy array
+                or anything that becomes one, or a PyTorch tensor.
+            rng: source of randomness.
+
+        Returns:
+            One message per row, same shape: an array of the same precision (32-bit floats stay, all
+            else becomes 64-bit), or a tensor of the same device and precision.
+
+        Raises:
+            TypeError: vectors that are not real numbers, or ``rng`` is not a generator.
+            ValueError: a wrong shape, a NaN or an infinity, or a row outside the ball.
+        """
+        rows = as_rows("vectors", vectors, self.dimension)
+        messages = np.empty_like(rows, order="C")
+        in_blocks(self._checked, rows, messages, generator(rng))
+        return like(messages, vectors)
+
+    def _checked(
+        self, rows: NDArray[Any], messages: NDArray[Any], rng: np.random.Generator, first: int
+    ) -> None:
+        norms = self._norms(rows)
+        bad = np.flatnonzero(~(norms <= self.radius * (1.0 + _CLIPPED)))
+        if bad.size:
+            row = int(bad[0])
+            if not np.isfinite(rows[row]).all():
+                worst = rows[row][~np.isfinite(rows[row])][0]
+                raise ValueError(f"vectors must be finite, got {worst} in row {first + row}")
+            raise ValueError(
+                f"vectors must have {self.ball} norm at most radius = {self.radius:g}, "
+                f"got {norms[row]:g} in row {first + row}: clip them first"
+            )
+        self._fill(rows, norms, messages, rng)
+
+    def _largest_norm(self) -> float:
+        """Largest Euclidean norm in the ball."""
+        return self.radius
+
+    @abstractmethod
+    def _norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """The ball's norm of each row, not finite if the row is not."""
+
+    @abstractmethod
+    def _fill(
+        self,
+        rows: NDArray[Any],
+        norms: NDArray[np.float64],
+        messages: NDArray[Any],
+        rng: np.random.Generator,
+    ) -> None:
+        """Write the messages of some rows."""

@@ -1,0 +1,484 @@
+# mypy: disable-error-code="misc"
+# Opacus and PyTorch are optional, so their classes are of unknown type here.
+"""Opacus with shuffled, locally private gradients instead of Gaussian noise (extra ``opacus``).
+
+The privacy unit is one element of the dataset: one user. Every step takes the per-sample gradients
+that Opacus computes, clips each, randomizes each with an eps0-LDP vector randomizer, shuffles and
+averages them; what the model learns of a batch is that mean. Importing this module registers
+"shuffle" with `opacus.accountants.create_accountant`.
+
+    from shuffle_accountant.training.opacus import ShufflePrivacyEngine
+
+    engine = ShufflePrivacyEngine()
+    model, optimizer, loader = engine.make_private(
+        module=model, optimizer=optimizer, data_loader=loader, eps0=4.0, max_grad_norm=1.0
+    )
+    ...  # the usual loop
+    engine.get_epsilon(delta=1e-5)  # a certified bracket
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from opacus import PrivacyEngine
+from opacus.optimizers import DPOptimizer
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+)
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.calibrate import max_eps0
+from shuffle_accountant.randomizers.checks import generator
+from shuffle_accountant.randomizers.vectors import PrivUnit, VectorRandomizer
+from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.training.budget import BudgetExceeded
+from shuffle_accountant.training.opacus_accountant import ShuffleAccountant
+from shuffle_accountant.training.randomize import private_mean
+from shuffle_accountant.training.sampling import UserBatches
+
+__all__ = [
+    "ShuffleAccountant",
+    "ShuffleDataLoader",
+    "ShuffleOptimizer",
+    "ShufflePrivacyEngine",
+]
+
+
+@dataclass(eq=False)
+class _Draw:
+    """A batch that was handed out: of which pass, how many users, and whether it was used."""
+
+    of_pass: object
+    users: int
+    used: bool = False
+
+
+class ShuffleDataLoader(DataLoader):
+    """A loader of the same dataset whose batches are drawn by `UserBatches`.
+
+    Attributes:
+        batches: how users are drawn.
+        draw: the batch handed out last.
+    """
+
+    def __init__(self, original: Any, batches: UserBatches) -> None:
+        super().__init__(
+            dataset=original.dataset,
+            batch_sampler=batches,
+            num_workers=original.num_workers,
+            collate_fn=original.collate_fn,
+            pin_memory=original.pin_memory,
+            timeout=original.timeout,
+            worker_init_fn=original.worker_init_fn,
+            multiprocessing_context=original.multiprocessing_context,
+            generator=original.generator,
+            prefetch_factor=original.prefetch_factor,
+            persistent_workers=original.persistent_workers,
+        )
+        self.batches = batches
+        self.draw: _Draw | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        """Hand out the batches of one pass, and note each when it is handed out."""
+        this_pass = object()
+        for users, batch in zip(self.batches.sizes, super().__iter__(), strict=True):
+            self.draw = _Draw(this_pass, users)
+            yield batch
+
+
+class ShuffleOptimizer(DPOptimizer):
+    """An optimizer whose gradient is the mean of a batch's shuffled private messages.
+
+    Args:
+        optimizer: what makes the step.
+        randomizer: of the dimension of all trainable parameters together.
+        max_grad_norm: Euclidean norm that each user's gradient is clipped to.
+        loss_reduction: "mean" or "sum", how the loss adds up its batch.
+        allow: called before a step with the number of per-user gradients; raises to refuse it.
+        record: called with nothing once the messages are drawn and before they are used.
+        rng: source of randomness.
+    """
+
+    def __init__(
+        self,
+        optimizer: Any,
+        *,
+        randomizer: VectorRandomizer,
+        max_grad_norm: float,
+        loss_reduction: str,
+        allow: Callable[[int], None],
+        record: Callable[[], None],
+        rng: np.random.Generator,
+    ) -> None:
+        super().__init__(
+            optimizer,
+            noise_multiplier=0.0,
+            max_grad_norm=max_grad_norm,
+            expected_batch_size=1,
+            loss_reduction=loss_reduction,
+        )
+        self.randomizer = randomizer
+        self._allow, self._record, self._rng = allow, record, rng
+
+    def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
+        """Put the private mean (or sum) in the place of the gradients.
+
+        Raises:
+            ValueError: a gradient that is not finite, or no batch of users that may be used;
+                nothing is recorded, no parameter changes.
+            BudgetExceeded: likewise, when the engine's budget does not allow the step.
+        """
+        if self._check_skip_next_step():
+            raise ValueError("a batch must not be split: one step uses all its gradients at once")
+        samples = self.grad_samples
+        users = len(samples[0])
+        self._allow(users)
+        with torch.no_grad():
+            flat = torch.cat([g.reshape(users, -1).to(samples[0].device) for g in samples], dim=1)
+            mean = private_mean(flat, self.randomizer, max_norm=self.max_grad_norm, rng=self._rng)
+            self._record()
+            if self.loss_reduction == "sum":
+                mean = mean * users
+            parts = torch.split(mean, [p.numel() for p in self.params])
+            for parameter, part in zip(self.params, parts, strict=True):
+                parameter.grad = part.reshape(parameter.shape).to(parameter)
+                parameter.grad_sample = None
+        return True
+
+
+class ShufflePrivacyEngine(PrivacyEngine):
+    """Opacus' privacy engine for the shuffle model.
+
+    Args:
+        rng: source of randomness for batches and messages; by default a fresh one, seeded by the
+            operating system. It is never saved, for it would give the messages' randomness away.
+
+    Raises:
+        TypeError: ``rng`` is not a `numpy.random.Generator`.
+
+    Attributes:
+        randomizer: of the last `make_private`.
+        round: what a step of it costs (or an epoch, see `shuffle_accountant.training.sampling`).
+    """
+
+    def __init__(self, *, rng: np.random.Generator | None = None) -> None:
+        with warnings.catch_warnings():
+            # it recommends a source of Gaussian noise that is not used here
+            warnings.filterwarnings("ignore", message="Secure RNG turned off")
+            super().__init__(accountant=ShuffleAccountant.mechanism())
+        self.randomizer: VectorRandomizer | None = None
+        self.round: ShuffleRound | None = None
+        self._rng = np.random.default_rng() if rng is None else generator(rng)
+
+    def make_private(
+        self,
+        *,
+        module: Any,
+        optimizer: Any,
+        data_loader: Any,
+        eps0: float,
+        max_grad_norm: float,
+        randomizer: Callable[..., VectorRandomizer] = PrivUnit,
+        sampling: str = "fixed",
+        max_epsilon: float | None = None,
+        target_delta: float | None = None,
+        batch_first: bool = True,
+        loss_reduction: str = "mean",
+        grad_sample_mode: str = "hooks",
+    ) -> tuple[Any, Any, Any]:
+        """Wrap model, optimizer and loader; train with what is returned as if nothing had changed.
+
+        Args:
+            module: without layers that mix a batch's samples (Opacus validates it).
+            optimizer: of all the module's trainable parameters.
+            data_loader: its dataset is the population, its ``batch_size`` the users of a step. The
+                sampler is replaced, so a custom one is refused.
+            eps0: local privacy parameter of every message, nats.
+            max_grad_norm: Euclidean norm that each user's gradient is clipped to, > 0.
+            randomizer: called with ``dimension=``, ``eps0=`` and ``radius=max_grad_norm``.
+            sampling: "fixed": every step draws its users anew, without replacement; "epoch": every
+                epoch deals all users into disjoint batches.
+            max_epsilon: if given, steps that go over it at ``target_delta`` raise `BudgetExceeded`.
+            target_delta: delta in (0, 1) of that budget.
+            batch_first: whether the batch is the first dimension of the module's input.
+            loss_reduction: "mean" or "sum", how the loss adds up its batch.
+            grad_sample_mode: how Opacus computes per-sample gradients.
+
+        Returns:
+            Module, optimizer and loader.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range, a batch larger than the population, or a
+                sampler that the theorems do not cover.
+        """
+        max_grad_norm = validate.positive(max_grad_norm=max_grad_norm)
+        loss_reduction = validate.choice(("mean", "sum"), loss_reduction=loss_reduction)
+        batches = self._user_batches(data_loader, sampling)
+        dimension = _trainable_dimension(module, optimizer)
+        made = randomizer(dimension=dimension, eps0=eps0, radius=max_grad_norm)
+        made = validate.instance(VectorRandomizer, randomizer=made)  # type: ignore[type-abstract]
+        round = batches.round(made)
+        if max_epsilon is not None:
+            max_epsilon = validate.finite_nonnegative(max_epsilon=max_epsilon)
+            target_delta = validate.open_unit(target_delta=target_delta)
+
+        module = self._prepare_model(
+            module,
+            batch_first=batch_first,
+            loss_reduction=loss_reduction,
+            grad_sample_mode=grad_sample_mode,
+        )
+        module.forbid_grad_accumulation()
+        loader = ShuffleDataLoader(data_loader, batches)
+        steps = _Steps(self.accountant, loader, round, max_epsilon, target_delta)
+        if isinstance(optimizer, DPOptimizer):
+            optimizer = optimizer.original_optimizer
+        private = ShuffleOptimizer(
+            optimizer,
+            randomizer=made,
+            max_grad_norm=max_grad_norm,
+            loss_reduction=loss_reduction,
+            allow=steps.allow,
+            record=steps.record,
+            rng=self._rng,
+        )
+        self.randomizer, self.round, self.dataset = made, round, data_loader.dataset
+        return module, private, loader
+
+    def make_private_with_epsilon(
+        self,
+        *,
+        module: Any,
+        optimizer: Any,
+        data_loader: Any,
+        target_epsilon: float,
+        target_delta: float,
+        epochs: int,
+        max_grad_norm: float,
+        sampling: str = "fixed",
+        **options: Any,
+    ) -> tuple[Any, Any, Any]:
+        """`make_private` with the largest eps0 with which ``epochs`` passes meet a target.
+
+        The target is also the budget: a step beyond it raises `BudgetExceeded`.
+
+        Args:
+            module: as for `make_private`.
+            optimizer: as for `make_private`.
+            data_loader: as for `make_private`.
+            target_epsilon: nats, finite, > 0.
+            target_delta: in (0, 1).
+            epochs: passes over the loader, >= 1; one has ``len(loader)`` steps.
+            max_grad_norm: as for `make_private`.
+            sampling: as for `make_private`.
+            **options: others of `make_private`.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range, a target out of reach, or steps on the
+                accountant already.
+        """
+        if len(self.accountant) > 0:
+            raise ValueError(
+                "make_private_with_epsilon needs an engine without steps, got one with "
+                f"{len(self.accountant)}: use make_private with max_epsilon"
+            )
+        batches = self._user_batches(data_loader, sampling)
+        epochs = validate.integer(minimum=1, epochs=epochs)
+        one = batches.round(PrivUnit(dimension=2, eps0=1.0))
+        eps0 = max_eps0(
+            users=one.users,
+            population=one.population,
+            rounds=batches.rounds(epochs),
+            target_epsilon=target_epsilon,
+            delta=target_delta,
+        )
+        return self.make_private(
+            module=module,
+            optimizer=optimizer,
+            data_loader=data_loader,
+            eps0=float(eps0),
+            max_grad_norm=max_grad_norm,
+            sampling=sampling,
+            max_epsilon=target_epsilon,
+            target_delta=target_delta,
+            **options,
+        )
+
+    def get_epsilon(self, delta: float) -> Bracket:
+        """Certified bracket of the epsilon (nats) spent, at ``delta`` in (0, 1)."""
+        spent: Bracket = self.accountant.get_epsilon(delta)
+        return spent
+
+    def would_exceed(self, *, epsilon: float, delta: float) -> bool:
+        """Whether one more step (or epoch) would bring the upper end above ``epsilon``.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range, or nothing made private yet.
+        """
+        if self.round is None:
+            raise ValueError("would_exceed needs a call of make_private first")
+        exceeds: bool = self.accountant.would_exceed(self.round, epsilon=epsilon, delta=delta)
+        return exceeds
+
+    def load_checkpoint(
+        self,
+        *,
+        path: Any,
+        module: Any,
+        optimizer: Any = None,
+        module_load_dict_kwargs: dict[str, Any] | None = None,
+        torch_load_kwargs: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Go on from what ``save_checkpoint`` wrote: the resumed engine gives the same epsilon.
+
+        An epoch that was not over is counted, and what follows is a new one.
+
+        Args:
+            path: the file.
+            module: the model, of the same shape.
+            optimizer: the optimizer, if its state was saved.
+            module_load_dict_kwargs: passed to ``module.load_state_dict``.
+            torch_load_kwargs: passed to ``torch.load``; only tensors and plain data are read unless
+                it says otherwise.
+
+        Returns:
+            The checkpoint.
+
+        Raises:
+            ValueError: no such checkpoint, or one of another configuration than `make_private` was
+                called with. Nothing is changed.
+        """
+        options = {"weights_only": True, **(torch_load_kwargs or {})}
+        checkpoint: dict[str, Any] = torch.load(path, **options)
+        if not isinstance(checkpoint, dict) or "privacy_accountant_state_dict" not in checkpoint:
+            raise ValueError("checkpoint must hold a privacy_accountant_state_dict, got none")
+        saved = ShuffleAccountant()
+        saved.load_state_dict(checkpoint["privacy_accountant_state_dict"])
+        if self.round is not None and len(saved) > 0 and saved.history[-1][0] != self.round:
+            raise ValueError(
+                f"checkpoint is of another configuration, {saved.history[-1][0]!r}, got by an "
+                f"engine of {self.round!r}"
+            )
+        module.load_state_dict(checkpoint["module_state_dict"], **(module_load_dict_kwargs or {}))
+        if optimizer is not None and "optimizer_state_dict" in checkpoint:
+            optimizer.load_state_dict(checkpoint["optimizer_state_dict"])
+        self.accountant.load_state_dict(checkpoint["privacy_accountant_state_dict"])
+        return checkpoint
+
+    def _user_batches(self, data_loader: Any, sampling: str) -> UserBatches:
+        """How to draw the loader's users, if its own way of drawing may be replaced."""
+        if isinstance(data_loader.dataset, IterableDataset):
+            raise ValueError(
+                "data_loader must have a dataset with a length, got an IterableDataset: its users "
+                "cannot be sampled"
+            )
+        if not isinstance(data_loader, ShuffleDataLoader):
+            _require_plain(data_loader)
+        if self.dataset is not None and self.dataset is not data_loader.dataset:
+            raise ValueError("an engine accounts for one dataset, got a data_loader of another one")
+        users = len(data_loader.dataset)
+        batches = data_loader.batch_sampler
+        size = batches.users if isinstance(batches, UserBatches) else batches.batch_size
+        if size > users:
+            raise ValueError(
+                f"data_loader.batch_size must be at most the population of {users}, got {size}"
+            )
+        return UserBatches(population=users, users=size, sampling=sampling, rng=self._rng)
+
+
+class _Steps:
+    """Which steps are allowed, and what they are recorded as."""
+
+    def __init__(
+        self,
+        accountant: ShuffleAccountant,
+        loader: ShuffleDataLoader,
+        round: ShuffleRound,
+        max_epsilon: float | None,
+        target_delta: float | None,
+    ) -> None:
+        self._accountant, self._loader, self._round = accountant, loader, round
+        self._limit = math.inf if max_epsilon is None else max_epsilon
+        self._delta = target_delta
+        self._passes: list[object] = []
+
+    def allow(self, users: int) -> None:
+        draw = self._loader.draw
+        if draw is None or draw.used:
+            raise ValueError("a step must use a new batch of the private loader, got none since")
+        if users != draw.users:
+            raise ValueError(f"a step must use the whole batch of {draw.users} users, got {users}")
+        if not self._begins_round(draw) or self._delta is None or self._limit == math.inf:
+            return
+        if self._accountant.would_exceed(self._round, epsilon=self._limit, delta=self._delta):
+            raise BudgetExceeded(
+                f"step {len(self._accountant) + 1} would exceed epsilon = {self._limit:g} at delta "
+                f"= {self._delta:g}; {len(self._accountant)} recorded"
+            )
+
+    def record(self) -> None:
+        draw = self._loader.draw
+        assert draw is not None
+        begins = self._begins_round(draw)
+        if begins:
+            self._passes.append(draw.of_pass)
+        draw.used = True
+        self._accountant.step(round=self._round, begins_round=begins)
+
+    def _begins_round(self, draw: _Draw) -> bool:
+        """Whether this batch may hold users that an earlier batch of its round held."""
+        if self._loader.batches.sampling == "fixed":
+            return True
+        return not any(draw.of_pass is seen for seen in self._passes)
+
+
+def _require_plain(data_loader: Any) -> None:
+    """Refuse a loader that does not go through its dataset once, in order or shuffled.
+
+    Only such a loader's user has no sampling of their own in mind.
+    """
+    sampler, got = data_loader.sampler, type(data_loader.batch_sampler).__name__
+    if data_loader.batch_size is None and data_loader.batch_sampler is None:
+        got = "batch_size=None"
+    elif type(data_loader.batch_sampler) is BatchSampler:
+        got = type(sampler).__name__
+        if type(sampler) is SequentialSampler:
+            return
+        if type(sampler) is RandomSampler:
+            if not sampler.replacement and sampler.num_samples == len(sampler.data_source):
+                return
+            got = "a RandomSampler with replacement or of another length"
+    raise ValueError(
+        "data_loader must have a batch_size and no sampler of its own (the theorems cover batches "
+        f"of one size, without replacement, which the engine draws), got {got}"
+    )
+
+
+def _trainable_dimension(module: Any, optimizer: Any) -> int:
+    """Number of trainable parameters, which must be the optimizer's and the module's."""
+    own = {id(p) for p in module.parameters() if p.requires_grad}
+    groups = chain.from_iterable(group["params"] for group in optimizer.param_groups)
+    trained = [p for p in groups if p.requires_grad]
+    if {id(p) for p in trained} != own:
+        raise ValueError(
+            "optimizer must have all trainable parameters of the module, and no others"
+        )
+    if not trained:
+        raise ValueError("module must have trainable parameters, got none")
+    return sum(p.numel() for p in trained)

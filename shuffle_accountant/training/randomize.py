@@ -1,0 +1,89 @@
+"""One round of training: clip every user's gradient, randomize it, shuffle, average."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.randomizers.checks import generator
+from shuffle_accountant.randomizers.vectors import VectorRandomizer
+from shuffle_accountant.randomizers.vectors.tensors import as_rows, like
+
+__all__ = ["clip", "private_mean"]
+
+
+def clip(gradients: Any, max_norm: float) -> Any:
+    """Rows scaled down to a Euclidean norm of at most ``max_norm``, up to rounding.
+
+    Args:
+        gradients: one per row, shape (batch, d); a NumPy array or a PyTorch tensor.
+        max_norm: finite, > 0.
+
+    Returns:
+        A new array (or tensor) of the same shape and precision.
+
+    Raises:
+        TypeError: gradients that are not real numbers, or a norm that is not a number.
+        ValueError: a wrong shape, a NaN or an infinity, or a norm outside its range.
+    """
+    max_norm = validate.positive(max_norm=max_norm)
+    return like(_clipped(as_rows("gradients", gradients), max_norm), gradients)
+
+
+def private_mean(
+    gradients: Any,
+    randomizer: VectorRandomizer,
+    *,
+    max_norm: float | None = None,
+    rng: np.random.Generator,
+) -> Any:
+    """What the server gets to see of a round: the mean of the shuffled messages.
+
+    Unbiased for the mean of the clipped gradients; each coordinate's variance is about
+    ``randomizer.variance() / (batch d)``. One `ShuffleLedger` step accounts for it, or for the
+    release of all messages, if the rows are those of a round's users.
+
+    Args:
+        gradients: one user's per row, shape (batch, d); a NumPy array or a PyTorch tensor.
+        randomizer: of dimension d.
+        max_norm: Euclidean norm to clip to, at most the randomizer's radius, which is also what
+            it is if left out.
+        rng: source of randomness.
+
+    Returns:
+        Shape (d,), an array or tensor like ``gradients``.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: a wrong shape, no row, a NaN or an infinity, or a norm outside its range.
+    """
+    randomizer = validate.instance(VectorRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
+    radius = randomizer.radius
+    norm = radius if max_norm is None else validate.positive(max_norm=max_norm)
+    if norm > radius:
+        raise ValueError(
+            f"max_norm must be at most the radius of the randomizer, {radius:g}, got {norm:g}"
+        )
+    rows = as_rows("gradients", gradients, randomizer.dimension)
+    if len(rows) == 0:
+        raise ValueError(f"gradients must hold at least one row, got shape {rows.shape}")
+    messages = randomizer.randomize(_clipped(rows, norm), rng)
+    # In floating point even a sum depends on the order: shuffle before adding.
+    shuffled = messages[generator(rng).permutation(len(messages))]
+    mean: NDArray[Any] = shuffled.mean(axis=0, dtype=np.float64).astype(rows.dtype)
+    return like(mean, gradients)
+
+
+def _clipped(rows: NDArray[Any], max_norm: float) -> NDArray[Any]:
+    if not np.isfinite(rows).all():
+        row, column = np.argwhere(~np.isfinite(rows))[0]
+        raise ValueError(f"gradients must be finite, got {rows[row, column]} in row {row}")
+    # by the largest entry first, so that no square overflows or vanishes
+    largest = np.abs(rows).max(axis=1, initial=0.0).astype(np.float64)
+    unit = np.where(largest > 0.0, largest, 1.0)
+    norms = unit * np.sqrt(np.square(rows / unit[:, None]).sum(axis=1))
+    factors = np.minimum(1.0, max_norm / np.maximum(norms, max_norm))
+    return np.asarray(rows * factors[:, None].astype(rows.dtype))
