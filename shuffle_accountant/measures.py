@@ -23,20 +23,20 @@ __all__ = ["amplified", "in_order"]
 ALL_ROUNDS = "all rounds"
 
 # What the adversaries know and want.
-NEIGHBOURS = "knows all others' values; weighs any two values of the target"
-EITHER = "the same, with two values equally likely"
-NAMES = "knows all values; names the target's message"
-PLACES = "knows all values; asks where the target's message is"
-VALUES = "knows all others' values; asks for the target's, equally likely ones"
-ANY_PRIOR = "knows all others' values; asks for the target's, whatever its prior"
-BLIND = "knows nothing: all data equally likely; guesses the target's value"
-MEMBERS = "knows a group's values without their order, and all others (a group of one has no cover)"
+NEIGHBOURS = "knows all others' values; tells two apart"
+EITHER = "the same, both equally likely"
+NAMES = "knows all values; names the message"
+PLACES = "knows all values; asks for the place"
+VALUES = "knows all others' values; asks for one, uniform prior"
+ANY_PRIOR = "knows all others' values; asks for one, any prior"
+BLIND = "knows nothing; guesses a value, uniform data"
+MEMBERS = "knows a group's values without their order, and all others"
 
 
 def amplified(accountant: FourierAccountant, delta: float) -> Iterator[ReportRow]:
     """Rows for rounds that are shuffled uniformly."""
     yield from _private(accountant, delta)
-    kinds = [(one, count) for one, count in accountant.rounds if isinstance(one, ShuffleRound)]
+    kinds = _shuffled(accountant)
     for i, (one, _) in enumerate(kinds, 1):
         scope = "each round" if len(kinds) == 1 else f"each round of kind {i}"
         yield from _of_one_round(one, scope)
@@ -64,17 +64,18 @@ def in_order(
         ValueError: a round of another number of users than the shuffler's, a sampled one, or one
             that is not a shuffled round.
     """
-    for one, _ in accountant.rounds:
-        users = one.users if isinstance(one, ShuffleRound) and not one.population else None
-        if users != order.n:
-            raise ValueError(
-                f"order must be a shuffler of each round's users, got one of {order.n} users for "
-                f"{one!r:.60}"
-            )
+    kinds = _shuffled(accountant)
+    if len(kinds) != len(accountant.rounds) or any(
+        one.users != order.n or one.population not in (None, one.users) for one, _ in kinds
+    ):
+        raise ValueError(
+            f"order must be a shuffler of all users of each round, got one of {order.n} users for "
+            f"{[one for one, _ in accountant.rounds]!r:.80}"
+        )
     alpha = len(accountant) * order.alpha if len(accountant) else 0.0
     if order.alpha == 0.0:  # that is the uniform shuffle
         yield from amplified(accountant, delta)
-    eps0 = math.fsum(count * one.randomizer.eps0 for one, count in accountant.rounds)
+    eps0 = math.fsum(count * one.randomizer.eps0 for one, count in kinds)
     if order.alpha > 0.0:
         yield ReportRow(
             measure="epsilon",
@@ -130,11 +131,14 @@ def _private(accountant: FourierAccountant, delta: float) -> Iterator[ReportRow]
         adversary=NEIGHBOURS,
         source=epsilon.reduction,
     )
-    upper, condition = None, None
-    try:
-        upper = rdp.epsilon(list(rounds), delta=delta)
-    except OutsideValidityError as refused:
-        condition = refused.condition
+    kinds, upper, condition = _shuffled(accountant), None, None
+    if len(kinds) < len(rounds):
+        condition = "needs shuffled rounds"
+    else:
+        try:
+            upper = rdp.epsilon(kinds, delta=delta)
+        except OutsideValidityError as refused:
+            condition = f"needs {refused.condition}"
     yield ReportRow(
         measure=f"Rényi epsilon at delta = {delta:g}",
         scope=ALL_ROUNDS,
@@ -147,7 +151,7 @@ def _private(accountant: FourierAccountant, delta: float) -> Iterator[ReportRow]
         condition=condition,
     )
     if any(one.reduced().loss.functional is not HOCKEY_STICK for one, _ in rounds):
-        lower, upper, condition = None, None, "hockey-stick divergences, got variant='tail'"
+        lower, upper, condition = None, None, "needs hockey-stick divergences, got variant='tail'"
     else:
         variation = accountant.delta(epsilon=0.0)
         lower, upper, condition = variation.lower, variation.upper, None
@@ -240,6 +244,11 @@ def _vulnerability(one: ShuffleRound, scope: str) -> ReportRow:
         source="expected largest load",
         condition=None if applies else "needs randomized response",
     )
+
+
+def _shuffled(accountant: FourierAccountant) -> list[tuple[ShuffleRound, int]]:
+    """The rounds that are shuffled rounds."""
+    return [(one, count) for one, count in accountant.rounds if isinstance(one, ShuffleRound)]
 
 
 def _any_prior(one: ShuffleRound) -> float:

@@ -7,6 +7,7 @@ the numbers of two rows differ most.
 
 from __future__ import annotations
 
+import decimal
 import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from shuffle_accountant.order import DSigmaShuffler
 
 __all__ = ["Report", "ReportRow", "report"]
+
+# Ends closer than this, relative, are shown as one number, rounded up to so many digits.
+_SAME, _DIGITS = 1e-7, 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +61,10 @@ class ReportRow:
         if self.upper is None:
             return f"n/a: {self.condition}"
         if self.lower is None:
-            return f"at most {self.upper:.6g}"
-        lower, upper = format_ends(self.lower, self.upper)
-        return lower if lower == upper else f"{lower} to {upper}"
+            return f"at most {_rounded_up(self.upper)}"
+        if self.upper - self.lower <= _SAME * self.upper < math.inf:
+            return _rounded_up(self.upper)
+        return " to ".join(format_ends(self.lower, self.upper))
 
     @property
     def share(self) -> float | None:
@@ -89,7 +94,7 @@ class Report:
         return {"delta": self.delta, "rows": [asdict(row) for row in self.rows]}
 
     def __str__(self) -> str:
-        header = ("measure", "scope", "value", "no leak", "all leaks", "unit", "adversary")
+        header = ("measure", "scope", "value", "no leak", "all", "unit", "adversary")
         return columns([header, *map(_line, self.rows)])
 
 
@@ -124,6 +129,13 @@ def report(
     if order is None:
         return Report(delta, tuple(amplified(accountant, delta)))
     return Report(delta, tuple(in_order(accountant, delta, order)))
+
+
+def _rounded_up(value: float) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    with decimal.localcontext(prec=_DIGITS, rounding=decimal.ROUND_CEILING):
+        return f"{float(+decimal.Decimal(repr(value))):.{_DIGITS}g}"
 
 
 def _line(row: ReportRow) -> tuple[str, ...]:

@@ -11,7 +11,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shuffle_accountant.order import experiments as experiments
     from shuffle_accountant.order.blocks import BlockShuffler as BlockShuffler
+    from shuffle_accountant.order.bounds import posterior_odds_bound as posterior_odds_bound
+    from shuffle_accountant.order.bounds import reidentification_bound as reidentification_bound
+    from shuffle_accountant.order.experiments import inference_attack as inference_attack
+    from shuffle_accountant.order.experiments import learnability as learnability
     from shuffle_accountant.order.groups import Groups as Groups
     from shuffle_accountant.order.guarantee import compose as compose
     from shuffle_accountant.order.guarantee import verify_alpha as verify_alpha
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
     from shuffle_accountant.order.mallows import MallowsHamming as MallowsHamming
     from shuffle_accountant.order.mallows import MallowsKendall as MallowsKendall
     from shuffle_accountant.order.ordering import reference_order as reference_order
+    from shuffle_accountant.order.preservation import preservation_delta as preservation_delta
+    from shuffle_accountant.order.preservation import preservation_mc as preservation_mc
     from shuffle_accountant.order.sensitivities import group_width as group_width
     from shuffle_accountant.order.sensitivities import sensitivity as sensitivity
     from shuffle_accountant.order.shuffler import DSigmaShuffler as DSigmaShuffler
@@ -56,6 +63,7 @@ __all__ = [
     "MallowsKendall",
     "OrderWarning",
     "compose",
+    "experiments",
     "group_width",
     "inference_attack",
     "learnability",
@@ -70,6 +78,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "experiments":
+        return importlib.import_module(f"{__name__}.{name}")
     if name in _MODULES:
         return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
