@@ -21,7 +21,7 @@ import shuffle_accountant as sa
 
 ROOT = Path(__file__).parents[1]
 
-NOT_NUMBERS: list[Any] = ["1", None, [1.0], {}, 1j, object()]
+NOT_NUMBERS: list[Any] = ["1", None, [1.0], {}, 1j, Ellipsis]
 
 
 def good_round() -> sa.ShuffleRound:

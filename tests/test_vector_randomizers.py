@@ -229,7 +229,9 @@ CUBES: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("randomizer", "law"), CUBES, ids=lambda value: f"{value!r:.60}")
+@pytest.mark.parametrize(
+    ("randomizer", "law"), CUBES, ids=lambda value: getattr(value, "__name__", f"{value!r:.60}")
+)
 def test_exact_ratio_mean_and_frequencies(randomizer: Any, law: Any) -> None:
     d = randomizer.dimension
     rng = np.random.default_rng(d)
