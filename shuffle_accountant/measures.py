@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.baselines import rdp
 from shuffle_accountant.baselines.base import OutsideValidityError
@@ -61,9 +62,11 @@ def in_order(
     """Rows for rounds whose messages are shuffled by a shuffler of the order.
 
     Raises:
+        TypeError: not such a shuffler.
         ValueError: a round of another number of users than the shuffler's, a sampled one, or one
             that is not a shuffled round.
     """
+    order = validate.instance(DSigmaShuffler, order=order)
     kinds = _shuffled(accountant)
     if len(kinds) != len(accountant.rounds) or any(
         one.users != order.n or one.population not in (None, one.users) for one, _ in kinds

@@ -7,27 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.cli.options import (
-    AsJson,
-    Categories,
-    Delta,
-    Eps0,
-    Epsilon,
-    Interactive,
-    Population,
-    Reduction,
-    Rounds,
-    Tolerance,
-    Users,
-    Variant,
-)
+from shuffle_accountant.cli.options import AsJson, Delta, Epsilon
 from shuffle_accountant.cli.output import (
     json_number,
     print_json,
     print_warnings,
     recorded_warnings,
 )
-from shuffle_accountant.cli.protocol import Protocol
+from shuffle_accountant.cli.protocol import Protocol, of_protocol
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.tables import columns
 
@@ -37,60 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["delta", "epsilon"]
 
 
-def epsilon(
-    eps0: Eps0,
-    users: Users,
-    delta: Delta,
-    rounds: Rounds = 1,
-    population: Population = None,
-    categories: Categories = None,
-    reduction: Reduction = "auto",
-    variant: Variant = None,
-    interactive: Interactive = False,
-    tolerance: Tolerance = 1e-3,
-    as_json: AsJson = False,
-) -> None:
+@of_protocol
+def epsilon(protocol: Protocol, delta: Delta, as_json: AsJson = False) -> None:
     """Bracket the ε of a shuffled protocol at a given δ."""
-    protocol = Protocol(
-        eps0=eps0,
-        users=users,
-        rounds=rounds,
-        population=population,
-        categories=categories,
-        reduction=reduction,
-        variant=variant,
-        interactive=interactive,
-        tolerance=tolerance,
-    )
     answer = _ask(protocol, lambda accountant: accountant.epsilon(delta=delta))
     _print_bracket("epsilon", {"delta": delta}, protocol, answer, as_json)
 
 
-def delta(
-    eps0: Eps0,
-    users: Users,
-    epsilon: Epsilon,
-    rounds: Rounds = 1,
-    population: Population = None,
-    categories: Categories = None,
-    reduction: Reduction = "auto",
-    variant: Variant = None,
-    interactive: Interactive = False,
-    tolerance: Tolerance = 1e-3,
-    as_json: AsJson = False,
-) -> None:
+@of_protocol
+def delta(protocol: Protocol, epsilon: Epsilon, as_json: AsJson = False) -> None:
     """Bracket the δ of a shuffled protocol at a given ε."""
-    protocol = Protocol(
-        eps0=eps0,
-        users=users,
-        rounds=rounds,
-        population=population,
-        categories=categories,
-        reduction=reduction,
-        variant=variant,
-        interactive=interactive,
-        tolerance=tolerance,
-    )
     answer = _ask(protocol, lambda accountant: accountant.delta(epsilon=epsilon))
     _print_bracket("delta", {"epsilon": epsilon}, protocol, answer, as_json)
 

@@ -8,19 +8,8 @@ from typing import Annotated
 import typer
 
 from shuffle_accountant import plot as pictures
-from shuffle_accountant.cli.options import (
-    Categories,
-    Eps0,
-    Interactive,
-    Population,
-    Reduction,
-    Rounds,
-    Tolerance,
-    Users,
-    Variant,
-)
 from shuffle_accountant.cli.output import print_warnings, recorded_warnings, saved_figure
-from shuffle_accountant.cli.protocol import Protocol
+from shuffle_accountant.cli.protocol import Protocol, of_protocol
 from shuffle_accountant.progress import progress_bar
 
 __all__ = ["plot"]
@@ -34,31 +23,9 @@ CompareAt = Annotated[
 ]
 
 
-def plot(
-    eps0: Eps0,
-    users: Users,
-    output: Output,
-    rounds: Rounds = 1,
-    population: Population = None,
-    categories: Categories = None,
-    reduction: Reduction = "auto",
-    variant: Variant = None,
-    interactive: Interactive = False,
-    tolerance: Tolerance = 1e-3,
-    compare_at: CompareAt = None,
-) -> None:
+@of_protocol
+def plot(protocol: Protocol, output: Output, compare_at: CompareAt = None) -> None:
     """Draw δ(ε) of a shuffled protocol, or ε by every published bound against rounds."""
-    protocol = Protocol(
-        eps0=eps0,
-        users=users,
-        rounds=rounds,
-        population=population,
-        categories=categories,
-        reduction=reduction,
-        variant=variant,
-        interactive=interactive,
-        tolerance=tolerance,
-    )
     with (
         saved_figure(output) as ax,
         recorded_warnings() as warnings,
@@ -68,12 +35,12 @@ def plot(
             pictures.profile(protocol.accountant(), ax=ax)
         else:
             pictures.compare(
-                eps0=eps0,
-                users=users,
+                eps0=protocol.eps0,
+                users=protocol.users,
                 delta=compare_at,
-                rounds=_doublings(rounds),
-                population=population,
-                categories=categories,
+                rounds=_doublings(protocol.rounds),
+                population=protocol.population,
+                categories=protocol.categories,
                 ax=ax,
             )
     print_warnings(warnings)

@@ -9,19 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from shuffle_accountant import plot as pictures
-from shuffle_accountant.cli.options import (
-    AsJson,
-    Categories,
-    Delta,
-    Eps0,
-    Interactive,
-    Population,
-    Reduction,
-    Rounds,
-    Tolerance,
-    Users,
-    Variant,
-)
+from shuffle_accountant.cli.options import AsJson, Delta
 from shuffle_accountant.cli.output import (
     json_number,
     print_json,
@@ -29,7 +17,7 @@ from shuffle_accountant.cli.output import (
     recorded_warnings,
     saved_figure,
 )
-from shuffle_accountant.cli.protocol import Protocol
+from shuffle_accountant.cli.protocol import Protocol, of_protocol
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.report import report as measure
 
@@ -40,32 +28,11 @@ Picture = Annotated[
 ]
 
 
+@of_protocol
 def report(
-    eps0: Eps0,
-    users: Users,
-    delta: Delta,
-    rounds: Rounds = 1,
-    population: Population = None,
-    categories: Categories = None,
-    reduction: Reduction = "auto",
-    variant: Variant = None,
-    interactive: Interactive = False,
-    tolerance: Tolerance = 1e-3,
-    output: Picture = None,
-    as_json: AsJson = False,
+    protocol: Protocol, delta: Delta, output: Picture = None, as_json: AsJson = False
 ) -> None:
     """Measure one protocol in every currency, each with what its adversary knows."""
-    protocol = Protocol(
-        eps0=eps0,
-        users=users,
-        rounds=rounds,
-        population=population,
-        categories=categories,
-        reduction=reduction,
-        variant=variant,
-        interactive=interactive,
-        tolerance=tolerance,
-    )
     with recorded_warnings() as warnings, progress_bar("measuring"):
         found = measure(protocol.accountant(), delta=delta)
     print_warnings(warnings)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.order.arguments import IntArray, generator
 from shuffle_accountant.order.groups import Groups
-from shuffle_accountant.order.release import permuted
+from shuffle_accountant.order.release import Shuffler
 
 __all__ = ["BlockShuffler", "partition"]
 
 
-class BlockShuffler:
+class BlockShuffler(Shuffler):
     """Shuffles uniformly within each of disjoint groups: alpha = 0, and no value leaves its group.
 
     Permuting the values of a group beforehand does not change the law of the output at all. Users
@@ -39,43 +38,12 @@ class BlockShuffler:
         self._label = label
         self._by_block = np.argsort(label, kind="stable")
 
-    @property
-    def n(self) -> int:
-        """Number of users."""
-        return self.groups.n
-
     def permutation(self, rng: np.random.Generator) -> IntArray:
-        """A random shuffle s of the users, one-line: output i carries the value of user ``s[i]``.
-
-        Args:
-            rng: NumPy's random generator.
-
-        Returns:
-            Shape (n,).
-
-        Raises:
-            TypeError: ``rng`` is not a `numpy.random.Generator`.
-        """
+        """See `Shuffler.permutation`."""
         mixed = generator(rng=rng).permutation(self.n)
         s = np.empty(self.n, dtype=np.int64)
         s[self._by_block] = mixed[np.argsort(self._label[mixed], kind="stable")]
         return s
-
-    def shuffle(self, y: Any, rng: np.random.Generator) -> Any:
-        """The values in shuffled order, ``y[permutation]``; ``y`` itself is left as it is.
-
-        Args:
-            y: a list, tuple, array or pandas object with n entries along its first axis.
-            rng: NumPy's random generator.
-
-        Returns:
-            New data of the same type.
-
-        Raises:
-            TypeError: ``y`` is no sequence, or ``rng`` not a `numpy.random.Generator`.
-            ValueError: ``y`` has not n entries.
-        """
-        return permuted(y, self.permutation(rng))
 
     def alpha_for(self, groups: Groups) -> float:
         """The alpha of this shuffle for other groups of the same users.
@@ -88,9 +56,7 @@ class BlockShuffler:
             TypeError: not groups.
             ValueError: groups of another number of users.
         """
-        validate.instance(Groups, groups=groups)
-        if groups.n != self.n:
-            raise ValueError(f"groups must be of {self.n} users, got {groups.n}")
+        groups = self._of_these_users(groups)
         for members, start, _ in groups.pieces():
             label = self._label[members]
             if (np.minimum.reduceat(label, start) != np.maximum.reduceat(label, start)).any():

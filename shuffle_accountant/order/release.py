@@ -1,12 +1,80 @@
-"""Data of any array type, put in a new order without touching the original."""
+"""What shufflers do to data of any array type: a new order, without touching the original."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
-from shuffle_accountant.order.arguments import IntArray
+import numpy as np
 
-__all__ = ["permuted"]
+from shuffle_accountant import validation as validate
+from shuffle_accountant.order.arguments import IntArray
+from shuffle_accountant.order.groups import Groups
+
+__all__ = ["Shuffler", "permuted"]
+
+
+class Shuffler(ABC):
+    """A random order of the users, from public information only.
+
+    Attributes:
+        groups: whose values must not be told apart.
+        alpha: privacy of the order within them, nats, in [0, inf].
+    """
+
+    groups: Groups
+    alpha: float
+
+    @property
+    def n(self) -> int:
+        """Number of users."""
+        return self.groups.n
+
+    @abstractmethod
+    def permutation(self, rng: np.random.Generator) -> IntArray:
+        """A random shuffle s of the users, one-line: output i carries the value of user ``s[i]``.
+
+        Args:
+            rng: NumPy's random generator.
+
+        Returns:
+            Shape (n,).
+
+        Raises:
+            TypeError: ``rng`` is not a `numpy.random.Generator`.
+        """
+
+    def shuffle(self, y: Any, rng: np.random.Generator) -> Any:
+        """The values in shuffled order, ``y[permutation]``; ``y`` itself is left as it is.
+
+        Args:
+            y: a list, tuple, array or pandas object with n entries along its first axis.
+            rng: NumPy's random generator.
+
+        Returns:
+            New data of the same type.
+
+        Raises:
+            TypeError: ``y`` is no sequence, or ``rng`` not a `numpy.random.Generator`.
+            ValueError: ``y`` has not n entries.
+        """
+        return permuted(y, self.permutation(rng))
+
+    @abstractmethod
+    def alpha_for(self, groups: Groups) -> float:
+        """The alpha of this shuffle for other groups of the same users, nats, in [0, inf].
+
+        Raises:
+            TypeError: not groups.
+            ValueError: groups of another number of users.
+        """
+
+    def _of_these_users(self, groups: Groups) -> Groups:
+        """The groups, checked."""
+        validate.instance(Groups, groups=groups)
+        if groups.n != self.n:
+            raise ValueError(f"groups must be of {self.n} users, got {groups.n}")
+        return groups
 
 
 def permuted(y: Any, permutation: IntArray) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +14,7 @@ from shuffle_accountant.order.blocks import partition
 from shuffle_accountant.order.groups import Groups
 from shuffle_accountant.order.mallows import Mallows, MallowsCayley, MallowsHamming, MallowsKendall
 from shuffle_accountant.order.ordering import METHODS, reference_order
-from shuffle_accountant.order.release import permuted
+from shuffle_accountant.order.release import Shuffler
 from shuffle_accountant.order.sensitivities import KINDS
 from shuffle_accountant.order.sensitivities import sensitivity as largest_change
 
@@ -30,7 +29,7 @@ class OrderWarning(UserWarning):
     """A shuffle that is private as asked, but of little use, or less than could be had."""
 
 
-class DSigmaShuffler:
+class DSigmaShuffler(Shuffler):
     """Shuffles so that the order of the values within any group is hidden up to a factor e^alpha.
 
     For every group, every permutation of its members' values and every output z, the probabilities
@@ -89,42 +88,11 @@ class DSigmaShuffler:
         self.law = _LAWS[distance](groups.n, self.theta)
         self._warn()
 
-    @property
-    def n(self) -> int:
-        """Number of users."""
-        return self.groups.n
-
     def permutation(self, rng: np.random.Generator) -> IntArray:
-        """A random shuffle s of the users, one-line: output i carries the value of user ``s[i]``.
-
-        Args:
-            rng: NumPy's random generator.
-
-        Returns:
-            Shape (n,).
-
-        Raises:
-            TypeError: ``rng`` is not a `numpy.random.Generator`.
-        """
+        """See `Shuffler.permutation`."""
         s = np.empty(self.n, dtype=np.int64)
         s[self.sigma0] = self.sigma0[self.law.sample(rng)]
         return s
-
-    def shuffle(self, y: Any, rng: np.random.Generator) -> Any:
-        """The values in shuffled order, ``y[permutation]``; ``y`` itself is left as it is.
-
-        Args:
-            y: a list, tuple, array or pandas object with n entries along its first axis.
-            rng: NumPy's random generator.
-
-        Returns:
-            New data of the same type.
-
-        Raises:
-            TypeError: ``y`` is no sequence, or ``rng`` not a `numpy.random.Generator`.
-            ValueError: ``y`` has not n entries.
-        """
-        return permuted(y, self.permutation(rng))
 
     def alpha_for(self, groups: Groups) -> float:
         """The alpha of this shuffle for other groups of the same users (Meehan et al., Thm. 4.4).
@@ -142,9 +110,7 @@ class DSigmaShuffler:
             TypeError: not groups.
             ValueError: groups of another number of users.
         """
-        validate.instance(Groups, groups=groups)
-        if groups.n != self.n:
-            raise ValueError(f"groups must be of {self.n} users, got {groups.n}")
+        groups = self._of_these_users(groups)
         change = largest_change(self.sigma0, groups, distance=self.distance)
         return self.theta * change if change else 0.0
 

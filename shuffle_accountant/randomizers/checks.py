@@ -10,10 +10,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 
-__all__ = ["MOST_CATEGORIES", "category_values", "distinct_inputs", "generator", "unit_values"]
+__all__ = [
+    "MOST_CATEGORIES",
+    "category_values",
+    "distinct_inputs",
+    "generator",
+    "row_sums",
+    "unit_values",
+]
 
 # Every integer up to here is a double.
 MOST_CATEGORIES = 2**53
+# Rows must sum to 1 up to here: the round-off of any sensible computation of a channel.
+_ROW_SUM_ERROR = 1e-9
 
 
 def generator(rng: object) -> np.random.Generator:
@@ -49,6 +58,27 @@ def unit_values(values: ArrayLike) -> NDArray[np.float64]:
     array = _array(values, "iuf", allowed).astype(np.float64)
     _require((array >= 0.0) & (array <= 1.0), array, allowed)
     return array
+
+
+def row_sums(**named: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums of the rows of the one named matrix of shape (inputs, messages), if each row is a law.
+
+    Raises:
+        ValueError: an entry outside [0, 1], or a row that does not sum to 1 within 1e-9.
+    """
+    ((name, matrix),) = named.items()
+    bad = np.argwhere(~((matrix >= 0.0) & (matrix <= 1.0 + _ROW_SUM_ERROR)))
+    if bad.size:
+        at = tuple(bad[0].tolist())
+        raise ValueError(f"{name} must have entries in [0, 1], got {float(matrix[at])} at {at}")
+    sums: NDArray[np.float64] = matrix.sum(axis=1)
+    row = int(np.argmax(np.abs(sums - 1.0)))
+    if abs(sums[row] - 1.0) > _ROW_SUM_ERROR:
+        raise ValueError(
+            f"{name} must have rows that sum to 1 within {_ROW_SUM_ERROR:g}, "
+            f"got {float(sums[row])!r} in row {row}"
+        )
+    return sums
 
 
 def distinct_inputs(inputs: Sequence[int], count: int) -> tuple[tuple[int, ...], NDArray[np.intp]]:

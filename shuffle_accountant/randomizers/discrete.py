@@ -14,12 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant.randomizers.arguments import require_fields
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LetterClasses
-from shuffle_accountant.randomizers.checks import category_values, distinct_inputs, generator
+from shuffle_accountant.randomizers.checks import (
+    category_values,
+    distinct_inputs,
+    generator,
+    row_sums,
+)
 
 __all__ = ["DiscreteRandomizer"]
-
-# Rows must sum to 1 up to here: the round-off of any sensible computation of a channel.
-_ROW_SUM_ERROR = 1e-9
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -161,17 +163,7 @@ def _checked(channel: ArrayLike) -> NDArray[np.float64]:
     if given.shape[0] < 2:
         raise ValueError(f"channel must have >= 2 rows (inputs), got {given.shape[0]}")
     matrix = given.astype(np.float64) + 0.0  # turns negative zeros into zeros
-    bad = np.argwhere(~((matrix >= 0.0) & (matrix <= 1.0 + _ROW_SUM_ERROR)))
-    if bad.size:
-        at = tuple(bad[0].tolist())
-        raise ValueError(f"channel must have entries in [0, 1], got {float(matrix[at])} at {at}")
-    sums = matrix.sum(axis=1)
-    row = int(np.argmax(np.abs(sums - 1.0)))
-    if abs(sums[row] - 1.0) > _ROW_SUM_ERROR:
-        raise ValueError(
-            f"channel must have rows that sum to 1 within {_ROW_SUM_ERROR:g}, "
-            f"got {float(sums[row])!r} in row {row}"
-        )
+    sums = row_sums(channel=matrix)
     empty = np.flatnonzero(matrix.max(axis=0) == 0.0)
     if empty.size:
         raise ValueError(f"channel must have no column of zeros, got one at {empty[0]}")

@@ -10,13 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant.leakage.laws import law
 from shuffle_accountant.leakage.qif.histograms import require_room
+from shuffle_accountant.randomizers.checks import row_sums
 
 __all__ = ["distinct_names", "gains_over", "prior_over", "stochastic"]
 
 Array = NDArray[np.float64]
-
-# Rows must sum to 1 up to here: the round-off of any sensible computation of a channel.
-_ROW_SUM_ERROR = 1e-9
 
 
 def prior_over(inputs: int, prior: ArrayLike | None) -> Array:
@@ -56,17 +54,7 @@ def stochastic(values: ArrayLike) -> Array:
     if matrix.ndim != 2 or not matrix.size:
         raise ValueError(f"matrix must have shape (inputs, outputs), got {matrix.shape}")
     require_room("matrix", matrix.size)
-    bad = np.argwhere(~((matrix >= -0.0) & (matrix <= 1.0 + _ROW_SUM_ERROR)))
-    if bad.size:
-        at = tuple(bad[0].tolist())
-        raise ValueError(f"matrix must have entries in [0, 1], got {float(matrix[at])} at {at}")
-    sums = matrix.sum(axis=1)
-    row = int(np.argmax(np.abs(sums - 1.0)))
-    if abs(sums[row] - 1.0) > _ROW_SUM_ERROR:
-        raise ValueError(
-            f"matrix must have rows that sum to 1 within {_ROW_SUM_ERROR:g}, "
-            f"got {float(sums[row])!r} in row {row}"
-        )
+    row_sums(matrix=matrix)
     return matrix
 
 
