@@ -93,7 +93,7 @@ def run(quick: bool, note: Note) -> Outcome:
     theirs, reason = _dp_accounting()
     ours: Calls = {"ours": functools.partial(answer, EPS0, USERS, ROUNDS, DELTA)}
     calls = ours | theirs | published | others
-    timings = interleave(calls, 3 if quick else 21, note=note)
+    timings = interleave(calls, 2 if quick else 21, note=note)
     bracket: sa.Bracket = timings["ours"].result
     claims = [
         *_claims_on_dp_accounting(timings, reason),

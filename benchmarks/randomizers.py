@@ -75,7 +75,7 @@ def _randomized_response(quick: bool, note: Note, rows: list[dict[str, Any]]) ->
             )
             for users, k in itertools.product(sizes, kinds)
         }
-        timings = interleave(calls, 1 if quick else 3, note=note)
+        timings = interleave(calls, 1 if quick else 3, note=note, warm_up=not quick)
         for name, timing in timings.items():
             rows.append(_row("randomized response", name, timing))
             widths[name] = relative_width(timing.result)
@@ -166,7 +166,9 @@ def _growth(quick: bool, note: Note, rows: list[dict[str, Any]]) -> Claim:
     times: dict[str, float] = {}
     for kind, ask in kinds.items():
         calls = {f"{kind}, n = {compact(n)}": functools.partial(ask, n) for n in sizes}
-        timings = interleave(calls, 1 if quick or kind == "channel" else 3, note=note)
+        timings = interleave(
+            calls, 1 if quick or kind == "channel" else 3, note=note, warm_up=not quick
+        )
         base = timings[f"{kind}, n = {compact(FEWEST)}"].median
         for name, timing in timings.items():
             rows.append(_row("growth", name, timing))

@@ -19,10 +19,8 @@ averages them; what the model learns of a batch is that mean. Importing this mod
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -30,13 +28,7 @@ import numpy as np
 import torch
 from opacus import PrivacyEngine
 from opacus.optimizers import DPOptimizer
-from torch.utils.data import (
-    BatchSampler,
-    DataLoader,
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-)
+from torch.utils.data import IterableDataset
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket
@@ -44,9 +36,10 @@ from shuffle_accountant.calibrate import max_eps0
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.vectors import PrivUnit, VectorRandomizer
 from shuffle_accountant.rounds import ShuffleRound
-from shuffle_accountant.training.budget import BudgetExceeded
 from shuffle_accountant.training.opacus_accountant import ShuffleAccountant
-from shuffle_accountant.training.randomize import private_mean
+from shuffle_accountant.training.opacus_loader import ShuffleDataLoader, require_plain
+from shuffle_accountant.training.opacus_optimizer import ShuffleOptimizer
+from shuffle_accountant.training.opacus_steps import Steps
 from shuffle_accountant.training.sampling import UserBatches
 
 __all__ = [
@@ -55,108 +48,6 @@ __all__ = [
     "ShuffleOptimizer",
     "ShufflePrivacyEngine",
 ]
-
-
-@dataclass(eq=False)
-class _Draw:
-    """A batch that was handed out: of which pass, how many users, and whether it was used."""
-
-    of_pass: object
-    users: int
-    used: bool = False
-
-
-class ShuffleDataLoader(DataLoader):
-    """A loader of the same dataset whose batches are drawn by `UserBatches`.
-
-    Attributes:
-        batches: how users are drawn.
-        draw: the batch handed out last.
-    """
-
-    def __init__(self, original: Any, batches: UserBatches) -> None:
-        super().__init__(
-            dataset=original.dataset,
-            batch_sampler=batches,
-            num_workers=original.num_workers,
-            collate_fn=original.collate_fn,
-            pin_memory=original.pin_memory,
-            timeout=original.timeout,
-            worker_init_fn=original.worker_init_fn,
-            multiprocessing_context=original.multiprocessing_context,
-            generator=original.generator,
-            prefetch_factor=original.prefetch_factor,
-            persistent_workers=original.persistent_workers,
-        )
-        self.batches = batches
-        self.draw: _Draw | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        """Hand out the batches of one pass, and note each when it is handed out."""
-        this_pass = object()
-        for users, batch in zip(self.batches.sizes, super().__iter__(), strict=True):
-            self.draw = _Draw(this_pass, users)
-            yield batch
-
-
-class ShuffleOptimizer(DPOptimizer):
-    """An optimizer whose gradient is the mean of a batch's shuffled private messages.
-
-    Args:
-        optimizer: what makes the step.
-        randomizer: of the dimension of all trainable parameters together.
-        max_grad_norm: Euclidean norm that each user's gradient is clipped to.
-        loss_reduction: "mean" or "sum", how the loss adds up its batch.
-        allow: called before a step with the number of per-user gradients; raises to refuse it.
-        record: called with nothing once the messages are drawn and before they are used.
-        rng: source of randomness.
-    """
-
-    def __init__(
-        self,
-        optimizer: Any,
-        *,
-        randomizer: VectorRandomizer,
-        max_grad_norm: float,
-        loss_reduction: str,
-        allow: Callable[[int], None],
-        record: Callable[[], None],
-        rng: np.random.Generator,
-    ) -> None:
-        super().__init__(
-            optimizer,
-            noise_multiplier=0.0,
-            max_grad_norm=max_grad_norm,
-            expected_batch_size=1,
-            loss_reduction=loss_reduction,
-        )
-        self.randomizer = randomizer
-        self._allow, self._record, self._rng = allow, record, rng
-
-    def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
-        """Put the private mean (or sum) in the place of the gradients.
-
-        Raises:
-            ValueError: a gradient that is not finite, or no batch of users that may be used;
-                nothing is recorded, no parameter changes.
-            BudgetExceeded: likewise, when the engine's budget does not allow the step.
-        """
-        if self._check_skip_next_step():
-            raise ValueError("a batch must not be split: one step uses all its gradients at once")
-        samples = self.grad_samples
-        users = len(samples[0])
-        self._allow(users)
-        with torch.no_grad():
-            flat = torch.cat([g.reshape(users, -1).to(samples[0].device) for g in samples], dim=1)
-            mean = private_mean(flat, self.randomizer, max_norm=self.max_grad_norm, rng=self._rng)
-            self._record()
-            if self.loss_reduction == "sum":
-                mean = mean * users
-            parts = torch.split(mean, [p.numel() for p in self.params])
-            for parameter, part in zip(self.params, parts, strict=True):
-                parameter.grad = part.reshape(parameter.shape).to(parameter)
-                parameter.grad_sample = None
-        return True
 
 
 class ShufflePrivacyEngine(PrivacyEngine):
@@ -244,7 +135,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
         )
         module.forbid_grad_accumulation()
         loader = ShuffleDataLoader(data_loader, batches)
-        steps = _Steps(self.accountant, loader, round, max_epsilon, target_delta)
+        steps = Steps(self.accountant, loader, round, max_epsilon, target_delta)
         if isinstance(optimizer, DPOptimizer):
             optimizer = optimizer.original_optimizer
         private = ShuffleOptimizer(
@@ -389,7 +280,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
                 "cannot be sampled"
             )
         if not isinstance(data_loader, ShuffleDataLoader):
-            _require_plain(data_loader)
+            require_plain(data_loader)
         if self.dataset is not None and self.dataset is not data_loader.dataset:
             raise ValueError("an engine accounts for one dataset, got a data_loader of another one")
         users = len(data_loader.dataset)
@@ -400,74 +291,6 @@ class ShufflePrivacyEngine(PrivacyEngine):
                 f"data_loader.batch_size must be at most the population of {users}, got {size}"
             )
         return UserBatches(population=users, users=size, sampling=sampling, rng=self._rng)
-
-
-class _Steps:
-    """Which steps are allowed, and what they are recorded as."""
-
-    def __init__(
-        self,
-        accountant: ShuffleAccountant,
-        loader: ShuffleDataLoader,
-        round: ShuffleRound,
-        max_epsilon: float | None,
-        target_delta: float | None,
-    ) -> None:
-        self._accountant, self._loader, self._round = accountant, loader, round
-        self._limit = math.inf if max_epsilon is None else max_epsilon
-        self._delta = target_delta
-        self._passes: list[object] = []
-
-    def allow(self, users: int) -> None:
-        draw = self._loader.draw
-        if draw is None or draw.used:
-            raise ValueError("a step must use a new batch of the private loader, got none since")
-        if users != draw.users:
-            raise ValueError(f"a step must use the whole batch of {draw.users} users, got {users}")
-        if not self._begins_round(draw) or self._delta is None or self._limit == math.inf:
-            return
-        if self._accountant.would_exceed(self._round, epsilon=self._limit, delta=self._delta):
-            raise BudgetExceeded(
-                f"step {len(self._accountant) + 1} would exceed epsilon = {self._limit:g} at delta "
-                f"= {self._delta:g}; {len(self._accountant)} recorded"
-            )
-
-    def record(self) -> None:
-        draw = self._loader.draw
-        assert draw is not None
-        begins = self._begins_round(draw)
-        if begins:
-            self._passes.append(draw.of_pass)
-        draw.used = True
-        self._accountant.step(round=self._round, begins_round=begins)
-
-    def _begins_round(self, draw: _Draw) -> bool:
-        """Whether this batch may hold users that an earlier batch of its round held."""
-        if self._loader.batches.sampling == "fixed":
-            return True
-        return not any(draw.of_pass is seen for seen in self._passes)
-
-
-def _require_plain(data_loader: Any) -> None:
-    """Refuse a loader that does not go through its dataset once, in order or shuffled.
-
-    Only such a loader's user has no sampling of their own in mind.
-    """
-    sampler, got = data_loader.sampler, type(data_loader.batch_sampler).__name__
-    if data_loader.batch_size is None and data_loader.batch_sampler is None:
-        got = "batch_size=None"
-    elif type(data_loader.batch_sampler) is BatchSampler:
-        got = type(sampler).__name__
-        if type(sampler) is SequentialSampler:
-            return
-        if type(sampler) is RandomSampler:
-            if not sampler.replacement and sampler.num_samples == len(sampler.data_source):
-                return
-            got = "a RandomSampler with replacement or of another length"
-    raise ValueError(
-        "data_loader must have a batch_size and no sampler of its own (the theorems cover batches "
-        f"of one size, without replacement, which the engine draws), got {got}"
-    )
 
 
 def _trainable_dimension(module: Any, optimizer: Any) -> int:
