@@ -40,7 +40,8 @@ def amplified(accountant: FourierAccountant, delta: float) -> Iterator[ReportRow
     kinds = _shuffled(accountant)
     for i, (one, _) in enumerate(kinds, 1):
         scope = "each round" if len(kinds) == 1 else f"each round of kind {i}"
-        yield from _of_one_round(one, scope)
+        sampled = one.population is not None and one.population > one.users
+        yield from _of_one_round(one, f"{scope} taken part in" if sampled else scope)
     if len(kinds) == len(accountant.rounds):
         total = math.fsum(count * _any_prior(one) for one, count in kinds) * (1.0 + 1e-15)
         most = _most(kinds)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Report", "ReportRow", "report"]
 
 # Ends closer than this, relative, are shown as one number, rounded up to so many digits.
-_SAME, _DIGITS = 1e-7, 7
+_SAME, _DIGITS, _ROUND_OFF = 1e-7, 7, 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,10 +132,13 @@ def report(
 
 
 def _rounded_up(value: float) -> str:
+    """A number of a few digits that is not below the value, but for round-off."""
     if not math.isfinite(value):
         return str(value)
+    # an upper end may be some rounding errors above a number of few digits
+    least = value * (1.0 - _ROUND_OFF)
     with decimal.localcontext(prec=_DIGITS, rounding=decimal.ROUND_CEILING):
-        return f"{float(+decimal.Decimal(repr(value))):.{_DIGITS}g}"
+        return f"{float(+decimal.Decimal(repr(least))):.{_DIGITS}g}"
 
 
 def _line(row: ReportRow) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import json
 from collections import deque
 from pathlib import Path
 
+import networkx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -212,6 +213,8 @@ def test_a_graphs_groups_are_so_many_edges_away(n, hops, seed):
         expected.append(sorted(reached))
     assert own_lists(Groups.from_graph(adjacency, hops=hops)) == expected
     assert own_lists(Groups.from_graph(sparse.csr_array(adjacency), hops=hops)) == expected
+    graph = networkx.from_numpy_array(np.asarray(adjacency) != 0)
+    assert own_lists(Groups.from_graph(graph, hops=hops)) == expected
 
 
 @pytest.mark.parametrize(

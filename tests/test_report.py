@@ -104,12 +104,12 @@ def test_the_answers_are_the_library_s() -> None:
     assert (row.lower, row.upper) == (epsilon.lower, epsilon.upper)
     assert row.everything == pytest.approx(14.0)
     named = sa.leakage.reidentification.bracket(one.randomizer, users=1000)
-    assert rows["naming the message", "each round"].upper == named.upper
+    assert rows["naming the message", "each round taken part in"].upper == named.upper
     # who is not drawn gives nothing away
     most = sa.leakage.mutual_information.universal_bounds(eps0=2.0, users=1000).least
     all_rounds = rows["information on the input", "all rounds"].upper
     assert all_rounds == pytest.approx(7 * 0.2 * most, rel=ROUND_OFF)
-    unknown = rows["posterior vulnerability", "each round"]
+    unknown = rows["posterior vulnerability", "each round taken part in"]
     assert unknown.upper is None
     assert unknown.value() == "n/a: needs randomized response"
 

@@ -115,8 +115,8 @@ class Groups:
         """For each user, the users at most so many edges away.
 
         Args:
-            adjacency: square array or SciPy sparse array; an entry that is not zero is an edge, in
-                both directions.
+            adjacency: square array or SciPy sparse array, an entry that is not zero being an edge
+                in both directions; or a NetworkX graph, whose i-th node is user i.
             hops: edges, >= 1.
 
         Raises:

@@ -56,7 +56,7 @@ def within_hops(adjacency: Any, hops: int) -> tuple[IntArray, IntArray]:
     """Each user with all users at most so many edges away.
 
     Args:
-        adjacency: square array or SciPy sparse array.
+        adjacency: square array, SciPy sparse array, or NetworkX graph.
         hops: >= 1.
 
     Returns:
@@ -68,6 +68,10 @@ def within_hops(adjacency: Any, hops: int) -> tuple[IntArray, IntArray]:
     """
     from scipy import sparse
 
+    if hasattr(adjacency, "nodes") and hasattr(adjacency, "edges"):  # who has one has the library
+        import networkx
+
+        adjacency = networkx.to_scipy_sparse_array(adjacency, weight=None)
     array = adjacency if sparse.issparse(adjacency) else any_array(adjacency=adjacency)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"adjacency must be numbers, got an array of {array.dtype}")
