@@ -15,6 +15,7 @@ from shuffle_accountant.functionals import HOCKEY_STICK
 from shuffle_accountant.leakage import mutual_information, qif, reidentification
 from shuffle_accountant.order import DSigmaShuffler, reidentification_bound
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
+from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.report import ReportRow
 from shuffle_accountant.rounds import ShuffleRound
@@ -267,6 +268,8 @@ def _any_prior(one: ShuffleRound) -> float:
 
 def _entropy(randomizer: LocalRandomizer) -> float | None:
     """Most that could be told about the input, nats; None if its number of values is not known."""
+    if isinstance(randomizer, GaussianRandomizer):
+        return math.log(2.0)  # its inputs are 0 and 1
     return math.log(randomizer.inputs) if isinstance(randomizer, FiniteRandomizer) else None
 
 

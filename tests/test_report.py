@@ -114,6 +114,13 @@ def test_the_answers_are_the_library_s() -> None:
     assert unknown.value() == "n/a: needs randomized response"
 
 
+def test_no_more_is_told_than_there_is() -> None:
+    """Gaussian noise has no finite eps0, but only two inputs."""
+    one = sa.ShuffleRound(sa.GaussianRandomizer(sigma=0.5), users=3)
+    rows = by_name(sa.report(sa.FourierAccountant().compose(one, count=5), delta=0.01))
+    assert rows["information on the input", "all rounds"].upper == math.log(2.0)
+
+
 def test_several_kinds_of_rounds_are_numbered() -> None:
     accountant = sa.FourierAccountant().compose(three_users(), count=2)
     accountant.compose(sa.ShuffleRound(sa.LaplaceRandomizer(eps0=1.0), users=20))
