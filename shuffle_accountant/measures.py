@@ -24,6 +24,9 @@ __all__ = ["amplified", "in_order"]
 
 ALL_ROUNDS = "all rounds"
 
+# More than a few roundings can take off an upper bound.
+_UP = 1.0 + 2e-15
+
 # What the adversaries know and want.
 NEIGHBOURS = "knows all others' values; tells two apart"
 EITHER = "the same, both equally likely"
@@ -44,12 +47,12 @@ def amplified(accountant: FourierAccountant, delta: float) -> Iterator[ReportRow
         sampled = one.population is not None and one.population > one.users
         yield from _of_one_round(one, f"{scope} taken part in" if sampled else scope)
     if len(kinds) == len(accountant.rounds):
-        total = math.fsum(count * _any_prior(one) for one, count in kinds) * (1.0 + 1e-15)
+        total = _UP * math.fsum(count * _any_prior(one) for one, count in kinds)
         most = _most(kinds)
         yield ReportRow(
             measure="information on the input",
             scope=ALL_ROUNDS,
-            upper=total if most is None else min(total, most),
+            upper=total if most is None else min(total, _UP * most),
             unit="nats",
             nothing=0.0,
             everything=most,
@@ -77,10 +80,10 @@ def in_order(
             f"order must be a shuffler of all users of each round, got one of {order.n} users for "
             f"{[one for one, _ in accountant.rounds]!r:.80}"
         )
-    alpha = len(accountant) * order.alpha if len(accountant) else 0.0
+    alpha = _UP * len(accountant) * order.alpha if len(accountant) else 0.0
     if order.alpha == 0.0:  # that is the uniform shuffle
         yield from amplified(accountant, delta)
-    eps0 = math.fsum(count * one.randomizer.eps0 for one, count in kinds)
+    eps0 = _UP * math.fsum(count * one.randomizer.eps0 for one, count in kinds)
     if order.alpha > 0.0:
         yield ReportRow(
             measure="epsilon",
@@ -166,8 +169,8 @@ def _private(accountant: FourierAccountant, delta: float) -> Iterator[ReportRow]
     ):
         # the better of two equally likely guesses is right with probability (1 + variation)/2
         lowest, highest = (
-            None if end is None else min(chance + (1.0 - chance) * end * rounding, 1.0)
-            for end, rounding in ((lower, 1.0 - 4e-16), (upper, 1.0 + 4e-16))
+            end if end is None or chance == 0.0 else _even_odds(end, away)
+            for end, away in ((lower, 0.0), (upper, 1.0))
         )
         yield ReportRow(
             measure=measure,
@@ -181,6 +184,12 @@ def _private(accountant: FourierAccountant, delta: float) -> Iterator[ReportRow]
             source=epsilon.reduction,
             condition=condition,
         )
+
+
+def _even_odds(variation: float, away: float) -> float:
+    """``(1 + variation)/2``, rounded towards ``away``; without a variation it is exact."""
+    chance = 0.5 + 0.5 * variation
+    return chance if variation in (0.0, 1.0) else max(math.nextafter(chance, away), 0.5)
 
 
 def _of_one_round(one: ShuffleRound, scope: str) -> Iterator[ReportRow]:
@@ -263,7 +272,8 @@ def _any_prior(one: ShuffleRound) -> float:
     told = bounds.message if interactive else bounds.least
     # who takes part does not depend on the values; who does not gives nothing away
     share = one.users / (one.population or one.users)
-    return share * min(told, _entropy(one.randomizer) or math.inf)
+    entropy = _entropy(one.randomizer)
+    return share * (told if entropy is None else min(told, _UP * entropy))
 
 
 def _entropy(randomizer: LocalRandomizer) -> float | None:

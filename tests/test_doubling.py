@@ -52,10 +52,14 @@ def likelihood_ratios(seed: int, letters: int) -> tuple[np.ndarray, np.ndarray]:
     return value, mass
 
 
-@pytest.mark.parametrize("vectorised", [False, True])
+@pytest.mark.parametrize("way", ["one thread", "three threads", "vectorised"])
 @pytest.mark.parametrize("same", [False, True])
-def test_pair_sums(vectorised: bool, same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if vectorised:
+def test_pair_sums(way: str, same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "three threads":
+        monkeypatch.setattr(pairs.os, "cpu_count", lambda: 3)
+        monkeypatch.setattr(pairs, "_WORTH_A_THREAD", 100)
+        assert len(pairs._shares(40, 25, same)) == 4
+    if way == "vectorised":
         monkeypatch.setattr(pairs, "compiled", lambda function: function)
         monkeypatch.setattr(pairs, "_CHUNK", 64)
     rng = np.random.default_rng(1)
