@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant import validation as validate
-
-__all__ = ["Array", "IntArray", "any_array", "coordinates", "generator", "inverse", "permutation"]
+__all__ = ["Array", "IntArray", "any_array", "coordinates", "inverse", "permutation"]
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -61,15 +59,6 @@ def coordinates(dimensions: tuple[int, ...], **named: Any) -> Array:
     if outside.any():
         raise ValueError(f"{name} must be finite numbers, got {float(numbers[outside][0])!r}")
     return numbers
-
-
-def generator(**named: Any) -> np.random.Generator:
-    """The one named argument as NumPy's random generator.
-
-    Raises:
-        TypeError: anything else, a seed included: two shuffles by one seed would be the same.
-    """
-    return validate.instance(np.random.Generator, **named)
 
 
 def inverse(order: IntArray) -> IntArray:

@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import IntArray, generator
+from shuffle_accountant.order.arguments import IntArray
 from shuffle_accountant.order.groups import Groups
 from shuffle_accountant.order.release import Shuffler
+from shuffle_accountant.randomizers.checks import generator
 
 __all__ = ["BlockShuffler", "partition"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffle_accountant.order.arguments import Array, IntArray, coordinates
+from shuffle_accountant.order.arguments import Array, IntArray, any_array, coordinates
 
 __all__ = ["located", "values_below"]
 
@@ -28,11 +28,8 @@ def values_below(limit: int, /, n: int | None = None, **named: ArrayLike) -> Int
         TypeError: not an array of integers.
         ValueError: empty, of another shape or length, or out of range.
     """
-    ((name, given),) = named.items()
-    try:
-        array = np.asarray(given)
-    except ValueError:  # nested lists of different lengths
-        raise ValueError(f"{name} must be an array of integers, got ragged lists") from None
+    ((name, _),) = named.items()
+    array = any_array(**named)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
     if array.ndim != 1 or not array.size or array.size != (n or array.size):

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import IntArray, generator, permutation
+from shuffle_accountant.order.arguments import IntArray, permutation
 from shuffle_accountant.order.distances import DISTANCES
+from shuffle_accountant.randomizers.checks import generator
 
 __all__ = ["Mallows"]
 
