@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+from collections import UserDict, namedtuple
 from pathlib import Path
 from typing import Any
 
@@ -349,6 +351,61 @@ def test_a_checkpoint_resumes(tmp_path: Path) -> None:
     assert other.get_epsilon(DELTA) == sa.epsilon(one, delta=DELTA, rounds=3)
 
 
+@pytest.mark.parametrize("kind", [np.random.PCG64, np.random.MT19937, np.random.Philox])
+def test_a_resumed_run_does_not_repeat_its_noise(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, states, randomize = tmp_path / "checkpoint.pt", [], PrivUnit.randomize
+
+    def taken_down(self: Any, vectors: Any, rng: np.random.Generator) -> Any:
+        states.append(repr(rng.bit_generator.state))
+        return randomize(self, vectors, rng)
+
+    monkeypatch.setattr(PrivUnit, "randomize", taken_down)
+
+    def run(resume: bool, early: bool = False) -> list[Any]:
+        engine = ShufflePrivacyEngine(rng=np.random.Generator(kind(7)))
+        if early:  # before or after anything is made private
+            engine.load_checkpoint(path=path, module=PrefixedNetwork())
+        engine, model, optimizer, loader = private(engine=engine)
+        if resume:
+            engine.load_checkpoint(path=path, module=model)
+        drawn = []
+        for batch in loader:
+            drawn.append(batch[0].numpy().copy())
+            one_step(model, optimizer, batch)
+        if not resume and not early:
+            engine.save_checkpoint(path=path, module=model)
+        return drawn
+
+    first = run(resume=False)
+    again = [run(resume=True), run(resume=True), run(resume=False, early=True)]
+    assert len(set(states)) == len(states) == 12
+    for other in again:  # and users are drawn anew
+        assert not any(np.array_equal(a, b) for a in first for b in other)
+
+
+class PrefixedNetwork(nn.Module):
+    """Takes the parameters that a private `network` has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._module = network()
+
+
+def test_an_epoch_that_is_under_way_is_a_new_one_after_a_checkpoint(tmp_path: Path) -> None:
+    engine, model, optimizer, loader = private(sampling="epoch")
+    one_pass(model, optimizer, loader)
+    path = tmp_path / "checkpoint.pt"
+    engine.save_checkpoint(path=path, module=model)
+    batches = iter(loader)
+    one_step(model, optimizer, next(batches))
+    engine.load_checkpoint(path=path, module=model)
+    one_step(model, optimizer, next(batches))
+    one = sa.ShuffleRound(sa.GeneralRandomizer(EPS0), users=40)
+    assert engine.get_epsilon(DELTA) == sa.epsilon(one, delta=DELTA, rounds=2)
+
+
 def test_a_checkpoint_of_another_configuration(tmp_path: Path) -> None:
     engine, model, optimizer, loader = private()
     one_pass(model, optimizer, loader)
@@ -387,16 +444,258 @@ def test_steps_that_no_theorem_covers() -> None:
     assert len(engine.accountant) == 1
 
 
-def test_gradients_that_are_not_finite() -> None:
+# What a step's gradients come from
+
+
+def refused(match: str, model: Any, optimizer: Any, batch: Any) -> None:
+    weights = parameters(model)
+    with pytest.raises(ValueError, match=match) as error:
+        one_step(model, optimizer, batch)
+    assert "\n" not in str(error.value)
+    assert same(weights, parameters(model))
+    assert all(p.grad is None for p in model.parameters())  # they are not private
+
+
+@pytest.mark.parametrize("sampling", ["fixed", "epoch"])
+def test_a_kept_batch_is_not_a_fresh_draw(sampling: str) -> None:
+    engine, model, optimizer, loader = private(sampling=sampling)
+    kept = next(iter(loader))
+    one_step(model, optimizer, kept)
+    spent = engine.accountant.state_dict()
+    for fresh in loader:
+        refused("a new batch of the private loader, got one that", model, optimizer, kept)
+        images, labels = kept
+        for again in (images.clone(), images.double().float(), 2 * images, copy.deepcopy(images)):
+            refused("a new batch of the private loader, got one", model, optimizer, (again, labels))
+        refused(
+            "one batch of the private loader, got several's", model, optimizer, (images, fresh[1])
+        )
+        refused(
+            "one batch of the private loader, got several's", model, optimizer, (fresh[0], labels)
+        )
+        mixed = torch.cat([images[:20], fresh[0][:20]])
+        refused("one batch of the private loader, got several's", model, optimizer, (mixed, labels))
+        overwritten = fresh[0].clone()
+        overwritten[:] = images
+        refused(
+            "one batch of the private loader, got several's",
+            model,
+            optimizer,
+            (overwritten, labels),
+        )
+    assert engine.accountant.state_dict() == spent
+    for fresh in loader:  # nothing that was refused stands in the way
+        one_step(model, optimizer, fresh)
+    assert len(engine.accountant) == 4
+
+
+def test_tensors_of_no_draw_are_refused() -> None:
     engine, model, optimizer, loader = private()
     images, labels = next(iter(loader))
-    images[7, 0] = math.nan
+    unknown = "PyTorch's operations did not make of one"
+    refused(unknown, model, optimizer, (torch.from_numpy(images.numpy().copy()), labels.long() * 0))
+    plain_labels = torch.from_numpy(labels.numpy().copy())
+    refused(unknown, model, optimizer, (torch.randn(40, FEATURES), plain_labels))
+    _, _, _, foreign = private(seed=5)
+    refused(unknown, model, optimizer, next(iter(foreign)))
+    assert len(engine.accountant) == 0
+    one_step(model, optimizer, (images, plain_labels))
+    assert len(engine.accountant) == 1
+
+
+def test_what_a_loop_does_with_a_batch() -> None:
+    """Other precisions, augmentation, evaluation in between, a look ahead: all is one draw."""
+    engine, model, optimizer, loader = private()
+    batches = iter(loader)
+    ahead = next(batches)
+    losses = torch.zeros(())
+    for step in range(3):
+        (images, labels), ahead = ahead, next(batches, None)
+        images = torch.flip((images.double() - images.mean()) / images.std(), dims=(0,)).float()
+        images = images.to("cpu", copy=True).contiguous().requires_grad_(step == 1)
+        with torch.no_grad():
+            model(torch.randn(7, FEATURES))
+        model.eval()
+        model(torch.randn(7, FEATURES)).sum().item()
+        model.train()
+        loss = nn.functional.cross_entropy(model(images), torch.flip(labels, dims=(0,)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses = losses + loss.detach()
+    assert ahead is None
+    assert math.isfinite(float(losses))
+    assert f"{loss:.3f}" == f"{loss.item():.3f}"
+    one = sa.ShuffleRound(sa.GeneralRandomizer(EPS0), users=40, population=USERS)
+    assert engine.get_epsilon(DELTA) == sa.epsilon(one, delta=DELTA, rounds=3)
+    # a batch that was abandoned after its backward pass is no part of the next step
+    images, labels = next(iter(loader))
+    nn.functional.cross_entropy(model(images), labels).backward()
+    one_step(model, optimizer, next(iter(loader)))
+    assert len(engine.accountant) == 4
+    averaged = copy.deepcopy(model)
+    assert same(parameters(averaged), parameters(model))
+    one_step(model, optimizer, next(iter(loader)))
+    assert len(engine.accountant) == 5
+
+
+Pair = namedtuple("Pair", ["images", "more"])
+
+
+class Tokens(UserDict):  # type: ignore[type-arg]
+    """As the batches of tokenizers are."""
+
+
+class Structured(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = network()
+
+    def forward(self, *, batch: Any) -> Any:
+        assert all(type(tensor) is torch.Tensor for tensor in batch["pair"])
+        assert type(batch["list"][0]) is torch.Tensor
+        return {"scores": [self.inner(batch["pair"].images)]}
+
+
+@pytest.mark.parametrize("kind", [dict, Tokens])
+def test_batches_of_any_structure(kind: Any, tmp_path: Path) -> None:
+    def collate(records: Any) -> Any:
+        images = torch.stack([image for image, _ in records])
+        labels = torch.as_tensor([label for _, label in records])
+        return kind(pair=Pair(images, images[:, 0]), list=[labels, "text"], number=3)
+
+    torch.manual_seed(1)
+    engine, model = ShufflePrivacyEngine(), Structured()
+    model, optimizer, loader = engine.make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
+        data_loader=DataLoader(data(), batch_size=40, collate_fn=collate),
+        eps0=EPS0,
+        max_grad_norm=1.0,
+    )
+    for batch in loader:
+        assert type(batch) is kind
+        assert batch["list"][1:] == ["text"]
+        for fails in (False, True):
+            optimizer.zero_grad()
+            scores = model(batch=batch)["scores"][0]
+            nn.functional.cross_entropy(scores, batch["list"][0]).backward()
+            if fails:
+                with pytest.raises(ValueError, match="a step must use a new batch"):
+                    optimizer.step()
+            else:
+                optimizer.step()
+    assert len(engine.accountant) == 3
+    # what is saved are plain numbers
+    torch.save(batch["pair"].images, tmp_path / "images.pt")
+    saved = torch.load(tmp_path / "images.pt", weights_only=True)
+    assert type(saved) is torch.Tensor
+    assert saved.shape == (40, FEATURES)
+
+
+@pytest.mark.parametrize("mode", ["hooks", "functorch", "ew"])
+def test_all_ways_to_compute_gradients(mode: str) -> None:
+    engine, model, optimizer, loader = private(grad_sample_mode=mode)
+    kept = next(iter(loader))
+    one_step(model, optimizer, kept)
+    refused("a step must use a new batch", model, optimizer, kept)
+    assert one_pass(model, optimizer, loader) == 3
+    assert len(engine.accountant) == 4
+
+
+# Nothing tells of single users
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.filterwarnings("error")
+def test_a_gradient_that_is_not_finite_counts_as_zero(value: float) -> None:
+    """The same messages, with the same generator, as if that user's gradient were zero."""
+    engine, model, optimizer, loader = private()
+    plain = network()
+    plain.load_state_dict(model._module.state_dict())
+    images, labels = next(iter(loader))
+    images[7, 0] = value
+    rows = []
+    for i in range(len(images)):
+        plain.zero_grad()
+        nn.functional.cross_entropy(plain(images[i : i + 1]), labels[i : i + 1]).backward()
+        rows.append(torch.cat([p.grad.flatten() for p in plain.parameters()]))
+    assert not torch.isfinite(rows[7]).all()
+    rows[7] = torch.zeros_like(rows[7])
+    rng = np.random.default_rng()
+    rng.bit_generator.state = engine._rng.bit_generator.state
+    expected = private_mean(torch.stack(rows), engine.randomizer, max_norm=1.0, rng=rng)
+    before = torch.cat([p.flatten() for p in parameters(model)])
+    one_step(model, optimizer, (images, labels))
+    after = torch.cat([p.flatten() for p in parameters(model)])
+    assert torch.allclose(before - after, 0.5 * expected, atol=SINGLE)
+    assert len(engine.accountant) == 1
+
+
+@pytest.mark.parametrize("unscale", [False, True])
+@pytest.mark.parametrize("worst", [0.0, math.inf])
+def test_a_scaled_loss_is_refused(unscale: bool, worst: float) -> None:
+    """With and without an overflow, in the same way."""
+    engine, model, optimizer, loader = private()
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    images, labels = next(iter(loader))
+    images[7, 0] += worst
     weights = parameters(model)
-    with pytest.raises(ValueError, match="gradients must be finite, got nan in row 7"):
-        one_step(model, optimizer, (images, labels))
+    scaler.scale(nn.functional.cross_entropy(model(images), labels)).backward()
+    if unscale:
+        scaler.unscale_(optimizer)
+    with pytest.raises(ValueError, match="must be made without a GradScaler") as error:
+        scaler.step(optimizer)
+    assert "\n" not in str(error.value)
     assert same(weights, parameters(model))
     assert len(engine.accountant) == 0
-    assert engine.get_epsilon(DELTA) == 0.0
+    # one that is switched off scales nothing, and nothing is left of the other
+    off = torch.amp.GradScaler("cpu", enabled=False)
+    images, labels = next(iter(loader))
+    off.scale(nn.functional.cross_entropy(model(images), labels)).backward()
+    off.step(optimizer)
+    off.update()
+    assert not same(weights, parameters(model))
+    assert len(engine.accountant) == 1
+
+
+@pytest.fixture
+def process_group() -> Any:
+    if not torch.distributed.is_available():
+        pytest.skip("this build of PyTorch has no processes to distribute over")
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        opacus.distributed.DifferentiallyPrivateDistributedDataParallel,
+        nn.parallel.DistributedDataParallel,
+    ],
+)
+def test_distributed_modules_are_refused(process_group: Any, kind: Any, inside: bool) -> None:
+    engine = ShufflePrivacyEngine()
+    model = kind(network())
+    model = nn.Sequential(model) if inside else model
+    before = dict(model.named_parameters())
+    message = f"module must be on one process .*, got a {kind.__name__}$"
+    for more in ({"eps0": EPS0}, {"target_epsilon": 2.0, "target_delta": DELTA, "epochs": 1}):
+        make = engine.make_private if "eps0" in more else engine.make_private_with_epsilon
+        with pytest.raises(ValueError, match=message) as error:
+            make(
+                module=model,
+                optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
+                data_loader=DataLoader(data(), batch_size=40),
+                max_grad_norm=1.0,
+                **more,
+            )
+        assert "\n" not in str(error.value)
+    assert engine.round is None
+    assert not any(hasattr(p, "grad_sample") for p in before.values())
 
 
 class Stream(IterableDataset):  # type: ignore[misc, type-arg]

@@ -23,6 +23,7 @@ import warnings
 from collections.abc import Callable
 from itertools import chain
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -37,6 +38,7 @@ from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.vectors import PrivUnit, VectorRandomizer
 from shuffle_accountant.rounds import ShuffleRound
 from shuffle_accountant.training.opacus_accountant import ShuffleAccountant
+from shuffle_accountant.training.opacus_draws import Pass
 from shuffle_accountant.training.opacus_loader import ShuffleDataLoader, require_plain
 from shuffle_accountant.training.opacus_optimizer import ShuffleOptimizer
 from shuffle_accountant.training.opacus_steps import Steps
@@ -49,13 +51,24 @@ __all__ = [
     "ShufflePrivacyEngine",
 ]
 
+# By name: not every version and build of PyTorch and Opacus has all of them.
+_DISTRIBUTED = frozenset(
+    (
+        "DifferentiallyPrivateDistributedDataParallel",
+        "DistributedDataParallel",
+        "FSDPModule",
+        "FullyShardedDataParallel",
+    )
+)
+
 
 class ShufflePrivacyEngine(PrivacyEngine):
     """Opacus' privacy engine for the shuffle model.
 
     Args:
         rng: source of randomness for batches and messages; by default a fresh one, seeded by the
-            operating system. It is never saved, for it would give the messages' randomness away.
+            operating system. It is never saved, for it would give the messages' randomness away;
+            a checkpoint that is loaded mixes fresh entropy into it.
 
     Raises:
         TypeError: ``rng`` is not a `numpy.random.Generator`.
@@ -73,6 +86,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
         self.randomizer: VectorRandomizer | None = None
         self.round: ShuffleRound | None = None
         self._rng = np.random.default_rng() if rng is None else generator(rng)
+        self._begun: WeakSet[Pass] = WeakSet()
 
     def make_private(
         self,
@@ -93,7 +107,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
         """Wrap model, optimizer and loader; train with what is returned as if nothing had changed.
 
         Args:
-            module: without layers that mix a batch's samples (Opacus validates it).
+            module: without layers that mix a batch's samples (Opacus validates it), on one process.
             optimizer: of all the module's trainable parameters.
             data_loader: its dataset is the population, its ``batch_size`` the users of a step. The
                 sampler is replaced, so a custom one is refused.
@@ -113,9 +127,10 @@ class ShufflePrivacyEngine(PrivacyEngine):
 
         Raises:
             TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, a batch larger than the population, or a
-                sampler that the theorems do not cover.
+            ValueError: an argument outside its range, a batch larger than the population, a
+                sampler that the theorems do not cover, or a module distributed over processes.
         """
+        _require_one_process(module)
         max_grad_norm = validate.positive(max_grad_norm=max_grad_norm)
         loss_reduction = validate.choice(("mean", "sum"), loss_reduction=loss_reduction)
         batches = self._user_batches(data_loader, sampling)
@@ -135,7 +150,8 @@ class ShufflePrivacyEngine(PrivacyEngine):
         )
         module.forbid_grad_accumulation()
         loader = ShuffleDataLoader(data_loader, batches)
-        steps = Steps(self.accountant, loader, round, max_epsilon, target_delta)
+        loader.trace.watch(module)
+        steps = Steps(self.accountant, loader, round, self._begun, max_epsilon, target_delta)
         if isinstance(optimizer, DPOptimizer):
             optimizer = optimizer.original_optimizer
         private = ShuffleOptimizer(
@@ -143,8 +159,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
             randomizer=made,
             max_grad_norm=max_grad_norm,
             loss_reduction=loss_reduction,
-            allow=steps.allow,
-            record=steps.record,
+            steps=steps,
             rng=self._rng,
         )
         self.randomizer, self.round, self.dataset = made, round, data_loader.dataset
@@ -238,7 +253,10 @@ class ShufflePrivacyEngine(PrivacyEngine):
     ) -> dict[str, Any]:
         """Go on from what ``save_checkpoint`` wrote: the resumed engine gives the same epsilon.
 
-        An epoch that was not over is counted, and what follows is a new one.
+        An epoch that was not over is counted, and what follows is a new one. The randomness is new,
+        too: fresh entropy of the operating system goes into the engine's generator, also if it was
+        seeded. Otherwise it would begin again with the randomness of messages that are out, and
+        whoever has both would see the difference of two gradients without any noise.
 
         Args:
             path: the file.
@@ -266,6 +284,8 @@ class ShufflePrivacyEngine(PrivacyEngine):
                 f"checkpoint is of another configuration, {saved.history[-1][0]!r}, got by an "
                 f"engine of {self.round!r}"
             )
+        _mix_in_entropy(self._rng)
+        self._begun.clear()
         module.load_state_dict(checkpoint["module_state_dict"], **(module_load_dict_kwargs or {}))
         if optimizer is not None and "optimizer_state_dict" in checkpoint:
             optimizer.load_state_dict(checkpoint["optimizer_state_dict"])
@@ -291,6 +311,25 @@ class ShufflePrivacyEngine(PrivacyEngine):
                 f"data_loader.batch_size must be at most the population of {users}, got {size}"
             )
         return UserBatches(population=users, users=size, sampling=sampling, rng=self._rng)
+
+
+def _mix_in_entropy(rng: np.random.Generator) -> None:
+    """Go on from a state that depends on the present one and on the operating system's entropy."""
+    bits = rng.bit_generator
+    words = [*rng.integers(2**32, size=8).tolist(), *np.random.SeedSequence().generate_state(8)]
+    seeded: Any = type(bits)(np.random.SeedSequence([int(word) for word in words]))
+    bits.state = seeded.state  # in place: loaders and optimizers share the generator
+
+
+def _require_one_process(module: Any) -> None:
+    """Refuse modules whose gradients other processes expect to be reduced with theirs."""
+    for part in module.modules():
+        for kind in type(part).__mro__:
+            if kind.__name__ in _DISTRIBUTED:
+                raise ValueError(
+                    "module must be on one process (messages are not averaged over several), got "
+                    f"a {kind.__name__}"
+                )
 
 
 def _trainable_dimension(module: Any, optimizer: Any) -> int:

@@ -5,31 +5,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 
+from shuffle_accountant.training.opacus_draws import Draw, Pass, Trace, tagged
 from shuffle_accountant.training.sampling import UserBatches
 
-__all__ = ["Draw", "ShuffleDataLoader", "require_plain"]
-
-
-@dataclass(eq=False)
-class Draw:
-    """A batch that was handed out: of which pass, how many users, and whether it was used."""
-
-    of_pass: object
-    users: int
-    used: bool = False
+__all__ = ["ShuffleDataLoader", "require_plain"]
 
 
 class ShuffleDataLoader(DataLoader):
     """A loader of the same dataset whose batches are drawn by `UserBatches`.
 
+    The tensors of a batch remember that they come from it, and PyTorch's operations hand that on;
+    a step is refused whose tensors do not. So what leaves PyTorch, through NumPy for example,
+    belongs into the dataset or the ``collate_fn``.
+
     Attributes:
         batches: how users are drawn.
-        draw: the batch handed out last.
+        trace: what the gradients at hand come from.
     """
 
     def __init__(self, original: Any, batches: UserBatches) -> None:
@@ -47,14 +42,13 @@ class ShuffleDataLoader(DataLoader):
             persistent_workers=original.persistent_workers,
         )
         self.batches = batches
-        self.draw: Draw | None = None
+        self.trace = Trace()
 
     def __iter__(self) -> Iterator[Any]:
-        """Hand out the batches of one pass, and note each when it is handed out."""
-        this_pass = object()
+        """Hand out the batches of one pass, each with the draw it comes from."""
+        this_pass = Pass()
         for users, batch in zip(self.batches.sizes, super().__iter__(), strict=True):
-            self.draw = Draw(this_pass, users)
-            yield batch
+            yield tagged(batch, Draw(self.trace, this_pass, users))
 
 
 def require_plain(data_loader: Any) -> None:

@@ -3,66 +3,98 @@
 from __future__ import annotations
 
 import math
+from weakref import WeakSet
 
 from shuffle_accountant.rounds import ShuffleRound
 from shuffle_accountant.training.budget import BudgetExceeded
 from shuffle_accountant.training.opacus_accountant import ShuffleAccountant
-from shuffle_accountant.training.opacus_loader import Draw, ShuffleDataLoader
+from shuffle_accountant.training.opacus_draws import Draw, Pass
+from shuffle_accountant.training.opacus_loader import ShuffleDataLoader
 
 __all__ = ["Steps"]
 
 
 class Steps:
-    """Which steps are allowed, and what they are recorded as."""
+    """Which steps are allowed, and what they are recorded as.
+
+    Args:
+        accountant: records them.
+        loader: draws their users.
+        round: what one costs, or one pass.
+        begun: passes whose round is recorded.
+        max_epsilon: the budget, nats, or None.
+        target_delta: delta in (0, 1) of that budget, or None.
+    """
 
     def __init__(
         self,
         accountant: ShuffleAccountant,
         loader: ShuffleDataLoader,
         round: ShuffleRound,
+        begun: WeakSet[Pass],
         max_epsilon: float | None,
         target_delta: float | None,
     ) -> None:
         self._accountant, self._loader, self._round = accountant, loader, round
         self._limit = math.inf if max_epsilon is None else max_epsilon
         self._delta = target_delta
-        self._passes: list[object] = []
+        self._begun = begun
 
-    def allow(self, users: int) -> None:
+    def allow(self, users: int) -> Draw:
         """Refuse a step that no theorem, or no budget, covers.
 
         Args:
             users: number of per-user gradients of the step.
 
+        Returns:
+            The draw of those users.
+
         Raises:
             ValueError: not one new and whole batch of the loader.
             BudgetExceeded: the budget does not allow the round that the batch begins.
         """
-        draw = self._loader.draw
-        if draw is None or draw.used:
-            raise ValueError("a step must use a new batch of the private loader, got none since")
+        draw = self._one_draw()
+        if draw.used:
+            raise ValueError(
+                "a step must use a new batch of the private loader, got one that a step has used"
+            )
         if users != draw.users:
             raise ValueError(f"a step must use the whole batch of {draw.users} users, got {users}")
         if not self._begins_round(draw) or self._delta is None or self._limit == math.inf:
-            return
+            return draw
         if self._accountant.would_exceed(self._round, epsilon=self._limit, delta=self._delta):
             raise BudgetExceeded(
                 f"step {len(self._accountant) + 1} would exceed epsilon = {self._limit:g} at delta "
                 f"= {self._delta:g}; {len(self._accountant)} recorded"
             )
+        return draw
 
-    def record(self) -> None:
-        """Record the step with the batch handed out last."""
-        draw = self._loader.draw
-        assert draw is not None
+    def record(self, draw: Draw) -> None:
+        """Record the step that uses this draw."""
         begins = self._begins_round(draw)
-        if begins:
-            self._passes.append(draw.of_pass)
-        draw.used = True
         self._accountant.step(round=self._round, begins_round=begins)
+        self._begun.add(draw.of_pass)
+        draw.used = True
+
+    def forget(self) -> None:
+        """The parameters hold no gradients any more."""
+        self._loader.trace.draws.clear()
+
+    def _one_draw(self) -> Draw:
+        """The one draw of this loader that all gradients come from."""
+        drawn = self._loader.trace.draws
+        own = [draw for draw in drawn if draw is not None and draw.trace is self._loader.trace]
+        if not own or len(own) < len(drawn):
+            raise ValueError(
+                "a step must use a batch of the private loader, got tensors that PyTorch's "
+                "operations did not make of one"
+            )
+        if len(own) > 1:
+            raise ValueError("a step must use one batch of the private loader, got several's")
+        return own[0]
 
     def _begins_round(self, draw: Draw) -> bool:
         """Whether this batch may hold users that an earlier batch of its round held."""
         if self._loader.batches.sampling == "fixed":
             return True
-        return not any(draw.of_pass is seen for seen in self._passes)
+        return draw.of_pass not in self._begun

@@ -23,11 +23,12 @@ def clip(gradients: Any, max_norm: float) -> Any:
         max_norm: finite, > 0.
 
     Returns:
-        A new array (or tensor) of the same shape and precision.
+        A new array (or tensor) of the same shape and precision. A row with a NaN or an infinity
+        becomes the zero vector: an error would tell everybody of that one user.
 
     Raises:
         TypeError: gradients that are not real numbers, or a norm that is not a number.
-        ValueError: a wrong shape, a NaN or an infinity, or a norm outside its range.
+        ValueError: a wrong shape, or a norm outside its range.
     """
     max_norm = validate.positive(max_norm=max_norm)
     return like(_clipped(as_rows("gradients", gradients), max_norm), gradients)
@@ -47,7 +48,8 @@ def private_mean(
     release of all messages, if the rows are those of a round's users.
 
     Args:
-        gradients: one user's per row, shape (batch, d); a NumPy array or a PyTorch tensor.
+        gradients: one user's per row, shape (batch, d); a NumPy array or a PyTorch tensor. A user
+            whose row is not finite sends a randomized zero vector, as `clip` has it.
         randomizer: of dimension d.
         max_norm: Euclidean norm to clip to, at most the randomizer's radius, which is also what
             it is if left out.
@@ -58,7 +60,7 @@ def private_mean(
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: a wrong shape, no row, a NaN or an infinity, or a norm outside its range.
+        ValueError: a wrong shape, no row, or a norm outside its range.
     """
     randomizer = validate.instance(VectorRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
     radius = randomizer.radius
@@ -78,12 +80,13 @@ def private_mean(
 
 
 def _clipped(rows: NDArray[Any], max_norm: float) -> NDArray[Any]:
-    if not np.isfinite(rows).all():
-        row, column = np.argwhere(~np.isfinite(rows))[0]
-        raise ValueError(f"gradients must be finite, got {rows[row, column]} in row {row}")
-    # by the largest entry first, so that no square overflows or vanishes
-    largest = np.abs(rows).max(axis=1, initial=0.0).astype(np.float64)
-    unit = np.where(largest > 0.0, largest, 1.0)
-    norms = unit * np.sqrt(np.square(rows / unit[:, None]).sum(axis=1))
-    factors = np.minimum(1.0, max_norm / np.maximum(norms, max_norm))
-    return np.asarray(rows * factors[:, None].astype(rows.dtype))
+    clipped = np.zeros_like(rows)
+    with np.errstate(all="ignore"):  # a warning would tell of single rows, too
+        # by the largest entry first, so that no square overflows or vanishes
+        largest = np.abs(rows).max(axis=1, initial=0.0).astype(np.float64)
+        finite = np.isfinite(largest)  # of the whole row: a NaN is the maximum of any row it is in
+        unit = np.where(finite & (largest > 0.0), largest, 1.0)
+        norms = np.where(finite, unit * np.sqrt(np.square(rows / unit[:, None]).sum(axis=1)), 0.0)
+        factors = np.minimum(1.0, max_norm / np.maximum(norms, max_norm)).astype(rows.dtype)
+        np.multiply(rows, factors[:, None], out=clipped, where=finite[:, None])
+    return clipped
