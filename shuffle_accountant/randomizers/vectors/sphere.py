@@ -194,7 +194,9 @@ def _cap(dimension: int, eps0: float, threshold: float, share: float) -> Cap:
     """
     probability = safe_probability(eps0 + math.log(share) - math.log1p(-share))
     moment = math.exp(_log_first_moment(dimension, threshold))
-    mean = moment * (probability / share - (1.0 - probability) / (1.0 - share))
+    # what lies in the cap is between the threshold and 1, which logarithms near 0 do not know
+    inside = min(max(moment / share, threshold), 1.0)
+    mean = probability * inside - (1.0 - probability) * moment / (1.0 - share)
     return Cap(threshold=threshold, share=share, probability=probability, mean=mean)
 
 
@@ -214,7 +216,7 @@ def _log_first_moment(dimension: int, threshold: float) -> float:
     half = 0.5 * (dimension - 1)
     if threshold >= 1.0:
         return -math.inf
-    power = half * math.log1p(-threshold * threshold)
+    power = half * (math.log1p(-threshold) + math.log1p(threshold))  # no cancellation near 1
     return power - math.log(2.0 * half) - float(betaln(half, 0.5))
 
 
