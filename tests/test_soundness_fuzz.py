@@ -1,0 +1,394 @@
+"""Brackets against exact values in integers, on channels made to hurt; the comparisons are strict.
+
+The generator and the comparisons are those of ``benchmarks/fuzz.py``, which runs them for as long
+as one likes; here a few thousand checks of a fixed seed, the channels on which an answer was wrong
+once, and the oracle and the comparisons themselves.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import itertools
+import math
+import time
+import warnings
+from fractions import Fraction
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from oracles import enumeration, rational
+from oracles.precision import MP, exact
+
+import shuffle_accountant as sa
+
+SEED = 20261
+CHUNKS, CHECKS = 10, 800
+# Seconds that no question may take.
+LONGEST = 20.0
+
+
+@pytest.fixture
+def fuzz(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The fuzzer; it lives beside the package, not in it."""
+    monkeypatch.syspath_prepend(str(pytestconfig.rootpath))
+    return importlib.import_module("benchmarks.fuzz")
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_protocols(fuzz: ModuleType, chunk: int) -> None:
+    judge = fuzz.run((SEED, chunk), seconds=math.inf, checks=CHECKS)
+    assert judge.checks.total() >= CHECKS
+    assert not judge.failures, fuzz.report(judge.checks, judge.failures)
+
+
+@pytest.mark.parametrize("style", range(9))
+def test_composed_rounds_of_each_style(fuzz: ModuleType, style: int) -> None:
+    judge, rng = fuzz.Judge(), np.random.default_rng([SEED, 100 + style])
+    name = list(fuzz.STYLES)[style]
+    fuzz.composed_channel(judge, rng, name, fuzz.STYLES[name](rng))
+    assert not judge.failures, fuzz.report(judge.checks, judge.failures)
+
+
+# ----------------------------------------------------- channels on which answers were wrong once
+
+OVERFLOWING = [[0.0, 0.25, 0.75, 0.0], [2.0**-30, 0.5 - 2.0**-30 - 2.0**-20, 2.0**-20, 0.5]]
+TINY = [
+    [0.9743842686451836, 0.025615731354816353, 1.4462280646778732e-251],
+    [2.4243678270761977e-302, 1.0, 2.5406468084148804e-161],
+    [1.0, 1.0446132473118984e-128, 0.0],
+    [0.5, 0.5, 5.245752054461282e-124],
+]
+AT_EPS0 = [[0.5001455294698984, 0.49985447053010157], [0.49993913382105204, 0.500060866178948]]
+NEXT_TO_EPS0 = [
+    [0.6810592143046856, 0.31894078569531437],
+    [0.4865069650039068, 0.5134930349960932],
+]
+ALMOST_TOLD = [[6.69346555829499e-269, 1.0], [1.0, 0.0]]
+SUBNORMAL = [[1e-310, 0.9, 0.1], [0.5, 0.4, 0.1]]
+MANY = [
+    [0.0, 1.2512109596343047e-270, 0.5, 0.5],
+    [0.0, 0.5890739552152262, 0.39843907617700924, 0.012486968607764609],
+    [0.01985874245099696, 0.13011527670237602, 0.850025980846627, 1.9427524950735626e-298],
+    [1.4099580113444294e-254, 6.829332637475399e-232, 0.5, 0.5],
+]
+RARE = [
+    [3.2448865816547823e-10, 0.9999999996755113],
+    [9.936007572264316e-10, 0.9999999990063992],
+]
+
+
+def told(call: Any) -> Any:
+    """The answer to a question that must end in time and without a warning of the arithmetic."""
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", sa.LooseBracketWarning)
+        answer = call()
+    assert time.process_time() - start < LONGEST
+    assert 0.0 <= answer.lower <= answer.upper
+    return answer
+
+
+def blanket_delta(channel: list[list[float]], users: int, epsilon: float) -> Any:
+    pairs = rational.Channel.of_floats(channel).blanket_pairs(users)
+    return rational.largest(pair.divergence(epsilon) for pair in pairs)
+
+
+def assert_holds(answer: Any, truth: Any) -> None:
+    assert truth.may_reach(answer.lower), (answer, str(truth))
+    assert truth.may_stay_below(answer.upper), (answer, str(truth))
+
+
+@pytest.mark.parametrize(
+    ("channel", "users", "epsilon", "printed"),
+    [
+        (OVERFLOWING, 6, 690.0, "0.50000000093132257462"),
+        (OVERFLOWING, 6, 700.0, "0.50000000093132257462"),
+        (OVERFLOWING, 6, 800.0, "0.50000000093132257462"),
+        (TINY, 3, 44.049, "1.0"),
+        (AT_EPS0, 1, 0.00041282625478461776, "4.8995801519593933346e-21"),
+        (NEXT_TO_EPS0, 3, 0.4762310047161675, "5.1800478939739184104e-18"),
+        (ALMOST_TOLD, 1, 400.0, "1.0"),
+        (SUBNORMAL, 1, 1.0, "0.5"),
+        (RARE, 1, 1.0, "1.1154913419415334131e-10"),
+    ],
+)
+@pytest.mark.parametrize("reduction", ["auto", "blanket"])
+def test_delta_of_one_round(
+    channel: list[list[float]], users: int, epsilon: float, printed: str, reduction: str
+) -> None:
+    truth = blanket_delta(channel, users, epsilon)
+    # printed to 20 digits
+    value = exact(truth.low) / truth.denominator
+    assert abs(value / exact(printed) - 1) < exact("1e-18")
+    one = sa.ShuffleRound(sa.DiscreteRandomizer(channel), users=users, reduction=reduction)
+    answer = told(lambda: sa.delta(one, epsilon=epsilon))
+    assert_holds(answer, truth)
+    # double precision, and what rows that do not add up to one leave open
+    assert answer.upper - answer.lower <= 1e-6 * answer.upper + 1e-15
+    attained = told(lambda: one.attained(epsilon=epsilon))
+    first, second, others = attained.dataset
+    pair = rational.Channel.of_floats(channel).dataset(first, second, (others,) * (users - 1))
+    assert_holds(attained, pair.divergence(epsilon))
+    assert attained.lower <= answer.upper
+
+
+@pytest.mark.parametrize(("channel", "users"), [(AT_EPS0, 1), (NEXT_TO_EPS0, 3), (AT_EPS0, 4)])
+@pytest.mark.parametrize("reduction", ["blanket", "clones"])
+def test_delta_near_eps0(channel: list[list[float]], users: int, reduction: str) -> None:
+    """Down to 1e-6 below eps0, where next to nothing is left of delta, and from there on."""
+    randomizer = sa.DiscreteRandomizer(channel)
+    known = rational.Channel.of_floats(channel)
+    assert known.ratio is not None
+    # rounded up
+    assert Fraction(rational.exponential(randomizer.eps0) + 4, 1 << rational.PLACES) > known.ratio
+    one = sa.ShuffleRound(randomizer, users=users, reduction=reduction)
+    for distance in (0.0, 1e-16, -1e-16, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, -1e-6):
+        epsilon = randomizer.eps0 - distance
+        answer = told(lambda e=epsilon: sa.delta(one, epsilon=e))
+        if reduction == "blanket":
+            assert_holds(answer, blanket_delta(channel, users, epsilon))
+        else:
+            odds, doubt = rational.power_of_e(randomizer.eps0)
+            assert_holds(answer, rational.clones(odds, users, doubt).divergence(epsilon))
+        for a, b, c in itertools.product(known.inputs, repeat=3):
+            if a != b:
+                real = known.dataset(a, b, (c,) * (users - 1)).divergence(epsilon)
+                assert real.may_stay_below(answer.upper)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 0.4, 0.5, 0.6, 1e-300])
+def test_epsilon_beside_a_subnormal_number(delta: float) -> None:
+    one = sa.ShuffleRound(sa.DiscreteRandomizer(SUBNORMAL), users=1)
+    answer = told(lambda: sa.epsilon(one, delta=delta))
+    if answer.upper < math.inf:
+        assert blanket_delta(SUBNORMAL, 1, answer.upper).may_stay_below(delta)
+    if 0.0 < answer.lower < math.inf:
+        assert blanket_delta(SUBNORMAL, 1, answer.lower).may_reach(delta)
+
+
+def test_thirty_users_with_tiny_entries() -> None:
+    one = sa.ShuffleRound(sa.DiscreteRandomizer(MANY), users=30)
+    answer = told(lambda: sa.delta(one, epsilon=38.77))
+    known = rational.Channel.of_floats(MANY)
+    for first, second, others in ((1, 0, 0), (0, 1, 0), (2, 0, 1)):
+        truth = known.dataset(first, second, (others,) * 29).divergence(38.77)
+        assert truth.may_stay_below(answer.upper)
+    # row 1 has a letter that row 0 all but never sends, among decoys that never do
+    assert answer.upper > 0.5
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+@pytest.mark.parametrize("reduction", ["auto", "blanket", "clones"])
+def test_channels_that_say_nothing(reduction: str, rounds: int) -> None:
+    one = sa.ShuffleRound(
+        sa.DiscreteRandomizer([[0.5, 0.5], [0.5, 0.5]]), users=3, reduction=reduction
+    )
+    assert told(lambda: sa.delta(one, epsilon=0.0, rounds=rounds)).lower == 0.0
+    assert told(lambda: sa.delta(one, epsilon=0.0, rounds=rounds)).upper <= 1e-15
+    assert told(lambda: sa.epsilon(one, delta=1e-9, rounds=rounds)).upper <= 1e-15
+
+
+@pytest.mark.parametrize("users", [1, 2, 3])
+def test_three_rounds_of_rare_messages(users: int) -> None:
+    one = sa.ShuffleRound(sa.DiscreteRandomizer(RARE), users=users)
+    single = rational.Channel.of_floats(RARE).blanket_dominating(users).merged()
+    three = ((single @ single).merged() @ single).merged()
+    answer = told(lambda: sa.delta(one, epsilon=1.0, rounds=3))
+    assert_holds(answer, three.divergence(1.0))
+    # a tolerance of 1e-3 in epsilon, at a loss where delta falls steeply
+    assert answer.upper - answer.lower <= 0.05 * answer.upper
+    bracket = told(lambda: sa.epsilon(one, delta=1e-11, rounds=3))
+    assert bracket.upper - bracket.lower <= 2e-3 * bracket.upper
+    assert three.divergence(bracket.upper).may_stay_below(1e-11)
+    assert three.divergence(bracket.lower).may_reach(1e-11)
+
+
+def test_two_rounds_of_a_million_users_far_out() -> None:
+    """Beyond all finite losses only the letter that input 1 never sends is left."""
+    channel = [[1e-12, 0.1, 0.9], [1e-3, 0.0, 0.999]]
+    one = sa.ShuffleRound(sa.DiscreteRandomizer(channel), users=10**6)
+    answer = told(lambda: sa.delta(one, epsilon=700.0, rounds=2))
+    truth = float(1 - (1 - Fraction(0.1)) ** 2)
+    assert answer.lower <= truth * (1 + 1e-15)  # the truth is rounded once
+    assert truth * (1 - 1e-15) <= answer.upper
+
+
+def test_a_wide_bracket_of_one_round_is_announced() -> None:
+    one = sa.ShuffleRound(
+        sa.RandomizedResponse(categories=4, eps0=3.0),
+        users=10**5,
+        reduction="strong",
+        variant="tail",
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        answer = sa.delta(one, epsilon=0.05)
+    said = any(issubclass(warning.category, sa.LooseBracketWarning) for warning in caught)
+    assert said or answer.upper - answer.lower <= 0.02 * answer.upper
+
+
+def test_a_copied_accountant_is_another_one() -> None:
+    one = sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=10)
+    accountant = sa.FourierAccountant().compose(one)
+    for other in (copy.copy(accountant), copy.deepcopy(accountant)):
+        other.compose(one, count=5)
+        assert len(accountant) == 1
+        assert len(other) == 6
+
+
+# ----------------------------------------------------------------- the oracle and the comparisons
+
+
+def fractions(row: Any, denominator: int) -> list[Fraction]:
+    return [Fraction(entry, denominator) for entry in row]
+
+
+def test_the_oracle_is_the_enumeration_in_fractions(fuzz: ModuleType) -> None:
+    """Histograms as tuples and probabilities as fractions give the same divergences."""
+    rng = np.random.default_rng(SEED)
+    for make in (*fuzz.STYLES.values(),) * 2:
+        matrix = fuzz._proper(make(rng))[:3]
+        known = rational.Channel.of_floats(matrix)
+        rows = [fractions(row, known.denominator) for row in known.rows]
+        assert rows == [[Fraction(entry) for entry in row] for row in matrix]
+        users = int(rng.integers(1, 4))
+        alpha = Fraction(rational.exponential(0.3), 1 << rational.PLACES)
+        others = tuple(int(x) for x in rng.integers(len(rows), size=users - 1))
+        p, q = (enumeration.shuffled_output(rows, [x, *others]) for x in (0, 1))
+        check(known.dataset(0, 1, others), enumeration.hockey_stick(p, q, alpha))
+        decoys = fractions(known.blanket, known.denominator)
+        p, q = enumeration.target_among_decoys([*rows[0], 0], [*rows[1], 0], decoys, users)
+        check(known.blanket_pair(0, 1, users), enumeration.hockey_stick(p, q, alpha))
+        if users > 1:
+            same = (others[0],) * users
+            p, q = (enumeration.subsampled_output(rows, [x, *same], users) for x in (0, 1))
+            sampled = known.dataset(0, 1, same[1:], population=users + 1)
+            check(sampled, enumeration.hockey_stick(p, q, alpha))
+
+
+def check(pair: rational.Pair, value: Fraction) -> None:
+    """The value at epsilon = 0.3 rounded down by less than can be seen."""
+    found = pair.divergence(0.3)
+    unit = Fraction(8, 1 << rational.PLACES)
+    assert Fraction(found.low, found.denominator) - unit <= value
+    assert value <= Fraction(found.high, found.denominator)
+
+
+def test_the_largest_profile_is_the_maximum_at_every_epsilon(fuzz: ModuleType) -> None:
+    rng = np.random.default_rng(SEED + 1)
+    for make in (fuzz.plain, fuzz.zeros, fuzz.coarse, fuzz.tiny):
+        known = rational.Channel.of_floats(fuzz._proper(make(rng)[:3]))
+        pairs = known.blanket_pairs(2)
+        pair = rational.dominating(pairs)
+        for epsilon in (-1.0, 0.0, 0.1, 0.5, 1.0, 3.0, 30.0, 700.0, *known.kinks, math.inf):
+            one, all_of_them = (
+                pair.divergence(epsilon),
+                rational.largest(p.divergence(epsilon) for p in pairs),
+            )
+            low = max(one.low * all_of_them.denominator, all_of_them.low * one.denominator)
+            high = min(one.high * all_of_them.denominator, all_of_them.high * one.denominator)
+            assert low <= high
+
+
+def test_the_sampled_pair_is_the_mixture_at_positive_epsilon() -> None:
+    single = rational.clones(Fraction(5, 2), 3)
+    for epsilon in (0.0, 0.1, 0.4):
+        one = single.sampled(2, 7).divergence(epsilon)
+        other = single.mixed(2, 7).divergence(epsilon)
+        assert one.low * other.denominator <= other.high * one.denominator
+        assert other.low * one.denominator <= one.high * other.denominator
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 5e-324, 1e-300, 1e-17, 0.3, 1.0, 30.0, 700.0, 2235.0])
+def test_the_exponential_is_enclosed(epsilon: float) -> None:
+    """By the power series in fractions, of an argument below one half."""
+    halvings = max(int(epsilon).bit_length() + 1, 1)
+    argument = Fraction(epsilon) / 2**halvings
+    places = rational.PLACES + 4 * int(epsilon) + 200
+    term = low = 1 << places
+    for k in itertools.count(1):
+        term = term * argument.numerator // (argument.denominator * k)
+        low += term
+        if not term:
+            break
+    high = low + 4 * k  # each term was rounded down, and the terms left out are below a unit
+    for _ in range(halvings):
+        low, high = low * low >> places, (high * high >> places) + 1
+    found, extra = rational.exponential(epsilon), places - rational.PLACES
+    assert found << extra <= high
+    assert low <= (found + 4) << extra
+    assert (high - low) >> extra == 0
+
+
+def test_mechanisms_are_their_formulas() -> None:
+    """Chances of messages in 50 digits; one user's divergence of RAPPOR by hand."""
+    eps0 = 1.3
+    keep = 1 / (1 + MP.exp(-exact(eps0) / 2))
+    known = rational.rappor(3, eps0)
+    chances = sorted({exact(entry) / known.denominator for entry in known.rows[0]})
+    flip = 1 - keep
+    wanted = sorted(keep**i * flip ** (3 - i) for i in range(4))
+    assert all(abs(a - b) < 1e-45 for a, b in zip(chances, wanted, strict=True))
+    for made in (
+        known,
+        rational.subset_selection(4, eps0, 2),
+        rational.hadamard(3, eps0),
+        rational.randomized_response(4, Fraction(1, 3), Fraction(0)),
+    ):
+        assert made.defect == 0
+        assert made.ratio is not None
+    for made in (known, rational.subset_selection(4, eps0, 2), rational.hadamard(3, eps0)):
+        assert math.log(made.ratio) == pytest.approx(eps0, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "wrong"),
+    [
+        (0.25, 0.25, 0),
+        (0.25, np.nextafter(0.25, 1.0), 0),
+        (np.nextafter(0.25, 1.0), 0.5, 1),
+        (0.0, np.nextafter(0.25, 0.0), 1),
+        (0.0, 0.0, 1),
+    ],
+)
+def test_the_fuzzer_sees_an_end_on_the_wrong_side(
+    fuzz: ModuleType, lower: float, upper: float, wrong: int
+) -> None:
+    judge = fuzz.Judge()
+    truth = rational.Pair(((1, 0), (3, 3)), 4).divergence(0.5)
+    answer = sa.Bracket(lower=lower, upper=upper, reduction="none")
+    judge.contains("own", answer, truth, "")
+    assert len(judge.failures) == wrong
+
+
+def test_the_fuzzer_sees_warnings_exceptions_and_what_takes_long(
+    fuzz: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = fuzz.Judge()
+    zero = sa.Bracket(lower=0.0, upper=0.0, reduction="none")
+
+    def warned() -> sa.Bracket:
+        warnings.warn("overflow encountered", RuntimeWarning, stacklevel=1)
+        return zero
+
+    def loose() -> sa.Bracket:
+        warnings.warn("wide", sa.LooseBracketWarning, stacklevel=1)
+        return zero
+
+    def slow() -> sa.Bracket:
+        time.sleep(5.0)
+        return zero
+
+    assert judge.ask(loose, "") is zero
+    assert not judge.failures
+    judge.ask(warned, "")
+    judge.ask(lambda: 1 / 0, "")
+    monkeypatch.setattr(fuzz, "LONGEST", 0.05)
+    judge.ask(slow, "")
+    kinds = [failure.kind.split()[0] for failure in judge.failures]
+    assert kinds == ["warns", "raises", "too"]
+    assert judge.checks.total() == 4
