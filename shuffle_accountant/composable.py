@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.bracket import Bracket, ErrorLedger, LooseBracketWarning
+from shuffle_accountant.query import Query
+from shuffle_accountant.questions import loose
 from shuffle_accountant.reductions.base import DominatingPair
-from shuffle_accountant.single import single_delta, single_epsilon
+from shuffle_accountant.single import single_delta, single_epsilon, what_limits
 
 __all__ = ["Round"]
+
+# The accuracy that an accountant aims for unless it is told another.
+_TOLERANCE = 1e-3
 
 
 class Round(ABC):
@@ -36,8 +42,7 @@ class Round(ABC):
         """
         epsilon = validate.finite_nonnegative(epsilon=epsilon)
         pair = self.reduced()
-        lower, upper, ledger = single_delta(pair.loss, epsilon)
-        return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=pair.name)
+        return _checked(pair, Query(epsilon=epsilon), single_delta(pair.loss, epsilon))
 
     def epsilon(self, *, delta: float) -> Bracket:
         """Bracket of epsilon (nats) at delta for this round alone.
@@ -51,5 +56,16 @@ class Round(ABC):
         """
         delta = validate.open_unit(delta=delta)
         pair = self.reduced()
-        lower, upper, ledger = single_epsilon(pair.loss, delta)
-        return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=pair.name)
+        return _checked(pair, Query(delta=delta), single_epsilon(pair.loss, delta))
+
+
+def _checked(
+    pair: DominatingPair, query: Query, answer: tuple[float, float, ErrorLedger]
+) -> Bracket:
+    """The answer as a bracket; warns if it is much wider than a finite sum should be."""
+    found = Bracket(lower=answer[0], upper=answer[1], ledger=answer[2], reduction=pair.name)
+    cause = what_limits(pair.loss, query, answer, _TOLERANCE)
+    if cause is not None:
+        text = loose(found, _TOLERANCE, cause)
+        warnings.warn(text, LooseBracketWarning, stacklevel=3)  # the line that asked the round
+    return found

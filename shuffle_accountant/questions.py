@@ -13,7 +13,7 @@ from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.query import Query
 from shuffle_accountant.reductions.base import DominatingPair
 from shuffle_accountant.refinement import Refinement
-from shuffle_accountant.single import single_delta, single_epsilon
+from shuffle_accountant.single import single_delta, single_epsilon, what_limits
 
 __all__ = ["answer", "bracket"]
 
@@ -34,12 +34,19 @@ def bracket(
     found, cause = answer(parts, query, tolerance, memory_limit)
     if cause is not None:
         warnings.warn(
-            f"bracket [{found.lower!r}, {found.upper!r}] is wider than tolerance {tolerance!r}: "
-            f"limited by {cause}",
+            loose(found, tolerance, cause),
             LooseBracketWarning,
             stacklevel=4,  # the line that asked the accountant
         )
     return found
+
+
+def loose(found: Bracket, tolerance: float, cause: str) -> str:
+    """What a warning about a wide bracket says."""
+    return (
+        f"bracket [{found.lower!r}, {found.upper!r}] is wider than tolerance {tolerance!r}: "
+        f"limited by {cause}"
+    )
 
 
 def answer(
@@ -85,6 +92,7 @@ def answer(
             lower, upper, ledger = single_epsilon(losses[0][0], query.delta, resolution)
         else:
             lower, upper, ledger = single_delta(losses[0][0], query.required, resolution)
+        cause = what_limits(losses[0][0], query, (lower, upper, ledger), tolerance)
     elif largest < _SMALLEST_LOSS:
         lower, upper = 0.0, largest if query.delta is not None else min(distance, 1.0)
         ledger, cause = ErrorLedger(round_off=upper), "the range of double precision"
@@ -112,4 +120,4 @@ def _disclosed(losses: Sequence[tuple[PrivacyLoss, int]], delta: float) -> float
         if loss.largest == math.inf:
             chance = loss.delta(math.inf, Direction.LOWER, effort)
             none += count * math.log1p(-min(chance, 1.0 - UNIT_ROUNDOFF))
-    return -math.expm1(none)
+    return -math.expm1(none) * (1.0 - 8 * UNIT_ROUNDOFF)

@@ -120,7 +120,7 @@ class Refinement:
             self.spacing *= shrink
             self.resolution = max(self.resolution * shrink**2, _FINEST_RESOLUTION)
         assert best is not None
-        if self._excess(*best) > 1.0 and self._out_of_reach(*best):
+        if self._excess(*best) > 1.0:
             best = self._without_transform(*best, largest)
         return self._finish(*best)
 
@@ -133,7 +133,9 @@ class Refinement:
         """Direct convolution on a grid that resolves epsilon rather than one round's loss."""
         for cells in _DIRECT_CELLS:
             end = upper.value if self.query.delta is not None else self.query.required
-            self.top = min(4.0 * end, largest)
+            self.top = min(4.0 * max(end, self.deviation), largest)
+            if not 0.0 < self.top < math.inf:
+                break
             self.spacing = self.top / cells
             self.resolution = 0.25 * self.tolerance
             try:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from shuffle_accountant.bracket import ErrorLedger
 from shuffle_accountant.lattice.grid import Direction
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.query import Query
 from shuffle_accountant.roots import find_crossing
 
-__all__ = ["single_delta", "single_epsilon"]
+__all__ = ["single_delta", "single_epsilon", "what_limits"]
 
 # Blocks of decoy counts this much relative width change epsilon by half of it at most; counts below
 # its inverse are all taken one by one, and the answer is exact to round-off.
@@ -84,6 +85,36 @@ def single_epsilon(
     step = 0.01 * resolution * upper
     lower = find_crossing(below, upper, upper, step, rtol, slope).left
     return lower, upper, ErrorLedger(discretisation=max(upper - lower, 0.0))
+
+
+def what_limits(
+    loss: PrivacyLoss,
+    query: Query,
+    answer: tuple[float, float, ErrorLedger],
+    tolerance: float,
+) -> str | None:
+    """What keeps one round's bracket wider than the tolerance, measured in epsilon, if it is.
+
+    Args:
+        loss: the round's.
+        query: what was asked.
+        answer: lower end, upper end and ledger.
+        tolerance: relative width in epsilon.
+    """
+    lower, upper, ledger = answer
+    if lower == upper or upper <= 5e-324:
+        return None
+    if query.delta is not None:
+        # an epsilon far below the spread of the loss is 0 for all purposes
+        wide = upper - lower > tolerance * max(upper, 1e-3 * loss.deviation)
+    else:
+        wide = lower <= upper * math.exp(-tolerance)
+        if wide and lower > 0.0:
+            step = 0.01 * loss.deviation
+            beyond = _worse(loss, query.required + step, Direction.LOWER, Effort(1e-300, _ROUGH))
+            steps = math.log(lower / beyond) / step if 0.0 < beyond < lower else 0.0
+            wide = math.log(upper / lower) > tolerance * max(1.0, steps * query.required)
+    return ledger.limited_by if wide else None
 
 
 def _beyond(excess: Callable[[float], float]) -> float:

@@ -244,7 +244,8 @@ def letters_excess(pair: LetterPair, alpha: float, t: float) -> float:
     """``E(l - t)_+`` of letters; those that no decoy sends add what they give away."""
     r0, r1, q = pair.decoyed
     terms = q * np.maximum(r0 - alpha * r1 - t, 0.0)
-    return math.fsum(terms.tolist()) + pair.exposure(alpha - 1.0)
+    p0, p1, _ = pair.scarce
+    return math.fsum(terms.tolist()) + math.fsum(np.maximum(p0 - alpha * p1, 0.0).tolist())
 
 
 def check_letters(

@@ -203,10 +203,10 @@ def transformed(
     pair: LetterPair, users: int, epsilon: float, effort: Effort = EFFORT
 ) -> tuple[float, float]:
     """Both bounds by Fourier transforms, never by listing multisets."""
-    question = Divergence(pair, users, epsilon)
-    low, high = (
-        question._transformed(side, effort) / users for side in (Direction.LOWER, Direction.UPPER)
+    questions = (
+        Divergence(pair, users, epsilon, side) for side in (Direction.LOWER, Direction.UPPER)
     )
+    low, high = (question.top * question._transformed(effort) / users for question in questions)
     return low, high
 
 
@@ -220,7 +220,7 @@ def test_sums_of_few(name: str, users: int, epsilon: float) -> None:
     # few values need not look normal: a share r of the variance moves E(.)_+ by up to sqrt(r)
     assert high - low <= 0.1 * truth
     for side, bound in zip((Direction.LOWER, Direction.UPPER), (low, high), strict=True):
-        exact = Divergence(PAIRS[name], users, epsilon).bound(side, EFFORT)
+        exact = Divergence(PAIRS[name], users, epsilon, side).bound(EFFORT)
         assert exact == pytest.approx(truth, rel=ROUND_OFF)
         assert exact <= bound * (1 + ROUND_OFF) if side is Direction.UPPER else exact >= bound
 
@@ -285,12 +285,13 @@ def test_many_users_in_stages(epsilon: float) -> None:
     width = 1e-3 if epsilon < 0.1 else 4e-2
     assert high <= low * (1 + width)
     # one letter at a time needs two stages
-    question = Divergence(SPARSE, users, epsilon)
-    letters = question.letters
-    assert letters is not None
-    one = Summand(letters.value, letters.mass, 1, users)
     for direction in Direction:
-        found = expected_excess(letters, [one], saddle(letters), direction, variance=4e-6) / users
+        question = Divergence(SPARSE, users, epsilon, direction)
+        letters = question.letters
+        assert letters is not None
+        one = Summand(letters.value, letters.mass, 1, users)
+        found = expected_excess(letters, [one], saddle(letters), direction, variance=4e-6)
+        found *= question.top / users
         if direction is Direction.UPPER:
             assert truth * (1 - LOGS) <= found <= truth * (1 + width)
         else:
@@ -330,7 +331,8 @@ def test_tilt_puts_the_mean_at_zero() -> None:
 
 def test_what_underflows_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Below the smallest doubles pairs cannot be ranked: each of a channel's would be computed."""
-    question = Divergence(PAIRS["three letters"], 10**9, 0.4)
-    monkeypatch.setattr(question, "_transformed", None)
-    assert question.bound(Direction.LOWER, EFFORT) == 0.0
-    assert 0.0 < question.bound(Direction.UPPER, EFFORT) <= 2e-305
+    for side in Direction:
+        question = Divergence(PAIRS["three letters"], 10**9, 0.4, side)
+        monkeypatch.setattr(question, "_transformed", None)
+        found = question.bound(EFFORT)
+        assert found == 0.0 if side is Direction.LOWER else 0.0 < found <= 2e-305

@@ -137,13 +137,13 @@ def _clones(source: CrowdSource | None) -> CloneCrowd | None:
     """The clones themselves, or those that bound k-ary randomized response."""
     if isinstance(source, ResponseCrowd):
         ratio = math.exp(-source.eps0)
-        return CloneCrowd(
-            eps0=source.eps0,
+        return CloneCrowd.from_eps0(
+            source.eps0,
             decoys=source.decoys,
             rate=2.0 * ratio / (1.0 + ratio),
             idle=math.tanh(0.5 * source.eps0),
         )
-    return source if isinstance(source, CloneCrowd) and source.eps0 < math.inf else None
+    return source if isinstance(source, CloneCrowd) and source.largest < math.inf else None
 
 
 @lru_cache(maxsize=1024)
@@ -159,11 +159,13 @@ def _crowd_bound(crowd: CloneCrowd, t: float) -> float:
     log2 = math.log(2.0)
     first = np.unique(np.floor(np.geomspace(1.0, crowd.decoys + 1.0, _BLOCKS)))
     last = np.append(first[1:] - 1.0, crowd.decoys + 1.0)
-    s = t * crowd.eps0 / first
+    s = t * crowd.largest / first
     moment = s + first * (s + np.log1p(np.exp(-2.0 * s)) - log2)
     # P(C <= last - 1), through the number of blank decoys
     decoys = float(crowd.decoys)
     weight = log_upper_tail(
         decoys - (last - 1.0), np.full(last.size, decoys), crowd.idle, crowd.rate
     )
-    return float(np.logaddexp.reduce(np.append(np.minimum(moment, t * crowd.eps0) + weight, 0.0)))
+    return float(
+        np.logaddexp.reduce(np.append(np.minimum(moment, t * crowd.largest) + weight, 0.0))
+    )

@@ -20,6 +20,9 @@ from shuffle_accountant.lattice.grid import Array, Atoms, Direction
 
 __all__ = ["profile_atoms"]
 
+# Points further to the right could not be told from infinity.
+_FARTHEST = 1e300
+
 # A point (alpha - 1, k) of a profile, and the loss log(alpha).
 Point = tuple[float, float, float]
 
@@ -130,10 +133,13 @@ def _below_chords(
     value = low - below
     slope = (low[-1] - high[-2]) / run[-1] + offset[-1]
     if low[-1] > infinite and slope < 0.0:
-        # beyond the last point, down to the limit
-        end = place[-1] + (low[-1] - infinite) / -slope
-        place, value = np.append(place, end), np.append(value, infinite)
-        loss = np.append(loss, math.log1p(end))
+        # beyond the last point, down to the limit, if that point is a double
+        run = (low[-1] - infinite) / max(-slope, (low[-1] - infinite) / _FARTHEST)
+        if run < _FARTHEST:
+            place, value = np.append(place, place[-1] + run), np.append(value, infinite)
+            loss = np.append(loss, math.log1p(place[-1]))
+        else:
+            value[-1] = min(value[-1], infinite)
     return place, value, loss
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.lattice.grid import Array
 
 __all__ = ["Letters", "saddle"]
@@ -47,6 +48,19 @@ class Letters:
         variance = float(np.sum(weight * (self.value - mean) ** 2)) / total
         return value, mean, variance
 
+    def log_mgf_bound(self, theta: float) -> float:
+        """Upper bound of the log-moment generating function of one X at theta."""
+        value = self.cumulants(theta)[0]
+        exponent = theta * self.value
+        top = float(exponent.max())
+        if top < 1.0:
+            size = float(np.sum(self.mass * np.abs(np.expm1(exponent))))
+        else:
+            weight = self.mass * np.exp(exponent - top)
+            size = abs(top) + float(np.sum(weight * (top - exponent)) / np.sum(weight)) + 1.0
+        # masses are off by 16 units of round-off, exponentials by the size of their arguments
+        return value + 32 * UNIT_ROUNDOFF * (size + abs(value))
+
 
 def saddle(letters: Letters) -> float:
     """A tilt at which the sum has mean about 0, or a fifth of its deviation if 0 is no help.
@@ -68,7 +82,7 @@ def saddle(letters: Letters) -> float:
         # a heavy tail may take over before the tilt is that large
         least = _LEAST_TILT * deviation / letters.count
         found = max(_tilt_to(letters, least, theta, cap), 1e-2 * _LEAST_TILT / deviation)
-        theta = max(theta, min(found, _LEAST_TILT / deviation))
+        theta = min(max(theta, min(found, _LEAST_TILT / deviation)), cap)
     return theta
 
 

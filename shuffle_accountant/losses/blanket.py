@@ -28,6 +28,9 @@ __all__ = ["BlanketLoss", "LetterSource", "most_distinguishable"]
 # The profile's points are this many deviations times sqrt(resolution) apart near 0; the width of a
 # bracket falls with the square of their distance.
 _STEP_IN_DEVIATIONS = 1.4
+# So many kinks are followed one by one, with points beside them at this relative distance.
+_MOST_KINKS = 1024
+_BESIDE = 2.0**-16
 # From so many deviations on, the distance of points grows with the square of the loss.
 _CENTRE = 2.5
 
@@ -81,6 +84,7 @@ class BlanketLoss:
         end = self._end(effort)
         step = _STEP_IN_DEVIATIONS * math.sqrt(effort.resolution) * self.deviation
         losses = _points(edges(end), step, _CENTRE * self.deviation, direction)
+        losses = np.union1d(losses, self._kinks(end, direction, effort))
         sides = Direction.LOWER, Direction.UPPER
         if direction is Direction.UPPER:
             sides = Direction.UPPER, Direction.UPPER  # the hull needs no lower bounds
@@ -97,6 +101,19 @@ class BlanketLoss:
         certain = _largest(self.pairs, self.users, math.inf, Direction.LOWER, effort)
         return profile_atoms(losses, forward, backward, certain, direction)
 
+    def _kinks(self, end: float, direction: Direction, effort: Effort) -> Array:
+        """Losses up to the end at which the profile has kinks, each with a neighbour on both sides.
+
+        Rare messages far above all others make it bend where no law of many messages would.
+        """
+        kinks = np.unique(
+            np.concatenate([_letters(p, direction, effort).kinks(self.users) for p in self.pairs])
+        )
+        if kinks.size > _MOST_KINKS:
+            return np.zeros(0)
+        around = np.multiply.outer(kinks, 1.0 + _BESIDE * np.array([-1.0, 0.0, 1.0])).ravel()
+        return np.asarray(around[(around > 0.0) & (around < end)])
+
     def _end(self, effort: Effort) -> float:
         """A loss above which the profile is below the tail that may be cut off, or the largest."""
         certain = _largest(self.pairs, self.users, math.inf, Direction.LOWER, effort)
@@ -111,11 +128,11 @@ class BlanketLoss:
         while high < self.largest and high < LARGEST_EPSILON and above(high):
             low, high = high, 1.5 * high
         if high >= self.largest:
-            return self.largest
+            return min(self.largest, LARGEST_EPSILON)
         for _ in range(4):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if above(middle) else (low, middle)
-        return high
+        return min(high, LARGEST_EPSILON)
 
 
 def _points(edges: Array, step: float, centre: float, direction: Direction) -> Array:
@@ -146,14 +163,14 @@ def _largest(
     effort: Effort,
 ) -> float:
     """Bound of the largest divergence of the pairs; infinite epsilon gives the profile's limit."""
-    questions = [Divergence(_letters(pair, direction, effort), users, epsilon) for pair in pairs]
+    questions = [_divergence(pair, users, epsilon, direction, effort) for pair in pairs]
     if len(questions) > 1:
         questions.sort(key=lambda question: -question.chernoff)
     best = 0.0
     for question in questions:
         if question.chernoff <= best:
             break
-        best = max(best, question.bound(direction, effort))
+        best = max(best, question.bound(effort))
     return best
 
 
@@ -165,17 +182,20 @@ def most_distinguishable(
 ) -> tuple[Source, float, float]:
     """The pair with the largest certified lower bound of its divergence, and its bracket."""
     effort = Effort(tail=1e-300, resolution=1e-5)
-    lower = [
-        (Divergence(_letters(pair, Direction.LOWER, effort), users, epsilon), pair)
-        for pair in pairs
-    ]
+    lower = [(_divergence(pair, users, epsilon, Direction.LOWER, effort), pair) for pair in pairs]
     lower.sort(key=lambda item: -item[0].chernoff)
     best, found = lower[0][1], -1.0
     for question, pair in lower:
         if question.chernoff <= found:
             break
-        value = question.bound(Direction.LOWER, effort)
+        value = question.bound(effort)
         if value > found:
             best, found = pair, value
-    letters = _letters(best, Direction.UPPER, effort)
-    return best, found, Divergence(letters, users, epsilon).bound(Direction.UPPER, effort)
+    upper = _divergence(best, users, epsilon, Direction.UPPER, effort)
+    return best, found, upper.bound(effort)
+
+
+def _divergence(
+    source: LetterSource, users: int, epsilon: float, direction: Direction, effort: Effort
+) -> Divergence:
+    return Divergence(_letters(source, direction, effort), users, epsilon, direction)

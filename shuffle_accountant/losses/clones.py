@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from shuffle_accountant.lattice.grid import Direction
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.crowd import crowd_blocks
 from shuffle_accountant.losses.listing import BinaryCrowds
+from shuffle_accountant.ratios import log_ratio_above
 
 __all__ = ["CloneCrowd"]
 
@@ -26,27 +28,38 @@ class CloneCrowd:
     """One binary target among ``decoys`` decoys.
 
     Attributes:
-        eps0: log of u/v, nats, >= 0; ``inf`` when the target never lies.
+        gap: ``u - v``, in [0, 1], good to a few units in its last place.
+        rest: ``1 - gap``, without cancellation.
+        largest: ``log(u/v)``, rounded up where it is rounded, nats; ``inf`` if the target never
+            lies. No loss is larger.
         decoys: number of decoys, n - 1 >= 0.
         rate: probability that a decoy is not blank.
         idle: ``1 - rate``.
     """
 
-    eps0: float
+    gap: float
+    rest: float
+    largest: float
     decoys: int
     rate: float
     idle: float
 
-    @property
-    def largest(self) -> float:
-        """No loss is larger than eps0 (nats)."""
-        return self.eps0
+    @classmethod
+    def from_eps0(cls, eps0: float, *, decoys: int, rate: float, idle: float) -> Self:
+        """The crowd whose target has ``u/v = e^eps0``, eps0 in [0, inf]."""
+        ratio = math.exp(-eps0)
+        return cls(math.tanh(0.5 * eps0), 2.0 * ratio / (1.0 + ratio), eps0, decoys, rate, idle)
+
+    @classmethod
+    def from_chances(cls, u: float, v: float, *, decoys: int, rate: float, idle: float) -> Self:
+        """The crowd whose target sends its letters in proportion to u >= v >= 0, u > 0."""
+        largest = log_ratio_above(np.array([u]), np.array([v]))
+        return cls((u - v) / (u + v), 2.0 * v / (u + v), float(largest[0]), decoys, rate, idle)
 
     @property
     def deviation(self) -> float:
-        """``2 gap / sqrt(expected m)``, but not more than eps0."""
-        gap = math.tanh(0.5 * self.eps0)
-        return min(self.eps0, 2.0 * gap / math.sqrt(1.0 + self.decoys * self.rate))
+        """``2 gap / sqrt(expected m)``, but not more than the largest loss."""
+        return min(self.largest, 2.0 * self.gap / math.sqrt(1.0 + self.decoys * self.rate))
 
     def crowds(self, direction: Direction, effort: Effort) -> BinaryCrowds:
         """Blocks of counts: an upper bound takes each block's smallest, a lower one its largest."""
@@ -58,13 +71,12 @@ class CloneCrowd:
             tail=effort.tail,
             resolution=effort.resolution,
         )
-        ratio = math.exp(-self.eps0)
         count = (crowd.low if direction is Direction.UPPER else crowd.high) + 1.0
         return BinaryCrowds(
             weight=crowd.weight,
             count=count,
-            gap=np.full(count.size, math.tanh(0.5 * self.eps0)),
-            rest=np.full(count.size, 2.0 * ratio / (1.0 + ratio)),
+            gap=np.full(count.size, self.gap),
+            rest=np.full(count.size, self.rest),
             silent=0.0,
             missing=crowd.missing,
             round_off=crowd.round_off,

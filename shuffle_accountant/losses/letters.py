@@ -17,12 +17,35 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.lattice.grid import Array
+from shuffle_accountant.lattice.grid import Array, Direction
+from shuffle_accountant.ratios import log_ratio_above
 
-__all__ = ["LetterPair", "Multisets", "largest_multisets", "multisets"]
+__all__ = [
+    "LetterPair",
+    "Multisets",
+    "gains",
+    "largest_multisets",
+    "multisets",
+    "times_excess",
+]
 
 # Heavy tails make the deviation of the ratios say little about that of the loss.
 _LARGEST_DEVIATION = 40.0
+# Logarithms of ratios of computed probabilities are off by less than this.
+_COARSE = 64 * UNIT_ROUNDOFF
+# Letters that decoys send less often than this give the target away; sums with them would not fit
+# into a double.
+SCARCE = 1e-150
+# Relative error of a letter's probability: that of its computation, and of adding up equal letters.
+_LETTER_ERROR = 16 * UNIT_ROUNDOFF
+# Up to so many multisets of messages are losses of a round that are looked at one by one.
+_FEW = 256
+# Up to here e^epsilon is a double with room for a product.
+_EXPONENTIAL = 700.0
+# More than what three operations lose below the smallest normal double.
+_SUBNORMAL = 2e-323
+# No sum is positive that holds a value as far below zero as this.
+_FAR = 1e200
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +59,18 @@ class LetterPair:
         p0: shape (m,), >= 0.
         p1: shape (m,), >= 0.
         q: shape (m,), >= 0.
+        eps0: local privacy parameter of the randomizer, nats, where no loss of the pair is larger:
+            it decides where probabilities that were computed from it are too coarse to.
     """
 
     p0: Array
     p1: Array
     q: Array
+    eps0: float = math.inf
 
     @cached_property
     def _key(self) -> bytes:
-        return np.concatenate([self.p0, self.p1, self.q]).tobytes()
+        return np.concatenate([self.p0, self.p1, self.q, [self.eps0]]).tobytes()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LetterPair) and self._key == other._key
@@ -55,37 +81,47 @@ class LetterPair:
     @property
     def reversed(self) -> LetterPair:
         """The pair with the datasets exchanged."""
-        return LetterPair(self.p1, self.p0, self.q)
+        return LetterPair(self.p1, self.p0, self.q, self.eps0)
 
     @cached_property
     def decoyed(self) -> tuple[Array, Array, Array]:
         """``(r0, r1, q)`` of the letters that decoys send; equal ratios share a letter."""
-        sent = self.q > 0.0
+        sent = self.q >= SCARCE
         q = self.q[sent]
         ratios = np.stack([self.p0[sent] / q, self.p1[sent] / q])
         unique, index = np.unique(ratios, axis=1, return_inverse=True)
-        return (
-            unique[0],
-            unique[1],
-            np.asarray(np.bincount(index.ravel(), q, unique.shape[1]), dtype=np.float64),
-        )
+        order = np.argsort(index.ravel(), kind="stable")
+        starts = np.searchsorted(index.ravel()[order], np.arange(1, unique.shape[1]))
+        mass = q[order]
+        if unique.shape[1] < q.size:
+            mass = np.array([math.fsum(group) for group in np.split(mass, starts)])
+        return unique[0], unique[1], mass
 
     @cached_property
-    def exposed(self) -> tuple[Array, Array]:
-        """``(p0, p1)`` of the letters that give the target away."""
-        alone = self.q <= 0.0
-        return self.p0[alone], self.p1[alone]
+    def scarce(self) -> tuple[Array, Array, Array]:
+        """``(p0, p1, q)`` of the letters that give the target away: decoys (all but) never send."""
+        alone = self.q < SCARCE
+        return self.p0[alone], self.p1[alone], self.q[alone]
 
     @cached_property
     def largest(self) -> float:
         """No loss of the pair is larger: the largest log-ratio of one letter, nats."""
-        possible = self.p0 > 0.0
-        if np.any(self.p1[possible] == 0.0):
-            return math.inf
-        ratio = np.log(self.p0[possible]) - np.log(self.p1[possible])
-        # two logarithms and a difference, each off by a unit in its last place
-        size = np.abs(np.log(self.p0[possible])) + np.abs(np.log(self.p1[possible]))
-        return max(float(np.max(ratio + 4 * UNIT_ROUNDOFF * (size + 1.0))), 0.0)
+        own = float(np.max(log_ratio_above(self.p0, self.p1), initial=0.0))
+        close = self.eps0 < math.inf and abs(self.eps0 - own) <= _COARSE * (1.0 + own)
+        return self.eps0 if close else own
+
+    def kinks(self, users: int) -> Array:
+        """The finite losses > 0 of that many messages, nats, if they are few; else none.
+
+        The profile is a straight line in alpha between two of them.
+        """
+        size = self.decoyed[2].size
+        if size == 0 or largest_multisets(size, users, _FEW) < users:
+            return np.zeros(0)
+        table = multisets(self, users)
+        return log_ratio_above(
+            *(np.append(a, b) for a, b in ((table.s0, self.scarce[0]), (table.s1, self.scarce[1])))
+        )
 
     @cached_property
     def spread(self) -> float:
@@ -95,18 +131,54 @@ class LetterPair:
 
     def deviation(self, users: int) -> float:
         """Rough standard deviation of the loss among that many messages, nats."""
-        p0, p1 = self.exposed
+        p0, p1, _ = self.scarce
         both = (p0 > 0.0) & (p1 > 0.0)
-        told = float(np.sum(p0[both] * np.log(p0[both] / p1[both]) ** 2))
+        told = float(np.sum(p0[both] * (np.log(p0[both]) - np.log(p1[both])) ** 2))
         found = min(math.sqrt(self.spread**2 / users + told), self.largest, _LARGEST_DEVIATION)
         return found if found > 0.0 else 1.0  # a loss that is 0 or infinite
 
-    def exposure(self, excess: float) -> float:
-        """What the letters without decoys add at ``alpha = 1 + excess``."""
-        p0, p1 = self.exposed
-        if excess == math.inf:
-            return float(np.sum(p0[p1 == 0.0]))
-        return float(np.sum(np.maximum(p0 - p1 - excess * p1, 0.0)))
+
+def gains(p0: Array, p1: Array, epsilon: float, direction: Direction, quotients: int = 0) -> Array:
+    """Bound of ``p0 - alpha p1``, ``alpha = e^epsilon``, letter by letter.
+
+    Where the true value is below -1e200 a value that far down is returned instead: no sum that
+    holds it is positive. Both arguments carry relative errors of at most 8 units of round-off.
+
+    Args:
+        p0: probabilities or likelihood ratios, shape (m,), >= 0 and at most 1e190.
+        p1: the same of the other dataset.
+        epsilon: nats, >= 0; may be infinite.
+        direction: which side of the truth.
+        quotients: how many quotients, which may be below the smallest normal double and then off
+            by the smallest one, each number adds up.
+    """
+    cost = times_excess(p1, epsilon)
+    # adding up loses two units a term
+    error = (_gains_error(epsilon) + 2 * quotients * UNIT_ROUNDOFF) * (p0 + p1 + cost)
+    error += np.where(p0 + p1 > 0.0, _SUBNORMAL, 0.0)
+    if quotients:
+        lost = (quotients + 1.0) * times_excess(np.full(1, 5e-324), epsilon)
+        error += np.where(p1 > 0.0, lost, 0.0)
+    return np.asarray((p0 - p1) - cost + (error if direction is Direction.UPPER else -error))
+
+
+def times_excess(p: Array, epsilon: float) -> Array:
+    """``(e^epsilon - 1) p``, at most 1e200."""
+    if epsilon <= _EXPONENTIAL:
+        with np.errstate(over="ignore"):
+            return np.asarray(np.minimum(math.expm1(epsilon) * p, _FAR))
+    with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, and its exponential 0
+        return np.asarray(np.exp(np.minimum(np.log(p) + min(epsilon, 1e6), math.log(_FAR))))
+
+
+def _gains_error(epsilon: float) -> float:
+    """Error of ``p0 - alpha p1`` relative to ``p0 + p1 + (alpha - 1) p1``.
+
+    Probabilities are off by 8 units of round-off, their quotients, the product with alpha - 1 and
+    the differences by a few more; where alpha is an exponential of a sum of logarithms, by the size
+    of these, which is at most 2000 below the bound at which the sign is certain.
+    """
+    return UNIT_ROUNDOFF * (24.0 if epsilon <= _EXPONENTIAL else 8192.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +215,7 @@ def multisets(pair: LetterPair, size: int) -> Multisets:
 
     r0, r1, q = pair.decoyed
     if size == 1:
-        return Multisets(r0, r1, q, 4 * UNIT_ROUNDOFF)
+        return Multisets(r0, r1, q, _LETTER_ERROR)
     counts = np.arange(size + 1, dtype=np.float64)
     factorials = gammaln(counts + 1.0)
     left = np.array([size])
@@ -157,6 +229,8 @@ def multisets(pair: LetterPair, size: int) -> Multisets:
         left = left[owner] - taken
     s0, s1 = s0 + r0[-1] * left, s1 + r1[-1] * left
     log_mass = log_mass + left * math.log(q[-1]) - factorials[left]
-    # each term of the logarithm is off by a few units of its own size
-    terms = 3.0 * factorials[size] + size * float(np.max(np.abs(np.log(q)))) + 2.0 * q.size
-    return Multisets(s0, s1, np.exp(log_mass), 8 * UNIT_ROUNDOFF * (terms + 4.0))
+    # a sum of so many terms that are not 0, each at most this large and off by a few units of it
+    terms = 2.0 * min(size, q.size) + 4.0
+    largest = 2.0 * factorials[size] + size * float(np.max(np.abs(np.log(q)))) + 1.0
+    slack = 4 * UNIT_ROUNDOFF * terms * largest + size * _LETTER_ERROR
+    return Multisets(s0, s1, np.exp(log_mass), slack)

@@ -27,6 +27,8 @@ __all__ = ["TailLoss"]
 
 # Blocks of counts are this many standard deviations of A wide: the threshold moves by as much.
 _BLOCK = 0.02
+# In one round's delta they are so many times the resolution wide.
+_BLOCK_PER_RESOLUTION = 10.0
 # So many tails are taken at once; more losses than that are rounded to fewer points.
 _MOST_TAILS = 12_000_000
 _BLOCKS_AT_ONCE = 32
@@ -63,7 +65,10 @@ class TailLoss:
 
     def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
         """Bound of ``P(loss >= epsilon)``, epsilon >= 0."""
-        crowd = self._blocks(direction, effort)
+        # a block moves the threshold by half its width, and the tail by about as many deviations
+        crowd = self._blocks(
+            direction, effort, min(_BLOCK, _BLOCK_PER_RESOLUTION * effort.resolution)
+        )
         law, threshold = _thresholds(np.array([[epsilon]]), crowd, direction)
         tails = np.exp(log_upper_tail(np.maximum(threshold[0], 0.0), law, 0.5, 0.5))
         value = float(np.sum(crowd.weight * tails))
@@ -73,7 +78,7 @@ class TailLoss:
 
     def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
         """The law of the loss, rounded up (UPPER) or down (LOWER) to edges."""
-        crowd = self._blocks(direction, effort)
+        crowd = self._blocks(direction, effort, _BLOCK)
         # beyond, Hoeffding: P(A >= C/2 + t sqrt(C)/2) <= exp(-t^2/2)
         reach = math.sqrt(-2.0 * math.log(effort.tail))
         share = min(0.5 + 0.5 * (reach + 1.0) / math.sqrt(1.0 + float(crowd.low[0])), 1.0)
@@ -118,7 +123,8 @@ class TailLoss:
             loss_error=16 * UNIT_ROUNDOFF * float(points[-1]),
         )
 
-    def _blocks(self, direction: Direction, effort: Effort) -> Crowd:
+    def _blocks(self, direction: Direction, effort: Effort, width: float) -> Crowd:
+        """Blocks of that many standard deviations of A."""
         source = self.crowd
         mean = 1.0 + source.decoys * source.rate
         return crowd_blocks(
@@ -127,7 +133,7 @@ class TailLoss:
             source.idle,
             direction,
             tail=0.5 * effort.tail,
-            resolution=min(_BLOCK / math.sqrt(mean), 0.5),
+            resolution=min(width / math.sqrt(mean), 0.5),
         )
 
 
@@ -145,8 +151,10 @@ def _thresholds(losses: Array, crowd: Crowd, direction: Direction) -> tuple[Arra
     upper = direction is Direction.UPPER
     law, other = (crowd.high, crowd.low) if upper else (crowd.low, crowd.high)
     share = 1.0 / (1.0 + np.exp(-losses))
-    # a threshold that is an integer up to rounding counts as met (UPPER) or not (LOWER)
-    nudge = np.where(share < 1.0, 1.0 + 8 * UNIT_ROUNDOFF * (-1.0 if upper else 1.0), 1.0)
+    # a threshold that is an integer up to rounding counts as met (UPPER) or not (LOWER); half of an
+    # integer is exact
+    rounded = (share < 1.0) & (losses != 0.0)
+    nudge = np.where(rounded, 1.0 + 8 * UNIT_ROUNDOFF * (-1.0 if upper else 1.0), 1.0)
     return law, np.ceil(share * (other + 1.0) * nudge) - 1.0
 
 

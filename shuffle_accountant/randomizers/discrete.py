@@ -20,6 +20,7 @@ from shuffle_accountant.randomizers.checks import (
     generator,
     row_sums,
 )
+from shuffle_accountant.ratios import log_ratio_above
 
 __all__ = ["DiscreteRandomizer"]
 
@@ -65,14 +66,9 @@ class DiscreteRandomizer(FiniteRandomizer):
 
     @cached_property
     def eps0(self) -> float:
-        """Largest log-ratio in a column, nats; infinite if a message rules an input out."""
-        low, high = self.channel.min(axis=0), self.channel.max(axis=0)
-        if np.any(low == 0.0):
-            return math.inf
-        with np.errstate(over="ignore"):
-            gain = (high - low) / low
-        far = np.log(high) - np.log(low)  # for ratios that are too large for a double
-        return float(np.max(np.where(np.isinf(gain), far, np.log1p(gain))))
+        """Largest log-ratio in a column, nats, rounded up; infinite if a message rules one out."""
+        ratios = log_ratio_above(self.channel.max(axis=0), self.channel.min(axis=0))
+        return float(np.max(ratios))
 
     @cached_property
     def blanket_mass(self) -> float:

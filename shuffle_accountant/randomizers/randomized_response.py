@@ -25,6 +25,8 @@ __all__ = ["BinaryRandomizedResponse", "RandomizedResponse"]
 
 # From here on e^eps0 is so much larger than any number of categories that 1 - gamma rounds to 1.
 _LARGE_EPS0 = 700.0
+# More than what a few operations lose: a privacy parameter is rounded up.
+_UP = 1.0 + 2.0**-50
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -199,10 +201,10 @@ def _mixture(categories: int, eps0: float) -> tuple[float, float]:
 
 
 def _eps0(categories: int, gamma: float) -> float:
-    """``log(1 + (1 - gamma) k / gamma)`` with full relative accuracy."""
+    """``log(1 + (1 - gamma) k / gamma)`` with full relative accuracy, rounded up."""
     if gamma == 0.0:
         return math.inf
     ratio = (1.0 - gamma) * categories / gamma
     if math.isinf(ratio):  # then the one added to it does not matter
-        return math.log(categories) - math.log(gamma)
-    return math.log1p(ratio)
+        return (math.log(categories) - math.log(gamma)) * _UP
+    return math.log1p(ratio) * _UP

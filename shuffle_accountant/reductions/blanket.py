@@ -17,6 +17,7 @@ from functools import singledispatch
 
 import numpy as np
 
+from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.lattice.grid import Array, Direction
 from shuffle_accountant.losses.base import Effort
@@ -69,7 +70,9 @@ def _(randomizer: RandomizedResponse, users: int) -> Reduction:
     if k == 2:  # for two values the blanket is their clones
         loss = clones(randomizer.eps0, users).loss
     elif gamma in (0.0, 1.0):
-        loss = BinaryLoss(CloneCrowd(randomizer.eps0, users - 1, gamma, truthful))
+        loss = BinaryLoss(
+            CloneCrowd.from_eps0(randomizer.eps0, decoys=users - 1, rate=gamma, idle=truthful)
+        )
     else:
         loss = BinaryLoss(ResponseCrowd(k, gamma, truthful, users - 1, randomizer.eps0))
     keep, other = truthful + single, gamma * ((k - 2) / k)
@@ -87,9 +90,11 @@ def _(randomizer: FiniteRandomizer, users: int) -> Reduction:
     pairs = []
     for inputs in randomizer.input_pairs():
         classes = randomizer.classes(inputs)
-        blank = max(1.0 - math.fsum(classes.blanket), 0.0)
+        # rounded once, so that its relative error is that of the blanket's masses
+        blank = max(math.fsum([1.0, *(-classes.blanket).tolist()]), 0.0)
         first, second = (np.append(row, 0.0) for row in classes.probabilities)
-        pairs.append(LetterPair(first, second, np.append(classes.blanket, blank)))
+        masses = np.append(classes.blanket, blank)
+        pairs.append(LetterPair(first, second, masses, randomizer.eps0))
     worst = max(pairs, key=lambda pair: pair.spread)
     decoys = TargetAmongDecoys(
         p0=tuple(worst.p0.tolist()),
@@ -98,7 +103,7 @@ def _(randomizer: FiniteRandomizer, users: int) -> Reduction:
         n=users,
     )
     if len(pairs) == 1 and randomizer.symmetric:
-        crowd = _binary(worst, users)
+        crowd = _binary(worst, users, randomizer.eps0)
         if crowd is not None:
             return Reduction("blanket", decoys, BinaryLoss(crowd))
     else:
@@ -187,12 +192,23 @@ def _letters_loss(pairs: list[LetterPair], users: int) -> BlanketLoss:
     return BlanketLoss(sources, sources, users, deviation, largest)
 
 
-def _binary(pair: LetterPair, users: int) -> CloneCrowd | None:
-    """The crowd, if the letters are two mirrored ones and a blank: then they are clones."""
+def _binary(pair: LetterPair, users: int, eps0: float) -> CloneCrowd | None:
+    """The crowd, if the letters are two mirrored ones and a blank: then they are clones.
+
+    Probabilities computed from eps0 are off by a unit in their last place each, which for a small
+    eps0 is much of their difference; eps0 itself is not.
+    """
     heard = (pair.p0 > 0.0) | (pair.p1 > 0.0)
     p0, p1, q = pair.p0[heard], pair.p1[heard], pair.q[heard]
     if p0.size != 2 or p0[0] != p1[1] or p0[1] != p1[0] or q[0] != q[1] or q[0] == 0.0:
         return None
-    idle = float(pair.q[~heard].sum())
-    eps0 = abs(math.log(p0[0]) - math.log(p0[1])) if p0.min() > 0 else math.inf
-    return CloneCrowd(eps0, users - 1, 2.0 * float(q[0]), idle)
+    crowd = CloneCrowd.from_chances(
+        float(p0.max()),
+        float(p0.min()),
+        decoys=users - 1,
+        rate=2.0 * float(q[0]),
+        idle=float(pair.q[~heard].sum()),
+    )
+    if 0.0 < abs(crowd.largest - eps0) <= 64 * UNIT_ROUNDOFF * (1.0 + eps0):
+        return CloneCrowd.from_eps0(eps0, decoys=users - 1, rate=crowd.rate, idle=crowd.idle)
+    return crowd

@@ -39,6 +39,7 @@ def attained(
         first, second, others = randomizer.classes(triple).probabilities
         if fraction < 1.0:
             first, second = (fraction * law + (1.0 - fraction) * others for law in (first, second))
-        pairs.setdefault(FinitePair(LetterPair(np.array(first), np.array(second), others)), triple)
+        letters = LetterPair(np.array(first), np.array(second), others, randomizer.eps0)
+        pairs.setdefault(FinitePair(letters), triple)
     pair, low, high = most_distinguishable(tuple(pairs), users, epsilon)
     return low, high, pairs[pair]

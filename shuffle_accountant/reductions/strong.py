@@ -45,7 +45,7 @@ def strong(randomizer: RandomizedResponse, users: int, variant: str) -> Reductio
     single = gamma / k
     idle = randomizer.truthful + gamma * ((k - 2) / k)
     # a target that never lies
-    crowd = CloneCrowd(eps0=math.inf, decoys=users - 1, rate=2.0 * single, idle=idle)
+    crowd = CloneCrowd.from_eps0(math.inf, decoys=users - 1, rate=2.0 * single, idle=idle)
     loss: PrivacyLoss = BinaryLoss(crowd)
     if variant == "exact":
         loss = DilutedLoss(loss, active=randomizer.truthful, harmless=gamma)
