@@ -8,7 +8,7 @@ upper end not below it, without a tolerance. The one allowance is for channels w
 do not add up to one: four times users times that defect times 1 + e^epsilon.
 
 A check is one comparison of an answer with an exact value. Besides, no call may warn of anything
-but a loose bracket, raise, answer NaN, or take 20 seconds.
+but a loose bracket, raise, answer NaN, or take 20 seconds of the processor's time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if _TESTS not in sys.path:
     sys.path.insert(0, _TESTS)
 exact = importlib.import_module("oracles.rational")
 
-# No call may take longer, seconds.
+# No call may take longer, seconds of the processor's time: other processes are not its fault.
 LONGEST = 20.0
 # The smallest double.
 _LEAST = 5e-324
@@ -76,7 +76,7 @@ class TooLong(BaseException):
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Stop what takes longer, where the system can."""
+    """Stop what takes more of the processor's time, where the system can."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
         raise TooLong
@@ -84,13 +84,13 @@ def _at_most(seconds: float) -> Iterator[None]:
     if not hasattr(signal, "setitimer"):
         yield
         return
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @dataclass
@@ -115,7 +115,7 @@ class Judge:
     def ask(self, call: Callable[[], Any], line: str) -> Any:
         """The answer, or None if there is none; a check of its own."""
         self.checks[self.style] += 1
-        start = time.perf_counter()
+        start = time.process_time()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
@@ -128,7 +128,7 @@ class Judge:
                 said = f"{type(error).__name__}: {error!s:.120}"
                 self.fail(f"raises {said[:48]}", said, line)
                 return None
-        taken = time.perf_counter() - start
+        taken = time.process_time() - start
         if taken > self.slowest[0]:
             self.slowest = taken, line
         for warning in caught:
