@@ -128,7 +128,12 @@ def deviance(x: ArrayLike, mean: ArrayLike) -> Array:
     close = -x * log1p_minus(np.where(near, (mean - x) / safe, 0.0))
     if near.all():  # the bulk of a law, where the logarithm below would be for nothing
         return np.asarray(close)
-    far = x * np.log(safe / mean) + (mean - x)
+    with np.errstate(over="ignore"):
+        ratio = safe / mean
+    log_ratio = np.log(ratio)
+    if np.isinf(log_ratio).any():  # the mean is below the smallest normal double
+        log_ratio = np.where(np.isinf(ratio), np.log(safe) - np.log(mean), log_ratio)
+    far = x * log_ratio + (mean - x)
     return np.asarray(np.where(near, close, far))
 
 

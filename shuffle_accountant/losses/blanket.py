@@ -31,6 +31,7 @@ _STEP_IN_DEVIATIONS = 1.4
 # So many kinks are followed one by one, with points beside them at this relative distance.
 _MOST_KINKS = 1024
 _BESIDE = 2.0**-16
+_APART = 2.0**-24
 # From so many deviations on, the distance of points grows with the square of the loss.
 _CENTRE = 2.5
 
@@ -85,6 +86,8 @@ class BlanketLoss:
         step = _STEP_IN_DEVIATIONS * math.sqrt(effort.resolution) * self.deviation
         losses = _points(edges(end), step, _CENTRE * self.deviation, direction)
         losses = np.union1d(losses, self._kinks(end, direction, effort))
+        # slopes between points that are closer would be round-off
+        losses = losses[np.append(True, np.diff(losses) > _APART * losses[1:])]
         sides = Direction.LOWER, Direction.UPPER
         if direction is Direction.UPPER:
             sides = Direction.UPPER, Direction.UPPER  # the hull needs no lower bounds
@@ -139,7 +142,9 @@ def _points(edges: Array, step: float, centre: float, direction: Direction) -> A
     """Some of the edges: about ``step`` apart up to ``centre``, then ever further apart."""
     # edges are finer on the lower side; the points of both sides should be the same
     unit = SUBCELLS if direction is Direction.LOWER else 1
-    edges = edges[::unit]
+    edges = edges[::unit] if edges.size > unit else np.unique(edges[[0, -1]])
+    if edges.size < 3:
+        return edges
     stride = max(round(step / float(edges[1])), 1)
     picked, last = [0], edges.size - 1
     while picked[-1] < last:

@@ -10,17 +10,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Direction
+from shuffle_accountant.lattice.grid import Array, Direction
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.crowd import crowd_blocks
 from shuffle_accountant.losses.listing import BinaryCrowds
 from shuffle_accountant.ratios import log_ratio_above
 
-__all__ = ["CloneCrowd"]
+__all__ = ["CloneCrowd", "no_subnormal"]
+
+
+# Numbers smaller than this have lost digits, or are about to.
+_TINY = 1e-300
+
+
+def no_subnormal(chance: Array | float, direction: Direction) -> Any:
+    """Chances that hide the target, where tiny: none (UPPER), or larger ones (LOWER)."""
+    return np.where(chance < _TINY, 0.0 if direction is Direction.UPPER else _TINY, chance)[()]
 
 
 @dataclass(frozen=True)
@@ -63,9 +72,10 @@ class CloneCrowd:
 
     def crowds(self, direction: Direction, effort: Effort) -> BinaryCrowds:
         """Blocks of counts: an upper bound takes each block's smallest, a lower one its largest."""
+        rate = no_subnormal(self.rate, direction)
         crowd = crowd_blocks(
             self.decoys,
-            self.rate,
+            rate,
             self.idle,
             direction,
             tail=effort.tail,
@@ -76,7 +86,7 @@ class CloneCrowd:
             weight=crowd.weight,
             count=count,
             gap=np.full(count.size, self.gap),
-            rest=np.full(count.size, self.rest),
+            rest=np.full(count.size, no_subnormal(self.rest, direction)),
             silent=0.0,
             missing=crowd.missing,
             round_off=crowd.round_off,

@@ -15,7 +15,8 @@ their mass and m the mean of the light letters' negative parts, the divergence l
 
     E(A_+)/n + (1 - Q)^(n-1) sum_H (g - q (n-1) m / (1 - Q))_+   and   E(A_+)/n + sum_H g.
 
-m is at most alpha times the light letters' p1. Both ends meet for values far above all others, and for letters that decoys never send (q = 0).
+m is at most alpha times the light letters' p1. Both ends meet for values far above all others, and
+for letters that decoys never send (q = 0).
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Divergence:
         if epsilon >= pair.largest and pair.largest < math.inf:  # which is rounded up
             return
         r0, r1, q = pair.decoyed
-        value = gains(r0, r1, epsilon, direction, 1)
+        value = gains(r0, r1, epsilon, direction)
         self.few = largest_multisets(q.size, users, _EXACT) == users
         # sums with a letter this high are all but linear in it
         high = _LINEAR * users * (1.0 + float(times_excess(np.ones(1), epsilon)[0]))
@@ -169,7 +170,7 @@ class Divergence:
         return self.uneven or spread > _UNEVEN * self.letters.cumulants(0.0)[2]
 
     def _sums(self, size: int) -> tuple[Array, Array, float]:
-        """Bounds of all sums of that many letters, their probabilities, and these' relative error."""
+        """Bounds of all sums of so many letters, their probabilities, and these' relative error."""
         table = multisets(self.pair, size)
         value = gains(table.s0, table.s1, self.epsilon, self.direction, size)
         return value, table.mass, table.slack

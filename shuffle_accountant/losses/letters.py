@@ -107,8 +107,7 @@ class LetterPair:
     def largest(self) -> float:
         """No loss of the pair is larger: the largest log-ratio of one letter, nats."""
         own = float(np.max(log_ratio_above(self.p0, self.p1), initial=0.0))
-        close = self.eps0 < math.inf and abs(self.eps0 - own) <= _COARSE * (1.0 + own)
-        return self.eps0 if close else own
+        return min(self.eps0, own + _COARSE * (1.0 + own))
 
     def kinks(self, users: int) -> Array:
         """The finite losses > 0 of that many messages, nats, if they are few; else none.
@@ -138,7 +137,7 @@ class LetterPair:
         return found if found > 0.0 else 1.0  # a loss that is 0 or infinite
 
 
-def gains(p0: Array, p1: Array, epsilon: float, direction: Direction, quotients: int = 0) -> Array:
+def gains(p0: Array, p1: Array, epsilon: float, direction: Direction, terms: int = 1) -> Array:
     """Bound of ``p0 - alpha p1``, ``alpha = e^epsilon``, letter by letter.
 
     Where the true value is below -1e200 a value that far down is returned instead: no sum that
@@ -149,16 +148,15 @@ def gains(p0: Array, p1: Array, epsilon: float, direction: Direction, quotients:
         p1: the same of the other dataset.
         epsilon: nats, >= 0; may be infinite.
         direction: which side of the truth.
-        quotients: how many quotients, which may be below the smallest normal double and then off
-            by the smallest one, each number adds up.
+        terms: how many terms each number adds up. A term below the smallest normal double is off
+            by the smallest one.
     """
     cost = times_excess(p1, epsilon)
     # adding up loses two units a term
-    error = (_gains_error(epsilon) + 2 * quotients * UNIT_ROUNDOFF) * (p0 + p1 + cost)
+    error = (_gains_error(epsilon) + 2 * terms * UNIT_ROUNDOFF) * (p0 + p1 + cost)
     error += np.where(p0 + p1 > 0.0, _SUBNORMAL, 0.0)
-    if quotients:
-        lost = (quotients + 1.0) * times_excess(np.full(1, 5e-324), epsilon)
-        error += np.where(p1 > 0.0, lost, 0.0)
+    lost = (terms + 1.0) * times_excess(np.full(1, 5e-324), epsilon)
+    error += np.where(p1 > 0.0, lost, 0.0)
     return np.asarray((p0 - p1) - cost + (error if direction is Direction.UPPER else -error))
 
 

@@ -27,6 +27,7 @@ import numpy as np
 from shuffle_accountant.binomial import UNIT_ROUNDOFF, log_pmf, log_pmf_error
 from shuffle_accountant.lattice.grid import Array, Direction
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.clones import no_subnormal
 from shuffle_accountant.losses.crowd import Crowd, bulk, crowd_blocks, tail_differences
 from shuffle_accountant.losses.listing import BinaryCrowds
 
@@ -90,7 +91,8 @@ class ResponseCrowd:
         # the mean of the signs from one end of the block, the factor C / G from the other
         count, scale = (low, high) if direction is Direction.UPPER else (high, low)
         size = (1.0 + self._m) * scale + self._m * other
-        gap, rest = scale / size, self._m * (scale + other) / size
+        gap = scale / size
+        rest = no_subnormal(self._m * (scale + other) / size, direction)
         weight = chance * crowd.weight[:, None] * others.weight
         return weight.ravel(), np.broadcast_to(count, gap.shape).ravel(), gap.ravel(), rest.ravel()
 

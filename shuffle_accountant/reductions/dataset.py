@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from shuffle_accountant.binomial import Array
 from shuffle_accountant.losses.blanket import most_distinguishable
 from shuffle_accountant.losses.letters import LetterPair
 from shuffle_accountant.losses.sources import FinitePair
@@ -38,8 +39,17 @@ def attained(
     for triple in triples:
         first, second, others = randomizer.classes(triple).probabilities
         if fraction < 1.0:
-            first, second = (fraction * law + (1.0 - fraction) * others for law in (first, second))
+            first, second = (_mixture(fraction, law, others) for law in (first, second))
         letters = LetterPair(np.array(first), np.array(second), others, randomizer.eps0)
         pairs.setdefault(FinitePair(letters), triple)
     pair, low, high = most_distinguishable(tuple(pairs), users, epsilon)
     return low, high, pairs[pair]
+
+
+def _mixture(fraction: float, law: Array, others: Array) -> Array:
+    """The law of a message of the target or, if it is not drawn, of another user.
+
+    Off by a few units in the last place, or the smallest double, and never 0 where it is not.
+    """
+    mixed = others + fraction * (law - others)
+    return np.where((mixed <= 0.0) & (law + others > 0.0), 5e-324, mixed)
