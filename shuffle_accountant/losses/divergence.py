@@ -121,8 +121,8 @@ class Divergence:
     def chernoff(self) -> float:
         """Upper bound from the moment generating function alone: cheap, a few times too large."""
         alone = (self.exposed + self.rest) * (1.0 + 64 * UNIT_ROUNDOFF) + self._missed
-        if self.letters is None or math.isinf(self.theta):
-            return alone
+        if self.letters is None or self.few or math.isinf(self.theta):
+            return alone  # plain sums need no tilt
         exponent = self.users * self.letters.log_mgf_bound(self.theta)
         if exponent > 1.0:
             return alone
