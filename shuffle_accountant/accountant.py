@@ -21,6 +21,8 @@ __all__ = ["FourierAccountant", "delta", "epsilon"]
 SCHEMA = 1
 MAX_ROUNDS = 10**12
 MEMORY_LIMIT = 2**30  # bytes
+# Brackets this wide, relative, say nothing more; grids for still wider ones have no spacing left.
+LOOSEST = 10.0
 
 
 class FourierAccountant:
@@ -51,6 +53,13 @@ class FourierAccountant:
 
     def __repr__(self) -> str:
         return f"FourierAccountant({len(self)} rounds, {len(self._counts)} distinct)"
+
+    def __copy__(self) -> FourierAccountant:
+        """An accountant of its own: composing with it leaves this one as it is."""
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        copied._counts = dict(self._counts)
+        return copied
 
     @property
     def rounds(self) -> tuple[tuple[Round, int], ...]:
@@ -111,7 +120,9 @@ class FourierAccountant:
                 raise TypeError
             points = points.astype(float)
         except (TypeError, ValueError):
-            raise TypeError(f"epsilons must be numbers, got {epsilons!r:.60}") from None
+            raise TypeError(
+                f"epsilons must be numbers, got {' '.join(repr(epsilons).split()):.60}"
+            ) from None
         if points.ndim != 1:
             raise ValueError(f"epsilons must have shape (m,), got shape {points.shape}")
         for point in points:
@@ -127,7 +138,7 @@ class FourierAccountant:
         # a fixed order, so that the order of composition does not even change the rounding
         ordered = sorted(self._counts.items(), key=lambda item: repr(item[0]))
         parts = [(round.reduced(), count) for round, count in ordered]
-        return bracket(parts, query, self.tolerance, self.memory_limit)
+        return bracket(parts, query, min(self.tolerance, LOOSEST), self.memory_limit)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere, in plain JSON types."""

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TypeVar
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import MEMORY_LIMIT
+from shuffle_accountant.accountant import LOOSEST, MEMORY_LIMIT
 from shuffle_accountant.bracket import Bracket, LooseBracketWarning
 from shuffle_accountant.calibrated import Evidence
 from shuffle_accountant.frontier import Ladder, frontier
@@ -69,7 +69,7 @@ class Target:
         def ask(value: N, tolerance: float) -> tuple[Bracket, str | None]:
             one, count = protocol(value)
             parts = [(one.reduced(), count)] if count > 0 else []
-            return answer(parts, Query(delta=self.delta), tolerance, MEMORY_LIMIT)
+            return answer(parts, Query(delta=self.delta), min(tolerance, LOOSEST), MEMORY_LIMIT)
 
         def rough(value: N) -> float:
             bracket, _ = ask(value, max(self.tolerance, _ROUGH))

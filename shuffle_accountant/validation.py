@@ -17,12 +17,22 @@ import math
 import numbers
 import operator
 import reprlib
-from collections.abc import Callable, Collection
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_short = reprlib.Repr()
+
+class _Short(reprlib.Repr):
+    """Short texts; Python refuses to print integers of some thousand digits."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        if x.bit_length() > 4000:
+            return f"{'-' if x < 0 else ''}about 2^{x.bit_length() - 1}"
+        return super().repr_int(x, level)
+
+
+_short = _Short()
 _short.maxstring = _short.maxother = 60
 
 
@@ -32,8 +42,8 @@ def _single(named: dict[str, object]) -> tuple[str, object]:
     return next(iter(named.items()))
 
 
-def _show(value: object) -> str:
-    """Short one-line text of any value (arrays and long strings included)."""
+def shown(value: object) -> str:
+    """Short text of any value for a message, of one line (arrays and long strings included)."""
     return " ".join(_short.repr(value).split())
 
 
@@ -44,11 +54,11 @@ def _is_bool(value: object) -> bool:
 
 
 def _wrong_type(name: str, value: object, allowed: str) -> TypeError:
-    return TypeError(f"{name} must be {allowed}, got {_show(value)} of type {type(value).__name__}")
+    return TypeError(f"{name} must be {allowed}, got {shown(value)} of type {type(value).__name__}")
 
 
 def _out_of_range(name: str, value: object, allowed: str) -> ValueError:
-    return ValueError(f"{name} must be {allowed}, got {_show(value)}")
+    return ValueError(f"{name} must be {allowed}, got {shown(value)}")
 
 
 def _real(named: dict[str, object], allowed: str, inside: Callable[[float], bool]) -> float:
@@ -60,6 +70,8 @@ def _real(named: dict[str, object], allowed: str, inside: Callable[[float], bool
         number = float(value)
     except OverflowError:
         raise _out_of_range(name, value, f"{allowed} (and at most 1.8e308)") from None
+    except TypeError:  # NumPy counts spans of time among the integers
+        raise _wrong_type(name, value, allowed) from None
     if not inside(number):
         raise _out_of_range(name, value, allowed)
     return number
@@ -175,6 +187,33 @@ def flag(**named: object) -> bool:
     if not _is_bool(value):
         raise _wrong_type(name, value, "True or False")
     return bool(value)
+
+
+def function(**named: object) -> Callable[..., Any]:
+    """Something that can be called.
+
+    Raises:
+        TypeError: anything else.
+    """
+    name, value = _single(named)
+    if not callable(value):
+        raise _wrong_type(name, value, "a callable")
+    return value
+
+
+def items(**named: object) -> list[Any]:
+    """The items of a sequence, a set, an array or an iterator; a string is none of these.
+
+    Raises:
+        TypeError: anything else.
+    """
+    name, value = _single(named)
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        try:
+            return list(value)
+        except TypeError:  # an array without dimensions, or a class
+            pass
+    raise _wrong_type(name, value, "an iterable")
 
 
 def instance(kind: type[T], /, **named: object) -> T:

@@ -1,0 +1,242 @@
+"""Every public function of the bounds, the leakage, the order and calibration under hostile input.
+
+The cases and what is allowed to happen are in `tests.oracles.hostile`; beside them, the faults that
+they have found, by name.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+import time
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import shuffle_accountant as sa
+from shuffle_accountant import baselines
+from shuffle_accountant.comparison import compare
+from shuffle_accountant.leakage import qif
+from shuffle_accountant.leakage import reidentification as reid
+from tests.oracles import hostile
+
+# Processor seconds for the cases of one seed, shared evenly; they are the same ones in every run up
+# to where the time is over.
+SECONDS = 30.0
+SEED = 6
+
+
+def test_every_public_function_is_called():
+    """A function that the facades name is among the entries, or exempt for a reason."""
+    called = {entry.name.split(".")[-1] for entry in hostile.ENTRIES}
+    missing = {
+        name
+        for name in hostile.public_callables()
+        if name.split(".")[-1] not in called | set(hostile.EXEMPT)
+    }
+    assert not missing
+    assert not called & set(hostile.EXEMPT)
+
+
+def test_every_argument_is_tried():
+    """All arguments of a function are in one of its sets of usual arguments."""
+    for entry in hostile.ENTRIES:
+        named = {name for base in entry.bases for name in base}
+        assert set(inspect.signature(entry.call).parameters) - {"law"} <= named, entry.name
+
+
+def test_usual_arguments_are_answered():
+    """Else an entry would test nothing but one error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sa.order.OrderWarning)
+        for entry in hostile.ENTRIES:
+            for base in entry.bases:
+                if entry.call.__module__.endswith("learning"):
+                    pytest.importorskip("sklearn", reason="a model is trained")
+                entry.call(**base)
+
+
+def test_hostile_arguments():
+    """An answer without NaN or one line that names the argument, without a warning, in time."""
+    pytest.importorskip("sklearn", reason="a model is trained")
+    start, made, faults = time.process_time(), 0, []
+    for case in hostile.cases(np.random.default_rng(SEED)):
+        fault = hostile.check(case)
+        faults += [fault] if fault else []
+        made += 1
+        if time.process_time() - start > SECONDS:
+            break
+    assert not faults, "\n".join(faults)
+    assert made > 3 * len(hostile.ENTRIES)
+
+
+def test_the_check_sees_faults():
+    """NaN, warnings, nameless or foreign errors, and NumPy numbers that count differently."""
+
+    def fault(call, value=3):
+        entry = hostile.Entry("f", call, ({"x": 1},), probability=True, seconds=0.1)
+        return hostile.check(hostile.Case(entry, {"x": 1}, {"x": value})) or ""
+
+    def warned(x):
+        warnings.warn("overflow", RuntimeWarning, stacklevel=1)
+
+    def refused(x, error):
+        raise error
+
+    assert not fault(lambda x: 0.5)
+    assert not fault(lambda x: refused(x, ValueError("x must be 1, got 3")))
+    assert "NaN" in fault(lambda x: math.nan)
+    assert "no probability" in fault(lambda x: 1.5)
+    assert "warned" in fault(warned)
+    assert "raised" in fault(lambda x: refused(x, ZeroDivisionError("x")))
+    assert "raised" in fault(lambda x: refused(x, ValueError("x must\nbe 1")))
+    assert "names no argument" in fault(lambda x: refused(x, ValueError("math domain error")))
+    assert "but" in fault(lambda x: float((np.array([x]) ** 2)[0]) / 10**6, np.uint8(200))
+    assert "took" in fault(lambda x: sum(range(10**7)) * 0.0)
+
+
+# ---------------------------------------- by name
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint16, np.int64, np.uint64])
+def test_numpy_integers_do_not_wrap(kind):
+    """3^5 is no uint8; all integers are Python's from the door on."""
+    found = qif.partition_vulnerability_shuffle(users=kind(5), categories=kind(3))
+    assert found == qif.partition_vulnerability_shuffle(users=5, categories=3) == Fraction(5, 9)
+    known = np.array([3, 100], np.uint8)
+    assert qif.all_but_one_vulnerability_of(np.eye(2), known=known) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("users", "categories"), [(5, 3), (1, 2), (2, 9), (12, 4), (30, 5), (9, 9)]
+)
+def test_remixed_keys_without_partitions(users, categories):
+    """The generating function against the list of partitions."""
+    setting = {"users": users, "categories": categories}
+    assert qif.remixed_keys_number(**setting) == qif.brown_number(**setting)
+
+
+def test_remixed_keys_of_many_values():
+    """k (k - 1) datasets of two users have a largest count of 1, k have 2."""
+    for k in (10**18, 2**53, 10**400):
+        assert qif.remixed_keys_number(users=2, categories=k) == k * (k - 1) + 2 * k
+    assert qif.partition_vulnerability_shuffle(users=5, categories=2**53) > Fraction(1, 5)
+
+
+def test_keep_probability_of_many_values():
+    """``1/(1 + (k - 1) e^-eps0)``, also where k is no double."""
+    assert qif.keep_probability(eps0=1.0, categories=10**400) == 0.0
+    assert qif.keep_probability(eps0=math.inf, categories=10**400) == 1.0
+    found = qif.keep_probability(eps0=921.0, categories=10**400)
+    # log(10^400) and its difference to eps0 are good to some 1e-13
+    assert found == pytest.approx(1.0 / (1.0 + math.exp(400 * math.log(10) - 921.0)), rel=1e-11)
+
+
+@pytest.mark.parametrize("tolerance", [10.0, 1e100, 1e308])
+def test_huge_tolerances(tolerance):
+    """A bracket wider than any that says something is as good as one of those."""
+    aim = {"target_epsilon": 0.5, "delta": 1e-5, "tolerance": tolerance}
+    one = sa.ShuffleRound(sa.GeneralRandomizer(0.5), users=1000)
+    for found in (
+        sa.max_rounds(one, **aim),
+        sa.max_eps0(users=1000, rounds=2, **aim),
+        sa.min_users(eps0=1.0, rounds=2, **aim),
+    ):
+        assert found.evidence.bracket.upper <= 0.5
+
+
+@pytest.mark.parametrize("eps0", [1e-300, 1e-200, 1e-100, 1e-10])
+@pytest.mark.parametrize(
+    ("bound", "categories"),
+    [
+        (baselines.blanket_hoeffding, None),
+        (baselines.blanket_hoeffding, 4),
+        (baselines.blanket_bennett, 4),
+    ],
+)
+def test_blankets_of_tiny_losses(bound, categories, eps0):
+    """As eps0 falls, epsilon becomes a fixed share of it: the loss is linear in both."""
+
+    def share(eps0):
+        setting = {"users": 10**6, "delta": 0.1 * eps0, "categories": categories}
+        return bound.epsilon(eps0=eps0, **setting) / eps0
+
+    # what is not linear is of the order of eps0 itself
+    assert share(eps0) == pytest.approx(share(1e-8), rel=1e-6)
+
+
+def test_a_blanket_that_does_not_reach():
+    """Bennett's inequality with eps0 alone says so, and divides by nothing."""
+    with pytest.raises(ValueError, match="blanket_bennett is valid for epsilon < eps0 = 1e-300"):
+        baselines.blanket_bennett.epsilon(eps0=1e-300, users=5, delta=0.1)
+
+
+def test_girgis_of_huge_losses():
+    """The largest term is the one of the order itself; nothing is NaN."""
+    setting = {"users": 5, "population": 20, "rounds": 2, "delta": 1e-3}
+    low, high = (baselines.girgis.epsilon(eps0=eps0, **setting) for eps0 in (2.0**50, 2.0**53))
+    assert high == pytest.approx(8.0 * low, rel=1e-9)  # all but eps0 is below 1e-12 of it
+    with pytest.raises(ValueError, match="rounds"):
+        baselines.girgis.epsilon(eps0=1.0, **{**setting, "rounds": 10**400})
+
+
+def test_strong_composition_of_tiny_losses():
+    """No step is needed where epsilon has room for all of them."""
+    found = baselines.strong_composition.delta(eps1=5e-324, delta1=1, rounds=5, epsilon=0.5)
+    assert found == 1.0
+    found = baselines.strong_composition.delta(eps1=5e-324, delta1=0.0, rounds=5, epsilon=0.5)
+    assert found == 0.0
+
+
+def test_noise_that_hides_nothing():
+    """All but certain successes; the smallest gap and the largest noise are blind guesses."""
+    for found in (
+        reid.gaussian_blanket(1e-300, 0, users=5),
+        reid.gaussian_success(1e308, users=5),
+        reid.laplace_success(1e308, users=5),
+        reid.laplace_blanket(1e308, 0.5, users=5),
+    ):
+        assert 1.0 - 1e-8 < found.lower <= found.upper == 1.0
+    for found in (
+        reid.gaussian_blanket(1e292, 0.3, users=5),
+        reid.gaussian_success(1e-300, users=5),
+    ):
+        assert found.lower <= 0.2 <= found.upper < 0.2 + 1e-12
+
+
+@pytest.mark.parametrize("gap", [1e-16, 1e-13, 1e-12, 1e-11, 3e-11, 1e-6])
+def test_small_laplace_gaps(gap):
+    """Less than a cell: the ratio's grid is sorted, and the advantage at most total variation."""
+    found = reid.laplace_success(gap, users=5)
+    # the total variation distance of the two laws is 1 - e^(-gap/2)
+    assert found.lower <= 0.2 - math.expm1(-0.5 * gap)
+    assert 0.2 <= found.upper <= 0.2 - math.expm1(-0.5 * gap) + 1e-12
+
+
+def test_copies_of_accountants_are_their_own():
+    """Composing with a copy leaves the original as it is, and the other way round."""
+    one = sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=10)
+    original = sa.FourierAccountant(tolerance=1e-2).compose(one, count=3)
+    for make in (copy.copy, copy.deepcopy):
+        copied = make(original)
+        assert copied.state_dict() == original.state_dict()
+        copied.compose(one)
+        assert (len(copied), len(original)) == (4, 3)
+
+
+def test_comparison_of_huge_losses():
+    """`compare` prints what it prints without NaN, and warns of nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", sa.LooseBracketWarning)
+        rows = compare(eps0=1e9, users=10, delta=1e-3)
+    assert all(row.epsilon is None or row.epsilon >= 0.0 for row in rows)
+
+
+def test_integers_of_thousands_of_digits():
+    """Python refuses to print them; the message is ours."""
+    with pytest.raises(ValueError, match=r"users must be .* got about 2\^16609"):
+        sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=-(10**5000) * -1, population=5)
