@@ -118,6 +118,11 @@ def compare(
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
+    users = validate.integer(minimum=1, users=users)
+    if population is not None:
+        population = validate.integer(minimum=users, population=population)
+    if categories is not None:
+        categories = validate.integer(minimum=2, categories=categories)
     protocol = _Protocol(
         eps0=validate.finite_nonnegative(eps0=eps0),
         users=users,
@@ -125,7 +130,7 @@ def compare(
         delta=validate.open_unit(delta=delta),
         population=population,
         categories=categories,
-        tolerance=tolerance,
+        tolerance=validate.positive(tolerance=tolerance),
     )
     return [*_certified(protocol), *_composed(protocol), *_of_one_round(protocol)]
 

@@ -22,11 +22,17 @@ from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.rounds import ShuffleRound
 
-__all__ = ["delta", "name", "pair", "sound", "source"]
+__all__ = ["LEAST_REACH", "MOST_POINTS", "MOST_REACH", "delta", "name", "pair", "sound", "source"]
 
 name = "alpha_grid"
 source = "Doroshenko et al. 2022, Algorithm 1"
 sound = True
+
+MOST_POINTS = 10**6
+"""The profile is asked for at half as many points."""
+
+LEAST_REACH, MOST_REACH = 1e-100, 700.0
+"""Outside slopes of the profile, or e^reach, overflow."""
 
 # The profile is asked for as closely as for an answer about one round.
 _EFFORT = Effort(tail=1e-30, resolution=1e-5)
@@ -37,8 +43,8 @@ def pair(round: ShuffleRound, *, points: int, reach: float = 0.25) -> Atoms:
 
     Args:
         round: what happens in the round, sampled or not.
-        points: number of intervals of the grid over [-reach, reach], even, >= 2.
-        reach: largest loss on the grid, nats, finite, > 0.
+        points: number of intervals of the grid over [-reach, reach], even, in [2, 10^6].
+        reach: largest loss on the grid, nats, in [1e-100, 700].
 
     Returns:
         Atoms at ``points + 1`` losses at most, and the value of h at the end of the grid at +inf.
@@ -48,10 +54,14 @@ def pair(round: ShuffleRound, *, points: int, reach: float = 0.25) -> Atoms:
         ValueError: an argument outside its range.
     """
     round = validate.instance(ShuffleRound, round=round)
-    points = validate.integer(minimum=2, points=points)
+    points = validate.integer(minimum=2, maximum=MOST_POINTS, points=points)
     if points % 2:
         raise ValueError(f"points must be an even integer >= 2, got {points}")
     reach = validate.positive(reach=reach)
+    if not LEAST_REACH <= reach <= MOST_REACH:
+        raise ValueError(
+            f"reach must be a number in [{LEAST_REACH:g}, {MOST_REACH:g}], got {reach!r}"
+        )
     losses = np.linspace(0.0, reach, points // 2 + 1)
     loss = round.reduced().loss
     forward, backward = (
@@ -67,8 +77,8 @@ def delta(round: ShuffleRound, *, epsilon: float, points: int, reach: float = 0.
     Args:
         round: what happens in the round, sampled or not.
         epsilon: nats, finite, >= 0.
-        points: number of intervals of the grid over [-reach, reach], even, >= 2.
-        reach: largest loss on the grid, nats, finite, > 0.
+        points: number of intervals of the grid over [-reach, reach], even, in [2, 10^6].
+        reach: largest loss on the grid, nats, in [1e-100, 700].
 
     Raises:
         TypeError: an argument of the wrong type.

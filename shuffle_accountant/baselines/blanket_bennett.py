@@ -26,15 +26,18 @@ sound = True
 
 
 def _log_delta(loss: BlanketLoss, users: int) -> float:
-    reach = loss.excess * loss.largest / loss.square
-    rate = (loss.square / loss.largest) / loss.largest * _phi(reach)
+    reach = loss.excess / loss.spread
+    if reach == 0.0:  # no double, and no bound at so small an epsilon
+        return math.inf
+    rate = loss.spread / loss.largest * _phi(reach)
     some = users * math.log1p(loss.gamma * math.expm1(-rate))
-    scale = loss.largest / (loss.gamma * users * math.log1p(reach))
+    log_scale = math.log(loss.largest) - math.log(loss.gamma) - math.log(users)
+    log_scale -= math.log(math.log1p(reach))
     # the moment of M >= 1 is e^some - rest^n = e^some (1 - e^-gap)
     log_odds = math.log(loss.gamma / loss.rest) - rate
     gap = users * math.log1p(math.exp(log_odds)) if log_odds < 700.0 else math.inf
     log_share = math.log(-math.expm1(-gap)) if gap > 1e-290 else math.log(users) + log_odds
-    return math.log(scale) + some + log_share
+    return log_scale + some + log_share
 
 
 def _phi(u: float) -> float:

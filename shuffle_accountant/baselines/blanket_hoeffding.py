@@ -24,8 +24,9 @@ sound = True
 
 def _log_delta(loss: BlanketLoss, users: int) -> float:
     decay = loss.gamma * -math.expm1(-2.0 * (loss.excess / loss.width) ** 2)
-    scale = loss.width / (4.0 * loss.excess * loss.gamma * users) * loss.width
-    return math.log(scale) + users * math.log1p(-decay)
+    log_scale = 2.0 * math.log(loss.width) - math.log(4.0 * users)
+    log_scale -= math.log(loss.excess) + math.log(loss.gamma)
+    return log_scale + users * math.log1p(-decay)
 
 
 _bound = BlanketBound(name, _log_delta)

@@ -38,7 +38,7 @@ def valid(*, eps0: float, users: int, delta: float) -> str | None:
     """
     eps0, users = check_protocol(eps0=eps0, users=users)
     delta = validate.open_unit(delta=delta)
-    most = math.log(users / (16.0 * math.log(4.0 / delta)))
+    most = math.log(users / (16.0 * (math.log(4.0) - math.log(delta))))
     if eps0 > most:
         return f"eps0 <= log(users / (16 log(4/delta))) = {most:.4g}, got {eps0:g}"
     return None
@@ -57,7 +57,9 @@ def epsilon(*, eps0: float, users: int, delta: float) -> float:
         ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
     require(name, valid(eps0=eps0, users=users, delta=delta))
+    eps0, users = check_protocol(eps0=eps0, users=users)
+    log_term = math.log(4.0) - math.log(validate.open_unit(delta=delta))
     size = math.exp(eps0)
-    deviation = 8.0 * math.sqrt(size * math.log(4.0 / delta) / users) + 8.0 * size / users
+    deviation = 8.0 * math.sqrt(size * log_term / users) + 8.0 * size / users
     gap = -math.expm1(-eps0) / (1.0 + 1.0 / (size * (1.0 + deviation)))
     return math.log1p(gap * deviation)

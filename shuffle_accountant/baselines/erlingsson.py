@@ -59,4 +59,5 @@ def epsilon(*, eps0: float, users: int, delta: float) -> float:
         ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
     require(name, valid(eps0=eps0, users=users, delta=delta))
-    return 12.0 * float(eps0) * math.sqrt(-math.log(delta) / users)
+    eps0, users = check_protocol(eps0=eps0, users=users)
+    return 12.0 * eps0 * math.sqrt(-math.log(validate.open_unit(delta=delta)) / users)

@@ -17,15 +17,20 @@ additive over rounds, replacement.
 from __future__ import annotations
 
 import math
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol, require
 from shuffle_accountant.baselines.renyi import epsilon_of
 
-__all__ = ["MOST_ORDER", "epsilon", "name", "renyi_divergence", "sound", "source", "valid"]
+__all__ = ["MOST_EPS0", "MOST_ORDER", "MOST_ROUNDS", "epsilon", "name", "renyi_divergence"]
+__all__ += ["sound", "source", "valid"]
+
+Array = NDArray[np.float64]
 
 name = "girgis"
 source = "Girgis, Data and Diggavi 2021, Theorem 2"
@@ -33,6 +38,15 @@ sound = True
 
 MOST_ORDER = 2**20
 """Orders are searched up to here."""
+
+MOST_ROUNDS = 2**53
+"""Counts are exact in double precision up to here."""
+
+MOST_EPS0 = 1e200
+"""Beyond it the bound of many rounds may be no double."""
+
+# Terms that fall by half each are below all rounding after so many.
+_FEW = 80
 
 # All orders below this are tried, and then each so many times the one before.
 _EVERY = 64
@@ -52,19 +66,19 @@ def valid(
     delta: float,
     upsilon_factor: float = 1.0,
 ) -> str | None:
-    """None: the theorem has no condition but that orders are integers >= 2.
+    """The condition that is not met, or None.
+
+    The theorem has none but that orders are integers >= 2; beyond `MOST_EPS0` the bound may be no
+    double.
 
     Raises:
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
-    check_protocol(eps0=eps0, users=users)
-    if population is not None:
-        validate.integer(minimum=users, maximum=2**53, population=population)
-    validate.integer(minimum=0, rounds=rounds)
+    setting = _Setting.of(eps0, users, population, upsilon_factor)
+    validate.integer(minimum=0, maximum=MOST_ROUNDS, rounds=rounds)
     validate.open_unit(delta=delta)
-    validate.positive(upsilon_factor=upsilon_factor)
-    return None
+    return setting.unmet
 
 
 def epsilon(
@@ -82,7 +96,7 @@ def epsilon(
         eps0: local privacy parameter, nats, finite, >= 0.
         users: messages m in each round, >= 1.
         population: users N that those of each round are drawn from; by default all take part.
-        rounds: number T of rounds, >= 0.
+        rounds: number T of rounds, in [0, 2^53].
         delta: in (0, 1).
         upsilon_factor: 1 for the theorem, 0.5 for the script behind the published figure.
 
@@ -90,16 +104,16 @@ def epsilon(
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
-    setting = {"eps0": eps0, "users": users, "population": population}
-    require(name, valid(**setting, rounds=rounds, delta=delta, upsilon_factor=upsilon_factor))  # type: ignore[arg-type]
+    setting = _Setting.of(eps0, users, population, upsilon_factor)
+    rounds = validate.integer(minimum=0, maximum=MOST_ROUNDS, rounds=rounds)
+    delta = validate.open_unit(delta=delta)
+    require(name, setting.unmet)
     if rounds == 0:
         return 0.0
 
     @cache
     def at(order: int) -> float:
-        t = order - 1.0
-        moment = rounds * _log_moment(eps0, users, population or users, order, upsilon_factor)
-        return epsilon_of(moment, t, delta)
+        return epsilon_of(rounds * setting.log_moment(order), order - 1.0, delta)
 
     orders = list(range(2, _EVERY))
     while orders[-1] < MOST_ORDER:
@@ -143,35 +157,71 @@ def renyi_divergence(
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
-    valid(eps0=eps0, users=users, population=population, delta=0.5, upsilon_factor=upsilon_factor)
+    setting = _Setting.of(eps0, users, population, upsilon_factor)
     order = validate.integer(minimum=2, maximum=MOST_ORDER, order=order)
-    return _log_moment(eps0, users, population or users, order, upsilon_factor) / (order - 1.0)
+    require(name, setting.unmet)
+    return setting.log_moment(order) / (order - 1.0)
 
 
-def _log_moment(
-    eps0: float, users: int, population: int, order: int, upsilon_factor: float
-) -> float:
-    """``log(1 + S)``; all terms of S by their logarithms."""
-    from scipy.special import gammaln, logsumexp
+@dataclass(frozen=True)
+class _Setting:
+    """One round, checked."""
 
-    if eps0 == 0.0:
-        return 0.0
-    g = users / population
-    log_gap = eps0 + math.log1p(-math.exp(-eps0))  # log(E - 1)
-    log_ratio = eps0 + math.log1p(-math.exp(-2.0 * eps0))  # log((E^2 - 1)/E)
-    log_k = math.log(math.floor(0.5 * (users - 1) * math.exp(-eps0)) + 1.0)
-    square = math.log(2.0 * order * (order - 1.0)) + 2.0 * (math.log(g) + log_gap) - log_k - eps0
+    eps0: float
+    users: int
+    population: int
+    upsilon_factor: float
 
-    j = np.arange(3.0, order + 1.0)
-    log_choose = gammaln(order + 1.0) - gammaln(j + 1.0) - gammaln(order - j + 1.0)
-    step = math.log(g) + 0.5 * (math.log(2.0) - log_k) + log_ratio
-    moments = log_choose + np.log(j) + gammaln(0.5 * j) + j * step
+    @classmethod
+    def of(cls, eps0: float, users: int, population: int | None, upsilon_factor: float) -> _Setting:
+        eps0, users = check_protocol(eps0=eps0, users=users)
+        if population is None:
+            drawn_from = users
+        else:
+            drawn_from = validate.integer(minimum=users, maximum=2**53, population=population)
+        return cls(eps0, users, drawn_from, validate.positive(upsilon_factor=upsilon_factor))
 
-    # a crowd too small, with a small probability
-    log_y = math.log(upsilon_factor * g) + log_ratio
-    upsilon = _log_binomial_rest(order, log_y) - 0.125 * (users - 1) * math.exp(-eps0)
-    total = float(logsumexp(np.concatenate([[square, upsilon], moments])))
-    return float(np.logaddexp(0.0, total))
+    @property
+    def unmet(self) -> str | None:
+        """The condition that is not met, or None."""
+        return None if self.eps0 <= MOST_EPS0 else f"eps0 <= {MOST_EPS0:g}, got {self.eps0:g}"
+
+    def log_moment(self, order: int) -> float:
+        """``log(1 + S)``; all terms of S by their logarithms."""
+        from scipy.special import logsumexp
+
+        eps0, users = self.eps0, self.users
+        if eps0 == 0.0:
+            return 0.0
+        log_g = math.log(users / self.population)
+        log_gap = eps0 + math.log(-math.expm1(-eps0))  # log(E - 1)
+        log_ratio = eps0 + math.log(-math.expm1(-2.0 * eps0))  # log((E^2 - 1)/E)
+        log_k = math.log(math.floor(0.5 * (users - 1) * math.exp(-eps0)) + 1.0)
+        square = math.log(2.0 * order * (order - 1.0)) + 2.0 * (log_g + log_gap) - log_k - eps0
+
+        step = log_g + 0.5 * (math.log(2.0) - log_k) + log_ratio
+        # terms fall at least by order^1.5 e^step each: if that is below 1/2, few of them count
+        last = order if 1.5 * math.log(order) + step > -math.log(2.0) else min(order, _FEW)
+        j = np.arange(3.0, last + 1.0)
+        factorials, halves = _log_gammas(2 ** (order + 1).bit_length())
+        log_choose = factorials[order] - factorials[3 : last + 1]
+        log_choose -= factorials[order - last : order - 2][::-1]
+        moments = log_choose + np.log(j) + halves[3 : last + 1] + j * step
+
+        # a crowd too small, with a small probability
+        log_y = math.log(self.upsilon_factor) + log_g + log_ratio
+        upsilon = _log_binomial_rest(order, log_y) - 0.125 * (users - 1) * math.exp(-eps0)
+        total = float(logsumexp(np.concatenate([[square, upsilon], moments])))
+        return float(np.logaddexp(0.0, total))
+
+
+@lru_cache(maxsize=2)
+def _log_gammas(size: int) -> tuple[Array, Array]:
+    """``log j!`` and ``log Gamma(j/2)`` for j < size; the latter is inf at 0."""
+    from scipy.special import gammaln
+
+    j = np.arange(float(size))
+    return gammaln(j + 1.0), gammaln(0.5 * j)
 
 
 def _log_binomial_rest(order: int, log_y: float) -> float:
@@ -186,4 +236,5 @@ def _log_binomial_rest(order: int, log_y: float) -> float:
     whole = order * (math.log1p(y) if log_y < 700.0 else log_y)
     if whole < 30.0:
         return math.log(math.expm1(whole) - order * y)
-    return whole + math.log1p(-(1.0 + order * y) * math.exp(-whole))
+    # in logarithms: order * y may overflow
+    return whole + math.log1p(-math.exp(np.logaddexp(0.0, math.log(order) + log_y) - whole))

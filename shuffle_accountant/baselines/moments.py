@@ -13,6 +13,7 @@ and that of the lower pair not above.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -67,8 +68,11 @@ class LogMoments:
         """``log E_P[e^(t L)]`` without the infinite losses: of a sub-probability."""
         if self.loss.size == 0:
             return -math.inf
-        exponent = self.log_mass + t * self.loss
+        with np.errstate(over="ignore"):
+            exponent = self.log_mass + t * self.loss
         top = float(exponent.max())
+        if top == math.inf:  # beyond the doubles: at least the largest of them
+            return math.inf if self.direction is Direction.UPPER else sys.float_info.max
         total = top + math.log(float(np.sum(np.exp(exponent - top))))
         # each exponent that counts is rounded a few times, at the size of its parts, and the sum by
         # a unit per term at most

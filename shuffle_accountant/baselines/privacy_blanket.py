@@ -42,7 +42,7 @@ class BlanketLoss:
         excess: ``a = e^epsilon - 1``, minus the mean of L.
         largest: maximum of L, or a bound of it.
         width: maximum minus minimum of L, or a bound of it.
-        square: second moment of L, or a bound of it.
+        spread: second moment of L, or a bound of it, over ``largest``: it does not underflow.
     """
 
     gamma: float
@@ -50,31 +50,37 @@ class BlanketLoss:
     excess: float
     largest: float
     width: float
-    square: float
+    spread: float
 
     @classmethod
     def of(cls, eps0: float, categories: int | None, epsilon: float) -> BlanketLoss:
         """For k-ary randomized response, or for any eps0-LDP randomizer (``categories`` None)."""
+        # differences are those of the exponents, so that none is 0 for small eps0
         e, alpha, excess = math.exp(eps0), math.exp(epsilon), math.expm1(epsilon)
         if categories is None:
             # likelihood ratios to any mixture of the randomizer's outputs lie in [1/E, E]
+            largest = math.expm1(eps0) - math.expm1(epsilon - eps0)
+            # E (alpha^2 + 1) - 2 alpha/E^3, over E - alpha/E
+            spread = e * excess * (excess / largest)
+            spread += 4.0 * (alpha / e) * (math.sinh(2.0 * eps0) / largest)
             return cls(
                 gamma=1.0 / e,
                 rest=-math.expm1(-eps0),
                 excess=excess,
-                largest=e - alpha / e,
-                width=(alpha + 1.0) * (e - 1.0 / e),
-                square=e * (alpha * alpha + 1.0) - 2.0 * alpha / e**3,
+                largest=largest,
+                width=(alpha + 1.0) * 2.0 * math.sinh(eps0),
+                spread=spread,
             )
         gamma = categories / (e + categories - 1.0)
-        squares = (e - alpha) ** 2 + (1.0 - alpha * e) ** 2 + (categories - 2) * excess**2
+        least, most = alpha * math.expm1(eps0 - epsilon), math.expm1(eps0 + epsilon)
+        squares = least + most * (most / least) + (categories - 2) * excess * (excess / least)
         return cls(
             gamma=gamma,
             rest=math.expm1(eps0) / (e + categories - 1.0),
             excess=excess,
-            largest=gamma * (e - alpha),
-            width=gamma * (e - 1.0) * (alpha + 1.0),
-            square=gamma * gamma * squares / categories,
+            largest=gamma * least,
+            width=gamma * math.expm1(eps0) * (alpha + 1.0),
+            spread=gamma * squares / categories,
         )
 
 
@@ -110,7 +116,7 @@ class BlanketBound:
             ValueError: an argument outside its range.
         """
         delta = validate.open_unit(delta=delta)
-        unmet = _condition(eps0, users, categories)
+        eps0, users, categories, unmet = _setting(eps0, users, categories)
         if unmet is None and self._smallest(eps0, users, delta, categories) is None:
             return f"epsilon < eps0 = {eps0:g}, where it does not reach delta = {delta:g}"
         return unmet
@@ -131,7 +137,8 @@ class BlanketBound:
             ValueError: an argument outside its range, or a condition of `valid` that is not met.
         """
         delta = validate.open_unit(delta=delta)
-        require(self.name, _condition(eps0, users, categories))
+        eps0, users, categories, unmet = _setting(eps0, users, categories)
+        require(self.name, unmet)
         found = self._smallest(eps0, users, delta, categories)
         if found is None:
             require(
@@ -156,7 +163,8 @@ class BlanketBound:
             ValueError: an argument outside its range.
         """
         epsilon = validate.finite_nonnegative(epsilon=epsilon)
-        require(self.name, _condition(eps0, users, categories))
+        eps0, users, categories, unmet = _setting(eps0, users, categories)
+        require(self.name, unmet)
         if epsilon >= eps0:
             require(self.name, f"epsilon < eps0 = {eps0:g}, got {epsilon:g}")
         if epsilon == 0.0:
@@ -171,7 +179,7 @@ class BlanketBound:
         target = math.log(delta)
 
         def excess(epsilon: float) -> float:
-            if epsilon <= 0.0:
+            if not 0.0 < epsilon < eps0:  # rounded, next to the least double
                 return math.inf
             return self.log_delta(BlanketLoss.of(eps0, categories, epsilon), users) - target
 
@@ -185,11 +193,12 @@ class BlanketBound:
         return None
 
 
-def _condition(eps0: float, users: int, categories: int | None) -> str | None:
-    """What keeps the bounds from applying at all, or None; raises for what is no setting."""
+def _setting(
+    eps0: float, users: int, categories: int | None
+) -> tuple[float, int, int | None, str | None]:
+    """The setting, checked, and what keeps the bounds from applying at all, or None."""
     eps0, users = check_protocol(eps0=eps0, users=users)
     if categories is not None:
-        validate.integer(minimum=2, maximum=2**53, categories=categories)
-    if not 0.0 < eps0 <= MOST_EPS0:
-        return f"eps0 in (0, {MOST_EPS0:g}], got {eps0:g}"
-    return None
+        categories = validate.integer(minimum=2, maximum=2**53, categories=categories)
+    unmet = None if 0.0 < eps0 <= MOST_EPS0 else f"eps0 in (0, {MOST_EPS0:g}], got {eps0:g}"
+    return eps0, users, categories, unmet

@@ -52,6 +52,10 @@ source = "Mironov 2017; Canonne, Kamath and Steinke 2020, Proposition 12"
 sound = True
 
 _MOST_ROUNDS = 10**12
+# Beyond, moments of high orders may be no doubles.
+_MOST_LOSS = 1e100
+# Beyond, the divergence is the largest loss to some twelve digits.
+_MOST_EXCESS = 1e15
 
 # One round, or several kinds of rounds with their counts.
 Rounds = ShuffleRound | Sequence[tuple[ShuffleRound, int]]
@@ -73,6 +77,8 @@ def valid(round: Rounds, *, rounds: int = 1, delta: float = 0.5) -> str | None:
     for loss, _ in _parts(round, rounds):
         if loss.functional is not HOCKEY_STICK:
             return "hockey-stick divergences, got variant='tail'"
+        if _MOST_LOSS < loss.largest < math.inf:
+            return f"losses of at most {_MOST_LOSS:g} nats, got {loss.largest:g}"
         if loss.largest == math.inf and _discloses(loss):
             return "finite losses, got one that is infinite with some probability"
     return None
@@ -161,12 +167,15 @@ def renyi_divergence(round: ShuffleRound, *, order: float) -> Bracket:
         raise ValueError(f"order must be a finite number > 1, got {order!r}")
     reduction, t = round.reduced(), order - 1.0
     loss = reduction.loss
-    if loss.functional is not HOCKEY_STICK:
+    if loss.functional is not HOCKEY_STICK or _MOST_LOSS < loss.largest < math.inf:
         require("renyi_divergence", valid(round))
     if loss.largest == 0.0:
         return Bracket(lower=0.0, upper=0.0, reduction=reduction.name)
     sides = {loss, loss.reversed}
-    upper = max(log_moments(side, Direction.UPPER).bound(t) for side in sides) / t
+    if t > _MOST_EXCESS:  # the divergence rises with the order, up to the largest loss
+        t, upper = _MOST_EXCESS, max(side.largest for side in sides)
+    else:
+        upper = max(log_moments(side, Direction.UPPER).bound(t) for side in sides) / t
     lower = max(log_moments(side, Direction.LOWER).bound(t) for side in sides) / t
     return Bracket(lower=lower, upper=upper, reduction=reduction.name)
 

@@ -120,8 +120,9 @@ def epsilon(*, eps0: float, categories: int, users: int, delta: float) -> float:
     target = math.log(validate.open_unit(delta=delta))
 
     def excess(point: float) -> float:
-        # the floor keeps the end point eps0, where delta is 0, finite
-        return math.log(max(_delta(eps0, categories, users, point), 1e-320)) - target
+        # below all logarithms of doubles where delta is 0, as at the end point eps0
+        found = _delta(eps0, categories, users, point)
+        return (math.log(found) if found > 0.0 else -800.0) - target
 
     if excess(0.0) <= 0.0:
         return 0.0

@@ -38,7 +38,9 @@ def valid(*, eps0: float, users: int, delta: float) -> str | None:
     eps0, users = check_protocol(eps0=eps0, users=users)
     delta = validate.open_unit(delta=delta)
     # in logarithms, because e^eps0 may overflow
-    log_least = math.log(8.0 * math.log(4.0 / delta)) + eps0 + math.log1p(math.exp(-eps0))
+    log_least = (
+        math.log(8.0 * (math.log(4.0) - math.log(delta))) + eps0 + math.log1p(math.exp(-eps0))
+    )
     if math.log(users) <= log_least:
         least = f"{math.exp(log_least):.4g}" if log_least < 700.0 else "1e304"
         return f"users > 8 (e^eps0 + 1) log(4/delta) = {least}, got {users}"
@@ -58,6 +60,8 @@ def epsilon(*, eps0: float, users: int, delta: float) -> float:
         ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
     require(name, valid(eps0=eps0, users=users, delta=delta))
+    eps0, users = check_protocol(eps0=eps0, users=users)
+    log_term = math.log(4.0) - math.log(validate.open_unit(delta=delta))
     clones = (users - 1.0) / (math.exp(eps0) + 1.0)
-    deviation = math.sqrt(32.0 * math.log(4.0 / delta) / clones) + 4.0 / clones
+    deviation = math.sqrt(32.0 * log_term / clones) + 4.0 / clones
     return math.log1p(math.tanh(0.5 * eps0) * deviation)

@@ -96,7 +96,9 @@ def delta(*, eps1: float, delta1: float, rounds: int, epsilon: float) -> float:
     """
     eps1, delta1, rounds = _checked(eps1, delta1, rounds)
     epsilon = validate.finite_nonnegative(epsilon=epsilon)
-    steps = 0 if eps1 == 0.0 else max(math.ceil(0.5 * (rounds - epsilon / eps1)), 0)
+    # how many of eps1 epsilon has room for: all, even where the quotient is no double
+    room = epsilon / eps1 if epsilon < rounds * eps1 else rounds
+    steps = math.ceil(0.5 * (rounds - room))
     # the quotient is rounded, the guarantee must not be
     if (rounds - 2 * steps) * eps1 > epsilon:
         steps += 1
@@ -123,12 +125,15 @@ def split_epsilon(curve: Callable[[float], float], *, rounds: int, delta: float)
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range; or the curve's own error, if it applies nowhere.
     """
+    curve = validate.function(curve=curve)
     rounds = validate.integer(minimum=1, maximum=MOST_ROUNDS, rounds=rounds)
     delta = validate.open_unit(delta=delta)
     most = -math.expm1(math.log1p(-delta) / rounds) * (1.0 - 1e-15)
     if rounds == 1:
         return float(curve(delta))
-    best, steps, place, error = math.inf, 0, 0, ValueError("no split of delta was tried")
+    if not _SHARES.min() * most > 0.0:
+        raise ValueError(f"delta must be large enough to be split, got {delta!r}")
+    best, steps, place, error = math.inf, 0, 0, ValueError("curve must be finite for some delta")
     shares = [*_SHARES.tolist(), 1.0]
     for i, share in enumerate(shares):
         try:
@@ -191,4 +196,6 @@ def _delta_of(steps: int, eps1: float, rounds: int) -> float:
     high = min(steps - 1, top + math.ceil(math.sqrt(30.0 * rounds)) + 4)
     landed = np.arange(low, high + 1.0)
     mass = np.exp(log_pmf(landed, float(rounds), q, p))
-    return min(float(np.sum(mass * -np.expm1(-2.0 * (steps - landed) * eps1))), 1.0)
+    with np.errstate(over="ignore"):  # e^-inf is 0
+        kept = -np.expm1(-2.0 * (steps - landed) * eps1)
+    return min(float(np.sum(mass * kept)), 1.0)
