@@ -86,8 +86,8 @@ def test_other_lists_belong_to_nobody():
         ([[True]], None, TypeError, r"lists\[0\] must be users' numbers, got an array of bool"),
         ([3], None, TypeError, r"lists\[0\] must be users' numbers, got 3"),
         ([[[0, 1], [2]]], None, ValueError, r"lists\[0\] must be an array, got ragged lists"),
-        (3, None, TypeError, "lists must be groups of users' numbers, got 3"),
-        ([[0]], 0, ValueError, "n must be an integer >= 1, got 0"),
+        (3, None, TypeError, "lists must be an iterable, got 3"),
+        ([[0]], 0, ValueError, "n must be an integer >= 1 and <= 1000000000, got 0"),
         ([[0]], 1.0, TypeError, "n must be an integer >= 1"),
     ],
 )

@@ -282,8 +282,8 @@ def test_moments_do_not_jump(law):
 @pytest.mark.parametrize(
     ("n", "theta", "error", "message"),
     [
-        (0, 1.0, ValueError, "n must be an integer >= 1, got 0"),
-        (2.0, 1.0, TypeError, "n must be an integer >= 1, got 2.0 of type float"),
+        (0, 1.0, ValueError, "n must be an integer >= 1 and <= 100000000, got 0"),
+        (2.0, 1.0, TypeError, "n must be an integer >= 1 and <= 100000000, got 2.0 of type float"),
         (3, -0.1, ValueError, r"theta must be a number >= 0 \(inf allowed\), got -0.1"),
         (3, math.nan, ValueError, "theta must be a number >= 0"),
         (3, "1", TypeError, "theta must be a number >= 0"),

@@ -8,13 +8,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["law", "two_laws"]
+__all__ = ["law", "numbers", "two_laws"]
 
 Array = NDArray[np.float64]
 
 # As closely as the rows of a channel must add up to one. What is left is spread over the letters,
 # in proportion: that is the law a sampler runs.
 _SLACK = 1e-9
+
+
+def numbers(**named: object) -> Array:
+    """The one named argument as an array of doubles, of any shape.
+
+    Raises:
+        TypeError: not an array of numbers.
+        ValueError: nested lists of different lengths.
+    """
+    ((name, values),) = named.items()
+    try:
+        array: NDArray[Any] = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be an array of numbers, got a ragged sequence") from None
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be numbers, got an array of {array.dtype}")
+    with np.errstate(over="ignore"):  # a longer float may be infinite as a double
+        return array.astype(np.float64)
 
 
 def law(**named: ArrayLike) -> Array:
@@ -29,15 +47,11 @@ def law(**named: ArrayLike) -> Array:
             differs from one by more than 1e-9.
     """
     ((name, values),) = named.items()
-    try:
-        array: NDArray[Any] = np.asarray(values)
-    except ValueError:  # nested lists of different lengths
-        raise ValueError(f"{name} must be a sequence of numbers, got a ragged one") from None
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must be numbers in [0, 1], got an array of {array.dtype}")
-    if array.ndim != 1 or not array.size:
-        raise ValueError(f"{name} must have one dimension and a letter, got shape {array.shape}")
-    probabilities = array.astype(np.float64)
+    probabilities = numbers(**{name: values})
+    if probabilities.ndim != 1 or not probabilities.size:
+        raise ValueError(
+            f"{name} must have one dimension and a letter, got shape {probabilities.shape}"
+        )
     outside = ~((probabilities >= 0.0) & (probabilities <= 1.0 + _SLACK))  # NaN is outside too
     if outside.any():
         raise ValueError(
@@ -49,16 +63,16 @@ def law(**named: ArrayLike) -> Array:
     return probabilities / total
 
 
-def two_laws(p: ArrayLike, q: ArrayLike) -> tuple[Array, Array]:
-    """The target's law and the decoys' law over the same letters.
+def two_laws(p: ArrayLike, q: ArrayLike, other: str = "q") -> tuple[Array, Array]:
+    """The target's law and the decoys' law, whose argument has a name, over the same letters.
 
     Raises:
         TypeError: an argument that is not an array of numbers.
         ValueError: not a law, or two lengths.
     """
-    one, other = law(p=p), law(q=q)
-    if one.size != other.size:
+    one, two = law(p=p), law(**{other: q})
+    if one.size != two.size:
         raise ValueError(
-            f"q must have as many letters as p, which has {one.size}; got {other.size}"
+            f"{other} must have as many letters as p, which has {one.size}; got {two.size}"
         )
-    return one, other
+    return one, two

@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "IntArray", "any_array", "coordinates", "inverse", "permutation"]
+from shuffle_accountant import validation as validate
+
+__all__ = [
+    "Array",
+    "IntArray",
+    "any_array",
+    "coordinates",
+    "inverse",
+    "permutation",
+    "random_source",
+]
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -54,7 +64,8 @@ def coordinates(dimensions: tuple[int, ...], **named: Any) -> Array:
         raise ValueError(
             f"{name} must be a non-empty array of {wanted} dimensions, got shape {array.shape}"
         )
-    numbers = array.astype(np.float64)
+    with np.errstate(over="ignore"):  # a longer float may be infinite as a double
+        numbers = array.astype(np.float64)
     outside = ~np.isfinite(numbers)
     if outside.any():
         raise ValueError(f"{name} must be finite numbers, got {float(numbers[outside][0])!r}")
@@ -79,3 +90,17 @@ def any_array(**named: Any) -> NDArray[Any]:
         return np.asarray(values)
     except ValueError:  # nested lists of different lengths
         raise ValueError(f"{name} must be an array, got ragged lists") from None
+
+
+def random_source(rng: object) -> np.random.Generator:
+    """A generator as it is, or a new one from a seed; None is a new one without.
+
+    Raises:
+        TypeError: neither a generator nor an integer.
+        ValueError: a negative seed.
+    """
+    if rng is None:
+        return np.random.default_rng()
+    if isinstance(rng, np.random.Generator | np.random.BitGenerator | np.random.SeedSequence):
+        return np.random.default_rng(rng)
+    return np.random.default_rng(validate.integer(minimum=0, rng=rng))

@@ -149,9 +149,13 @@ def reidentification_bound(
     return ReidentificationBound(odds=odds, win_cap=min(cap, 1.0), method=name)
 
 
+# Beyond, costs of many exchanges may be no doubles, and odds of 0 are what they prove.
+_MOST_COST = 1e300
+
+
 def _log_odds(count: str, r: int, k: int, eps: float, alpha: float) -> float:
     """Logarithm of the odds that one count proves."""
-    if math.isinf(eps + alpha):
+    if eps + alpha > _MOST_COST:
         return -math.inf
     if count == "paper":
         return math.log((r - k) // k) - 2.0 * k * eps - alpha

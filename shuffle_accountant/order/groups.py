@@ -21,6 +21,10 @@ MOST_LISTED = 1 << 28
 _PIECE = 1 << 20
 
 
+# A user and a group together are one integer of 64 bits.
+_MOST_USERS = 10**9
+
+
 @dataclass(frozen=True, eq=False)
 class Groups:
     """Sets of users 0..n-1, each a slice ``members[start[g]:stop[g]]`` of one array.
@@ -68,15 +72,14 @@ class Groups:
             TypeError: members that are not integers.
             ValueError: no group, an empty one, a member outside 0..n-1 or listed twice in a group.
         """
-        if isinstance(lists, str) or not isinstance(lists, Iterable):
-            raise TypeError(f"lists must be groups of users' numbers, got {lists!r:.80}")
-        arrays = [_listed(number, group) for number, group in enumerate(lists)]
+        groups = validate.items(lists=lists)
+        arrays = [_listed(number, group) for number, group in enumerate(groups)]
         if not arrays:
             raise ValueError("lists must hold at least one group, got none")
         members = np.concatenate(arrays)
         if n is None:
             n = int(members.max()) + 1
-        n = validate.integer(minimum=1, n=n)
+        n = validate.integer(minimum=1, maximum=_MOST_USERS, n=n)
         stop = np.cumsum([group.size for group in arrays])
         start = stop - [group.size for group in arrays]
         _check_members(n, members, start, stop)
@@ -242,7 +245,7 @@ def check_listable(memberships: int) -> None:
 def _listed(number: int, group: Iterable[int]) -> IntArray:
     name = f"lists[{number}]"
     if isinstance(group, str) or not isinstance(group, Iterable):
-        raise TypeError(f"{name} must be users' numbers, got {group!r:.80}")
+        raise TypeError(f"{name} must be users' numbers, got {validate.shown(group)}")
     array = any_array(**{name: group if isinstance(group, np.ndarray) else list(group)})
     if not array.size:
         raise ValueError(f"{name} must have at least one member, got none")

@@ -17,6 +17,8 @@ from shuffle_accountant.order.groups import Groups
 __all__ = ["compose", "verify_alpha"]
 
 _MOST_VERIFIED = 7
+# Beyond, logarithms of masses may be no doubles.
+_MOST_THETA = 1e300
 
 
 def compose(alphas: Iterable[float]) -> float:
@@ -34,8 +36,11 @@ def compose(alphas: Iterable[float]) -> float:
         TypeError: an alpha that is not a number.
         ValueError: an alpha that is negative or NaN.
     """
-    spent = [validate.nonnegative(alpha=alpha) for alpha in alphas]
-    return math.inf if math.inf in spent else math.fsum(spent)
+    spent = [validate.nonnegative(alpha=alpha) for alpha in validate.items(alphas=alphas)]
+    try:
+        return math.inf if math.inf in spent else math.fsum(spent)
+    except OverflowError:  # the sum is above the largest float
+        return math.inf
 
 
 def verify_alpha(
@@ -50,7 +55,7 @@ def verify_alpha(
     Args:
         groups: groups of at most 7 users.
         order: reference order, entry k is the user at rank k, shape (n,).
-        theta: concentration of the Mallows law, finite, >= 0.
+        theta: concentration of the Mallows law, in [0, 1e300].
         distance: any of the six of `sensitivity`.
 
     Returns:
@@ -65,6 +70,8 @@ def verify_alpha(
         raise ValueError(f"groups must be of at most {_MOST_VERIFIED} users, got {n}")
     sigma0 = permutation(n, order=order)
     theta = validate.finite_nonnegative(theta=theta)
+    if theta > _MOST_THETA:
+        raise ValueError(f"theta must be a number in [0, {_MOST_THETA:g}], got {theta!r}")
     measure = DISTANCES[validate.choice(DISTANCES, distance=distance)]
     drawn: IntArray = np.array(list(permutations(range(n))))
     log_mass = np.array([-theta * measure(rho) for rho in drawn])

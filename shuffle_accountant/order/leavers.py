@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.bracket import Bracket, ErrorLedger
+from shuffle_accountant.validation import shown
 
 __all__ = [
     "UNIT_ROUNDOFF",
@@ -146,9 +147,13 @@ def share(eta: float | Fraction | Decimal) -> Fraction:
     """
     allowed = "a number in [0, 1]"
     if isinstance(eta, bool | np.bool_) or not isinstance(eta, numbers.Real | Decimal):
-        raise TypeError(f"eta must be {allowed}, got {eta!r} of type {type(eta).__name__}")
-    if not 0 <= eta <= 1:  # also true for NaN
-        raise ValueError(f"eta must be {allowed}, got {eta!r}")
+        raise TypeError(f"eta must be {allowed}, got {shown(eta)} of type {type(eta).__name__}")
+    try:
+        inside = 0 <= eta <= 1
+    except ArithmeticError:  # a NaN among the decimals
+        inside = False
+    if not inside:
+        raise ValueError(f"eta must be {allowed}, got {shown(eta)}")
     if isinstance(eta, numbers.Rational | Decimal):
         return Fraction(eta)
     return Fraction(repr(float(eta)))

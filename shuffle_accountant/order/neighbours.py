@@ -81,7 +81,7 @@ def within_hops(adjacency: Any, hops: int) -> tuple[IntArray, IntArray]:
     edges = sparse.csr_array(array != 0)
     step = sparse.csr_array(edges + edges.T + sparse.eye_array(n, dtype=bool, format="csr"))
     reached = step
-    for _ in range(hops - 1):
+    for _ in range(min(hops, n) - 1):
         # an upper bound on what the product holds
         held = np.minimum(
             np.add.reduceat(
@@ -93,7 +93,9 @@ def within_hops(adjacency: Any, hops: int) -> tuple[IntArray, IntArray]:
             raise ValueError(
                 f"hops must give at most {MOST_LISTED} memberships, got up to {held} at {hops}"
             )
-        reached = sparse.csr_array(reached @ step)
+        before, reached = reached.nnz, sparse.csr_array(reached @ step)
+        if reached.nnz == before:  # nobody new
+            break
     reached.sort_indices()
     return reached.indices.astype(np.int64), reached.indptr[1:].astype(np.int64)
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.order.arguments import random_source
 from shuffle_accountant.order.hamming_leavers import hamming_tail
 from shuffle_accountant.order.kendall_leavers import end_tail, inner_tail
 from shuffle_accountant.order.leavers import PreservationDelta, fewest_leavers
@@ -158,7 +159,7 @@ def preservation_mc(
         interval: ``(start, l)``: the set is an interval of the reference order.
         slots: or its ranks in the reference order, from 0, all different, shape (l,). For "hamming"
             and "cayley" the law does not depend on which, and neither is needed.
-        samples: permutations to draw, >= 1.
+        samples: permutations to draw, in [1, 10^9].
         confidence: chance that the interval covers delta, in (0, 1).
         rng: generator or seed.
 
@@ -181,9 +182,9 @@ def preservation_mc(
     distance = validate.choice(kinds, distance=distance)
     inside = np.zeros(n, dtype=bool)
     inside[_ranks(n, l, distance, interval, slots)] = True
-    samples = validate.integer(minimum=1, samples=samples)
+    samples = validate.integer(minimum=1, maximum=10**9, samples=samples)
     confidence = validate.open_unit(confidence=confidence)
-    law, generator = kinds[distance](n, theta), np.random.default_rng(rng)
+    law, generator = kinds[distance](n, theta), random_source(rng)
     failures = drawn = 0
     with progress_bar("sampling permutations") as report:
         try:
@@ -251,7 +252,7 @@ def _start(n: int, l: int, distance: str, interval: Sequence[int] | None) -> int
         if interval is not None:
             raise ValueError(
                 f"interval must be None for the Hamming distance, where all sets of l slots are "
-                f"alike, got {interval!r}"
+                f"alike, got {validate.shown(interval)}"
             )
         return 0
     if interval is None:
@@ -262,10 +263,12 @@ def _start(n: int, l: int, distance: str, interval: Sequence[int] | None) -> int
 def _interval(n: int, l: int, interval: Sequence[int]) -> int:  # noqa: E741
     """First rank of an interval ``(start, l)``."""
     if not isinstance(interval, Sequence) or isinstance(interval, str) or len(interval) != 2:
-        raise TypeError(f"interval must be two integers (start, l), got {interval!r}")
+        raise TypeError(f"interval must be two integers (start, l), got {validate.shown(interval)}")
     start = validate.integer(minimum=0, maximum=n - l, interval=interval[0])
     if interval[1] != l:
-        raise ValueError(f"interval must be (start, l) with l = {l}, got {tuple(interval)!r}")
+        raise ValueError(
+            f"interval must be (start, l) with l = {l}, got {validate.shown(tuple(interval))}"
+        )
     return start
 
 
@@ -290,6 +293,8 @@ def _ranks(
             f"slots must be ranks in one dimension, got shape {ranks.shape} of {ranks.dtype}"
         )
     if ranks.size != l or np.unique(ranks).size != l or ranks.min() < 0 or ranks.max() >= n:
-        raise ValueError(f"slots must be l = {l} different ranks in [0, {n - 1}], got {slots!r}")
+        raise ValueError(
+            f"slots must be l = {l} different ranks in [0, {n - 1}], got {validate.shown(slots)}"
+        )
     found: NDArray[np.int64] = ranks.astype(np.int64)
     return found

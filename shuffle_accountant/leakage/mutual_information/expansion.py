@@ -52,7 +52,8 @@ class Expansion:
             TypeError: ``users`` is not an integer.
             ValueError: ``users`` is outside 1 … 2^53.
         """
-        return self.limit + self.exposed * math.log(users) + self.deviation(users=users)
+        n = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
+        return self.limit + self.exposed * math.log(n) + self.deviation(users=n)
 
 
 def position_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:

@@ -101,7 +101,7 @@ def heterogeneous_position(laws: Sequence[ArrayLike] | Array) -> HeterogeneousPo
 
 
 def _table(laws: Sequence[ArrayLike] | Array) -> Array:
-    checked = [law(laws=one) for one in laws]
+    checked = [law(laws=one) for one in validate.items(laws=laws)]
     if not checked:
         raise ValueError("laws must have one law per user, got none")
     for one in checked:
@@ -115,9 +115,12 @@ def _table(laws: Sequence[ArrayLike] | Array) -> Array:
 def _others(among: Sequence[int] | None, users: int) -> list[int]:
     if among is None:
         return list(range(1, users))
-    chosen = [validate.integer(minimum=1, maximum=users - 1, among=user) for user in among]
+    chosen = [
+        validate.integer(minimum=1, maximum=users - 1, among=user)
+        for user in validate.items(among=among)
+    ]
     if len(set(chosen)) < len(chosen):
-        raise ValueError(f"among must name each user once, got {chosen!r:.60}")
+        raise ValueError(f"among must name each user once, got {validate.shown(chosen)}")
     return chosen
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.qif.channel import Channel
+from shuffle_accountant.leakage.qif.channel import as_channel
 from shuffle_accountant.leakage.qif.checks import prior_over
 from shuffle_accountant.leakage.qif.histograms import histogram_law, require_room, require_steps
 from shuffle_accountant.leakage.qif.load import MOST_USERS
@@ -106,13 +106,15 @@ def all_but_one_vulnerability_of(
         ValueError: not a channel, not a law of its inputs, counts that are negative or not one per
             value, or a table that is too large.
     """
-    local = Channel(channel)
+    local = as_channel(channel=channel)
     law = prior_over(len(local.inputs), prior)
-    counts = [validate.integer(minimum=0, known=count) for count in known]
+    counts = [validate.integer(minimum=0, known=count) for count in validate.items(known=known)]
     if len(counts) != law.size:
         raise ValueError(f"known must have one count per value, {law.size}, got {len(counts)}")
     messages = len(local.outputs)
-    require_room("the table of histogram probabilities", (sum(counts) + 2) ** (messages - 1))
+    require_room(
+        "known", "the table of histogram probabilities", (sum(counts) + 2) ** (messages - 1)
+    )
     require_steps(sum(counts) + 1, messages, law.size)
     best: np.ndarray | None = None
     for value, weight in enumerate(law.tolist()):

@@ -100,6 +100,7 @@ def printed_vulnerability_krr_shuffle(
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
+    users, categories = _checked(users, categories)
     shuffled = printed_vulnerability_shuffle(users=users, categories=categories, factor=factor)
     number = validate.closed_unit(p=p)
     blind = 1.0 / categories

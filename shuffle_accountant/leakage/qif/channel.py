@@ -22,7 +22,7 @@ from shuffle_accountant.leakage.qif.checks import distinct_names, gains_over, pr
 from shuffle_accountant.leakage.qif.equivalence import equivalent, merge_columns
 from shuffle_accountant.leakage.qif.refinement import post_processing
 
-__all__ = ["Channel"]
+__all__ = ["Channel", "as_channel"]
 
 Array = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ class Channel:
         inputs: Sequence[Hashable] | None = None,
         outputs: Sequence[Hashable] | None = None,
     ) -> None:
-        checked = stochastic(matrix)
+        checked = stochastic(matrix=matrix)
         checked.setflags(write=False)
         object.__setattr__(self, "matrix", checked)
         object.__setattr__(self, "inputs", distinct_names("inputs", inputs, checked.shape[0]))
@@ -91,10 +91,8 @@ class Channel:
         Raises:
             ValueError: a name that the channel does not have.
         """
-        for name, value, names in (("given", given, self.inputs), ("output", output, self.outputs)):
-            if value not in names:
-                raise ValueError(f"{name} must be one of the channel's {len(names)} names")
-        return float(self.matrix[self.inputs.index(given), self.outputs.index(output)])
+        row, column = _place(self.inputs, given=given), _place(self.outputs, output=output)
+        return float(self.matrix[row, column])
 
     def prior_vulnerability(
         self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
@@ -192,6 +190,7 @@ class Channel:
         Args:
             tolerance: largest difference of columns, each over its sum, that count as proportional.
         """
+        tolerance = validate.finite_nonnegative(tolerance=tolerance)
         groups = merge_columns(self.matrix, tolerance)
         columns = [self.matrix[:, group].sum(axis=1) for group in groups]
         names = [tuple(self.outputs[y] for y in group) for group in groups]
@@ -208,6 +207,7 @@ class Channel:
             TypeError: not a channel.
             ValueError: the inputs differ.
         """
+        tolerance = validate.finite_nonnegative(tolerance=tolerance)
         return equivalent(self.matrix, self._partner(other).matrix, tolerance)
 
     def is_refined_by(self, other: Channel, *, tolerance: float = 1e-8) -> bool:
@@ -224,6 +224,7 @@ class Channel:
             TypeError: not a channel.
             ValueError: the inputs differ, or the program is too large.
         """
+        tolerance = validate.finite_nonnegative(tolerance=tolerance)
         fine, coarse = self.canonical(), self._partner(other).canonical()
         _, distance = post_processing(fine.matrix, coarse.matrix)
         return distance <= tolerance
@@ -253,3 +254,22 @@ class Channel:
                 f"{len(other.inputs)}, or other names"
             )
         return other
+
+
+def as_channel(**named: Channel | ArrayLike) -> Channel:
+    """The one named argument as a channel.
+
+    Raises:
+        TypeError: a matrix that does not hold numbers.
+        ValueError: not a channel matrix.
+    """
+    ((name, value),) = named.items()
+    return value if isinstance(value, Channel) else Channel(stochastic(**{name: value}))
+
+
+def _place(names: tuple[Hashable, ...], **named: Hashable) -> int:
+    ((name, value),) = named.items()
+    try:
+        return names.index(value)
+    except (ValueError, TypeError, ArithmeticError):  # or what does not even compare
+        raise ValueError(f"{name} must be one of the channel's {len(names)} names") from None

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.qif.channel import Channel
+from shuffle_accountant.leakage.qif.channel import Channel, as_channel
 from shuffle_accountant.leakage.qif.histograms import (
     all_histograms,
     histogram_law,
@@ -59,10 +59,11 @@ def datasets(users: int, categories: int) -> list[tuple[int, ...]]:
         TypeError: an argument that is not an integer.
         ValueError: an argument outside its range, or too many datasets.
     """
-    users = validate.integer(minimum=1, users=users)
-    categories = validate.integer(minimum=1, categories=categories)
+    users, categories = _sizes(users, categories)
     # beyond 64 users two values are too many, without computing a huge power
-    require_room("the list of datasets", categories ** min(users, 64) * users)
+    require_room(
+        "users and categories", "the list of datasets", categories ** min(users, 64) * users
+    )
     return list(itertools.product(range(categories), repeat=users))
 
 
@@ -79,7 +80,10 @@ def keep_probability(*, eps0: float, categories: int) -> float:
     """
     eps0 = validate.nonnegative(eps0=eps0)
     categories = validate.integer(minimum=2, categories=categories)
-    return 1.0 / (1.0 + (categories - 1) * math.exp(-eps0))
+    if categories <= 2**53:
+        return 1.0 / (1.0 + (categories - 1) * math.exp(-eps0))
+    log_odds = eps0 - math.log(categories - 1)  # an integer that may be no double
+    return 1.0 / (1.0 + math.exp(-log_odds)) if log_odds > -700.0 else math.exp(log_odds)
 
 
 def krr(*, categories: int, p: float) -> Channel:
@@ -95,7 +99,7 @@ def krr(*, categories: int, p: float) -> Channel:
     """
     categories = validate.integer(minimum=2, categories=categories)
     p = validate.closed_unit(p=p)
-    require_room("the channel of one user", categories * categories)
+    require_room("categories", "the channel of one user", categories * categories)
     matrix = np.full((categories, categories), (1.0 - p) / (categories - 1))
     np.fill_diagonal(matrix, p)
     return Channel(matrix)
@@ -114,7 +118,7 @@ def local_channel(channel: Channel | ArrayLike, *, users: int) -> Channel:
     """
     one = _one_user(channel)
     users = validate.integer(minimum=1, users=users)
-    require_room("the channel on datasets", one.size ** min(users, 64))
+    require_room("users", "the channel on datasets", one.size ** min(users, 64))
     values, messages = (datasets(users, size) for size in one.shape)
     product = one
     for _ in range(users - 1):
@@ -148,8 +152,9 @@ def shuffle_channel(*, users: int, categories: int) -> Channel:
         TypeError: an argument that is not an integer.
         ValueError: an argument outside its range.
     """
+    users, categories = _sizes(users, categories)
     rows = datasets(users, categories)
-    require_room("the channel on datasets", len(rows) ** 2)
+    require_room("users and categories", "the channel on datasets", len(rows) ** 2)
     membership = _membership(users, categories, rows)
     # P(y | x) = P(y | h(x)): one over the number of datasets with that histogram
     matrix = membership @ (membership / membership.sum(axis=0)).T
@@ -167,6 +172,7 @@ def reduced_shuffle_channel(*, users: int, categories: int) -> Channel:
         TypeError: an argument that is not an integer.
         ValueError: an argument outside its range.
     """
+    users, categories = _sizes(users, categories)
     rows = datasets(users, categories)
     matrix = _membership(users, categories, rows)
     return Channel(matrix, inputs=rows, outputs=_histograms(users, categories))
@@ -188,11 +194,12 @@ def reduced_local_channel(channel: Channel | ArrayLike, *, users: int) -> Channe
     one = _one_user(channel)
     users = validate.integer(minimum=1, users=users)
     sizes = [math.comb(users + size - 1, size - 1) for size in one.shape]
-    require_room("the channel on histograms", sizes[0] * sizes[1])
+    require_room("users", "the channel on histograms", sizes[0] * sizes[1])
     require_steps(users, one.shape[1], sizes[0])
     rows, columns = (_histograms(users, size) for size in one.shape)
     place = tuple(np.array(columns)[:, :-1].T)
-    matrix = np.stack([histogram_law(one, row)[place] for row in rows])
+    laws = [histogram_law(one, row)[place] for row in rows]
+    matrix = np.reshape(laws, (len(rows), len(columns)))  # also of one message
     return Channel(matrix, inputs=rows, outputs=columns)
 
 
@@ -212,7 +219,12 @@ def reduced_krr_channel(*, users: int, categories: int, p: float) -> Channel:
 
 
 def _one_user(channel: Channel | ArrayLike) -> Array:
-    return (channel if isinstance(channel, Channel) else Channel(channel)).matrix
+    return as_channel(channel=channel).matrix
+
+
+def _sizes(users: int, categories: int) -> tuple[int, int]:
+    users = validate.integer(minimum=1, users=users)
+    return users, validate.integer(minimum=1, categories=categories)
 
 
 def _histograms(users: int, letters: int) -> list[Histogram]:
@@ -222,7 +234,7 @@ def _histograms(users: int, letters: int) -> list[Histogram]:
 def _membership(users: int, categories: int, rows: list[tuple[int, ...]]) -> Array:
     """1 where the dataset has the histogram, shape (datasets, histograms)."""
     cells = math.comb(users + categories - 1, categories - 1)
-    require_room("the table of datasets by histograms", len(rows) * cells)
+    require_room("users and categories", "the table of datasets by histograms", len(rows) * cells)
     place = {histogram: i for i, histogram in enumerate(_histograms(users, categories))}
     matrix = np.zeros((len(rows), cells))
     for i, row in enumerate(rows):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shuffle_accountant.leakage.laws import law
+from shuffle_accountant.leakage.laws import law, numbers
 from shuffle_accountant.leakage.qif.histograms import require_room
 from shuffle_accountant.randomizers.checks import row_sums
 
@@ -32,29 +31,20 @@ def prior_over(inputs: int, prior: ArrayLike | None) -> Array:
     return array
 
 
-def _numbers(name: str, values: ArrayLike) -> Array:
-    try:
-        given: NDArray[Any] = np.asarray(values)
-    except ValueError:  # rows of different lengths
-        raise ValueError(f"{name} must have rows of equal lengths, got ragged ones") from None
-    if given.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must be an array of numbers, got one of {given.dtype}")
-    return given.astype(np.float64)
-
-
-def stochastic(values: ArrayLike) -> Array:
-    """A checked channel matrix, as a copy.
+def stochastic(**named: ArrayLike) -> Array:
+    """The one named argument as a checked channel matrix, a copy.
 
     Raises:
         TypeError: entries that are not numbers.
         ValueError: not two-dimensional, empty, too large, entries outside [0, 1], or rows that do
             not sum to 1.
     """
-    matrix = _numbers("matrix", values)
+    ((name, values),) = named.items()
+    matrix = numbers(**{name: values})
     if matrix.ndim != 2 or not matrix.size:
-        raise ValueError(f"matrix must have shape (inputs, outputs), got {matrix.shape}")
-    require_room("matrix", matrix.size)
-    row_sums(matrix=matrix)
+        raise ValueError(f"{name} must have shape (inputs, outputs), got {matrix.shape}")
+    require_room(name, "it", matrix.size)
+    row_sums(**{name: matrix})
     return matrix
 
 
@@ -65,7 +55,7 @@ def gains_over(inputs: int, gain: ArrayLike) -> Array:
         TypeError: entries that are not numbers.
         ValueError: not of shape (guesses, inputs), or an entry that is negative or not finite.
     """
-    array = _numbers("gain", gain)
+    array = numbers(gain=gain)
     if array.ndim != 2 or array.shape[1] != inputs or not array.shape[0]:
         raise ValueError(f"gain must have shape (guesses, {inputs}), got {array.shape}")
     bad = ~((array >= 0.0) & np.isfinite(array))
@@ -85,7 +75,14 @@ def distinct_names(
     """
     if names is None:
         return tuple(range(count))
-    named = tuple(names)
-    if len(named) != count or len(set(named)) != count:
-        raise ValueError(f"{which} must be {count} distinct names, got {len(set(named))}")
+    try:
+        named = tuple(names)
+        distinct = len(set(named))
+    except TypeError:
+        raise TypeError(
+            f"{which} must be {count} distinct names, which can be hashed, got an object of type "
+            f"{type(names).__name__}"
+        ) from None
+    if len(named) != count or distinct != count:
+        raise ValueError(f"{which} must be {count} distinct names, got {distinct}")
     return named

@@ -29,6 +29,8 @@ def single_target_gain(*, users: int, categories: int, target: int = 0) -> Array
         TypeError: an argument that is not an integer.
         ValueError: an argument outside its range.
     """
+    users = validate.integer(minimum=1, users=users)
+    categories = validate.integer(minimum=1, categories=categories)
     rows = np.array(datasets(users, categories))
     target = validate.integer(minimum=0, maximum=users - 1, target=target)
     return np.asarray(rows[:, target] == np.arange(categories)[:, None], dtype=np.float64)
@@ -45,5 +47,5 @@ def identity_gain(secrets: int) -> Array:
         ValueError: outside its range.
     """
     secrets = validate.integer(minimum=1, secrets=secrets)
-    require_room("the gain", secrets * secrets)
+    require_room("secrets", "the gain", secrets * secrets)
     return np.eye(secrets)

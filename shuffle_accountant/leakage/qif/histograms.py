@@ -22,19 +22,29 @@ Array = NDArray[np.float64]
 MOST_CELLS = 1 << 24
 """Numbers in the largest table that is made (128 MiB)."""
 
-MOST_STEPS = 1 << 33
-"""Additions in the longest computation of histogram laws, which takes some ten seconds."""
+MOST_STEPS = 1 << 30
+"""Additions in the longest computation of histogram laws, which takes a second or two."""
+
+# What one message more costs, whatever the size of the table.
+_LEAST_STEPS = 1 << 11
 
 
-def require_room(what: str, cells: int) -> None:
+def require_room(names: str, what: str, cells: int) -> None:
     """Refuse a table that would not fit into memory.
+
+    Args:
+        names: the arguments that its size comes from.
+        what: the table in words.
+        cells: numbers in it.
 
     Raises:
         ValueError: more than `MOST_CELLS` numbers.
     """
     if cells > MOST_CELLS:
-        size = str(cells) if cells < 10**12 else f"about 10^{len(str(cells)) - 1}"
-        raise ValueError(f"{what} must have at most {MOST_CELLS} entries, got {size}")
+        size = str(cells) if cells < 10**12 else f"about 10^{math.floor(math.log10(cells))}"
+        raise ValueError(
+            f"{names} must be so small that {what} has at most {MOST_CELLS} entries, got {size}"
+        )
 
 
 def require_steps(users: int, letters: int, laws: int) -> None:
@@ -48,10 +58,12 @@ def require_steps(users: int, letters: int, laws: int) -> None:
     Raises:
         ValueError: more than `MOST_STEPS` additions.
     """
-    if laws * users * (users + 1) ** (letters - 1) > MOST_STEPS:
+    # the tables of the first users are smaller than that of all; the smallest one takes its time
+    table = max((users + 1) ** (letters - 1) // letters, _LEAST_STEPS)
+    if letters > 1 and laws * users * table > MOST_STEPS:
         raise ValueError(
-            f"laws of histograms must take at most {MOST_STEPS} additions, got {laws} laws of "
-            f"{users} messages with {letters} letters"
+            f"users must be so few that laws of histograms take at most {MOST_STEPS} additions, "
+            f"got {laws} laws of {users} messages with {letters} letters"
         )
 
 
@@ -68,7 +80,9 @@ def all_histograms(users: int, letters: int) -> NDArray[np.int64]:
     Raises:
         ValueError: the table is too large.
     """
-    require_room("the table of histograms", math.comb(users + letters - 1, letters - 1) * letters)
+    require_room(
+        "users", "the table of histograms", math.comb(users + letters - 1, letters - 1) * letters
+    )
     columns: list[NDArray[np.int64]] = []
     left = np.array([users], dtype=np.int64)
     for _ in range(letters - 1):
@@ -100,9 +114,8 @@ def histogram_law(channel: Array, counts: Sequence[int]) -> Array:
         ValueError: the table is too large.
     """
     letters, users = channel.shape[1], sum(counts)
-    require_room("the table of histogram probabilities", (users + 1) ** (letters - 1))
-    law = np.zeros((users + 1,) * (letters - 1))
-    law[(0,) * (letters - 1)] = 1.0
+    require_room("users", "the table of histogram probabilities", (users + 1) ** (letters - 1))
+    law = np.ones((1,) * (letters - 1))
     if letters == 1:
         return law
     for row, count in zip(channel, counts, strict=True):
@@ -112,10 +125,11 @@ def histogram_law(channel: Array, counts: Sequence[int]) -> Array:
 
 
 def _one_more(law: Array, row: Array) -> Array:
-    """The law with one more message; the last count of every axis is taken to be free."""
-    more = row[-1] * law
+    """The law with one more message, one longer along every axis."""
+    more = np.zeros([size + 1 for size in law.shape])
+    same = [slice(None, -1)] * law.ndim
+    more[tuple(same)] = row[-1] * law
     for axis in range(law.ndim):
-        new, old = [slice(None)] * law.ndim, [slice(None)] * law.ndim
-        new[axis], old[axis] = slice(1, None), slice(None, -1)
-        more[tuple(new)] += row[axis] * law[tuple(old)]
-    return np.asarray(more)
+        moved = [*same[:axis], slice(1, None), *same[axis + 1 :]]
+        more[tuple(moved)] += row[axis] * law
+    return more

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.qif.channel import Channel
+from shuffle_accountant.leakage.qif.channel import as_channel
 from shuffle_accountant.leakage.qif.checks import prior_over
 from shuffle_accountant.leakage.qif.histograms import all_histograms
 from shuffle_accountant.leakage.qif.poisson import log_pmf
@@ -46,7 +46,7 @@ def posterior_vulnerability_local_shuffle(
         ValueError: not a channel, not a law of its inputs, ``users`` outside its range, or too many
             histograms.
     """
-    local = Channel(channel)
+    local = as_channel(channel=channel)
     users = validate.integer(minimum=1, users=users)
     theta = prior_over(len(local.inputs), prior)
     joint = theta[:, None] * local.matrix

@@ -6,8 +6,11 @@ is enough to list the partitions lambda of n into *at most* k parts:
 
     V_S = k^-n sum_lambda  n!/prod lambda_i!  *  k!/(prod multiplicities! (k - l)!)  *  lambda_1/n
 
-with l parts (equation 22). The number of partitions still grows like n^(k - 1); for large n use
-`shuffle_accountant.leakage.qif.vulnerability`.
+with l parts (equation 22). The number of partitions still grows like n^(k - 1). Up to some hundred
+users the same integer, ``k^n n V_S``, is found for any k from the numbers A_m of datasets in which
+no count is above m, as the sum over m < n of ``k^n - A_m``: their generating function is the k-th
+power of the sum of ``x^j/j!`` over j <= m, whose coefficients follow from the ones before. For
+large n use `shuffle_accountant.leakage.qif.vulnerability`.
 """
 
 from __future__ import annotations
@@ -27,8 +30,14 @@ __all__ = [
     "remixed_keys_number",
 ]
 
-MOST_PARTITIONS = 10**6
-"""The longest list that is summed, which takes some ten seconds."""
+MOST_PARTITIONS = 10**5
+"""The longest list that is summed, which takes a second or so."""
+
+MOST_PARTS = 10**7
+"""Its partitions times the number of users, which bounds the digits of their weights."""
+
+MOST_COUNTED = 100
+"""Up to so many users nothing is listed but A_m, in time like the third power of their number."""
 
 
 def partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -74,18 +83,34 @@ def remixed_keys_number(*, users: int, categories: int) -> int:
 
     Raises:
         TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range, or more than `MOST_PARTITIONS` partitions.
+        ValueError: an argument outside its range, or more than `MOST_COUNTED` users and more than
+            `MOST_PARTITIONS` partitions, or `MOST_PARTS` in all.
     """
-    users, categories = _checked(users, categories)
-    names = math.factorial(categories)
-    total = 0
+    users, categories = _integers(users, categories)
+    if users <= MOST_COUNTED:
+        datasets = categories**users
+        return sum(datasets - _no_count_above(m, users, categories) for m in range(users))
+    _check_partitions(users, categories)
+    whole, total = math.factorial(users), 0
     for shape in _partitions(users, categories, users):
-        total += (
-            shape[0]
-            * _arrangements(users, shape)
-            * (names // (_repeats(shape) * math.factorial(categories - len(shape))))
-        )
+        names = math.perm(categories, len(shape)) // _repeats(shape)
+        total += shape[0] * _arrangements(whole, shape) * names
     return total
+
+
+def _no_count_above(most: int, users: int, categories: int) -> int:
+    """Datasets of all users in which no value is held by more than ``most`` of them.
+
+    With F the exponential generating function of one value and G = F^k, ``F G' = k F' G`` gives
+    one coefficient after the other, all integers.
+    """
+    found = [1]
+    for n in range(users):
+        last = min(most, n)
+        gained = sum(math.comb(n, j) * found[n - j] for j in range(min(most, n + 1)))
+        known = sum(math.comb(n, j) * found[n - j + 1] for j in range(1, last + 1))
+        found.append(categories * gained - known)
+    return found[users]
 
 
 def brown_number(*, users: int, categories: int) -> int:
@@ -99,14 +124,16 @@ def brown_number(*, users: int, categories: int) -> int:
 
     Raises:
         TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range, or more than `MOST_PARTITIONS` partitions.
+        ValueError: an argument outside its range, or more than `MOST_PARTITIONS` partitions, or
+            `MOST_PARTS` in all.
     """
-    users, categories = _checked(users, categories)
-    total = 0
+    users, categories = _integers(users, categories)
+    _check_partitions(users, categories)
+    whole, total = math.factorial(users), 0
     for shape in _partitions(users, categories, users):
         length = len(shape)
         patterns = math.factorial(length) // _repeats(shape) * math.comb(categories, length)
-        total += shape[0] * _arrangements(users, shape) * patterns
+        total += shape[0] * _arrangements(whole, shape) * patterns
     return total
 
 
@@ -119,21 +146,26 @@ def partition_vulnerability_shuffle(*, users: int, categories: int) -> Fraction:
 
     Raises:
         TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range, or more than `MOST_PARTITIONS` partitions.
+        ValueError: as `remixed_keys_number`.
     """
+    users, categories = _integers(users, categories)
     total = remixed_keys_number(users=users, categories=categories)
     return Fraction(total, users * categories**users)
 
 
-def _checked(users: int, categories: int) -> tuple[int, int]:
-    users = validate.integer(minimum=1, users=users)
-    categories = validate.integer(minimum=2, categories=categories)
-    if _more_than(users, categories, MOST_PARTITIONS):
+def _integers(users: int, categories: int) -> tuple[int, int]:
+    users = validate.integer(minimum=1, maximum=2**53, users=users)
+    return users, validate.integer(minimum=2, categories=categories)
+
+
+def _check_partitions(users: int, categories: int) -> None:
+    """Refuse a list that is too long, or too long for so many digits."""
+    most = min(MOST_PARTITIONS, MOST_PARTS // users)
+    if _more_than(users, categories, most):
+        parts = f"{categories} parts" if categories < users else "any number of parts"
         raise ValueError(
-            f"users must have at most {MOST_PARTITIONS} partitions into {categories} parts, "
-            f"got users={users}"
+            f"users must have at most {most} partitions into {parts}, got users={users}"
         )
-    return users, categories
 
 
 def _more_than(total: int, parts: int, limit: int) -> bool:
@@ -153,9 +185,9 @@ def _more_than(total: int, parts: int, limit: int) -> bool:
     return False
 
 
-def _arrangements(users: int, shape: tuple[int, ...]) -> int:
-    """Datasets of named values with these counts: the multinomial coefficient."""
-    return math.factorial(users) // math.prod(math.factorial(part) for part in shape)
+def _arrangements(whole: int, shape: tuple[int, ...]) -> int:
+    """Datasets of named values with these counts, given ``n!``: the multinomial coefficient."""
+    return whole // math.prod(math.factorial(part) for part in shape)
 
 
 def _repeats(shape: tuple[int, ...]) -> int:

@@ -39,7 +39,8 @@ def log_pmf(counts: Array, mean: float | Array) -> Array:
     counts, mean = np.broadcast_arrays(counts, np.asarray(mean, dtype=np.float64))
     inside = (counts > 0) & (mean > 0)
     some = np.where(inside, counts, 1.0)
-    body = -stirling_error(some) - deviance(some, np.where(inside, mean, 1.0))
+    with np.errstate(over="ignore"):  # of a mean so small that its positive counts do not count
+        body = -stirling_error(some) - deviance(some, np.where(inside, mean, 1.0))
     body -= 0.5 * np.log(2.0 * math.pi * some)
     return np.asarray(np.where(inside, body, np.where(counts == 0, -mean, -np.inf)))
 

@@ -138,7 +138,7 @@ def advantage_bounds(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
         share = min(gained / largest, 1.0)
         upper += largest / users * float(expected_hits(users, np.array([share]), 1)[0])
     lower = max(distance / users, (1.0 - 1.0 / users) * certain) * (1.0 - _ERROR)
-    upper = max(min(upper, distance) * (1.0 + _ERROR), lower)
+    upper = max(min(min(upper, distance) * (1.0 + _ERROR), 1.0), lower)
     ledger = ErrorLedger(round_off=min(2.0 * _ERROR * upper, upper - lower))
     return Bracket(lower=lower, upper=upper, ledger=ledger, reduction="total variation")
 

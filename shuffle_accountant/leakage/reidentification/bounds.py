@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.leakage.laws import law
-from shuffle_accountant.leakage.reidentification.arrays import numbers
+from shuffle_accountant.leakage.laws import law, numbers
 from shuffle_accountant.leakage.reidentification.layers import Layers, layers
 from shuffle_accountant.leakage.reidentification.messages import checked_input, message_laws
 from shuffle_accountant.leakage.reidentification.success import checked_counts

@@ -36,6 +36,11 @@ _FEWEST_CELLS, _MOST_CELLS = 64, 1 << 19
 _GAUSSIAN_CELLS = 1 << 18
 # Ratios beyond e^600 are left to the bound of the tail; their decoys' mass is below e^-600.
 _LARGEST_LOG = 600.0
+# Beyond, nothing hides the target, to a double. Less noise, or a larger gap, helps the adversary no
+# less: the lower ends found here hold there too, and the upper ones are 1.
+_LARGEST_GAP, _LEAST_SIGMA = 2e3, 1e-3
+# And here the adversary learns nothing, to a double.
+_LEAST_GAP, _LARGEST_SIGMA = 1e-150, 1e100
 # Standard normal probability below 1e-18 beyond.
 _REACH = 9.0
 
@@ -106,6 +111,7 @@ def gaussian_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
     # where so many decoys are above that all guesses go to them, one cell will do
     most = min(60.0 * guesses / users, 1.0)
     first = -_REACH if most > 0.5 else max(-float(ndtri(most)), -_REACH)
+    gap = min(max(gap, _LEAST_GAP), _LARGEST_GAP)
     middle = 0.5 * gap**2
     logs = _logs(gap * first - middle, gap * (gap + _REACH) - middle, _GAUSSIAN_CELLS)
     score = logs / gap + 0.5 * gap
@@ -133,7 +139,7 @@ def gaussian_blanket(sigma: float, target: float, *, users: int, guesses: int = 
     """
     from scipy.special import ndtr
 
-    sigma = validate.positive(sigma=sigma)
+    sigma = min(max(validate.positive(sigma=sigma), _LEAST_SIGMA), _LARGEST_SIGMA)
     lean = abs(validate.closed_unit(target=target) - 0.5)
     users, guesses = checked_counts(users, guesses)
     # With u the distance of a message from 1/2, the logarithm of the ratio is linear in |u| on
@@ -153,9 +159,10 @@ def gaussian_blanket(sigma: float, target: float, *, users: int, guesses: int = 
 
 def _laplace(gap: float, dilution: float) -> RatioTails:
     """Laplace noise at a gap; decoys are blank but for a share of ``e^-dilution``."""
+    gap, dilution = min(gap, _LARGEST_GAP), min(dilution, _LARGEST_GAP)
     logs = _logs(-gap, gap)
     # a last cell that is next to nothing: the largest ratio is an atom, which chords miss by a cell
-    logs = np.insert(logs, -1, max(logs[-1] - _LAST_STEP, logs[0]))
+    logs = np.insert(logs, -1, max(logs[-1] - _LAST_STEP, logs[-2]))
     inside = logs < gap
     decoys = np.where(inside, 0.5 * np.exp(-0.5 * (gap + logs)), 0.0)
     target = np.where(inside, 1.0 - 0.5 * np.exp(-0.5 * (gap - logs)), 0.0)

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.laws import law
-from shuffle_accountant.leakage.reidentification.arrays import numbers
+from shuffle_accountant.leakage.laws import law, numbers
 from shuffle_accountant.leakage.reidentification.hits import expected_hits
 from shuffle_accountant.leakage.reidentification.layers import layers
 from shuffle_accountant.leakage.reidentification.success import checked_counts

@@ -49,7 +49,11 @@ def checked_input(inputs: int, **named: int | ArrayLike) -> Input:
         ValueError: an input that does not exist, or no law of all inputs.
     """
     ((name, value),) = named.items()
-    if np.ndim(value) == 0:
+    try:
+        dimensions = np.ndim(value)
+    except ValueError:  # nested lists of different lengths, which are no law
+        dimensions = 1
+    if dimensions == 0:
         return Input((validate.integer(minimum=0, maximum=inputs - 1, **{name: value}),), (1.0,))
     chances = law(**{name: value})
     if chances.size != inputs:

@@ -127,12 +127,13 @@ def theorem_7(p: ArrayLike, common: ArrayLike, *, gamma: float, users: int) -> f
         TypeError: an argument of the wrong type.
         ValueError: an argument that is no law, or outside its range.
     """
-    target, shared = two_laws(p, common)
+    target, shared = two_laws(p, common, "common")
     gamma = validate.closed_unit(gamma=gamma)
     users = validate.integer(minimum=1, maximum=10**6, users=users)
     sliced = layers(target, shared)
     others = np.arange(float(users))
-    chance = np.exp(log_pmf(others, float(users - 1), gamma, 1.0 - gamma))
+    with np.errstate(over="ignore"):  # of a gamma too small to count
+        chance = np.exp(log_pmf(others, float(users - 1), gamma, 1.0 - gamma))
     success = [sliced.success(m + 1, 1) for m in range(users)]
     return float(np.sum(chance * success))
 
@@ -174,7 +175,7 @@ def theorem_10(
 def _ratio_law(p: ArrayLike, q: ArrayLike) -> tuple[float, Array, Array]:
     """P(Q = 0), the distinct finite ratios in rising order, and Q's mass of each."""
     target, decoys = two_laws(p, q)
-    common = decoys > 0.0
+    common = decoys > 1e-306  # as in `layers`: less is nothing, and the ratio stays a double
     certain = math.fsum(target[~common].tolist())
     ratio, place = np.unique(target[common] / decoys[common], return_inverse=True)
     masses = np.asarray(np.bincount(place.ravel(), decoys[common]), dtype=np.float64)

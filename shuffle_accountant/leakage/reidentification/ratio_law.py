@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.bracket import Bracket, ErrorLedger
-from shuffle_accountant.leakage.reidentification.arrays import numbers
+from shuffle_accountant.leakage.laws import numbers
 from shuffle_accountant.leakage.reidentification.hits import expected_hits, hits_error
 from shuffle_accountant.leakage.reidentification.success import checked_counts
 
@@ -67,7 +67,7 @@ class RatioTails:
         mean = (gain[:-1] - gain[1:]) / width
         doubt = (blur[:-1] + blur[1:]) / width
         most = np.minimum(self.decoys * (1.0 + slack), 1.0)[:-1]
-        least = (self.decoys * (1.0 - slack))[1:]
+        least = np.maximum(self.decoys * (1.0 - slack), 0.0)[1:]
         high = np.clip(mean + doubt, least, most)
         low = np.clip(mean - doubt, least, most)
         run = most - least
@@ -113,7 +113,7 @@ def success_from_ratio_law(
             the largest ratio, or to where ``P(w > t)`` does not count.
         users: messages n, the target's included, in [1, 2^53].
         guesses: positions k the adversary may name, in [1, n].
-        error: relative error of the two functions' values, in [0, inf).
+        error: relative error of the two functions' values, in [0, 1].
 
     Returns:
         Bracket of ``beta_n^k``; the upper end is its float.
@@ -123,7 +123,9 @@ def success_from_ratio_law(
         ValueError: an argument outside its range, or values that are no tails.
     """
     users, guesses = checked_counts(users, guesses)
-    error = validate.finite_nonnegative(error=error)
+    error = validate.closed_unit(error=error)
+    target_above = validate.function(target_above=target_above)
+    decoys_above = validate.function(decoys_above=decoys_above)
     inner = numbers(ratios=ratios)
     if inner.ndim != 1 or not inner.size:
         raise ValueError(f"ratios must have one dimension and an entry, got shape {inner.shape}")

@@ -218,7 +218,8 @@ class _GeneralTargets(Targets[object]):
 
     def checked(self, target: object) -> object:
         raise ValueError(
-            f"target must be None for a randomizer of which only eps0 is known, got {target!r:.60}"
+            f"target must be None for a randomizer of which only eps0 is known, got "
+            f"{validate.shown(target)}"
         )
 
     def log_ratio(self, target: object) -> float:

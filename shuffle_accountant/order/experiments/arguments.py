@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant.order.arguments import Array, IntArray, any_array, coordinates
 
-__all__ = ["located", "values_below"]
+__all__ = ["located", "table", "values_below"]
 
 
 def located(**named: ArrayLike) -> Array:
@@ -19,6 +19,16 @@ def located(**named: ArrayLike) -> Array:
     """
     found = coordinates((1, 2), **named)
     return found[:, None] if found.ndim == 1 else found
+
+
+def table(**named: ArrayLike) -> Array:
+    """The one named argument as finite numbers in rows, shape (n, k).
+
+    Raises:
+        TypeError: not an array of numbers.
+        ValueError: empty, of another shape, or not finite.
+    """
+    return coordinates((2,), **named)
 
 
 def values_below(limit: int, /, n: int | None = None, **named: ArrayLike) -> IntArray:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import IntArray
+from shuffle_accountant.order.arguments import IntArray, random_source
 from shuffle_accountant.order.arguments import permutation as checked_permutation
 from shuffle_accountant.order.experiments.arguments import located, values_below
 from shuffle_accountant.order.experiments.noise import randomize
@@ -75,7 +75,7 @@ def inference_attack(
         permutation: of the shuffle: slot i releases the report of user ``permutation[i]``.
         categories: number of values, >= 2.
         eps: local privacy of the reports, nats, finite, >= 0.
-        trials: how often the reports are drawn, >= 1.
+        trials: how often the reports are drawn, in [1, 10^9].
         threshold: share of the trials from which on a user is vulnerable, in [0, 1].
         rng: generator or seed.
 
@@ -93,15 +93,15 @@ def inference_attack(
             f"neighbours must have shape ({truth.size}, m) with m >= 1, got {voters.shape}"
         )
     voters = values_below(truth.size, neighbours=voters.ravel()).reshape(voters.shape)
-    trials = validate.integer(minimum=1, trials=trials)
-    generator = np.random.default_rng(rng)
+    trials = validate.integer(minimum=1, maximum=10**9, trials=trials)
+    generator = random_source(rng)
     successes: IntArray = np.zeros(truth.size, dtype=np.int64)
     done = 0
     with progress_bar("attack") as report:
         try:
             while done < trials:
                 reports = randomize(truth, categories=categories, eps=eps, rng=generator)
-                successes += _majority(reports[order][voters], categories, generator) == truth
+                successes += _majority(reports[order][voters], generator) == truth
                 done += 1
                 report(done / trials)
         except KeyboardInterrupt:
@@ -136,10 +136,11 @@ def nearest_users(points: ArrayLike, *, count: int = 25) -> IntArray:
     return others
 
 
-def _majority(votes: IntArray, categories: int, rng: np.random.Generator) -> IntArray:
+def _majority(votes: IntArray, rng: np.random.Generator) -> IntArray:
     """The most frequent value of each row; one of them at random if there are several."""
-    counts = np.stack([(votes == value).sum(axis=1) for value in range(categories)], axis=1)
-    winner: IntArray = np.argmax(counts + rng.random(counts.shape), axis=1)
+    cast = np.unique(votes)  # there may be many more values than votes
+    counts = np.stack([(votes == value).sum(axis=1) for value in cast], axis=1)
+    winner: IntArray = cast[np.argmax(counts + rng.random(counts.shape), axis=1)]
     return winner
 
 

@@ -27,7 +27,11 @@ def grid_blocks(points: ArrayLike, *, width: float) -> Groups:
         ValueError: an argument outside its range.
     """
     places = located(points=points)
-    cells = np.floor((places - places.min(axis=0)) / validate.positive(width=width))
+    width = validate.positive(width=width)
+    with np.errstate(over="ignore"):
+        cells = np.floor((places - places.min(axis=0)) / width)
+    if not np.all(np.isfinite(cells)):
+        raise ValueError(f"width must be large enough to number the cells, got {width!r}")
     _, block = np.unique(cells, axis=0, return_inverse=True)
     block = block.ravel()
     members = np.argsort(block, kind="stable")

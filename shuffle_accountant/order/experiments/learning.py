@@ -7,13 +7,16 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.order.arguments import Array, IntArray
-from shuffle_accountant.order.experiments.arguments import located, values_below
+from shuffle_accountant.order.experiments.arguments import located, table, values_below
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["MISSING", "distribution_error", "learnability", "local_distributions"]
 
 MISSING = "learnability needs scikit-learn: pip install 'shuffle-accountant[learn]'"
 """What to do without scikit-learn."""
+
+# Numbers in the largest table of distributions (128 MiB).
+_MOST_ENTRIES = 1 << 24
 
 # Parts that the data are cut into for Platt's calibration.
 _FOLDS = 3
@@ -38,8 +41,8 @@ def learnability(
         released: value in each of their slots, integers >= 0, shape (n,).
         test_points: places of other people, shape (m,) or (m, d).
         test_values: their true values, shape (m,).
-        iterations: trees per class, >= 1.
-        seed: of the model.
+        iterations: trees per class, in [1, 10^9].
+        seed: of the model, in [0, 2^32).
 
     Returns:
         Share of the test values that are named right.
@@ -86,8 +89,8 @@ def distribution_error(
         truth: distribution at each place, shape (n, categories); see `local_distributions`.
         categories: number of values, >= 2.
         eps: of the randomized response that made the reports, nats, > 0, to predict inputs.
-        iterations: trees per class, >= 1.
-        seed: of the model.
+        iterations: trees per class, in [1, 10^9].
+        seed: of the model, in [0, 2^32).
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -97,7 +100,7 @@ def distribution_error(
     categories = validate.integer(minimum=2, categories=categories)
     places, labels = _sample(points, released)
     labels = values_below(categories, released=labels)
-    target = np.asarray(truth, dtype=float)
+    target = table(truth=truth)
     if target.shape != (places.shape[0], categories):
         raise ValueError(
             f"truth must have shape {(places.shape[0], categories)}, got {target.shape}"
@@ -113,7 +116,9 @@ def distribution_error(
     predicted[:, classes] = chances[place.ravel()]
     # a report is uniform with chance gamma
     cleaned = np.maximum(predicted - gamma / categories, 0.0)
-    cleaned /= cleaned.sum(axis=1, keepdims=True)
+    left = cleaned.sum(axis=1, keepdims=True)
+    # where noise explains all, nothing is known
+    cleaned = np.where(left > 0.0, cleaned, 1.0) / np.where(left > 0.0, left, categories)
     uniform = np.abs(target - 1.0 / categories).sum()
     if uniform == 0.0:
         raise ValueError("truth must not be uniform everywhere, got nothing to learn")
@@ -129,7 +134,7 @@ def local_distributions(
         points: places, shape (n,) or (n, d).
         values: in 0 … categories - 1, shape (n,).
         radius: Euclidean, >= 0.
-        categories: number of values, >= 1.
+        categories: number of values, >= 1; at most 2^24 numbers are returned.
 
     Returns:
         Shape (n, categories); rows add up to 1.
@@ -141,7 +146,8 @@ def local_distributions(
     from scipy.spatial import cKDTree
 
     places = located(points=points)
-    categories = validate.integer(minimum=1, categories=categories)
+    most = _MOST_ENTRIES // places.shape[0]
+    categories = validate.integer(minimum=1, maximum=max(most, 1), categories=categories)
     labels = values_below(categories, places.shape[0], values=values)
     radius = validate.finite_nonnegative(radius=radius)
     # many people may share a place
@@ -169,13 +175,14 @@ def _predicted(
     places: Array, labels: IntArray, at: Array, iterations: int, seed: int
 ) -> tuple[IntArray, Array]:
     """Classes, and their chances at other places, by gradient boosting with Platt's calibration."""
-    iterations = validate.integer(minimum=1, iterations=iterations)
+    iterations = validate.integer(minimum=1, maximum=10**9, iterations=iterations)
     try:
         from sklearn.calibration import CalibratedClassifierCV
         from sklearn.ensemble import HistGradientBoostingClassifier
         from threadpoolctl import threadpool_limits
     except ImportError:
         raise ImportError(MISSING) from None
+    seed = validate.integer(minimum=0, maximum=2**32 - 1, seed=seed)
     trees = HistGradientBoostingClassifier(max_iter=iterations, random_state=seed)
     model = CalibratedClassifierCV(trees, method="sigmoid", cv=_FOLDS, ensemble=False)
     # on a busy machine small trees wait for threads, not for work

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffle_accountant.order.arguments import IntArray
+from shuffle_accountant import validation as validate
+from shuffle_accountant.order.arguments import IntArray, random_source
 from shuffle_accountant.order.experiments.arguments import values_below
+from shuffle_accountant.randomizers.checks import MOST_CATEGORIES
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["randomize"]
@@ -34,8 +36,10 @@ def randomize(
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
+    categories = validate.integer(minimum=2, maximum=MOST_CATEGORIES, categories=categories)
+    eps = validate.finite_nonnegative(eps=eps)
     response = RandomizedResponse(categories=categories, eps0=eps)
     truth = values_below(response.categories, values=values)
-    generator = np.random.default_rng(rng)
+    generator = random_source(rng)
     noise = generator.integers(response.categories, size=truth.size)
     return np.where(generator.random(truth.size) < response.gamma, noise, truth)

@@ -9,8 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.order.arguments import random_source
 
 __all__ = ["Crescents", "crescents"]
+
+
+# Coordinates farther away may be no doubles.
+_FARTHEST = 1e300
 
 
 class Crescents(NamedTuple):
@@ -36,18 +41,21 @@ def crescents(
     """Two clusters of two interleaved half-moons of two halves, as in Meehan et al., figure 1.
 
     Args:
-        n: points, >= 1.
-        noise: standard deviation around the half-moons, >= 0; their radius is 1.
-        gap: from one cluster to the next, finite, >= 0.
+        n: points, in [1, 10^8].
+        noise: standard deviation around the half-moons, in [0, 1e300]; their radius is 1.
+        gap: from one cluster to the next, in [0, 1e300].
         rng: generator or seed.
 
     Raises:
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
-    n = validate.integer(minimum=1, n=n)
+    n = validate.integer(minimum=1, maximum=10**8, n=n)
     noise, gap = validate.finite_nonnegative(noise=noise), validate.finite_nonnegative(gap=gap)
-    generator = np.random.default_rng(rng)
+    if max(noise, gap) > _FARTHEST:
+        name, value = ("noise", noise) if noise > _FARTHEST else ("gap", gap)
+        raise ValueError(f"{name} must be a number in [0, {_FARTHEST:g}], got {value!r}")
+    generator = random_source(rng)
     cluster, moon = generator.integers(2, size=(2, n))
     angle = math.pi * generator.random(n)
     half = (angle > 0.5 * math.pi).astype(np.int64)

@@ -15,7 +15,10 @@ from shuffle_accountant.order.arguments import IntArray, permutation
 from shuffle_accountant.order.distances import DISTANCES
 from shuffle_accountant.randomizers.checks import generator
 
-__all__ = ["Mallows"]
+__all__ = ["MOST_USERS", "Mallows"]
+
+MOST_USERS = 10**8
+"""Longer permutations do not fit into memory."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Mallows(ABC):
     is not hardened against attacks on floating-point samplers.
 
     Args:
-        n: length, >= 1.
+        n: length, in [1, 10^8].
         theta: concentration, >= 0. 0 is the uniform law, infinity the identity alone.
 
     Raises:
@@ -40,7 +43,7 @@ class Mallows(ABC):
     theta: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", validate.integer(minimum=1, n=self.n))
+        object.__setattr__(self, "n", validate.integer(minimum=1, maximum=MOST_USERS, n=self.n))
         object.__setattr__(self, "theta", validate.nonnegative(theta=self.theta))
 
     def sample(self, rng: np.random.Generator) -> IntArray:
