@@ -36,7 +36,7 @@ _HEADER = ("script", "claim", "measured", "holds")
 # What these modules remember depends on the question; constants and compiled code stay elsewhere.
 _FORGETFUL = tuple(
     f"shuffle_accountant.{part}"
-    for part in ("grids", "lattice.", "losses.", "randomizers.", "reductions.", "rounds")
+    for part in ("engine.", "lattice.", "losses.", "randomizers.", "reductions.", "rounds.")
 )
 
 

@@ -11,10 +11,19 @@ import math
 
 import numpy as np
 
-__all__ = ["EPS0", "GRID", "TAIL", "USERS", "Pmf", "deltas_on_grid", "losses", "write_dictionaries"]
+__all__ = [
+    "EPS0",
+    "GRID",
+    "PROBABILISTIC_DP",
+    "USERS",
+    "Pmf",
+    "deltas_on_grid",
+    "losses",
+    "write_dictionaries",
+]
 
 EPS0, USERS = 4.0, 10**4
-TAIL = 1e-15
+PROBABILISTIC_DP = 1e-15
 GRID = 1e-4  # dp-accounting's default
 
 Pmf = dict[tuple[int, int] | str, float]
@@ -26,15 +35,15 @@ def write_dictionaries(cut_twice: bool = False) -> tuple[Pmf, Pmf]:
     truth = 1.0 / (1.0 + math.exp(-EPS0))  # the target's chance to send its own letter
     lie = 1.0 / (1.0 + math.exp(EPS0))
     rate = 2.0 * lie  # a decoy's chance not to be blank
-    fewest, most = _cut_binomial(others, rate, 0.25 * TAIL)
-    upper: Pmf = {"cut off": math.log(TAIL)}
+    fewest, most = _cut_binomial(others, rate, 0.25 * PROBABILISTIC_DP)
+    upper: Pmf = {"cut off": math.log(PROBABILISTIC_DP)}
     lower: Pmf = {}
     for c in range(fewest, most + 1):
         log_c = _log_choose(others, c) + c * math.log(rate) + (others - c) * math.log1p(-rate)
         log_c -= c * math.log(2.0)
         first, last = 0, c + 1
         if cut_twice:
-            reach = math.sqrt(0.5 * c * math.log(4.0 / TAIL))
+            reach = math.sqrt(0.5 * c * math.log(4.0 / PROBABILISTIC_DP))
             first = max(first, math.floor(0.5 * c - reach))
             last = min(last, math.ceil(0.5 * c + reach) + 1)
         for a in range(first, last + 1):

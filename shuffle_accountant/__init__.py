@@ -12,10 +12,8 @@ from shuffle_accountant.bracket import (
     LooseBracketWarning,
     PrivacyProfile,
 )
-from shuffle_accountant.calibrate import max_eps0, max_rounds, min_users
-from shuffle_accountant.decoys import DensitiesAmongDecoys, TargetAmongDecoys
-from shuffle_accountant.losses.tabulated import LossTable
-from shuffle_accountant.pld_round import PldRound
+from shuffle_accountant.calibration.calibrate import max_eps0, max_rounds, min_users
+from shuffle_accountant.losses.tabulated import PldTable as LossTable
 from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
 from shuffle_accountant.randomizers.general import GeneralRandomizer
@@ -28,9 +26,11 @@ from shuffle_accountant.randomizers.randomized_response import (
 )
 from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
-from shuffle_accountant.report import Report, ReportRow, report
-from shuffle_accountant.rounds import ShuffleRound
-from shuffle_accountant.sweep import SweepRecord, sweep, sweep_records
+from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
+from shuffle_accountant.reports.rows import Report, ReportRow, report
+from shuffle_accountant.rounds.pld import PldRound
+from shuffle_accountant.rounds.shuffle import ShuffleRound
+from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
 
 __version__ = "0.1.0"
 
@@ -83,5 +83,6 @@ def __getattr__(name: str) -> ModuleType:
     if name in _ON_FIRST_USE:
         import importlib
 
-        return importlib.import_module(f"{__name__}.{name}")
+        home = "reports.plot" if name == "plot" else name
+        return importlib.import_module(f"{__name__}.{home}")
     raise AttributeError(f"module 'shuffle_accountant' has no attribute {name!r}")

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, PrivacyProfile
-from shuffle_accountant.composable import Round
-from shuffle_accountant.pld_round import PldRound
-from shuffle_accountant.query import Query
-from shuffle_accountant.questions import bracket
-from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.engine.answer import bracket
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.pld import PldRound
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["FourierAccountant", "delta", "epsilon"]
 

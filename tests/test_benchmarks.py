@@ -271,8 +271,8 @@ def test_a_letter_that_no_decoy_sends_cannot_be_sampled(sampling):
 
 def test_clearing_the_caches_forgets_answers_and_keeps_constants(suite):
     shared = importlib.import_module("benchmarks.claims")
-    grids = importlib.import_module("shuffle_accountant.grids")
-    constants = importlib.import_module("shuffle_accountant.quadrature")
+    grids = importlib.import_module("shuffle_accountant.engine.loss_grids")
+    constants = importlib.import_module("shuffle_accountant.numerics.quadrature")
     shared.answer(4.0, 1000, 2, 1e-6)
     assert grids.loss_grid.cache_info().currsize > 0
     assert constants.gauss_legendre.cache_info().currsize > 0

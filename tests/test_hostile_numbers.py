@@ -18,9 +18,9 @@ import pytest
 
 import shuffle_accountant as sa
 from shuffle_accountant import baselines
-from shuffle_accountant.comparison import compare
 from shuffle_accountant.leakage import qif
 from shuffle_accountant.leakage import reidentification as reid
+from shuffle_accountant.reports.comparison import compare
 from tests.oracles import hostile
 
 # Processor seconds for the cases of one seed, shared evenly; they are the same ones in every run up

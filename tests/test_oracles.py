@@ -129,7 +129,7 @@ def test_clones_pair_has_mass_one(eps0: float, users: int, interactive: bool) ->
 @pytest.mark.parametrize("interactive", [False, True])
 @pytest.mark.parametrize(("eps0", "users"), [(0.3, 1), (1.0, 2), (2.0, 4), (4.0, 7)])
 def test_clones_pair_is_the_enumerated_pair(eps0: float, users: int, interactive: bool) -> None:
-    """Atoms merged by loss against histograms of letters 0, 1, "nothing"."""
+    """PldAtoms merged by loss against histograms of letters 0, 1, "nothing"."""
     law0, law1 = enumeration.target_among_decoys(*clones.rows(eps0, interactive), users)
     atoms = clones.pair(eps0, users, interactive)
     for fraction in (-0.5, 0.0, 0.2, 0.7):

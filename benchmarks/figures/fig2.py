@@ -21,7 +21,7 @@ import numpy as np
 import shuffle_accountant as sa
 from benchmarks.claims import Claim, Note, Outcome, relative_width
 from shuffle_accountant.baselines import alpha_grid
-from shuffle_accountant.lattice.grid import Atoms
+from shuffle_accountant.lattice.grid import PldAtoms
 
 EPS0, FRACTION, REACH = 3.0, 0.01, 0.25
 USERS = (10_000, 100)
@@ -87,7 +87,7 @@ def _epsilons(finest: int) -> list[float]:
     return [(step + 1.0 / 3.0) * spacing for step in steps.tolist()]
 
 
-def _delta(atoms: Atoms, epsilon: float) -> float:
+def _delta(atoms: PldAtoms, epsilon: float) -> float:
     above = np.maximum(atoms.loss + atoms.loss_error - epsilon, 0.0)
     return atoms.infinite + math.fsum((atoms.mass * -np.expm1(-above)).tolist())
 

@@ -17,10 +17,10 @@ import math
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.lattice.grid import Atoms, Direction
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["LEAST_REACH", "MOST_POINTS", "MOST_REACH", "delta", "name", "pair", "sound", "source"]
 
@@ -38,7 +38,7 @@ LEAST_REACH, MOST_REACH = 1e-100, 700.0
 _EFFORT = Effort(tail=1e-30, resolution=1e-5)
 
 
-def pair(round: ShuffleRound, *, points: int, reach: float = 0.25) -> Atoms:
+def pair(round: ShuffleRound, *, points: int, reach: float = 0.25) -> PldAtoms:
     """The pair of laws whose profile is the polygon through h at the grid's points.
 
     Args:
@@ -47,7 +47,8 @@ def pair(round: ShuffleRound, *, points: int, reach: float = 0.25) -> Atoms:
         reach: largest loss on the grid, nats, in [1e-100, 700].
 
     Returns:
-        Atoms at ``points + 1`` losses at most, and the value of h at the end of the grid at +inf.
+        PldAtoms at ``points + 1`` losses at most, and the value of h at the end of the grid at
+        +inf.
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -65,10 +66,10 @@ def pair(round: ShuffleRound, *, points: int, reach: float = 0.25) -> Atoms:
     losses = np.linspace(0.0, reach, points // 2 + 1)
     loss = round.reduced().loss
     forward, backward = (
-        np.array([side.delta(x, Direction.UPPER, _EFFORT) for x in losses.tolist()])
+        np.array([side.delta(x, Bound.PESSIMISTIC, _EFFORT) for x in losses.tolist()])
         for side in (loss, loss.reversed)
     )
-    return profile_atoms(losses, (forward, forward), (backward, backward), 0.0, Direction.UPPER)
+    return profile_atoms(losses, (forward, forward), (backward, backward), 0.0, Bound.PESSIMISTIC)
 
 
 def delta(round: ShuffleRound, *, epsilon: float, points: int, reach: float = 0.25) -> float:

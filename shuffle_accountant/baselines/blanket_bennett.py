@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from shuffle_accountant.baselines.privacy_blanket import BlanketBound, BlanketLoss
-from shuffle_accountant.binomial import log1p_minus
+from shuffle_accountant.numerics.binomial import log1p_minus
 
 __all__ = ["delta", "epsilon", "name", "sound", "source", "valid"]
 

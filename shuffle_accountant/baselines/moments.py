@@ -19,15 +19,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF, log_upper_tail
-from shuffle_accountant.grids import GridTooFine, loss_grid
-from shuffle_accountant.lattice.grid import Array, Direction
+from shuffle_accountant.engine.loss_grids import GridTooFine, loss_grid
+from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.binary import BinaryLoss, CrowdSource
 from shuffle_accountant.losses.clones import CloneCrowd
 from shuffle_accountant.losses.diluted import DilutedLoss
 from shuffle_accountant.losses.response import ResponseCrowd
 from shuffle_accountant.losses.subsampled import SubsampledLoss
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF, log_upper_tail
 
 __all__ = ["LogMoments", "log_moments"]
 
@@ -48,16 +48,16 @@ class LogMoments:
     """Moments of one direction of one round.
 
     Attributes:
-        direction: on which side of the truth.
+        side: on which side of the truth.
         loss: grid points that carry mass, nats, moved by their error in the direction.
         log_mass: log of their P-masses.
-        infinite: P-mass that is counted as infinite loss: all of it true (LOWER), or cut off tails
-            included (UPPER).
+        infinite: P-mass that is counted as infinite loss: all of it true (OPTIMISTIC), or cut off
+            tails included (PESSIMISTIC).
         largest: no loss is larger, nats.
         clones: a crowd of clones whose moments are not below those of the loss, if one is known.
     """
 
-    direction: Direction
+    side: Bound
     loss: Array
     log_mass: Array
     infinite: float
@@ -72,19 +72,19 @@ class LogMoments:
             exponent = self.log_mass + t * self.loss
         top = float(exponent.max())
         if top == math.inf:  # beyond the doubles: at least the largest of them
-            return math.inf if self.direction is Direction.UPPER else sys.float_info.max
+            return math.inf if self.side is Bound.PESSIMISTIC else sys.float_info.max
         total = top + math.log(float(np.sum(np.exp(exponent - top))))
         # each exponent that counts is rounded a few times, at the size of its parts, and the sum by
         # a unit per term at most
         near = exponent > top - 50.0
         size = np.abs(self.log_mass[near]) + 2.0 * t * np.abs(self.loss[near])
         slack = UNIT_ROUNDOFF * (4.0 * (float(size.max()) + abs(top)) + self.loss.size + 8.0)
-        return total + slack if self.direction is Direction.UPPER else total - slack
+        return total + slack if self.side is Bound.PESSIMISTIC else total - slack
 
     def bound(self, t: float) -> float:
         """``log E_P[e^(t L)]`` bounded in the direction, >= 0; at most ``t largest``."""
         kept = self.kept(t)
-        if self.direction is Direction.LOWER:
+        if self.side is Bound.OPTIMISTIC:
             return math.inf if self.infinite > 0.0 else max(kept, 0.0)
         most = t * self.largest
         if self.infinite > 0.0:
@@ -102,7 +102,7 @@ class LogMoments:
 
 
 @lru_cache(maxsize=64)
-def log_moments(loss: PrivacyLoss, direction: Direction) -> LogMoments:
+def log_moments(loss: PrivacyLoss, side: Bound) -> LogMoments:
     """The moments of a loss that is not always 0."""
     inner = loss
     while isinstance(inner, DilutedLoss | SubsampledLoss):
@@ -117,18 +117,18 @@ def log_moments(loss: PrivacyLoss, direction: Direction) -> LogMoments:
     effort = Effort(tail=tail, resolution=_RESOLUTION)
     while True:
         try:
-            grid = loss_grid(loss, direction, spacing, effort, _MOST_CELLS)
+            grid = loss_grid(loss, side, spacing, effort, _MOST_CELLS)
             break
         except GridTooFine as refused:
             spacing *= 1.01 * refused.factor
-    upper = direction is Direction.UPPER
+    upper = side is Bound.PESSIMISTIC
     # masses near the end of the doubles have no digits: the lower side does without them, and on
     # the upper one the infinite mass makes up for them
     least = 0.0 if upper else _SMALLEST
     kept = grid.mass > least
     sign = 1.0 if upper else -1.0
     return LogMoments(
-        direction=direction,
+        side=side,
         loss=grid.losses[kept] + sign * grid.loss_error,
         log_mass=np.log(grid.mass[kept]),
         infinite=grid.infinite if grid.infinite > least else 0.0,

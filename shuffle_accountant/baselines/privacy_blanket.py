@@ -20,12 +20,12 @@ from dataclasses import dataclass
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol, require
-from shuffle_accountant.roots import find_crossing
+from shuffle_accountant.numerics.roots import find_crossing
 
-__all__ = ["MOST_EPS0", "BlanketBound", "BlanketLoss", "LogDelta"]
+__all__ = ["LEAST_EPS0", "MOST_EPS0", "BlanketBound", "BlanketLoss", "LogDelta"]
 
-MOST_EPS0 = 150.0
-"""Beyond it squares of e^eps0 overflow."""
+LEAST_EPS0, MOST_EPS0 = 1e-300, 150.0
+"""Below, losses have no digits left; beyond, squares of e^eps0 overflow."""
 
 # Epsilon is looked for at these fractions of eps0 first, ten per decade: the bounds are not
 # monotone, and the smallest epsilon at which they reach delta is wanted.
@@ -127,7 +127,7 @@ class BlanketBound:
         """Epsilon (nats) of one round: the smallest at which the bound is at most ``delta``.
 
         Args:
-            eps0: local privacy parameter, nats, in (0, 150].
+            eps0: local privacy parameter, nats, in [1e-300, 150].
             users: messages in the round, >= 1.
             delta: in (0, 1).
             categories: number k of values of randomized response, >= 2; None for any randomizer.
@@ -153,7 +153,7 @@ class BlanketBound:
         """Delta of one round at epsilon, at most 1.
 
         Args:
-            eps0: local privacy parameter, nats, in (0, 150].
+            eps0: local privacy parameter, nats, in [1e-300, 150].
             users: messages in the round, >= 1.
             epsilon: nats, in [0, eps0).
             categories: number k of values of randomized response, >= 2; None for any randomizer.
@@ -200,5 +200,6 @@ def _setting(
     eps0, users = check_protocol(eps0=eps0, users=users)
     if categories is not None:
         categories = validate.integer(minimum=2, maximum=2**53, categories=categories)
-    unmet = None if 0.0 < eps0 <= MOST_EPS0 else f"eps0 in (0, {MOST_EPS0:g}], got {eps0:g}"
+    inside = LEAST_EPS0 <= eps0 <= MOST_EPS0
+    unmet = None if inside else f"eps0 in [{LEAST_EPS0:g}, {MOST_EPS0:g}], got {eps0:g}"
     return eps0, users, categories, unmet

@@ -30,10 +30,10 @@ from shuffle_accountant.baselines.base import require
 from shuffle_accountant.baselines.moments import LogMoments, log_moments
 from shuffle_accountant.baselines.renyi import LogMoment, best_delta, best_epsilon
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.functionals import HOCKEY_STICK
-from shuffle_accountant.lattice.grid import Direction
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.losses.divergence import HOCKEY_STICK
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = [
     "delta",
@@ -75,7 +75,7 @@ def valid(round: Rounds, *, rounds: int = 1, delta: float = 0.5) -> str | None:
     """
     validate.open_unit(delta=delta)
     for loss, _ in _parts(round, rounds):
-        if loss.functional is not HOCKEY_STICK:
+        if loss.divergence is not HOCKEY_STICK:
             return "hockey-stick divergences, got variant='tail'"
         if _MOST_LOSS < loss.largest < math.inf:
             return f"losses of at most {_MOST_LOSS:g} nats, got {loss.largest:g}"
@@ -167,7 +167,7 @@ def renyi_divergence(round: ShuffleRound, *, order: float) -> Bracket:
         raise ValueError(f"order must be a finite number > 1, got {order!r}")
     reduction, t = round.reduced(), order - 1.0
     loss = reduction.loss
-    if loss.functional is not HOCKEY_STICK or _MOST_LOSS < loss.largest < math.inf:
+    if loss.divergence is not HOCKEY_STICK or _MOST_LOSS < loss.largest < math.inf:
         require("renyi_divergence", valid(round))
     if loss.largest == 0.0:
         return Bracket(lower=0.0, upper=0.0, reduction=reduction.name)
@@ -175,8 +175,8 @@ def renyi_divergence(round: ShuffleRound, *, order: float) -> Bracket:
     if t > _MOST_EXCESS:  # the divergence rises with the order, up to the largest loss
         t, upper = _MOST_EXCESS, max(side.largest for side in sides)
     else:
-        upper = max(log_moments(side, Direction.UPPER).bound(t) for side in sides) / t
-    lower = max(log_moments(side, Direction.LOWER).bound(t) for side in sides) / t
+        upper = max(log_moments(side, Bound.PESSIMISTIC).bound(t) for side in sides) / t
+    lower = max(log_moments(side, Bound.OPTIMISTIC).bound(t) for side in sides) / t
     return Bracket(lower=lower, upper=upper, reduction=reduction.name)
 
 
@@ -184,7 +184,7 @@ def _discloses(loss: PrivacyLoss) -> bool:
     """Whether the loss is certainly infinite with some probability."""
     effort = Effort(tail=1e-300, resolution=1e-3)
     return any(
-        side.delta(math.inf, Direction.LOWER, effort) > 0.0 for side in (loss, loss.reversed)
+        side.delta(math.inf, Bound.OPTIMISTIC, effort) > 0.0 for side in (loss, loss.reversed)
     )
 
 
@@ -242,7 +242,7 @@ def _sides(
         losses.append([(loss.reversed, count) for loss, count in parts])
     sides = []
     for side in losses:
-        moments = [(log_moments(loss, Direction.UPPER), count) for loss, count in side]
+        moments = [(log_moments(loss, Bound.PESSIMISTIC), count) for loss, count in side]
         sides.append((moments, math.fsum(count * m.infinite for m, count in moments)))
     return sides
 

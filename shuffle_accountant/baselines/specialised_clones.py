@@ -17,7 +17,8 @@ formula gives 0.0029836429.
 For k = 2 nothing is left over, w = 0, and the formula is that of the sound reduction "clones". It
 is here to be compared with; use ``reduction="blanket"`` instead.
 
-By the density lemma (`shuffle_accountant.decoys`) the formula's value at alpha = e^epsilon is
+By the density lemma (`shuffle_accountant.reductions.decoys`) the formula's value at alpha =
+e^epsilon is
 
     (1/n) E[ (A (E - alpha) + B (1 - alpha E) + (n - A - B) (1 - alpha) w/(1 - 2p))_+ ]
 
@@ -34,7 +35,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol
-from shuffle_accountant.binomial import log_pmf
+from shuffle_accountant.numerics.binomial import log_pmf
 
 __all__ = ["MOST_EPS0", "MOST_USERS", "delta", "epsilon", "name", "sound", "source", "valid"]
 

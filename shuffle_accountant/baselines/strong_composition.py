@@ -23,7 +23,7 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import require
-from shuffle_accountant.binomial import log_pmf
+from shuffle_accountant.numerics.binomial import log_pmf
 
 __all__ = ["MOST_ROUNDS", "delta", "epsilon", "name", "sound", "source", "split_epsilon", "valid"]
 

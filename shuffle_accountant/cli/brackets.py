@@ -16,7 +16,7 @@ from shuffle_accountant.cli.output import (
 )
 from shuffle_accountant.cli.protocol import Protocol, of_protocol
 from shuffle_accountant.progress import progress_bar
-from shuffle_accountant.tables import columns
+from shuffle_accountant.reports.tables import columns
 
 if TYPE_CHECKING:
     from shuffle_accountant import FourierAccountant

@@ -27,12 +27,12 @@ from shuffle_accountant.cli.output import (
     recorded_warnings,
 )
 from shuffle_accountant.progress import progress_bar
-from shuffle_accountant.tables import columns
+from shuffle_accountant.reports.tables import columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shuffle_accountant.calibrated import CalibratedFloat, CalibratedInt
+    from shuffle_accountant.calibration.evidence import CalibratedFloat, CalibratedInt
     from shuffle_accountant.randomizers.base import LocalRandomizer
 
 __all__ = ["calibrate"]

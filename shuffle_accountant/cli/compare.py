@@ -22,10 +22,10 @@ from shuffle_accountant.cli.output import (
     print_warnings,
     recorded_warnings,
 )
-from shuffle_accountant.comparison import ComparisonRow
-from shuffle_accountant.comparison import compare as compare_bounds
 from shuffle_accountant.progress import progress_bar
-from shuffle_accountant.tables import columns
+from shuffle_accountant.reports.comparison import ComparisonRow
+from shuffle_accountant.reports.comparison import compare as compare_bounds
+from shuffle_accountant.reports.tables import columns
 
 __all__ = ["compare"]
 

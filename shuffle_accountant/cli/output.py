@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffle_accountant.bracket import LooseBracketWarning
-from shuffle_accountant.plot import MISSING
+from shuffle_accountant.reports.plot import MISSING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ from shuffle_accountant.cli.output import (
 )
 from shuffle_accountant.cli.protocol import Protocol, of_protocol
 from shuffle_accountant.progress import progress_bar
-from shuffle_accountant.report import report as measure
+from shuffle_accountant.reports.rows import report as measure
 
 __all__ = ["report"]
 

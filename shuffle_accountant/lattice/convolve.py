@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.lattice.backend import good_length, inverse_real_fft, real_fft
 from shuffle_accountant.lattice.grid import Array
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.fft import good_length, inverse_real_fft, real_fft
 
 __all__ = ["BYTES_PER_POINT", "Factor", "WindowedSum", "power_sum"]
 

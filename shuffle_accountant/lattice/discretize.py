@@ -1,9 +1,11 @@
 """From atoms to the grid, both ways with an error of second order in the spacing.
 
-* UPPER, *connect the dots* (Doroshenko et al. 2022): an atom between two grid points is split over
+* PESSIMISTIC, *connect the dots* (Doroshenko et al. 2022): an atom between two grid points is split
+over
   them so that its P- and its Q-mass are kept. This interpolates ``H_alpha`` linearly in alpha
   between grid points and is exact at them.
-* LOWER, *chords*: mass is merged, from the largest loss down, until its mean likelihood ratio is
+* OPTIMISTIC, *chords*: mass is merged, from the largest loss down, until its mean likelihood ratio
+is
   exactly that of a grid point. Merging is a post-processing.
 """
 
@@ -14,13 +16,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.lattice.grid import Array, Atoms, Direction, LossGrid
+from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms, PldGrid
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["SUBCELLS", "discretize"]
 
 # A loss this close to a grid point (in units of its own last place) is taken to be there; the
-# move is part of `LossGrid.loss_error`.
+# move is part of `PldGrid.loss_error`.
 _SNAP = 16 * 2.0**-53
 
 # The lower side first merges atoms inside a cell of a grid this many times finer; that costs
@@ -28,7 +30,7 @@ _SNAP = 16 * 2.0**-53
 SUBCELLS = 4
 
 
-def discretize(atoms: Atoms, spacing: float) -> LossGrid:
+def discretize(atoms: PldAtoms, spacing: float) -> PldGrid:
     """Put a pair on the grid, keeping its direction.
 
     Args:
@@ -41,16 +43,16 @@ def discretize(atoms: Atoms, spacing: float) -> LossGrid:
     scaled = atoms.loss / spacing
     nearest = np.rint(scaled)
     scaled = np.where(np.abs(scaled - nearest) <= _SNAP * np.abs(scaled), nearest, scaled)
-    if atoms.direction is Direction.UPPER:
+    if atoms.side is Bound.PESSIMISTIC:
         offset, mass = _connect_the_dots(atoms.mass, scaled, spacing)
     else:
         offset, mass = _chords(*_merge_subcells(atoms.mass, scaled, spacing), spacing)
     largest = float(np.max(np.abs(atoms.loss), initial=0.0))
     # adding up m positive terms one after the other loses at most m units in the last place
     slack = UNIT_ROUNDOFF * (2 * _most_in_a_cell(scaled) + 32)
-    mass = mass * (1.0 + slack if atoms.direction is Direction.UPPER else 1.0 - slack)
-    return LossGrid(
-        direction=atoms.direction,
+    mass = mass * (1.0 + slack if atoms.side is Bound.PESSIMISTIC else 1.0 - slack)
+    return PldGrid(
+        side=atoms.side,
         spacing=spacing,
         offset=offset,
         mass=mass,

@@ -6,8 +6,9 @@ value outweighs many moderate ones. Here all arithmetic is on positive numbers. 
 is that of m values added to itself, pair of atoms by pair of atoms, and gathered in cells that are
 chosen for it: of equal width in its *normal score* (the normal quantile of its distribution
 function), that is, of a fixed fraction of the deviation in a normal bulk and of a fixed ratio in a
-lognormal tail. The probability in a cell goes to the cell's ends (UPPER) or to its mean (LOWER),
-which keeps the mean and moves the law up or down in convex order, second order in the width.
+lognormal tail. The probability in a cell goes to the cell's ends (PESSIMISTIC) or to its mean
+(OPTIMISTIC), which keeps the mean and moves the law up or down in convex order, second order in the
+width.
 
 What is left out is followed by its probability and by the gain ``(sum / n)_+`` it takes along: its
 probability under P, where values are likelihood ratios P/Q with mean one.
@@ -20,13 +21,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.lattice.grid import Array, Direction
+from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.lattice.pairs import pair_sums
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["SumLaw", "additions", "power"]
 
-# Atoms of which a law's shape is read off before its cells are chosen.
+# PldAtoms of which a law's shape is read off before its cells are chosen.
 _SKETCH = 160
 # Places at which it is read off.
 _PLACES = 400
@@ -71,19 +72,19 @@ def additions(count: int) -> int:
     return max(count.bit_length() + count.bit_count() - 2, 1)
 
 
-def power(one: SumLaw, count: int, direction: Direction, *, width: float, tail: float) -> SumLaw:
+def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) -> SumLaw:
     """The law of the sum of ``count`` independent copies.
 
     Args:
         one: the law of one copy.
         count: number of copies, >= 1.
-        direction: UPPER is above the true law in convex order, LOWER below it, and masses are
+        side: PESSIMISTIC is above the true law in convex order, OPTIMISTIC below it, and masses are
             rounded that way.
         width: of cells, in normal scores.
         tail: gain or probability that may be left out in all.
     """
     budget = tail / additions(count)
-    step = _Addition(direction, min(width, _WIDEST), budget, one.count * count)
+    step = _Addition(side, min(width, _WIDEST), budget, one.count * count)
     if one.value.size == 0:
         return replace(one, count=one.count * count)
     if count > 1 and one.value.size > _MOST_CELLS:
@@ -104,13 +105,13 @@ class _Addition:
     """How two laws are added.
 
     Attributes:
-        direction: which way cells are gathered.
+        side: which way cells are gathered.
         width: of cells, in normal scores.
         budget: gain or probability of the whole sum that one addition may leave out.
         users: number of values in the whole sum.
     """
 
-    direction: Direction
+    side: Bound
     width: float
     budget: float
     users: int
@@ -119,7 +120,7 @@ class _Addition:
         """The law of the sum of a value of each."""
         edges = self._edges(a, b)
         mass, moment, error = pair_sums(a.value, a.mass, b.value, b.mass, edges)
-        upper = self.direction is Direction.UPPER
+        upper = self.side is Bound.PESSIMISTIC
         mass = mass * (1.0 + (error if upper else -error))
         run = np.append(np.diff(edges), 0.0)
         # mean distance of a cell's mass from its lower end; moments have the masses' error

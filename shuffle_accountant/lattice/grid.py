@@ -8,38 +8,38 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Atoms", "Direction", "LossGrid"]
+__all__ = ["Array", "Bound", "PldAtoms", "PldGrid"]
 
 Array = NDArray[np.float64]
 
 
-class Direction(enum.Enum):
+class Bound(enum.Enum):
     """Which side of the truth an approximation lies on."""
 
-    UPPER = "upper"
-    LOWER = "lower"
+    PESSIMISTIC = "upper"
+    OPTIMISTIC = "lower"
 
 
 @dataclass(frozen=True, eq=False)
-class Atoms:
+class PldAtoms:
     """A pair of laws (P, Q) as finitely many atoms of the privacy loss ``log(P/Q)``.
 
-    The pair bounds the true one in ``direction``: its hockey-stick divergence is, for every
-    ``alpha >= 0``, not below (UPPER) or not above (LOWER) the true divergence, once the losses are
-    moved by ``loss_error`` in that direction. Masses already carry their rounding error.
+    The pair bounds the true one in ``side``: its hockey-stick divergence is, for every
+    ``alpha >= 0``, not below (PESSIMISTIC) or not above (OPTIMISTIC) the true divergence, once the
+    losses are moved by ``loss_error`` in that direction. Masses already carry their rounding error.
 
     Attributes:
-        direction: which side of the truth the pair lies on.
+        side: which side of the truth the pair lies on.
         mass: P-masses, shape (m,), >= 0; the Q-mass of an atom is ``mass * exp(-loss)``.
         loss: privacy losses in nats, shape (m,), finite.
         infinite: P-mass at loss +inf.
-        truncated: the part of ``infinite`` (UPPER), or the dropped mass (LOWER), that is there only
-            because a tail was cut off.
+        truncated: the part of ``infinite`` (PESSIMISTIC), or the dropped mass (OPTIMISTIC), that is
+            there only because a tail was cut off.
         round_off: P-mass by which rounding was allowed for, in total.
         loss_error: bound on the error of every loss, nats.
     """
 
-    direction: Direction
+    side: Bound
     mass: Array
     loss: Array
     infinite: float
@@ -49,13 +49,13 @@ class Atoms:
 
 
 @dataclass(frozen=True, eq=False)
-class LossGrid:
+class PldGrid:
     """A privacy loss distribution on the grid ``x_j = j * spacing``.
 
-    Same meaning as `Atoms`; ``mass[i]`` sits at loss ``(offset + i) * spacing``.
+    Same meaning as `PldAtoms`; ``mass[i]`` sits at loss ``(offset + i) * spacing``.
     """
 
-    direction: Direction
+    side: Bound
     spacing: float
     offset: int
     mass: Array

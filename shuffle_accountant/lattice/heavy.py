@@ -1,6 +1,7 @@
 """``E[(X_1 + … + X_n)_+]`` for i.i.d. real X whose law is too uneven for transforms.
 
-Slower than `shuffle_accountant.lattice.excess`, with relative accuracy whatever the tails are.
+Slower than `shuffle_accountant.lattice.positive_part`, with relative accuracy whatever the tails
+are.
 """
 
 from __future__ import annotations
@@ -9,27 +10,25 @@ import math
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.lattice.doubling import SumLaw, additions, power
-from shuffle_accountant.lattice.grid import Direction
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.tilting import Letters
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
-__all__ = ["heavy_excess"]
+__all__ = ["heavy_positive_part"]
 
 _LEAST_WIDTH = 0.005
 # Values may not be further away than the inverse of this, in units of the mean positive part.
 _FARTHEST = 1e-100
 
 
-def heavy_excess(
-    letters: Letters, direction: Direction, *, resolution: float, tail: float
-) -> float:
+def heavy_positive_part(letters: Letters, side: Bound, *, resolution: float, tail: float) -> float:
     """Bound of ``E[(sum)_+]``.
 
     Args:
         letters: the law of one X and the number of copies; values are off by a few units in their
             last place at most, masses by nothing that is not allowed for elsewhere.
-        direction: whether the result is an upper or a lower bound.
+        side: whether the result is an upper or a lower bound.
         resolution: relative variance that gathering values may add or remove.
         tail: how much of ``E[(sum)_+] / n`` may be left out.
     """
@@ -41,13 +40,13 @@ def heavy_excess(
     alone = n * scale * (1.0 + 64 * UNIT_ROUNDOFF)
     reach = float(np.max(np.abs(value)))
     if scale <= max(tail, _FARTHEST * reach):
-        return alone if direction is Direction.UPPER else 0.0
+        return alone if side is Bound.PESSIMISTIC else 0.0
     value, reach = value / scale, reach / scale
     one = SumLaw(value, mass, 1, 0.0, 0.0, 8 * UNIT_ROUNDOFF, reach)
     width = max(math.sqrt(6.0 * resolution / additions(n)), _LEAST_WIDTH)
-    law = power(one, n, direction, width=width, tail=tail / scale)
+    law = power(one, n, side, width=width, tail=tail / scale)
     error = law.moved * law.sizes(law.value)
-    if direction is Direction.UPPER:
+    if side is Bound.PESSIMISTIC:
         total = float(np.sum(law.mass * np.maximum(law.value + error, 0.0))) + n * law.lost_gain
         return min(scale * total * (1.0 + 64 * UNIT_ROUNDOFF), alone)
     total = float(np.sum(law.mass * np.maximum(law.value - error, 0.0)))

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.lattice.compiled import compiled
 from shuffle_accountant.lattice.grid import Array
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.compiled import compiled
 
 __all__ = ["pair_sums"]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.lattice.grid import Array, Direction, LossGrid
+from shuffle_accountant.lattice.grid import Array, Bound, PldGrid
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["PositiveSum", "positive_sum"]
 
@@ -39,38 +39,34 @@ class PositiveSum:
 
 
 def positive_sum(
-    parts: Sequence[tuple[LossGrid, int]], direction: Direction, first: int, last: int
+    parts: Sequence[tuple[PldGrid, int]], side: Bound, first: int, last: int
 ) -> PositiveSum:
     """Law of the sum of all losses, each taken as often as its count says.
 
-    Mass above the window goes to +inf (UPPER) or down to its last point (LOWER); mass below it goes
-    up to its first point (UPPER) or is dropped (LOWER).
+    Mass above the window goes to +inf (PESSIMISTIC) or down to its last point (OPTIMISTIC); mass
+    below it goes up to its first point (PESSIMISTIC) or is dropped (OPTIMISTIC).
 
     Args:
         parts: pairs (loss, count >= 1), with one spacing.
-        direction: that of the losses.
+        side: that of the losses.
         first: first grid index of the window.
         last: last grid index of the window.
     """
     total: PositiveSum | None = None
     for grid, count in parts:
-        base = _clip(
-            PositiveSum(grid.offset, grid.mass, grid.infinite, 0.0), direction, first, last
-        )
+        base = _clip(PositiveSum(grid.offset, grid.mass, grid.infinite, 0.0), side, first, last)
         while True:
             if count & 1:
-                total = base if total is None else _add(total, base, direction, first, last)
+                total = base if total is None else _add(total, base, side, first, last)
             count >>= 1
             if count == 0:
                 break
-            base = _add(base, base, direction, first, last)
+            base = _add(base, base, side, first, last)
     assert total is not None
     return total
 
 
-def _add(
-    a: PositiveSum, b: PositiveSum, direction: Direction, first: int, last: int
-) -> PositiveSum:
+def _add(a: PositiveSum, b: PositiveSum, side: Bound, first: int, last: int) -> PositiveSum:
     mass_a, mass_b = float(a.mass.sum()), float(b.mass.sum())
     terms = min(a.mass.size, b.mass.size)
     return _clip(
@@ -81,13 +77,13 @@ def _add(
             # each output is a sum of positive products, each total a pairwise sum
             relative=a.relative + b.relative + (2 * terms + 64) * UNIT_ROUNDOFF,
         ),
-        direction,
+        side,
         first,
         last,
     )
 
 
-def _clip(law: PositiveSum, direction: Direction, first: int, last: int) -> PositiveSum:
+def _clip(law: PositiveSum, side: Bound, first: int, last: int) -> PositiveSum:
     """Bring the law into the window."""
     size = law.mass.size
     cut_low = min(max(first - law.offset, 0), size)
@@ -97,7 +93,7 @@ def _clip(law: PositiveSum, direction: Direction, first: int, last: int) -> Posi
     below, above = float(law.mass[:cut_low].sum()), float(law.mass[stop:].sum())
     mass = law.mass[cut_low:stop].copy() if cut_low < stop else np.zeros(1)
     infinite = law.infinite
-    if direction is Direction.UPPER:
+    if side is Bound.PESSIMISTIC:
         mass[0] += below
         infinite += above
     else:

@@ -15,8 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.lattice.grid import Array, Atoms, Direction
+from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["profile_atoms"]
 
@@ -32,8 +32,8 @@ def profile_atoms(
     forward: tuple[Array, Array],
     backward: tuple[Array, Array],
     infinite: float,
-    direction: Direction,
-) -> Atoms:
+    side: Bound,
+) -> PldAtoms:
     """The pair of laws on the given losses and their mirror images.
 
     Args:
@@ -41,34 +41,34 @@ def profile_atoms(
         forward: lower and upper bounds of ``H_alpha(P‖Q)`` at ``e^losses``, shape (m + 1,) each.
         backward: the same of ``H_alpha(Q‖P)``; they give the profile below alpha = 1 because
             ``H_alpha(P‖Q) = 1 - alpha + alpha H_(1/alpha)(Q‖P)``.
-        infinite: lower bound of the profile's limit for alpha to infinity (for LOWER).
-        direction: UPPER takes the lower convex hull of the upper bounds. LOWER stays below the
-            extensions of chords, so below every convex function between the bounds; one of its
+        infinite: lower bound of the profile's limit for alpha to infinity (for OPTIMISTIC).
+        side: PESSIMISTIC takes the lower convex hull of the upper bounds. OPTIMISTIC stays below
+            the extensions of chords, so below every convex function between the bounds; one of its
             losses may lie off the given ones.
     """
-    side = 1 if direction is Direction.UPPER else 0
+    which = 1 if side is Bound.PESSIMISTIC else 0
     loss = np.concatenate([[-math.inf], -losses[:0:-1], losses])
     place = np.concatenate([[-1.0], np.expm1(loss[1:])])
 
-    def whole(side: int) -> Array:
-        below = np.exp(-losses[:0:-1]) * backward[side][:0:-1]
-        return np.concatenate([[0.0], below, forward[side]])
+    def whole(which: int) -> Array:
+        below = np.exp(-losses[:0:-1]) * backward[which][:0:-1]
+        return np.concatenate([[0.0], below, forward[which]])
 
-    value = whole(side)
+    value = whole(which)
     truncated = 0.0
-    if direction is Direction.UPPER:
+    if side is Bound.PESSIMISTIC:
         infinite = truncated = float(value[-1])
     else:
         place, value, loss = _below_chords(place, value, whole(1), loss, infinite)
     points = _hull(list(zip(place.tolist(), value.tolist(), loss.tolist(), strict=True)))
-    if direction is Direction.LOWER:
+    if side is Bound.OPTIMISTIC:
         points = _clip(points, infinite)
     mass, slack = _masses(points)
-    sign = 1.0 if direction is Direction.UPPER else -1.0
+    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
     kept = mass > 0.0
     where = np.array([point[2] for point in points[1:]])[kept]
-    return Atoms(
-        direction=direction,
+    return PldAtoms(
+        side=side,
         mass=mass[kept] * np.maximum(1.0 + sign * slack[kept], 0.0),
         loss=where,
         infinite=infinite,

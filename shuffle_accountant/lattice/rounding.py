@@ -1,10 +1,10 @@
 """Rounding a real variable to a lattice without moving its mean.
 
 For a convex function f, ``E f(X)`` can only grow when each value is split over its two lattice
-neighbours (UPPER), and only fall when neighbouring values are merged (LOWER); both keep the mean,
-and both are second order in the spacing. Weights are *tilted*: the weight of a mass p at x is
-``p e^(theta x)`` up to a common factor, so that the far tail of a law can be followed. A mass that
-moves by d changes its weight by ``e^(theta d)``.
+neighbours (PESSIMISTIC), and only fall when neighbouring values are merged (OPTIMISTIC); both keep
+the mean, and both are second order in the spacing. Weights are *tilted*: the weight of a mass p at
+x is ``p e^(theta x)`` up to a common factor, so that the far tail of a law can be followed. A mass
+that moves by d changes its weight by ``e^(theta d)``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.compiled import compiled
-from shuffle_accountant.lattice.grid import Array, Direction
+from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.numerics.compiled import compiled
 
 __all__ = ["SNAP", "round_to_lattice"]
 
@@ -31,17 +31,16 @@ _UNSEEN = 1e-200
 _SUBCELLS = 8
 
 
-def round_to_lattice(
-    scaled: Array, weight: Array, tilt: float, direction: Direction
-) -> tuple[int, Array]:
+def round_to_lattice(scaled: Array, weight: Array, tilt: float, side: Bound) -> tuple[int, Array]:
     """Round to the integers.
 
     Args:
         scaled: values in units of the spacing, shape (m,), any order.
         weight: their tilted weights, shape (m,), >= 0.
         tilt: theta times the spacing, >= 0.
-        direction: UPPER splits, LOWER merges. Where too little lies above the lowest cell to bring
-            its mean up to a lattice point, LOWER moves it down instead, which is below for
+        side: PESSIMISTIC splits, OPTIMISTIC merges. Where too little lies above the lowest cell to
+            bring its mean up to a lattice point, OPTIMISTIC moves it down instead, which is below
+            for
             *increasing* convex functions only.
 
     Returns:
@@ -58,7 +57,7 @@ def round_to_lattice(
     size = int(cell.max()) - first + 2
     index = (cell - first).astype(np.intp)
     inside = scaled - cell
-    if direction is Direction.UPPER:
+    if side is Bound.PESSIMISTIC:
         low = weight * (1.0 - inside) * np.exp(-tilt * inside)
         high = weight * inside * np.exp(tilt * (1.0 - inside))
         return first, _totals(index, low, size) + _totals(index + 1, high, size)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.lattice.grid import Array
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["Letters", "saddle"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from shuffle_accountant.functionals import Functional
-from shuffle_accountant.lattice.grid import Array, Atoms, Direction
+from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.losses.divergence import Divergence
 
 __all__ = ["CellEdges", "Effort", "PrivacyLoss"]
 
@@ -21,7 +21,8 @@ class Effort:
     """How closely a loss is to be resolved.
 
     Attributes:
-        tail: probability that may be cut off, > 0; it goes to +inf (UPPER) or is dropped (LOWER).
+        tail: probability that may be cut off, > 0; it goes to +inf (PESSIMISTIC) or is dropped
+            (OPTIMISTIC).
         resolution: relative width of blocks of decoy counts that are treated as one; 0 for exact.
         most_atoms: more atoms than this are added up cell by cell, in pieces of this size.
     """
@@ -49,15 +50,15 @@ class PrivacyLoss(Protocol):
         """Rough standard deviation of the loss, nats: a starting point for choosing a grid."""
 
     @property
-    def functional(self) -> Functional:
+    def divergence(self) -> Divergence:
         """What delta is; the hockey-stick divergence but for one named loose bound."""
 
     @property
     def reversed(self) -> PrivacyLoss:
         """The loss of the exchanged pair (Q, P); the loss itself if the pair is symmetric."""
 
-    def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of delta at epsilon >= 0: the hockey-stick divergence at ``alpha = e^epsilon``."""
 
-    def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The pair as atoms; atoms are merged only between two edges, or their mirror images."""

@@ -20,18 +20,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.binomial import (
+from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.cells import CellSums
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.listing import BinaryCrowds, gather, loss_at, pieces, ties
+from shuffle_accountant.numerics.binomial import (
     TAIL_RATIO_ERROR,
     UNIT_ROUNDOFF,
     log_pmf,
     log_pmf_error,
     upper_tail_ratio,
 )
-from shuffle_accountant.functionals import HOCKEY_STICK, Functional
-from shuffle_accountant.lattice.grid import Array, Atoms, Direction
-from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.cells import CellSums
-from shuffle_accountant.losses.listing import BinaryCrowds, gather, loss_at, pieces, ties
 
 __all__ = ["BinaryCrowds", "BinaryLoss", "CrowdSource"]
 
@@ -62,7 +62,7 @@ class CrowdSource(Protocol):
     def deviation(self) -> float:
         """Rough standard deviation of the loss, nats."""
 
-    def crowds(self, direction: Direction, effort: Effort) -> BinaryCrowds:
+    def crowds(self, side: Bound, effort: Effort) -> BinaryCrowds:
         """Blocks whose pair bounds the true one in the given direction."""
 
 
@@ -92,28 +92,28 @@ class BinaryLoss:
         return self
 
     @property
-    def functional(self) -> Functional:
+    def divergence(self) -> Divergence:
         """The hockey-stick divergence."""
         return HOCKEY_STICK
 
-    def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha``, alpha = e^epsilon, epsilon >= 0: a sum over counts of decoys.
 
         Relative accuracy is a few hundred units in the last place where blocks are single counts.
         """
         if epsilon >= self.largest and self.largest < math.inf:
             return 0.0
-        crowd = self.source.crowds(direction, effort)
+        crowd = self.source.crowds(side, effort)
         low, high = _conditional(epsilon, crowd) if epsilon < math.inf else _disclosed(crowd)
-        if direction is Direction.LOWER:
+        if side is Bound.OPTIMISTIC:
             total = float(np.sum(crowd.weight * low)) * (1 - 64 * UNIT_ROUNDOFF)
             return max(total - _SUBNORMAL, 0.0)
         total = float(np.sum(crowd.weight * high)) * (1 + 64 * UNIT_ROUNDOFF) + crowd.missing
         return min(total + _SUBNORMAL, 1.0)
 
-    def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
-        """Atoms of the pair: one by one for small crowds, cell masses for large ones."""
-        crowd = self.source.crowds(direction, replace(effort, tail=0.25 * effort.tail))
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """PldAtoms of the pair: one by one for small crowds, cell masses for large ones."""
+        crowd = self.source.crowds(side, replace(effort, tail=0.25 * effort.tail))
         m = crowd.count
         # Hoeffding: P(a >= m/2 + t sqrt(m)/2) <= 2 exp(-t^2/2) for the P-law, the other side less.
         reach = np.log(np.maximum(crowd.weight, 1e-320)) - math.log(effort.tail)
@@ -136,19 +136,19 @@ class BinaryLoss:
         )
         tied = crowd.silent + ties(crowd.weight, m)
 
-        sign = 1.0 if direction is Direction.UPPER else -1.0
+        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
         infinite = float(half.mass[np.isinf(half.loss)].sum())
         keep = np.isfinite(half.loss) & (half.mass > 0)
         loss, slack = half.loss[keep], half.slack[keep]
         everything = np.concatenate([half.mass[keep], half.other[keep], [tied]])
         slack = np.concatenate([slack, slack, [64 * UNIT_ROUNDOFF]])
         truncated = crowd.missing + cut
-        return Atoms(
-            direction=direction,
+        return PldAtoms(
+            side=side,
             mass=everything * np.maximum(1.0 + sign * slack, 0.0),
             loss=np.concatenate([loss, -loss, [0.0]]),
             infinite=max(infinite + sign * _UNDERFLOW, 0.0)
-            + (truncated if direction is Direction.UPPER else 0.0),
+            + (truncated if side is Bound.PESSIMISTIC else 0.0),
             truncated=truncated,
             round_off=crowd.round_off + float(np.sum(everything * slack)),
             loss_error=float(half.loss_error.max(initial=0.0))

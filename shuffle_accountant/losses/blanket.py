@@ -1,9 +1,10 @@
 """The loss of a target among decoys with any alphabet, from its profile at chosen points.
 
 The profile at one alpha is an expectation over a sum of n i.i.d. values (see
-`shuffle_accountant.decoys`), taken exactly over all multisets of messages where these are few and
-by Fourier transforms over the users where they are not. Several pairs of inputs share one profile,
-the pointwise maximum over ordered pairs, which is that of a dominating pair (Zhu et al. 2022).
+`shuffle_accountant.reductions.decoys`), taken exactly over all multisets of messages where these
+are few and by Fourier transforms over the users where they are not. Several pairs of inputs share
+one profile, the pointwise maximum over ordered pairs, which is that of a dominating pair (Zhu et
+al. 2022).
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from shuffle_accountant.functionals import HOCKEY_STICK, Functional
 from shuffle_accountant.lattice.discretize import SUBCELLS
-from shuffle_accountant.lattice.grid import Array, Atoms, Direction
+from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.divergence import LARGEST_EPSILON, Divergence
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.letter_divergence import LARGEST_EPSILON, LetterDivergence
 from shuffle_accountant.losses.letters import LetterPair
 
 __all__ = ["BlanketLoss", "LetterSource", "most_distinguishable"]
@@ -42,7 +43,7 @@ class LetterSource(Protocol):
     def __hash__(self) -> int:
         """By value, so that answers can be remembered."""
 
-    def letters(self, direction: Direction, effort: Effort) -> LetterPair:
+    def letters(self, side: Bound, effort: Effort) -> LetterPair:
         """Letters whose profile bounds the true one for any number of decoys."""
 
 
@@ -72,25 +73,25 @@ class BlanketLoss:
         return BlanketLoss(self.backward, self.pairs, self.users, self.deviation, self.largest)
 
     @property
-    def functional(self) -> Functional:
+    def divergence(self) -> Divergence:
         """The hockey-stick divergence."""
         return HOCKEY_STICK
 
-    def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
-        return _largest(self.pairs, self.users, epsilon, direction, effort)
+        return _largest(self.pairs, self.users, epsilon, side, effort)
 
-    def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
-        """The pair whose profile is the polygon through (UPPER) or below (LOWER) the profile."""
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The pair with the polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""
         end = self._end(effort)
         step = _STEP_IN_DEVIATIONS * math.sqrt(effort.resolution) * self.deviation
-        losses = _points(edges(end), step, _CENTRE * self.deviation, direction)
-        losses = np.union1d(losses, self._kinks(end, direction, effort))
+        losses = _points(edges(end), step, _CENTRE * self.deviation, side)
+        losses = np.union1d(losses, self._kinks(end, side, effort))
         # slopes between points that are closer would be round-off
         losses = losses[np.append(True, np.diff(losses) > _APART * losses[1:])]
-        sides = Direction.LOWER, Direction.UPPER
-        if direction is Direction.UPPER:
-            sides = Direction.UPPER, Direction.UPPER  # the hull needs no lower bounds
+        sides = Bound.OPTIMISTIC, Bound.PESSIMISTIC
+        if side is Bound.PESSIMISTIC:
+            sides = Bound.PESSIMISTIC, Bound.PESSIMISTIC  # the hull needs no lower bounds
 
         def profile(pairs: tuple[LetterSource, ...]) -> tuple[Array, Array]:
             low, high = (
@@ -101,16 +102,16 @@ class BlanketLoss:
 
         forward = profile(self.pairs)
         backward = forward if self.backward == self.pairs else profile(self.backward)
-        certain = _largest(self.pairs, self.users, math.inf, Direction.LOWER, effort)
-        return profile_atoms(losses, forward, backward, certain, direction)
+        certain = _largest(self.pairs, self.users, math.inf, Bound.OPTIMISTIC, effort)
+        return profile_atoms(losses, forward, backward, certain, side)
 
-    def _kinks(self, end: float, direction: Direction, effort: Effort) -> Array:
+    def _kinks(self, end: float, side: Bound, effort: Effort) -> Array:
         """Losses up to the end at which the profile has kinks, each with a neighbour on both sides.
 
         Rare messages far above all others make it bend where no law of many messages would.
         """
         kinks = np.unique(
-            np.concatenate([_letters(p, direction, effort).kinks(self.users) for p in self.pairs])
+            np.concatenate([_letters(p, side, effort).kinks(self.users) for p in self.pairs])
         )
         if kinks.size > _MOST_KINKS:
             return np.zeros(0)
@@ -119,13 +120,13 @@ class BlanketLoss:
 
     def _end(self, effort: Effort) -> float:
         """A loss above which the profile is below the tail that may be cut off, or the largest."""
-        certain = _largest(self.pairs, self.users, math.inf, Direction.LOWER, effort)
+        certain = _largest(self.pairs, self.users, math.inf, Bound.OPTIMISTIC, effort)
         low, high = 0.0, 4.0 * self.deviation
         cheap = Effort(tail=effort.tail, resolution=1e-3)
 
         def above(loss: float) -> bool:
             both = self.pairs, self.backward
-            found = max(_largest(p, self.users, loss, Direction.UPPER, cheap) for p in set(both))
+            found = max(_largest(p, self.users, loss, Bound.PESSIMISTIC, cheap) for p in set(both))
             return found - certain > max(0.25 * effort.tail, 1e-9 * certain)
 
         while high < self.largest and high < LARGEST_EPSILON and above(high):
@@ -138,10 +139,10 @@ class BlanketLoss:
         return min(high, LARGEST_EPSILON)
 
 
-def _points(edges: Array, step: float, centre: float, direction: Direction) -> Array:
+def _points(edges: Array, step: float, centre: float, side: Bound) -> Array:
     """Some of the edges: about ``step`` apart up to ``centre``, then ever further apart."""
     # edges are finer on the lower side; the points of both sides should be the same
-    unit = SUBCELLS if direction is Direction.LOWER else 1
+    unit = SUBCELLS if side is Bound.OPTIMISTIC else 1
     edges = edges[::unit] if edges.size > unit else np.unique(edges[[0, -1]])
     if edges.size < 3:
         return edges
@@ -154,9 +155,9 @@ def _points(edges: Array, step: float, centre: float, direction: Direction) -> A
 
 
 @lru_cache(maxsize=512)
-def _letters(source: LetterSource, direction: Direction, effort: Effort) -> LetterPair:
+def _letters(source: LetterSource, side: Bound, effort: Effort) -> LetterPair:
     """The source's letters; a profile asks for the same ones at each of its points."""
-    return source.letters(direction, effort)
+    return source.letters(side, effort)
 
 
 @lru_cache(maxsize=1 << 15)
@@ -164,11 +165,11 @@ def _largest(
     pairs: tuple[LetterSource, ...],
     users: int,
     epsilon: float,
-    direction: Direction,
+    side: Bound,
     effort: Effort,
 ) -> float:
     """Bound of the largest divergence of the pairs; infinite epsilon gives the profile's limit."""
-    questions = [_divergence(pair, users, epsilon, direction, effort) for pair in pairs]
+    questions = [_divergence(pair, users, epsilon, side, effort) for pair in pairs]
     if len(questions) > 1:
         questions.sort(key=lambda question: -question.chernoff)
     best = 0.0
@@ -187,7 +188,7 @@ def most_distinguishable(
 ) -> tuple[Source, float, float]:
     """The pair with the largest certified lower bound of its divergence, and its bracket."""
     effort = Effort(tail=1e-300, resolution=1e-5)
-    lower = [(_divergence(pair, users, epsilon, Direction.LOWER, effort), pair) for pair in pairs]
+    lower = [(_divergence(pair, users, epsilon, Bound.OPTIMISTIC, effort), pair) for pair in pairs]
     lower.sort(key=lambda item: -item[0].chernoff)
     best, found = lower[0][1], -1.0
     for question, pair in lower:
@@ -196,11 +197,11 @@ def most_distinguishable(
         value = question.bound(effort)
         if value > found:
             best, found = pair, value
-    upper = _divergence(best, users, epsilon, Direction.UPPER, effort)
+    upper = _divergence(best, users, epsilon, Bound.PESSIMISTIC, effort)
     return best, found, upper.bound(effort)
 
 
 def _divergence(
-    source: LetterSource, users: int, epsilon: float, direction: Direction, effort: Effort
-) -> Divergence:
-    return Divergence(_letters(source, direction, effort), users, epsilon, direction)
+    source: LetterSource, users: int, epsilon: float, side: Bound, effort: Effort
+) -> LetterDivergence:
+    return LetterDivergence(_letters(source, side, effort), users, epsilon, side)

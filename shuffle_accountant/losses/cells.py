@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.lattice.grid import Array
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["CellSums", "HalfAtoms"]
 
 
 @dataclass(frozen=True, eq=False)
 class HalfAtoms:
-    """Atoms of a symmetric pair with loss > 0; each has a mirror image of the opposite loss.
+    """PldAtoms of a symmetric pair with loss > 0; each has a mirror image of the opposite loss.
 
     Attributes:
         mass: P-masses, shape (m,): those of the mirror images under Q.

@@ -14,11 +14,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array, Direction
+from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.crowd import crowd_blocks
 from shuffle_accountant.losses.listing import BinaryCrowds
-from shuffle_accountant.ratios import log_ratio_above
+from shuffle_accountant.numerics.ratios import log_ratio_above
 
 __all__ = ["CloneCrowd", "no_subnormal"]
 
@@ -27,9 +27,9 @@ __all__ = ["CloneCrowd", "no_subnormal"]
 _TINY = 1e-300
 
 
-def no_subnormal(chance: Array | float, direction: Direction) -> Any:
-    """Chances that hide the target, where tiny: none (UPPER), or larger ones (LOWER)."""
-    return np.where(chance < _TINY, 0.0 if direction is Direction.UPPER else _TINY, chance)[()]
+def no_subnormal(chance: Array | float, side: Bound) -> Any:
+    """Chances that hide the target, where tiny: none (PESSIMISTIC), or larger ones (OPTIMISTIC)."""
+    return np.where(chance < _TINY, 0.0 if side is Bound.PESSIMISTIC else _TINY, chance)[()]
 
 
 @dataclass(frozen=True)
@@ -70,23 +70,23 @@ class CloneCrowd:
         """``2 gap / sqrt(expected m)``, but not more than the largest loss."""
         return min(self.largest, 2.0 * self.gap / math.sqrt(1.0 + self.decoys * self.rate))
 
-    def crowds(self, direction: Direction, effort: Effort) -> BinaryCrowds:
+    def crowds(self, side: Bound, effort: Effort) -> BinaryCrowds:
         """Blocks of counts: an upper bound takes each block's smallest, a lower one its largest."""
-        rate = no_subnormal(self.rate, direction)
+        rate = no_subnormal(self.rate, side)
         crowd = crowd_blocks(
             self.decoys,
             rate,
             self.idle,
-            direction,
+            side,
             tail=effort.tail,
             resolution=effort.resolution,
         )
-        count = (crowd.low if direction is Direction.UPPER else crowd.high) + 1.0
+        count = (crowd.low if side is Bound.PESSIMISTIC else crowd.high) + 1.0
         return BinaryCrowds(
             weight=crowd.weight,
             count=count,
             gap=np.full(count.size, self.gap),
-            rest=np.full(count.size, no_subnormal(self.rest, direction)),
+            rest=np.full(count.size, no_subnormal(self.rest, side)),
             silent=0.0,
             missing=crowd.missing,
             round_off=crowd.round_off,

@@ -1,8 +1,8 @@
 """How many decoys are informative: the law of C ~ Bin(n - 1, rate), in blocks.
 
 Revealing one more decoy is a post-processing, so the divergence given C = c falls as c grows. A
-block of counts may therefore be replaced by its smallest (UPPER) or its largest (LOWER) member.
-This is what makes the cost flat in the number of users.
+block of counts may therefore be replaced by its smallest (PESSIMISTIC) or its largest (OPTIMISTIC)
+member. This is what makes the cost flat in the number of users.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.binomial import (
+from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.numerics.binomial import (
     TAIL_RATIO_ERROR,
     UNIT_ROUNDOFF,
     log_pmf,
     log_pmf_error,
     log_upper_tail,
 )
-from shuffle_accountant.lattice.grid import Array, Direction
 
 __all__ = ["Crowd", "bulk", "crowd_blocks", "tail_differences"]
 
@@ -37,7 +37,7 @@ class Crowd:
         low: smallest count of each block, shape (m,), increasing.
         high: largest count of each block, shape (m,).
         missing: probability (a bound) of the counts in no block.
-        round_off: probability added (UPPER) or removed (LOWER) for rounding, in total.
+        round_off: probability added (PESSIMISTIC) or removed (OPTIMISTIC) for rounding, in total.
     """
 
     weight: Array
@@ -49,7 +49,7 @@ class Crowd:
 
 @lru_cache(maxsize=64)
 def crowd_blocks(
-    trials: int, rate: float, idle: float, direction: Direction, *, tail: float, resolution: float
+    trials: int, rate: float, idle: float, side: Bound, *, tail: float, resolution: float
 ) -> Crowd:
     """Blocks of the counts C ~ Bin(trials, rate).
 
@@ -57,7 +57,7 @@ def crowd_blocks(
         trials: number of decoys, >= 0.
         rate: probability that a decoy is informative.
         idle: ``1 - rate``, given separately so that no digits are lost.
-        direction: which way the weights are rounded; for UPPER, counts above the last block join
+        side: which way the weights are rounded; for PESSIMISTIC, counts above the last block join
             it, because they are more private than its members.
         tail: probability that may be left out below; what lies above joins the last block.
         resolution: a block may be as wide as this fraction of its counts.
@@ -80,7 +80,7 @@ def crowd_blocks(
     else:
         weight, error = tail_differences(edges, float(trials), rate, idle)
     missing = tail if low > 0 else 0.0
-    if direction is Direction.UPPER:
+    if side is Bound.PESSIMISTIC:
         if high < trials:
             weight[-1] += tail
         weight = weight + error

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.functionals import HOCKEY_STICK, Functional
-from shuffle_accountant.lattice.grid import Atoms, Direction
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["DilutedLoss"]
 
@@ -44,21 +44,21 @@ class DilutedLoss:
         return self
 
     @property
-    def functional(self) -> Functional:
+    def divergence(self) -> Divergence:
         """The hockey-stick divergence."""
         return HOCKEY_STICK
 
-    def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0: the harmless part adds nothing there."""
-        slack = 4 * UNIT_ROUNDOFF * (-1.0 if direction is Direction.LOWER else 1.0)
-        return min(self.active * self.inner.delta(epsilon, direction, effort) * (1.0 + slack), 1.0)
+        slack = 4 * UNIT_ROUNDOFF * (-1.0 if side is Bound.OPTIMISTIC else 1.0)
+        return min(self.active * self.inner.delta(epsilon, side, effort) * (1.0 + slack), 1.0)
 
-    def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The inner atoms, lighter, and one at loss 0."""
-        inner = self.inner.atoms(direction, edges, effort)
-        factor = 1.0 + 4 * UNIT_ROUNDOFF * (-1.0 if direction is Direction.LOWER else 1.0)
-        return Atoms(
-            direction=direction,
+        inner = self.inner.atoms(side, edges, effort)
+        factor = 1.0 + 4 * UNIT_ROUNDOFF * (-1.0 if side is Bound.OPTIMISTIC else 1.0)
+        return PldAtoms(
+            side=side,
             mass=np.append(self.active * inner.mass, self.harmless) * factor,
             loss=np.append(inner.loss, 0.0),
             infinite=self.active * inner.infinite * factor,

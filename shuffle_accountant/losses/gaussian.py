@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.lattice.doubling import SumLaw
-from shuffle_accountant.lattice.grid import Array, Direction
-from shuffle_accountant.quadrature import gauss_legendre
+from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.quadrature import gauss_legendre
 
 __all__ = ["GaussianRatio"]
 
@@ -43,7 +43,7 @@ class GaussianRatio:
         """Standard deviation of W, ``sqrt(e^(1/sigma^2) - 1)``."""
         return math.sqrt(math.expm1(min(1.0 / self.sigma**2, _LARGEST_LOG)))
 
-    def ratios(self, direction: Direction, *, users: int, width: float, tail: float) -> SumLaw:
+    def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """Cells of equal width in z; see `shuffle_accountant.losses.mean_ratio.RatioSource`."""
         edges = self._edges(users, min(width, _WIDEST), 0.25 * tail)
         if edges.size < 2:
@@ -61,7 +61,7 @@ class GaussianRatio:
         low, high, shift = float(edges[0]), float(edges[-1]), 1.0 / self.sigma
         lost_gain = _below(low - shift) + _below(shift - high)
         lost = _below(low) + _below(-high)
-        if direction is Direction.LOWER:
+        if side is Bound.OPTIMISTIC:
             return SumLaw(mean, mass * (1.0 - error), 1, lost_gain, lost, moved, mean[-1])
         value = np.exp(self._log_ratio(edges))
         share = np.clip((mean - value[:-1]) / np.diff(value), 0.0, 1.0)

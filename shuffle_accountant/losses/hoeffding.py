@@ -11,14 +11,14 @@ import math
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.binomial import log_pmf
-from shuffle_accountant.lattice.grid import Array, Atoms, Direction
+from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.numerics.binomial import log_pmf
 
 __all__ = ["hoeffding_atoms"]
 
 
-def hoeffding_atoms(eps0: float, users: int, *, tau: float = 1e-12) -> Atoms:
-    """Atoms of the clones pair within Hoeffding's range of both counts.
+def hoeffding_atoms(eps0: float, users: int, *, tau: float = 1e-12) -> PldAtoms:
+    """PldAtoms of the clones pair within Hoeffding's range of both counts.
 
     'Numerical Accounting in the Shuffle Model', Lemma 11: the number C of informative decoys is
     kept within ``c (n-1)`` of its mean, ``c = sqrt(log(4/tau) / (2(n-1)))``, and the number A of
@@ -53,8 +53,8 @@ def hoeffding_atoms(eps0: float, users: int, *, tau: float = 1e-12) -> Atoms:
     b = m - a
     log_crowd = log_pmf(count, float(decoys), rate, idle)
     base = np.exp(log_crowd[owner] + log_pmf(a, m, 0.5, 0.5)) * 2.0 / (m * (1.0 + ratio))
-    return Atoms(
-        direction=Direction.UPPER,
+    return PldAtoms(
+        side=Bound.PESSIMISTIC,
         mass=base * (a + ratio * b),
         loss=np.log((a + ratio * b) / (ratio * a + b)),
         infinite=tau,

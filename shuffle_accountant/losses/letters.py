@@ -1,6 +1,6 @@
 """One target among decoys over a finite alphabet, seen through its likelihood ratios.
 
-By the density lemma (see `shuffle_accountant.decoys`) everything depends on the ratios
+By the density lemma (see `shuffle_accountant.reductions.decoys`) everything depends on the ratios
 ``r0 = p0/q`` and ``r1 = p1/q`` of each letter alone:
 
     H_alpha = E[ ((1/n) sum_i (r0(Y_i) - alpha r1(Y_i)))_+ ],   Y_i i.i.d. from q.
@@ -16,9 +16,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.lattice.grid import Array, Direction
-from shuffle_accountant.ratios import log_ratio_above
+from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.ratios import log_ratio_above
 
 __all__ = [
     "LetterPair",
@@ -137,7 +137,7 @@ class LetterPair:
         return found if found > 0.0 else 1.0  # a loss that is 0 or infinite
 
 
-def gains(p0: Array, p1: Array, epsilon: float, direction: Direction, terms: int = 1) -> Array:
+def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> Array:
     """Bound of ``p0 - alpha p1``, ``alpha = e^epsilon``, letter by letter.
 
     Where the true value is below -1e200 a value that far down is returned instead: no sum that
@@ -147,7 +147,7 @@ def gains(p0: Array, p1: Array, epsilon: float, direction: Direction, terms: int
         p0: probabilities or likelihood ratios, shape (m,), >= 0 and at most 1e190.
         p1: the same of the other dataset.
         epsilon: nats, >= 0; may be infinite.
-        direction: which side of the truth.
+        side: which side of the truth.
         terms: how many terms each number adds up. A term below the smallest normal double is off
             by the smallest one.
     """
@@ -157,7 +157,7 @@ def gains(p0: Array, p1: Array, epsilon: float, direction: Direction, terms: int
     error += np.where(p0 + p1 > 0.0, _SUBNORMAL, 0.0)
     lost = (terms + 1.0) * times_excess(np.full(1, 5e-324), epsilon)
     error += np.where(p1 > 0.0, lost, 0.0)
-    return np.asarray((p0 - p1) - cost + (error if direction is Direction.UPPER else -error))
+    return np.asarray((p0 - p1) - cost + (error if side is Bound.PESSIMISTIC else -error))
 
 
 def times_excess(p: Array, epsilon: float) -> Array:

@@ -1,4 +1,4 @@
-"""Atoms of a binary target: one by one in small crowds, by cell masses in large ones."""
+"""PldAtoms of a binary target: one by one in small crowds, by cell masses in large ones."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.binomial import (
+from shuffle_accountant.lattice.grid import Array
+from shuffle_accountant.losses.cells import CellSums, HalfAtoms
+from shuffle_accountant.numerics.binomial import (
     TAIL_RATIO_ERROR,
     UNIT_ROUNDOFF,
     log_pmf,
     log_pmf_error,
     upper_tail_ratio,
 )
-from shuffle_accountant.lattice.grid import Array
-from shuffle_accountant.losses.cells import CellSums, HalfAtoms
 
 __all__ = ["BinaryCrowds", "gather", "loss_at", "pieces", "ties"]
 
@@ -33,7 +33,7 @@ class BinaryCrowds:
         rest: ``1 - gap``, without cancellation, shape (m,).
         silent: probability that no message carries either letter: loss 0.
         missing: bound on the probability in no block.
-        round_off: probability added (UPPER) or removed (LOWER) for rounding, in total.
+        round_off: probability added (PESSIMISTIC) or removed (OPTIMISTIC) for rounding, in total.
     """
 
     weight: Array

@@ -1,9 +1,9 @@
 """The loss when one dataset makes all messages i.i.d.: the mean of their likelihood ratios.
 
 If the target's message under Q has the law of all others, the density lemma (see
-`shuffle_accountant.decoys`) says that P/Q is the mean of n i.i.d. ratios W. One law, that of their
-sum under Q, then answers for every alpha and for both orders of the pair. If the target takes part
-with probability g only, the ratio is ``1 + g (mean - 1)``.
+`shuffle_accountant.reductions.decoys`) says that P/Q is the mean of n i.i.d. ratios W. One law,
+that of their sum under Q, then answers for every alpha and for both orders of the pair. If the
+target takes part with probability g only, the ratio is ``1 + g (mean - 1)``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Protocol
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.functionals import HOCKEY_STICK, Functional
 from shuffle_accountant.lattice.doubling import SumLaw, additions, power
-from shuffle_accountant.lattice.grid import Atoms, Direction
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["MeanRatioLoss", "RatioSource"]
 
@@ -43,11 +43,11 @@ class RatioSource(Protocol):
     def deviation(self) -> float:
         """Standard deviation of the ratio, or a bound of what its logarithm may reach."""
 
-    def ratios(self, direction: Direction, *, users: int, width: float, tail: float) -> SumLaw:
+    def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """One ratio in cells of a normal score's width.
 
         Args:
-            direction: UPPER is above the true law in convex order, LOWER below it.
+            side: PESSIMISTIC is above the true law in convex order, OPTIMISTIC below it.
             users: of how many such ratios the mean is taken.
             width: of cells, in normal scores.
             tail: P- or Q-probability that all of them may leave out.
@@ -93,14 +93,14 @@ class MeanRatioLoss:
         return replace(self, swapped=not self.swapped)
 
     @property
-    def functional(self) -> Functional:
+    def divergence(self) -> Divergence:
         """The hockey-stick divergence."""
         return HOCKEY_STICK
 
-    def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
-        law = _law(self.source, self.users, direction, effort)
-        upper = direction is Direction.UPPER
+        law = _law(self.source, self.users, side, effort)
+        upper = side is Bound.PESSIMISTIC
         total = self._infinite(law) if upper else 0.0
         if epsilon < 700.0:
             # values are off by a relative amount; take the worse, or the better
@@ -125,9 +125,9 @@ class MeanRatioLoss:
             return law.lost
         return self.fraction * law.lost_gain + (1.0 - self.fraction) * law.lost
 
-    def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """Each value of the mean as an atom."""
-        law = _law(self.source, self.users, direction, effort)
+        law = _law(self.source, self.users, side, effort)
         gain = self.fraction * (law.value / self.users - 1.0)
         idle = 1.0 - self.fraction
         ratio = idle + self.fraction * law.value / self.users  # without cancellation near 0
@@ -137,9 +137,9 @@ class MeanRatioLoss:
         if self.swapped:
             loss, mass = -loss, law.mass
         lost = self._infinite(law)
-        upper = direction is Direction.UPPER
-        return Atoms(
-            direction=direction,
+        upper = side is Bound.PESSIMISTIC
+        return PldAtoms(
+            side=side,
             mass=mass * (1.0 + slack if upper else 1.0 - slack),
             loss=loss,
             infinite=lost + _SUBNORMAL if upper else 0.0,
@@ -149,7 +149,7 @@ class MeanRatioLoss:
         )
 
 
-def _law(source: RatioSource, users: int, direction: Direction, effort: Effort) -> SumLaw:
+def _law(source: RatioSource, users: int, side: Bound, effort: Effort) -> SumLaw:
     """The law of the sum of ratios, for a tail and a resolution that few questions share."""
     wanted = -math.log10(effort.tail)
     tail = next((t for t in _TAILS if t >= wanted), _TAILS[-1])
@@ -157,12 +157,10 @@ def _law(source: RatioSource, users: int, direction: Direction, effort: Effort) 
     width = max(math.sqrt(6.0 * effort.resolution / additions(users)), _LEAST_WIDTH)
     if users == 1:
         width = _ALONE
-    return _remembered(source, users, direction, 10.0**-tail, width)
+    return _remembered(source, users, side, 10.0**-tail, width)
 
 
 @lru_cache(maxsize=32)
-def _remembered(
-    source: RatioSource, users: int, direction: Direction, tail: float, width: float
-) -> SumLaw:
-    one = source.ratios(direction, users=users, width=width, tail=0.5 * tail)
-    return power(one, users, direction, width=width, tail=0.5 * tail)
+def _remembered(source: RatioSource, users: int, side: Bound, tail: float, width: float) -> SumLaw:
+    one = source.ratios(side, users=users, width=width, tail=0.5 * tail)
+    return power(one, users, side, width=width, tail=0.5 * tail)

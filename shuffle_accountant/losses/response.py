@@ -13,7 +13,8 @@ if it shows one of the two values, and ``gamma/k`` under both otherwise.
 Counts are blocked in two ways. Given O, the pair's z is the mean of C signs times ``C / G``; the
 mean falls in convex order as C grows and the factor grows, so a block of C takes the one from one
 end and the other from the other end. Given C, the divergence is convex in O, so a block of O may be
-replaced by its mean (LOWER) or by its ends with the same mean (UPPER): second order in its width.
+replaced by its mean (OPTIMISTIC) or by its ends with the same mean (PESSIMISTIC): second order in
+its width.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF, log_pmf, log_pmf_error
-from shuffle_accountant.lattice.grid import Array, Direction
+from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.clones import no_subnormal
 from shuffle_accountant.losses.crowd import Crowd, bulk, crowd_blocks, tail_differences
 from shuffle_accountant.losses.listing import BinaryCrowds
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF, log_pmf, log_pmf_error
 
 __all__ = ["ResponseCrowd"]
 
@@ -78,35 +79,35 @@ class ResponseCrowd:
         """Probability that a decoy shows any other value at random."""
         return self.gamma * ((self.categories - 2) / self.categories)
 
-    def crowds(self, direction: Direction, effort: Effort) -> BinaryCrowds:
+    def crowds(self, side: Bound, effort: Effort) -> BinaryCrowds:
         """Blocks of (C, O); the target's own message adds one to C or to O."""
-        return _crowds(self, direction, effort.tail, effort.resolution)
+        return _crowds(self, side, effort.tail, effort.resolution)
 
     def part(
-        self, crowd: Crowd, others: _Others, direction: Direction, *, mine: float, chance: float
+        self, crowd: Crowd, others: _Others, side: Bound, *, mine: float, chance: float
     ) -> tuple[Array, Array, Array, Array]:
         """Weight, count, gap and rest of the blocks in which the target adds ``mine`` to C."""
         low, high = crowd.low[:, None] + mine, crowd.high[:, None] + mine
         other = others.count + (1.0 - mine)
         # the mean of the signs from one end of the block, the factor C / G from the other
-        count, scale = (low, high) if direction is Direction.UPPER else (high, low)
+        count, scale = (low, high) if side is Bound.PESSIMISTIC else (high, low)
         size = (1.0 + self._m) * scale + self._m * other
         gap = scale / size
-        rest = no_subnormal(self._m * (scale + other) / size, direction)
+        rest = no_subnormal(self._m * (scale + other) / size, side)
         weight = chance * crowd.weight[:, None] * others.weight
         return weight.ravel(), np.broadcast_to(count, gap.shape).ravel(), gap.ravel(), rest.ravel()
 
-    def others(self, crowd: Crowd, direction: Direction, tail: float, resolution: float) -> _Others:
+    def others(self, crowd: Crowd, side: Bound, tail: float, resolution: float) -> _Others:
         """The law of the other values' count among the decoys given each block of C."""
         # fewer others are worse; more decoys on the pair leave fewer for them
-        trials = self.decoys - (crowd.high if direction is Direction.UPPER else crowd.low)
+        trials = self.decoys - (crowd.high if side is Bound.PESSIMISTIC else crowd.low)
         rate = self.other_rate / (self.truthful + self.other_rate)
         idle = self.truthful / (self.truthful + self.other_rate)
         most, least = int(trials.max()), int(trials.min())
         first, last = bulk(least, rate, idle, tail)[0], bulk(most, rate, idle, tail)[1]
         width = self._width(crowd, tail, resolution)
         edges = np.append(np.arange(first, last + 1, width, dtype=np.float64), last + 1.0)
-        return _binned(trials[:, None], rate, idle, edges, direction, 2.0 * tail)
+        return _binned(trials[:, None], rate, idle, edges, side, 2.0 * tail)
 
     def _width(self, crowd: Crowd, tail: float, resolution: float) -> int:
         """Width of blocks of O that costs about the resolution.
@@ -124,23 +125,21 @@ class ResponseCrowd:
 
 
 @lru_cache(maxsize=8)
-def _crowds(
-    source: ResponseCrowd, direction: Direction, tail: float, resolution: float
-) -> BinaryCrowds:
+def _crowds(source: ResponseCrowd, side: Bound, tail: float, resolution: float) -> BinaryCrowds:
     """The blocks; remembered, because one question asks for the same ones many times."""
     share = 0.2 * tail
     pair_idle = source.truthful + source.other_rate
     crowd = crowd_blocks(
-        source.decoys, source.pair_rate, pair_idle, direction, tail=share, resolution=resolution
+        source.decoys, source.pair_rate, pair_idle, side, tail=share, resolution=resolution
     )
-    others = source.others(crowd, direction, share, resolution)
+    others = source.others(crowd, side, share, resolution)
     parts = [
-        source.part(crowd, others, direction, mine=1.0, chance=source.truthful + source.pair_rate),
-        source.part(crowd, others, direction, mine=0.0, chance=source.other_rate),
+        source.part(crowd, others, side, mine=1.0, chance=source.truthful + source.pair_rate),
+        source.part(crowd, others, side, mine=0.0, chance=source.other_rate),
     ]
     weight, count, gap, rest = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     slack = 64 * UNIT_ROUNDOFF
-    weight = weight * (1.0 + slack if direction is Direction.UPPER else 1.0 - slack)
+    weight = weight * (1.0 + slack if side is Bound.PESSIMISTIC else 1.0 - slack)
     heard = (count > 0) & (weight > 0.1 * tail / weight.size)
     silent = float(weight[count == 0].sum())
     # what is too unlikely to matter, and counts above the last block, which joined it
@@ -174,10 +173,10 @@ class _Others:
 
 
 def _binned(
-    n: Array, rate: float, idle: float, edges: Array, direction: Direction, missing: float
+    n: Array, rate: float, idle: float, edges: Array, side: Bound, missing: float
 ) -> _Others:
     """O ~ Bin(n, rate) in blocks between the edges, one law for each n (shape (laws, 1))."""
-    upper = direction is Direction.UPPER
+    upper = side is Bound.PESSIMISTIC
     low, high = edges[:-1], edges[1:] - 1.0
     if bool(np.all(low == high)):
         log_mass = log_pmf(np.minimum(low, n), n, rate, idle)

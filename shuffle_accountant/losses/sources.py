@@ -1,9 +1,9 @@
 """Targets among decoys as letters: finite alphabets as they are, continuous ones in cells.
 
 On a line of messages the likelihood ratio of the target moves monotonically. A cell of messages is
-given as one letter of the mean ratio (LOWER: merging messages is a post-processing) or as two
+given as one letter of the mean ratio (OPTIMISTIC: merging messages is a post-processing) or as two
 letters of the ratios at its ends, with the same masses under the target's and the decoys' law
-(UPPER: the expectation in the density lemma is convex in each ratio).
+(PESSIMISTIC: the expectation in the density lemma is convex in each ratio).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array, Direction
+from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.letters import LetterPair
 
@@ -29,7 +29,7 @@ class FinitePair:
 
     pair: LetterPair
 
-    def letters(self, direction: Direction, effort: Effort) -> LetterPair:
+    def letters(self, side: Bound, effort: Effort) -> LetterPair:
         """The letters themselves."""
         return self.pair
 
@@ -60,7 +60,7 @@ class LaplacePair:
 
     eps0: float
 
-    def letters(self, direction: Direction, effort: Effort) -> LetterPair:
+    def letters(self, side: Bound, effort: Effort) -> LetterPair:
         """Cells of equal width in the logarithm of the ratio."""
         eps0 = self.eps0
         cells = math.ceil(0.8 * (1.0 + 0.5 * eps0) / math.sqrt(effort.resolution)) + 8
@@ -73,7 +73,7 @@ class LaplacePair:
         p = 0.5 * grown * np.exp(0.5 * (logs - width - eps0))
         share = 1.0 / (1.0 + math.exp(0.5 * width))
         up, low = np.exp(logs), np.exp(logs - width)
-        if direction is Direction.UPPER:
+        if side is Bound.PESSIMISTIC:
             q = np.concatenate([q * share, q * (1.0 - share)])
             p = q * np.concatenate([up, low])
         # messages beyond 0
@@ -91,14 +91,14 @@ class GaussianBlanketPair:
 
     sigma: float
 
-    def letters(self, direction: Direction, effort: Effort) -> LetterPair:
+    def letters(self, side: Bound, effort: Effort) -> LetterPair:
         """Cells of messages below 1/2, and their mirror images."""
         edges = self._edges(effort)
         q = _normal_cells((edges - 1.0) / self.sigma)
         p = _normal_cells(edges / self.sigma)
         ratio = np.exp((1.0 - 2.0 * edges[1:]) / (2.0 * self.sigma**2))
-        p, q, lost = _cells(ratio, p, q, direction)
-        slack = _MASS_ERROR * (1.0 if direction is Direction.UPPER else -1.0)
+        p, q, lost = _cells(ratio, p, q, side)
+        slack = _MASS_ERROR * (1.0 if side is Bound.PESSIMISTIC else -1.0)
         return _mirrored(p, q, lost, slack)
 
     def _edges(self, effort: Effort) -> Array:
@@ -128,21 +128,21 @@ def _normal_cells(edges: Array) -> Array:
     return np.asarray(np.where(right, upper, lower), dtype=np.float64)
 
 
-def _cells(ratio: Array, p: Array, q: Array, direction: Direction) -> tuple[Array, Array, float]:
+def _cells(ratio: Array, p: Array, q: Array, side: Bound) -> tuple[Array, Array, float]:
     """Letters from cells, the first of which has no finite end.
 
     Args:
         ratio: p/q at the finite edges.
         p: target masses of the cells, the open one included.
         q: decoy masses of the cells.
-        direction: UPPER splits bounded cells over their ends and takes the target mass of the open
-            one away from it, to be given to a letter that no decoy sends. LOWER keeps cells as
+        side: PESSIMISTIC splits bounded cells over their ends and takes the target mass of the open
+            one away from it, to be given to a letter that no decoy sends. OPTIMISTIC keeps cells as
             letters.
 
     Returns:
         ``(p, q, lost)``, ``lost`` the target mass taken away.
     """
-    if direction is Direction.LOWER:
+    if side is Bound.OPTIMISTIC:
         kept = q > 0.0
         return p[kept], q[kept], 0.0
     inner_p, inner_q = p[1:], q[1:]

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.functionals import HOCKEY_STICK, Functional
-from shuffle_accountant.lattice.grid import Array, Atoms, Direction
+from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["SubsampledLoss"]
 
@@ -51,7 +51,7 @@ class SubsampledLoss:
         return math.log1p(self.fraction * math.expm1(loss))
 
     @property
-    def functional(self) -> Functional:
+    def divergence(self) -> Divergence:
         """The hockey-stick divergence."""
         return HOCKEY_STICK
 
@@ -60,7 +60,7 @@ class SubsampledLoss:
         """The loss of (Q, P): the pair is symmetric."""
         return self
 
-    def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0: ``g H_a'`` of the inner pair, a' = 1 + (a - 1)/g."""
         if epsilon > 30.0:
             inner = epsilon + math.log1p(-(1.0 - self.fraction) * math.exp(-epsilon))
@@ -68,11 +68,11 @@ class SubsampledLoss:
         else:
             inner = math.log1p(math.expm1(epsilon) / self.fraction)
         # the rounding of the mapped epsilon moves the divergence less than this move does
-        slack = 8 * UNIT_ROUNDOFF * (-1.0 if direction is Direction.LOWER else 1.0)
-        value = self.inner.delta(inner * (1 - slack), direction, effort)
+        slack = 8 * UNIT_ROUNDOFF * (-1.0 if side is Bound.OPTIMISTIC else 1.0)
+        value = self.inner.delta(inner * (1 - slack), side, effort)
         return min(value * self.fraction * (1 + slack), 1.0)
 
-    def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The inner atoms, each moved towards loss 0."""
 
         def inner_edges(largest: float) -> Array:
@@ -85,7 +85,7 @@ class SubsampledLoss:
                     np.log1p(np.expm1(np.minimum(outer, 30.0)) / self.fraction),
                 )
 
-        inner = self.inner.atoms(direction, inner_edges, effort)
+        inner = self.inner.atoms(side, inner_edges, effort)
         g = self.fraction
         size = np.abs(inner.loss)
         small = np.minimum(size, 30.0)
@@ -97,13 +97,13 @@ class SubsampledLoss:
         gains = inner.loss > 0
         kept = np.where(gains, g + (1.0 - g) * np.exp(-size), 1.0)
         rest = float(np.sum(np.where(gains, inner.mass * -np.expm1(-size), 0.0))) * (1.0 - g)
-        sign = 1.0 if direction is Direction.UPPER else -1.0
+        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
         slack = 16 * UNIT_ROUNDOFF
         # if the losses of the inner pair are off by their error, so is the mass that goes to 0
         rest += (1.0 - g) * inner.infinite + sign * inner.loss_error * float(inner.mass.sum())
         mass = np.concatenate([inner.mass * kept, [max(rest, 0.0)]])
-        return Atoms(
-            direction=direction,
+        return PldAtoms(
+            side=side,
             mass=mass * (1.0 + sign * slack),
             loss=np.concatenate([np.copysign(moved, inner.loss), [0.0]]),
             infinite=g * inner.infinite * (1.0 + sign * slack),

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.functionals import HOCKEY_STICK, Functional
-from shuffle_accountant.lattice.grid import Array, Atoms, Direction
+from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
-__all__ = ["LossBounds", "LossTable", "TabulatedLoss"]
+__all__ = ["LossBounds", "PldTable", "TabulatedLoss"]
 
 # Tables of other libraries carry their round-off: composing 1e5 cells a thousand times adds 1e-5.
 _EXCESS = 1e-3
@@ -31,7 +31,7 @@ _ROUNDED = 8 * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class LossTable:
+class PldTable:
     """The law of one privacy loss ``log(P/Q)`` under P, compared and hashed by value.
 
     Args:
@@ -128,12 +128,12 @@ class LossTable:
 class LossBounds:
     """One order of the neighbours: a table above the truth and one below; they may be the same."""
 
-    upper: LossTable
-    lower: LossTable
+    upper: PldTable
+    lower: PldTable
 
-    def side(self, direction: Direction) -> LossTable:
+    def side(self, side: Bound) -> PldTable:
         """The table on that side of the truth."""
-        return self.upper if direction is Direction.UPPER else self.lower
+        return self.upper if side is Bound.PESSIMISTIC else self.lower
 
 
 @dataclass(frozen=True)
@@ -164,21 +164,21 @@ class TabulatedLoss:
         return self if self.backward == self.bounds else TabulatedLoss(self.backward, self.bounds)
 
     @property
-    def functional(self) -> Functional:
+    def divergence(self) -> Divergence:
         """The hockey-stick divergence."""
         return HOCKEY_STICK
 
-    def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0: a sum of positive terms."""
-        value = _delta(self.bounds.side(direction), epsilon, direction)
-        if direction is Direction.LOWER and self.bounds.lower is not self.bounds.upper:
+        value = _delta(self.bounds.side(side), epsilon, side)
+        if side is Bound.OPTIMISTIC and self.bounds.lower is not self.bounds.upper:
             # two libraries' worth of rounding may put far tails in the wrong order
-            value = min(value, _delta(self.bounds.upper, epsilon, Direction.UPPER))
+            value = min(value, _delta(self.bounds.upper, epsilon, Bound.PESSIMISTIC))
         return value
 
-    def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The table's atoms, but for tails that may be cut off."""
-        table, upper = self.bounds.side(direction), direction is Direction.UPPER
+        table, upper = self.bounds.side(side), side is Bound.PESSIMISTIC
         loss, mass = table.losses, table.probabilities
         first = int(np.searchsorted(np.cumsum(mass), 0.5 * effort.tail, side="right"))
         top = int(np.searchsorted(np.cumsum(mass[::-1]), 0.5 * effort.tail, side="right"))
@@ -194,8 +194,8 @@ class TabulatedLoss:
             else:
                 above += below
             infinite += table.missing + above
-        return Atoms(
-            direction=direction,
+        return PldAtoms(
+            side=side,
             mass=mass * (1.0 + slack),
             loss=loss,
             infinite=min(infinite * (1.0 + slack), 1.0),
@@ -205,12 +205,12 @@ class TabulatedLoss:
         )
 
 
-def _delta(table: LossTable, epsilon: float, direction: Direction) -> float:
+def _delta(table: PldTable, epsilon: float, side: Bound) -> float:
     """The table's own sum, rounded in the direction."""
     start = int(np.searchsorted(table.losses, epsilon, side="right"))
     gain = -np.expm1(epsilon - table.losses[start:])
     finite = float(np.sum(table.probabilities[start:] * gain))
-    if direction is Direction.LOWER:
+    if side is Bound.OPTIMISTIC:
         return max((finite + table.infinity_mass) * (1.0 - 64 * UNIT_ROUNDOFF) - 1e-315, 0.0)
     total = finite + table.infinity_mass + table.missing
     # a table without losses above epsilon has nothing to round

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF, log_pmf, log_upper_tail
-from shuffle_accountant.functionals import TAIL, Functional
 from shuffle_accountant.lattice.discretize import SUBCELLS
-from shuffle_accountant.lattice.grid import Array, Atoms, Direction
+from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.clones import CloneCrowd
 from shuffle_accountant.losses.crowd import Crowd, crowd_blocks
+from shuffle_accountant.losses.divergence import PROBABILISTIC_DP, Divergence
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF, log_pmf, log_upper_tail
 
-__all__ = ["TailLoss"]
+__all__ = ["ProbabilisticDpLoss"]
 
 # Blocks of counts are this many standard deviations of A wide: the threshold moves by as much.
 _BLOCK = 0.02
@@ -38,15 +38,15 @@ _TAIL_ERROR = 8192 * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True)
-class TailLoss:
+class ProbabilisticDpLoss:
     """Tail probability of the loss of a target that never lies (``crowd.eps0`` is inf)."""
 
     crowd: CloneCrowd
 
     @property
-    def functional(self) -> Functional:
+    def divergence(self) -> Divergence:
         """The tail probability."""
-        return TAIL
+        return PROBABILISTIC_DP
 
     @property
     def largest(self) -> float:
@@ -59,33 +59,31 @@ class TailLoss:
         return self.crowd.deviation if math.isfinite(self.crowd.deviation) else 1.0
 
     @property
-    def reversed(self) -> TailLoss:
+    def reversed(self) -> ProbabilisticDpLoss:
         """The loss of (Q, P): the pair is symmetric."""
         return self
 
-    def delta(self, epsilon: float, direction: Direction, effort: Effort) -> float:
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``P(loss >= epsilon)``, epsilon >= 0."""
         # a block moves the threshold by half its width, and the tail by about as many deviations
-        crowd = self._blocks(
-            direction, effort, min(_BLOCK, _BLOCK_PER_RESOLUTION * effort.resolution)
-        )
-        law, threshold = _thresholds(np.array([[epsilon]]), crowd, direction)
+        crowd = self._blocks(side, effort, min(_BLOCK, _BLOCK_PER_RESOLUTION * effort.resolution))
+        law, threshold = _thresholds(np.array([[epsilon]]), crowd, side)
         tails = np.exp(log_upper_tail(np.maximum(threshold[0], 0.0), law, 0.5, 0.5))
         value = float(np.sum(crowd.weight * tails))
-        if direction is Direction.LOWER:
+        if side is Bound.OPTIMISTIC:
             return max(value * (1.0 - _TAIL_ERROR), 0.0)
         return min(value * (1.0 + _TAIL_ERROR) + crowd.missing + 1e-315, 1.0)
 
-    def atoms(self, direction: Direction, edges: CellEdges, effort: Effort) -> Atoms:
-        """The law of the loss, rounded up (UPPER) or down (LOWER) to edges."""
-        crowd = self._blocks(direction, effort, _BLOCK)
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The law of the loss, rounded up (PESSIMISTIC) or down (OPTIMISTIC) to edges."""
+        crowd = self._blocks(side, effort, _BLOCK)
         # beyond, Hoeffding: P(A >= C/2 + t sqrt(C)/2) <= exp(-t^2/2)
         reach = math.sqrt(-2.0 * math.log(effort.tail))
         share = min(0.5 + 0.5 * (reach + 1.0) / math.sqrt(1.0 + float(crowd.low[0])), 1.0)
         end = math.log(float(crowd.high[-1]) + 1.0) + 1.0
         if share < 1.0:
             end = min(end, math.log(share / (1.0 - share)))
-        grid = edges(end)[:: SUBCELLS if direction is Direction.LOWER else 1]
+        grid = edges(end)[:: SUBCELLS if side is Bound.OPTIMISTIC else 1]
         stride = max(math.ceil(2 * grid.size * crowd.weight.size / _MOST_TAILS), 1)
         grid = grid[::stride]
         points = np.concatenate([-grid[:0:-1], grid])
@@ -95,11 +93,11 @@ class TailLoss:
             part = replace(
                 crowd, weight=crowd.weight[some], low=crowd.low[some], high=crowd.high[some]
             )
-            law, threshold = _thresholds(points[:, None], part, direction)
+            law, threshold = _thresholds(points[:, None], part, side)
             for i, count in enumerate(law.tolist()):
                 above += part.weight[i] * _upper_tails(threshold[:, i], count)
         mass = np.maximum(-np.diff(above), 0.0)  # of losses from each point to the next
-        if direction is Direction.UPPER:
+        if side is Bound.PESSIMISTIC:
             # what lies below the first point goes there, what lies above the last to +inf
             rest = max(float(crowd.weight.sum()) - float(above[0]), 0.0)
             loss, mass = points, np.append(rest, mass)
@@ -113,8 +111,8 @@ class TailLoss:
             loss, mass = points, np.append(mass, max(above[-1] - infinite, 0.0))
             both = np.append(above[:-1] + above[1:], above[-1])
             mass = np.maximum(mass - _TAIL_ERROR * both, 0.0)
-        return Atoms(
-            direction=direction,
+        return PldAtoms(
+            side=side,
             mass=mass,
             loss=loss,
             infinite=infinite,
@@ -123,7 +121,7 @@ class TailLoss:
             loss_error=16 * UNIT_ROUNDOFF * float(points[-1]),
         )
 
-    def _blocks(self, direction: Direction, effort: Effort, width: float) -> Crowd:
+    def _blocks(self, side: Bound, effort: Effort, width: float) -> Crowd:
         """Blocks of that many standard deviations of A."""
         source = self.crowd
         mean = 1.0 + source.decoys * source.rate
@@ -131,28 +129,28 @@ class TailLoss:
             source.decoys,
             source.rate,
             source.idle,
-            direction,
+            side,
             tail=0.5 * effort.tail,
             resolution=min(width / math.sqrt(mean), 0.5),
         )
 
 
-def _thresholds(losses: Array, crowd: Crowd, direction: Direction) -> tuple[Array, Array]:
+def _thresholds(losses: Array, crowd: Crowd, side: Bound) -> tuple[Array, Array]:
     """Bounds of ``P(loss >= x | block)``: as ``P(Bin(law, 1/2) >= threshold)``.
 
     Args:
         losses: x, shape (m, 1).
         crowd: blocks of counts.
-        direction: of the bound.
+        side: of the bound.
 
     Returns:
         ``(law, threshold)``, shapes (blocks,) and (m, blocks).
     """
-    upper = direction is Direction.UPPER
+    upper = side is Bound.PESSIMISTIC
     law, other = (crowd.high, crowd.low) if upper else (crowd.low, crowd.high)
     share = 1.0 / (1.0 + np.exp(-losses))
-    # a threshold that is an integer up to rounding counts as met (UPPER) or not (LOWER); half of an
-    # integer is exact
+    # a threshold that is an integer up to rounding counts as met (PESSIMISTIC) or not (OPTIMISTIC);
+    # half of an integer is exact
     rounded = (share < 1.0) & (losses != 0.0)
     nudge = np.where(rounded, 1.0 + 8 * UNIT_ROUNDOFF * (-1.0 if upper else 1.0), 1.0)
     return law, np.ceil(share * (other + 1.0) * nudge) - 1.0

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shuffle_accountant.numerics.ratios import log_ratio_above
 from shuffle_accountant.randomizers.arguments import require_fields
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LetterClasses
 from shuffle_accountant.randomizers.checks import (
@@ -20,7 +21,6 @@ from shuffle_accountant.randomizers.checks import (
     generator,
     row_sums,
 )
-from shuffle_accountant.ratios import log_ratio_above
 
 __all__ = ["DiscreteRandomizer"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from shuffle_accountant.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 
 __all__ = ["DominatingPair", "Reduction"]
 

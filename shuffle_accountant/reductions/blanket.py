@@ -4,7 +4,7 @@ With probability ``sum_y m(y)``, ``m(y) = min over x of R(x)(y)``, a user's mess
 the blanket whatever its value. Telling the adversary which users' messages are not is a
 pre-processing of the real output, so the pair (R(x0), R(x1)) among n - 1 decoys that are draws from
 m, or blank, dominates the round. Adjacency: one user's value is replaced; the profile is the
-largest over ordered pairs of inputs, which bounds both directions. Direction: upper bound; no
+largest over ordered pairs of inputs, which bounds both directions. Bound: upper bound; no
 decomposition does better (Su et al. 2025). For k-ary randomized response it is exactly the weak
 adversary of 'Numerical Accounting in the Shuffle Model', Theorem 15.
 """
@@ -17,9 +17,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.decoys import DensitiesAmongDecoys, TargetAmongDecoys
-from shuffle_accountant.lattice.grid import Array, Direction
+from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.binary import BinaryLoss
 from shuffle_accountant.losses.blanket import BlanketLoss, LetterSource
@@ -33,12 +31,14 @@ from shuffle_accountant.losses.sources import (
     GaussianBlanketPair,
     LaplacePair,
 )
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
 from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.reductions.base import Reduction
 from shuffle_accountant.reductions.clones import clones
+from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 
 __all__ = ["blanket", "gaussian_example"]
 
@@ -180,7 +180,7 @@ def _normal(sigma: float) -> Callable[[float, Array], Array]:
 
 def _source_loss(source: LetterSource, users: int, largest: float) -> BlanketLoss:
     """Loss of one continuous pair, which is symmetric."""
-    deviation = source.letters(Direction.LOWER, _ROUGH).deviation(users)
+    deviation = source.letters(Bound.OPTIMISTIC, _ROUGH).deviation(users)
     return BlanketLoss((source,), (source,), users, deviation, largest)
 
 

@@ -1,6 +1,6 @@
 """The clones bound: any eps0-LDP randomizer is dominated by binary randomized response.
 
-Adjacency: one user's value is replaced. Direction: an upper bound on what the shuffled messages
+Adjacency: one user's value is replaced. Bound: an upper bound on what the shuffled messages
 reveal. Write E = e^eps0, u = E/(E+1), v = 1/(E+1).
 
 *Common randomizer* (Feldman, McMillan and Talwar 2022, "Stronger privacy amplification by
@@ -27,10 +27,10 @@ from __future__ import annotations
 
 import math
 
-from shuffle_accountant.decoys import TargetAmongDecoys
 from shuffle_accountant.losses.binary import BinaryLoss
 from shuffle_accountant.losses.clones import CloneCrowd
 from shuffle_accountant.reductions.base import Reduction
+from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
 __all__ = ["clones"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from shuffle_accountant.binomial import Array
 from shuffle_accountant.losses.blanket import most_distinguishable
 from shuffle_accountant.losses.letters import LetterPair
 from shuffle_accountant.losses.sources import FinitePair
+from shuffle_accountant.numerics.binomial import Array
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 
 __all__ = ["attained"]

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import math
 
-from shuffle_accountant.decoys import TargetAmongDecoys
 from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.binary import BinaryLoss
 from shuffle_accountant.losses.clones import CloneCrowd
 from shuffle_accountant.losses.diluted import DilutedLoss
-from shuffle_accountant.losses.tail import TailLoss
+from shuffle_accountant.losses.tail import ProbabilisticDpLoss
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.reductions.base import Reduction
+from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
 __all__ = ["VARIANTS", "strong"]
 
@@ -50,7 +50,7 @@ def strong(randomizer: RandomizedResponse, users: int, variant: str) -> Reductio
     if variant == "exact":
         loss = DilutedLoss(loss, active=randomizer.truthful, harmless=gamma)
     elif variant == "tail":
-        loss = TailLoss(crowd)
+        loss = ProbabilisticDpLoss(crowd)
     decoys = TargetAmongDecoys(
         p0=(1.0, 0.0, 0.0), p1=(0.0, 1.0, 0.0), q=(single, single, idle), n=users
     )

@@ -3,7 +3,7 @@
 Lemma 7 of 'Numerical Accounting in the Shuffle Model' (Zhu et al. 2022, Proposition 30): if a pair
 dominates the round for its m users, the round on m users drawn without replacement from N is
 dominated by the mixture with weight m/N; see `shuffle_accountant.losses.subsampled` for the
-explicit pair. Adjacency: one user's value among the N is replaced. Direction: upper bound.
+explicit pair. Adjacency: one user's value among the N is replaced. Bound: upper bound.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import threading
 from functools import lru_cache
 
 from shuffle_accountant.accountant import MAX_ROUNDS, FourierAccountant
-from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["BudgetExceeded", "Frontier", "frontier"]
 

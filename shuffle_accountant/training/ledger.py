@@ -9,7 +9,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import MAX_ROUNDS, FourierAccountant
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.training.budget import BudgetExceeded, frontier
 from shuffle_accountant.training.flower import PrivacyConfig, PrivacySpent
 

@@ -33,10 +33,10 @@ from torch.utils.data import IterableDataset
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.calibrate import max_eps0
+from shuffle_accountant.calibration.calibrate import max_eps0
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.vectors import PrivUnit, VectorRandomizer
-from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.training.opacus_accountant import ShuffleAccountant
 from shuffle_accountant.training.opacus_draws import Pass
 from shuffle_accountant.training.opacus_loader import ShuffleDataLoader, require_plain

@@ -11,7 +11,7 @@ from opacus.accountants import IAccountant, register_accountant
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import MAX_ROUNDS, FourierAccountant
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.training.budget import frontier
 
 __all__ = ["ShuffleAccountant"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from weakref import WeakSet
 
-from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.training.budget import BudgetExceeded
 from shuffle_accountant.training.opacus_accountant import ShuffleAccountant
 from shuffle_accountant.training.opacus_draws import Draw, Pass

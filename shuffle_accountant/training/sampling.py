@@ -25,7 +25,7 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.checks import generator
-from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["SAMPLINGS", "UserBatches"]
 

@@ -77,7 +77,7 @@ def subsampled(atoms: Sequence[Atom], users: int, population: int) -> list[Atom]
         population: users they are drawn from.
 
     Returns:
-        Atoms of the dominating pair.
+        PldAtoms of the dominating pair.
     """
     g = exact(users) / population
     moved: list[Atom] = []

@@ -34,10 +34,10 @@ from typing import Any
 import numpy as np
 
 import shuffle_accountant as sa
-from shuffle_accountant import comparison
 from shuffle_accountant.bracket import Attained, Bracket
 from shuffle_accountant.leakage import mutual_information, qif, reidentification
 from shuffle_accountant.order import experiments
+from shuffle_accountant.reports import comparison
 
 __all__ = ["ENTRIES", "EXEMPT", "Case", "Entry", "cases", "check", "public_callables"]
 
@@ -665,7 +665,7 @@ def public_callables() -> dict[str, Callable[..., Any]]:
     modules: list[ModuleType] = [getattr(sa.baselines, name) for name in sa.baselines.__all__]
     modules += [qif, reidentification, reidentification.examples, reidentification.published]
     modules += [mutual_information, sa.order, experiments]
-    modules.append(importlib.import_module("shuffle_accountant.calibrate"))
+    modules.append(importlib.import_module("shuffle_accountant.calibration.calibrate"))
     return {
         f"{module.__name__.split('.')[-1]}.{name}": value
         for module in modules
@@ -818,7 +818,8 @@ def _numbers(answer: Any) -> Iterator[float]:
         except OverflowError:  # an integer, so not NaN
             yield math.inf if answer > 0 else -math.inf
     elif isinstance(answer, np.ndarray) and answer.dtype.kind in "iuf":
-        yield from answer.astype(float).ravel().tolist()
+        if answer.size:  # both are NaN if an entry is
+            yield from (float(answer.min()), float(answer.max()))
     elif isinstance(answer, qif.Channel):
         yield from _numbers(answer.matrix)
     elif dataclasses.is_dataclass(answer) and not isinstance(answer, sa.order.Groups):

@@ -141,7 +141,7 @@ class Pair:
     def sampled(self, users: int, population: int) -> Pair:
         """The dominating pair of a sampled round (Zhu et al. 2022), of a symmetric pair.
 
-        Atoms with p > q become ``(g p + (1-g) q, q)``, those with p < q ``(p, g q + (1-g) p)``;
+        PldAtoms with p > q become ``(g p + (1-g) q, q)``, those with p < q ``(p, g q + (1-g) p)``;
         what is missing to one goes to loss 0.
         """
         rest, scale = population - users, population
@@ -156,7 +156,7 @@ class Pair:
         return Pair(tuple(atoms), self.denominator * scale, self.doubt)
 
     def merged(self) -> Pair:
-        """Atoms of one ratio together."""
+        """PldAtoms of one ratio together."""
         found: dict[tuple[int, int], list[int]] = {}
         for p, q in self.atoms:
             if p:

@@ -74,7 +74,7 @@ def strong(categories: int, gamma: float, users: int, *, mixed: bool = True) -> 
             the factor 1 - gamma and the atom of loss 0: the variants "paper" and "tail".
 
     Returns:
-        Atoms; those that rule the second dataset out have Q = 0.
+        PldAtoms; those that rule the second dataset out have Q = 0.
     """
     g = exact(gamma)
     rate = 2 * g / categories

@@ -16,7 +16,7 @@ from scipy.stats import binom
 Array = NDArray[np.float64]
 
 LEFT_OUT = 1e-45
-"""Atoms lighter than this on both sides are dropped; 1e6 of them are 1e-39 together."""
+"""PldAtoms lighter than this on both sides are dropped; 1e6 of them are 1e-39 together."""
 
 
 def atoms(eps0: float, users: int) -> tuple[Array, Array, Array]:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import MAX_ROUNDS
-from shuffle_accountant.composable import Round
-from shuffle_accountant.composed_law import composed_law
-from shuffle_accountant.functionals import HOCKEY_STICK
-from shuffle_accountant.lattice.grid import LossGrid
+from shuffle_accountant.engine.composed_law import composed_law
+from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.divergence import HOCKEY_STICK
+from shuffle_accountant.rounds.base import Round
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -35,7 +35,7 @@ def to_privacy_loss_distribution(
     transforms without a bound on round-off, so answers there are good for delta above 1e-12 or so.
 
     Adjacency: one user's value is replaced (`NeighboringRelation.REPLACE_ONE`); compose it with
-    distributions of that relation. Direction: upper. A pair that is not symmetric (only that of
+    distributions of that relation. Bound: upper. A pair that is not symmetric (only that of
     the Gaussian example) gives two pmfs: "remove" is the order in which P holds the target's value.
 
     Args:
@@ -73,7 +73,7 @@ def to_privacy_loss_distribution(
     )
 
 
-def _pmf(law: LossGrid) -> tuple[dict[int, float], float]:
+def _pmf(law: PldGrid) -> tuple[dict[int, float], float]:
     """Masses by grid index, and the infinity mass."""
     indexed = enumerate(law.mass.tolist(), start=law.offset)
     return {index: mass for index, mass in indexed if mass > 0.0} or {0: 0.0}, law.infinite
@@ -96,7 +96,7 @@ def _parts(rounds: Sequence[tuple[Round, int]]) -> tuple[tuple[PrivacyLoss, int]
     parts = []
     for one, count in sorted(counts.items(), key=lambda item: repr(item[0])):
         loss = one.reduced().loss
-        if loss.functional is not HOCKEY_STICK:
+        if loss.divergence is not HOCKEY_STICK:
             raise ValueError(
                 "rounds must be read by the hockey-stick divergence to have a privacy loss "
                 f"distribution, got {one!r:.200}"

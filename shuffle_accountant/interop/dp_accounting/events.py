@@ -10,7 +10,7 @@ import attr
 from shuffle_accountant import validation as validate
 from shuffle_accountant.interop.dp_accounting.distribution import to_privacy_loss_distribution
 from shuffle_accountant.interop.dp_accounting.library import dp_accounting, pld
-from shuffle_accountant.rounds import ShuffleRound
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["ShuffleDpEvent", "ShufflePLDAccountant"]
 

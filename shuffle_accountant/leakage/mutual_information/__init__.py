@@ -27,9 +27,9 @@ from shuffle_accountant.leakage.mutual_information.heterogeneous import (
     heterogeneous_message,
     heterogeneous_position,
 )
-from shuffle_accountant.leakage.mutual_information.input_bound import input_bound
-from shuffle_accountant.leakage.mutual_information.message import message
-from shuffle_accountant.leakage.mutual_information.position import position
+from shuffle_accountant.leakage.mutual_information.inputs import input_bound
+from shuffle_accountant.leakage.mutual_information.messages import message
+from shuffle_accountant.leakage.mutual_information.positions import position
 from shuffle_accountant.leakage.mutual_information.response import (
     ResponseConstants,
     clones_message,

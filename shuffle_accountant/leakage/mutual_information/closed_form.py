@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.leakage.mutual_information.exposure import Exposure
-from shuffle_accountant.leakage.mutual_information.position import MOST_USERS, given_laws
+from shuffle_accountant.leakage.mutual_information.positions import MOST_USERS, given_laws
 from shuffle_accountant.leakage.mutual_information.ratios import Array, Ratios
 from shuffle_accountant.leakage.mutual_information.shuffled import shuffled_divergences
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["closed_form", "shuffled_divergence"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.bracket import Bracket, ErrorLedger
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["Estimate"]
 

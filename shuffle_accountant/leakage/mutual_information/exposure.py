@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.leakage.mutual_information.ratios import HUGE_RATIO, TINY, Array, Ratios
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["Exposure", "entropy"]
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.leakage.laws import law
-from shuffle_accountant.leakage.mutual_information.message import message
-from shuffle_accountant.leakage.mutual_information.position import position
+from shuffle_accountant.leakage.mutual_information.messages import message
+from shuffle_accountant.leakage.mutual_information.positions import position
 from shuffle_accountant.leakage.mutual_information.ratios import HUGE_RATIO, Array, Ratios
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = [
     "HeterogeneousPosition",

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.leakage.mutual_information.ratios import Array
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["Problems", "integrand"]
 

@@ -13,9 +13,9 @@ from functools import singledispatch
 
 import numpy as np
 
-from shuffle_accountant.binomial import log_pmf
 from shuffle_accountant.leakage.mutual_information.ratios import Array
 from shuffle_accountant.leakage.mutual_information.signal import Signal
+from shuffle_accountant.numerics.binomial import log_pmf
 from shuffle_accountant.randomizers.categorical import BitRandomizer
 from shuffle_accountant.randomizers.hadamard import HadamardResponse
 from shuffle_accountant.randomizers.local_hashing import LocalHashing

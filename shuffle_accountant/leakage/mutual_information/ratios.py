@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["HUGE_RATIO", "TINY", "Array", "Ratios", "excess"]
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.leakage.laws import law
-from shuffle_accountant.leakage.mutual_information.message import message
+from shuffle_accountant.leakage.mutual_information.messages import message
 
 __all__ = ["ResponseConstants", "clones_message", "response_constants"]
 

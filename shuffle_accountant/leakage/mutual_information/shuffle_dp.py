@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.lattice.grid import Direction
-from shuffle_accountant.leakage.mutual_information.position import MOST_USERS, position_estimate
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.leakage.mutual_information.positions import MOST_USERS, position_estimate
 from shuffle_accountant.leakage.mutual_information.ratios import Array
 from shuffle_accountant.leakage.mutual_information.signal import Signal
 from shuffle_accountant.leakage.mutual_information.signals import signals
@@ -91,7 +91,7 @@ def _blanket(randomizer: LocalRandomizer, users: int) -> float | None:
     if isinstance(randomizer, BitRandomizer) and randomizer.eps0 > _LARGEST_ORACLE:
         return None
     _, signal = signals(randomizer, None)
-    decoys = signal.decoys(Direction.UPPER)
+    decoys = signal.decoys(Bound.PESSIMISTIC)
     return max(_of_row(signal, row, decoys, users) for row in signal.rows)
 
 

@@ -1,8 +1,8 @@
 """How far one target moves the shuffled messages: ``Phi_n(P, Q)``, certified for any n.
 
 ``Phi_n = D(law of the shuffled messages ‖ Q^n) = E[X log X]``, X the mean of n i.i.d. likelihood
-ratios (see `shuffle_accountant.decoys`). It falls from ``D(P‖Q)`` at n = 1 to about ``chi^2 / 2n``,
-and every mutual information of this package is a difference of such numbers.
+ratios (see `shuffle_accountant.reductions.decoys`). It falls from ``D(P‖Q)`` at n = 1 to about
+``chi^2 / 2n``, and every mutual information of this package is a difference of such numbers.
 
 As ``x log x = int_0^inf (x e^-t - x e^-tx) dt/t``, it is an integral over v = log s, a real number,
 of the function F of `integrand`, here by the trapezoidal rule. Its errors are bounded as follows.
@@ -32,10 +32,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
 from shuffle_accountant.leakage.mutual_information.integrand import Problems, integrand
 from shuffle_accountant.leakage.mutual_information.ratios import Array, Ratios
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["shuffled_divergences"]
 

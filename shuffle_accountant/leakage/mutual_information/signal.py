@@ -19,13 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.bracket import Bracket, ErrorLedger
-from shuffle_accountant.lattice.grid import Direction
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
 from shuffle_accountant.leakage.mutual_information.exposure import Exposure
 from shuffle_accountant.leakage.mutual_information.ratios import Array, Ratios
 from shuffle_accountant.leakage.mutual_information.shuffled import shuffled_divergences
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES
 
 __all__ = ["Signal", "between", "information"]
@@ -72,18 +72,18 @@ class Signal:
     inexact: float = 64 * UNIT_ROUNDOFF
     unresolved: float = 0.0
 
-    def decoys(self, direction: Direction) -> Array:
-        """The decoys' law, the blank last: not above (UPPER) or not below the true blanket.
+    def decoys(self, side: Bound) -> Array:
+        """The decoys' law, the blank last: not above (PESSIMISTIC) or not below the true blanket.
 
         A blanket that is smaller hides less: blanks can be turned into messages afterwards.
         """
-        sign = -1.0 if direction is Direction.UPPER else 1.0
+        sign = -1.0 if side is Bound.PESSIMISTIC else 1.0
         blanket = self.blanket * (1.0 + sign * 2.0 * self.inexact)
         return np.append(blanket, max(1.0 - math.fsum(blanket.tolist()), 0.0))
 
-    def information(self, users: int, direction: Direction) -> Estimate:
+    def information(self, users: int, side: Bound) -> Estimate:
         """``I(X; Z)`` for a blanket that is rounded in the direction."""
-        q = self.decoys(direction)
+        q = self.decoys(side)
         mean = np.append(self.mean, 0.0)
         rows = np.pad(self.rows, ((0, 0), (0, 1)))
         exposure = Exposure.of(mean, q)
@@ -103,7 +103,7 @@ class Signal:
             for row in (*rows[kept][:, ~exposed], mean[~exposed])
         ]
         rest = information(weights.tolist(), ratios[:-1], ratios[-1], users).times(hidden)
-        if direction is Direction.LOWER:
+        if side is Bound.OPTIMISTIC:
             rest -= Estimate(self.unresolved / users)
         return total + rest
 

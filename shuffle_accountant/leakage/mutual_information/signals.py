@@ -7,14 +7,14 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.lattice.grid import Direction
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage.laws import law
 from shuffle_accountant.leakage.mutual_information.ones import bit_signal
 from shuffle_accountant.leakage.mutual_information.ratios import Array
 from shuffle_accountant.leakage.mutual_information.signal import Signal
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.sources import GaussianBlanketPair, LaplacePair
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 from shuffle_accountant.randomizers.categorical import BitRandomizer
 from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
@@ -119,8 +119,8 @@ def _cells(
 ) -> tuple[Signal, Signal]:
     """Two inputs on a line: merged cells tell less, cells split over their ends more."""
     made = []
-    for direction in (Direction.LOWER, Direction.UPPER):
-        pair = source.letters(direction, _EFFORT)
+    for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC):
+        pair = source.letters(side, _EFFORT)
         rows = np.stack([pair.p0, pair.p1])[:, :-1]  # the last letter is the blank
         sent = rows.any(axis=0)
         rows = rows[:, sent]

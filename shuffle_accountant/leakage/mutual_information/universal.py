@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.mutual_information.position import MOST_USERS
+from shuffle_accountant.leakage.mutual_information.positions import MOST_USERS
 
 __all__ = ["FirstOrder", "UniversalBounds", "first_order", "universal_bounds"]
 

@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.binomial import deviance, log_pmf, log_upper_tail
 from shuffle_accountant.leakage.laws import law
 from shuffle_accountant.leakage.qif.normal_maximum import maximum_moments
 from shuffle_accountant.leakage.qif.occupancy import Bins, Occupancy
-from shuffle_accountant.leakage.qif.poisson import Side, window
 from shuffle_accountant.leakage.qif.sums import sum_over_integers
+from shuffle_accountant.numerics.binomial import deviance, log_pmf, log_upper_tail
+from shuffle_accountant.numerics.poisson import Side, window
 
 __all__ = [
     "MOST_TIED_USERS",

@@ -22,7 +22,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.qif.channel import as_channel
 from shuffle_accountant.leakage.qif.checks import prior_over
 from shuffle_accountant.leakage.qif.histograms import all_histograms
-from shuffle_accountant.leakage.qif.poisson import log_pmf
+from shuffle_accountant.numerics.poisson import log_pmf
 
 __all__ = ["posterior_vulnerability_local_shuffle"]
 

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.binomial import stirling_error
-from shuffle_accountant.lattice.backend import good_length, real_fft
-from shuffle_accountant.leakage.qif.poisson import Side, Window
+from shuffle_accountant.numerics.binomial import stirling_error
+from shuffle_accountant.numerics.fft import good_length, real_fft
+from shuffle_accountant.numerics.poisson import Side, Window
 
 __all__ = ["Bins", "Occupancy", "log_characteristic"]
 

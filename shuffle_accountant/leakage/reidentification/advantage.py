@@ -7,7 +7,6 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.leakage.laws import two_laws
 from shuffle_accountant.leakage.reidentification.hits import expected_hits
@@ -16,6 +15,7 @@ from shuffle_accountant.leakage.reidentification.success import (
     checked_counts,
     success_probability,
 )
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = [
     "additive_advantage",

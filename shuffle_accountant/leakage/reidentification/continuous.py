@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.leakage.reidentification.ratio_law import RatioTails
 from shuffle_accountant.leakage.reidentification.success import checked_counts
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["gaussian_blanket", "gaussian_success", "laplace_blanket", "laplace_success"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["expected_hits", "hits_error"]
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.leakage.reidentification.hits import expected_hits, hits_error
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["Layers", "layers", "running_sum"]
 

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.binomial import log_pmf
 from shuffle_accountant.leakage.laws import two_laws
 from shuffle_accountant.leakage.reidentification.advantage import total_variation
 from shuffle_accountant.leakage.reidentification.bounds import sup_ratio
 from shuffle_accountant.leakage.reidentification.layers import layers
 from shuffle_accountant.leakage.reidentification.success import checked_counts
+from shuffle_accountant.numerics.binomial import log_pmf
 from shuffle_accountant.randomizers.base import LocalRandomizer
 
 __all__ = ["theorem_1", "theorem_2", "theorem_4", "theorem_5", "theorem_7", "theorem_8"]

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.leakage.laws import numbers
 from shuffle_accountant.leakage.reidentification.hits import expected_hits, hits_error
 from shuffle_accountant.leakage.reidentification.success import checked_counts
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["RatioTails", "success_from_ratio_law"]
 
@@ -130,7 +130,7 @@ def success_from_ratio_law(
     if inner.ndim != 1 or not inner.size:
         raise ValueError(f"ratios must have one dimension and an entry, got shape {inner.shape}")
     grid = np.concatenate([[0.0], inner])
-    if not (np.all(np.isfinite(inner)) and np.all(np.diff(grid) > 0.0)):
+    if not (np.all(np.isfinite(inner)) and np.all(grid[1:] > grid[:-1])):
         raise ValueError("ratios must be positive, finite and strictly rising, got other numbers")
     tails = RatioTails(
         grid,

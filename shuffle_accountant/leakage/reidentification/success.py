@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.decoys import TargetAmongDecoys
 from shuffle_accountant.leakage.laws import two_laws
 from shuffle_accountant.leakage.reidentification.layers import layers
+from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
 __all__ = ["MOST_USERS", "checked_counts", "success_among_decoys", "success_probability"]
 

@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.leakage.reidentification.continuous import (
     gaussian_blanket,
@@ -28,6 +27,7 @@ from shuffle_accountant.leakage.reidentification.messages import (
     checked_input,
     message_laws,
 )
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 from shuffle_accountant.randomizers.categorical import CategoricalRandomizer
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import IntArray, random_source
+from shuffle_accountant.order.arguments import IntArray, any_array, random_source
 from shuffle_accountant.order.arguments import permutation as checked_permutation
 from shuffle_accountant.order.experiments.arguments import located, values_below
 from shuffle_accountant.order.experiments.noise import randomize
@@ -87,7 +87,7 @@ def inference_attack(
     eps = validate.finite_nonnegative(eps=eps)
     truth = values_below(categories, values=values)
     order = checked_permutation(truth.size, permutation=permutation)
-    voters = np.asarray(neighbours)
+    voters = any_array(neighbours=neighbours)
     if voters.ndim != 2 or voters.shape[0] != truth.size or not voters.size:
         raise ValueError(
             f"neighbours must have shape ({truth.size}, m) with m >= 1, got {voters.shape}"

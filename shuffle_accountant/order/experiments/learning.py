@@ -87,7 +87,7 @@ def distribution_error(
         points: public places, shape (n,) or (n, d).
         released: value in each of their slots, in 0 … categories - 1, shape (n,).
         truth: distribution at each place, shape (n, categories); see `local_distributions`.
-        categories: number of values, >= 2.
+        categories: number of values, in [2, 2^24].
         eps: of the randomized response that made the reports, nats, > 0, to predict inputs.
         iterations: trees per class, in [1, 10^9].
         seed: of the model, in [0, 2^32).
@@ -97,7 +97,7 @@ def distribution_error(
         ValueError: an argument outside its range.
         ImportError: scikit-learn is not installed.
     """
-    categories = validate.integer(minimum=2, categories=categories)
+    categories = validate.integer(minimum=2, maximum=_MOST_ENTRIES, categories=categories)
     places, labels = _sample(points, released)
     labels = values_below(categories, released=labels)
     target = table(truth=truth)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shuffle_accountant.lattice.compiled import compiled
+from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.order.arguments import IntArray
 
 __all__ = ["decode", "decode_by_doubling"]

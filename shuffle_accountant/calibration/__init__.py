@@ -1,0 +1,1 @@
+"""From a target to the number that meets it, with evidence."""

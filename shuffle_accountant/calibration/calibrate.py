@@ -1,0 +1,215 @@
+"""Calibration: the largest eps0, the fewest users, the most rounds that meet a target.
+
+An answer is conservative and checked. At the answer the certified upper end of epsilon(delta), with
+the tolerance asked for, is at most the target; one step further it is above the target. Both
+brackets come with the answer, as its `evidence`, which also tells whether the step further misses
+the target for certain (`Evidence.proven`) or lies within the accuracy.
+
+That nothing beyond that step meets the target either follows from epsilon being monotone, and that
+from post-processing: a randomizer with a smaller eps0 is a case of one with a larger eps0, the
+messages of more users can be made from those of fewer, and those of fewer rounds from more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.accountant import MAX_ROUNDS
+from shuffle_accountant.calibration.evidence import CalibratedFloat, CalibratedInt
+from shuffle_accountant.calibration.search import (
+    decimals_downwards,
+    integers_downwards,
+    integers_upwards,
+)
+from shuffle_accountant.calibration.target import Target
+from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.rounds.shuffle import ShuffleRound
+
+__all__ = [
+    "LARGEST_EPS0",
+    "LEAST_EPS0",
+    "MOST_ROUNDS",
+    "MOST_USERS",
+    "max_eps0",
+    "max_rounds",
+    "min_users",
+]
+
+LARGEST_EPS0 = 700.0
+"""No larger eps0 is looked at: shuffling does nothing there, and e^eps0 soon overflows."""
+
+MOST_USERS = 10**12
+"""No larger number of users is looked at."""
+
+MOST_ROUNDS = 10**9
+"""No larger number of rounds is looked at."""
+
+LEAST_EPS0 = 1e-100
+"""No smaller eps0 is looked at."""
+
+
+def max_eps0(
+    *,
+    users: int,
+    rounds: int,
+    target_epsilon: float,
+    delta: float,
+    population: int | None = None,
+    randomizer: Callable[..., LocalRandomizer] = GeneralRandomizer,
+    reduction: str = "auto",
+    variant: str | None = None,
+    tolerance: float = 1e-3,
+) -> CalibratedFloat:
+    """The largest eps0 with which ``rounds`` rounds are (target_epsilon, delta)-private.
+
+    It is a number of six significant digits, and a step is one in the last of them.
+
+    Args:
+        users: messages that are shuffled in each round, >= 1.
+        rounds: number of rounds, >= 0.
+        target_epsilon: nats, finite, > 0.
+        delta: in (0, 1).
+        population: if given, the users of each round are drawn from this many (>= ``users``).
+        randomizer: makes the randomizer when called with ``eps0=``; by default that is any
+            eps0-LDP randomizer. ``functools.partial(RandomizedResponse, categories=4)`` is another.
+            The answer meets the target whatever it makes; it is the largest eps0 if the shuffled
+            randomizer's privacy loss rises with eps0.
+        reduction: theorem to use, see `ShuffleRound`.
+        variant: form of the strong reduction, see `ShuffleRound`.
+        tolerance: relative width in epsilon of the brackets that decide, > 0.
+
+    Returns:
+        The eps0 (nats), at most `LARGEST_EPS0`, with its evidence.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, or a target that `LEAST_EPS0` does not meet.
+    """
+    rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
+    target = Target(target_epsilon, delta, tolerance)
+    make = _maker(randomizer)
+    # about this is enough without any shuffling, except against a stronger adversary
+    alone = min(max(target.epsilon / max(rounds, 1), LEAST_EPS0), LARGEST_EPS0)
+
+    def protocol(eps0: float) -> tuple[ShuffleRound, int]:
+        one = ShuffleRound(
+            make(eps0=eps0),
+            users=users,
+            population=population,
+            reduction=reduction,
+            variant=variant,
+        )
+        return one, rounds
+
+    one, _ = protocol(alone)
+    drawn = one.users / (one.population or one.users)
+    signal = _squared(target.epsilon / drawn) * one.users / (max(rounds, 1) * target.log_delta)
+    # solve `_signal` for e^eps0 - 1
+    guess = math.log1p(0.125 * (signal + math.sqrt(signal) * math.sqrt(signal + 32.0)))
+    guess = min(max(guess, alone), LARGEST_EPS0)
+    ladder = decimals_downwards(LARGEST_EPS0, LEAST_EPS0)
+    named = f"rounds={rounds} with users={one.users} and eps0={LEAST_EPS0:g}"
+    return CalibratedFloat(*target.search(ladder, protocol, guess, max(1.0, 0.5 * guess), named))
+
+
+def min_users(
+    *,
+    eps0: float,
+    rounds: int,
+    target_epsilon: float,
+    delta: float,
+    randomizer: Callable[..., LocalRandomizer] = GeneralRandomizer,
+    reduction: str = "auto",
+    variant: str | None = None,
+    tolerance: float = 1e-3,
+) -> CalibratedInt:
+    """The fewest users with whom ``rounds`` rounds are (target_epsilon, delta)-private.
+
+    Args:
+        eps0: local privacy parameter in nats, in [0, `LARGEST_EPS0`].
+        rounds: number of rounds, >= 0.
+        target_epsilon: nats, finite, > 0.
+        delta: in (0, 1).
+        randomizer: makes the randomizer when called with ``eps0=``, as for `max_eps0`.
+        reduction: theorem to use, see `ShuffleRound`.
+        variant: form of the strong reduction, see `ShuffleRound`.
+        tolerance: relative width in epsilon of the brackets that decide, > 0.
+
+    Returns:
+        The number of users, at least 1, with its evidence; a step is one user.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, or a target that `MOST_USERS` users do not meet.
+    """
+    rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
+    eps0 = validate.finite_nonnegative(eps0=eps0)
+    if eps0 > LARGEST_EPS0:
+        raise ValueError(f"eps0 must be a finite number in [0, {LARGEST_EPS0:g}], got {eps0!r}")
+    target = Target(target_epsilon, delta, tolerance)
+    made = _maker(randomizer)(eps0=eps0)
+
+    def protocol(users: int) -> tuple[ShuffleRound, int]:
+        return ShuffleRound(made, users=users, reduction=reduction, variant=variant), rounds
+
+    guess = rounds * _signal(eps0) * target.log_delta / _squared(target.epsilon)
+    guess = min(max(guess, 1.0), MOST_USERS)
+    ladder = integers_upwards(MOST_USERS)
+    named = f"rounds={rounds} with users={MOST_USERS} and eps0={eps0!r}"
+    return CalibratedInt(*target.search(ladder, protocol, guess, 0.5, named))
+
+
+def max_rounds(
+    round: ShuffleRound, *, target_epsilon: float, delta: float, tolerance: float = 1e-3
+) -> CalibratedInt:
+    """The most rounds that are (target_epsilon, delta)-private together.
+
+    Args:
+        round: what happens in each of them.
+        target_epsilon: nats, finite, > 0.
+        delta: in (0, 1).
+        tolerance: relative width in epsilon of the brackets that decide, > 0.
+
+    Returns:
+        The number of rounds, at least 1 and at most `MOST_ROUNDS`, with its evidence; a step is one
+        round.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, or a target that one round does not meet.
+    """
+    round = validate.instance(ShuffleRound, round=round)
+    target = Target(target_epsilon, delta, tolerance)
+    drawn = round.users / (round.population or round.users)
+    signal = _signal(min(round.randomizer.eps0, LARGEST_EPS0)) * target.log_delta
+    guess = _squared(target.epsilon / drawn) * round.users / max(signal, 1e-300)
+    guess = min(max(guess, 1.0), MOST_ROUNDS)
+    ladder = integers_downwards(MOST_ROUNDS)
+    return CalibratedInt(
+        *target.search(ladder, lambda count: (round, count), guess, 0.5, "one round alone")
+    )
+
+
+def _maker(randomizer: Callable[..., LocalRandomizer]) -> Callable[..., LocalRandomizer]:
+    if not callable(randomizer):
+        raise TypeError(
+            f"randomizer must be a callable that takes eps0=, got {type(randomizer).__name__}"
+        )
+    return randomizer
+
+
+def _signal(eps0: float) -> float:
+    """About ``users * epsilon^2 / (rounds * log(1/delta))``, by a normal approximation.
+
+    With u, v as in `reductions.clones`, the target moves the difference of the counts of both
+    letters by 2 (u - v), and the variance of that difference is 2 v per user.
+    """
+    return 4.0 * math.tanh(0.5 * eps0) * math.expm1(eps0)
+
+
+def _squared(value: float) -> float:
+    """The square, kept above 0 and finite: it is for guesses only."""
+    return min(max(value, 1e-150), 1e150) ** 2

@@ -1,0 +1,163 @@
+"""The first of a row of candidates, ever more private, that meets a target.
+
+On a logarithmic scale, where log-epsilon is nearly a straight line, the sign change is found by
+`shuffle_accountant.numerics.roots`; what is left between two candidates is halved. The end is
+always two neighbours that were both asked, so that nothing rests on the computed ends being
+monotone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Generic, TypeVar
+
+from shuffle_accountant.numerics.roots import find_crossing
+
+__all__ = ["Ladder", "decimals_downwards", "frontier", "integers_downwards", "integers_upwards"]
+
+N = TypeVar("N", int, float)
+
+# Where the cheap search stops, relative to the distance from the first candidate.
+_ROUGHLY = 1e-3
+# Neighbouring candidates may be closer than that; they are then told apart by halving.
+_CLOSELY = 1e-13
+# The first step where no slope is known, in powers of e.
+_STEP = 0.1
+
+# Numbers of six significant digits in each power of ten: 100,000 to 999,999.
+_PER_DECADE = 900_000
+
+
+@dataclass(frozen=True)
+class Ladder(Generic[N]):
+    """Candidates with indices 0 … ``last``, in the order of rising privacy.
+
+    Attributes:
+        last: index of the most private one.
+        value: the candidate with an index.
+        place: where a number > 0 stands on a logarithmic scale, 0 for the candidate 0.
+        nearest: index of the candidate nearest to a place.
+    """
+
+    last: int
+    value: Callable[[int], N]
+    place: Callable[[float], float]
+    nearest: Callable[[float], int]
+
+
+def integers_upwards(most: int) -> Ladder[int]:
+    """1 … ``most``."""
+    return Ladder(
+        last=most - 1,
+        value=lambda index: index + 1,
+        place=math.log,
+        nearest=lambda place: min(round(math.exp(place)), most) - 1,
+    )
+
+
+def integers_downwards(most: int) -> Ladder[int]:
+    """``most`` … 1."""
+    return Ladder(
+        last=most - 1,
+        value=lambda index: most - index,
+        place=lambda value: math.log(most / value),
+        nearest=lambda place: min(round(-most * math.expm1(-place)), most - 1),
+    )
+
+
+def decimals_downwards(largest: float, least: float) -> Ladder[float]:
+    """The numbers of six significant digits from about ``largest`` down to about ``least``."""
+    top = _rank(largest)
+    last = top - _rank(least)
+    return Ladder(
+        last=last,
+        value=lambda index: _ranked(top - index),
+        place=lambda value: math.log(largest / value),
+        nearest=lambda place: min(max(top - _rank(largest * math.exp(-place)), 0), last),
+    )
+
+
+def _rank(value: float) -> int:
+    """Place of the nearest number of six significant digits among all of them."""
+    mantissa, exponent = f"{value:.5e}".split("e")
+    return _PER_DECADE * int(exponent) + int(mantissa.replace(".", "")) - 100_000
+
+
+def _ranked(rank: int) -> float:
+    """Inverse of `_rank`."""
+    exponent, mantissa = divmod(rank, _PER_DECADE)
+    return float(f"{mantissa + 100_000}e{exponent - 5}")
+
+
+def frontier(
+    ladder: Ladder[N],
+    rough: Callable[[N], float],
+    epsilon: Callable[[N], float],
+    target: float,
+    guess: float,
+    slope: float,
+) -> int | None:
+    """Index of a candidate that meets the target while the one before it does not.
+
+    It is the first one that meets it if epsilon falls along the ladder.
+
+    Args:
+        ladder: the candidates.
+        rough: a cheap estimate of epsilon, which says where to look.
+        epsilon: its certified upper end, which decides.
+        target: what epsilon may be at most, > 0.
+        guess: value to look at first.
+        slope: of log-epsilon over the logarithm of the value, roughly.
+
+    Returns:
+        The index; 0 if even that candidate meets the target; None if the last one does not.
+    """
+    about, close = _excess(ladder, rough, target), _excess(ladder, epsilon, target)
+    end = ladder.place(ladder.value(ladder.last))
+    near = find_crossing(
+        lambda place: about(ladder.nearest(place)),
+        end,
+        ladder.place(guess),
+        _STEP,
+        _ROUGHLY,
+        -abs(slope),
+    )
+    crossing = find_crossing(
+        lambda place: close(ladder.nearest(place)),
+        end,
+        near.right,
+        _STEP,
+        _CLOSELY,
+        -abs(slope) if math.isnan(near.slope) else near.slope,
+    )
+    # the ends of the interval need not have been asked
+    misses, meets = ladder.nearest(crossing.left), ladder.nearest(crossing.right)
+    if close(meets) > 0.0:
+        return None
+    if close(misses) <= 0.0:
+        return misses
+    while meets - misses > 1:
+        middle = (misses + meets) // 2
+        if close(middle) > 0.0:
+            misses = middle
+        else:
+            meets = middle
+    return meets
+
+
+def _excess(
+    ladder: Ladder[N], epsilon: Callable[[N], float], target: float
+) -> Callable[[int], float]:
+    """Log-ratio of epsilon to the target by index, remembered."""
+
+    @cache
+    def at(index: int) -> float:
+        found = epsilon(ladder.value(index))
+        if not 0.0 < found < math.inf:
+            return -math.inf if found == 0.0 else math.inf
+        return math.log(found) - math.log(target)
+
+    return at

@@ -1,0 +1,103 @@
+"""A target for epsilon, and the search for the first candidate that certainly meets it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import TypeVar
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.accountant import LOOSEST, MEMORY_LIMIT
+from shuffle_accountant.bracket import Bracket, LooseBracketWarning
+from shuffle_accountant.calibration.evidence import Evidence
+from shuffle_accountant.calibration.search import Ladder, frontier
+from shuffle_accountant.engine.answer import answer
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.rounds.shuffle import ShuffleRound
+
+__all__ = ["Target"]
+
+# The neighbourhood of the answer is found with brackets of this relative width.
+_ROUGH = 0.1
+
+N = TypeVar("N", int, float)
+
+
+class Target:
+    """Epsilon at most ``target_epsilon`` at ``delta``, by brackets of a relative width.
+
+    Args:
+        target_epsilon: nats, finite, > 0.
+        delta: in (0, 1).
+        tolerance: of the brackets that decide, > 0.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    def __init__(self, target_epsilon: float, delta: float, tolerance: float) -> None:
+        self.epsilon = validate.positive(target_epsilon=target_epsilon)
+        self.delta = validate.open_unit(delta=delta)
+        self.tolerance = validate.positive(tolerance=tolerance)
+        self.log_delta = -math.log(self.delta)
+
+    def search(
+        self,
+        ladder: Ladder[N],
+        protocol: Callable[[N], tuple[ShuffleRound, int]],
+        guess: float,
+        slope: float,
+        safest: str,
+    ) -> tuple[N, Evidence]:
+        """The first candidate of the ladder that meets the target, with its evidence.
+
+        Args:
+            ladder: the candidates.
+            protocol: the round, and how many of it, that a candidate stands for.
+            guess: where to look first.
+            slope: of log-epsilon over the logarithm of the candidate, roughly.
+            safest: the last candidate in words.
+
+        Raises:
+            ValueError: even the last candidate does not meet the target.
+        """
+
+        @cache
+        def ask(value: N, tolerance: float) -> tuple[Bracket, str | None]:
+            one, count = protocol(value)
+            parts = [(one.reduced(), count)] if count > 0 else []
+            return answer(parts, Query(delta=self.delta), min(tolerance, LOOSEST), MEMORY_LIMIT)
+
+        def rough(value: N) -> float:
+            bracket, _ = ask(value, max(self.tolerance, _ROUGH))
+            return 0.5 * bracket.lower + 0.5 * bracket.upper
+
+        def upper(value: N) -> float:
+            return ask(value, self.tolerance)[0].upper
+
+        index = frontier(ladder, rough, upper, self.epsilon, guess, slope)
+        if index is None:
+            least = ask(ladder.value(ladder.last), self.tolerance)[0].ends()[1]
+            raise ValueError(
+                f"target_epsilon must be at least the epsilon of {safest} at "
+                f"delta={self.delta!r}, which is {least}; got {self.epsilon!r}"
+            )
+        bracket, cause = ask(ladder.value(index), self.tolerance)
+        if cause is not None:
+            warnings.warn(
+                f"the answer is conservative by more than tolerance {self.tolerance!r}: its "
+                f"bracket {bracket!r} is limited by {cause}",
+                LooseBracketWarning,
+                stacklevel=3,  # the line that asked for the calibration
+            )
+        further = ladder.value(index - 1) if index > 0 else None
+        evidence = Evidence(
+            target_epsilon=self.epsilon,
+            bracket=bracket,
+            next_value=further,
+            next_bracket=None if further is None else ask(further, self.tolerance)[0],
+        )
+        return ladder.value(index), evidence

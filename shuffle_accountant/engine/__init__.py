@@ -1,0 +1,1 @@
+"""From a question to a bracket: a grid, two ends, one answer."""

@@ -1,0 +1,299 @@
+"""Adaptive composition of discretised losses: the law of the sum, tilted to the question asked.
+
+``delta(eps) = sum over x > eps of p(x) (1 - e^(eps - x))`` with p the law of the sum of all losses
+(or another weight of the losses above epsilon, see `shuffle_accountant.losses.divergence`).
+A plain transform knows p to an absolute 1e-16 only. The tilted law ``a(x) = p(x) e^(lam x - K)``
+concentrates around its mean ``K'(lam)``; with lam the saddle point of the question that is where
+the answer comes from, so delta has relative accuracy, down to the smallest double.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
+from shuffle_accountant.lattice.grid import Array, Bound, PldGrid
+from shuffle_accountant.lattice.positive import positive_sum
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+
+__all__ = ["Composition", "DeltaTerms", "DirectSum", "TiltedSum"]
+
+# Tilted mass left outside the window on either side: e^-40 = 4e-18.
+_LOG_OUTSIDE = -40.0
+# Terms further above epsilon than this many times 1/lam weigh less than e^-45.
+_REACH = 45.0
+
+
+@dataclass(frozen=True)
+class DeltaTerms:
+    """One side's delta and what it contains of each source of error, all absolute.
+
+    Attributes:
+        value: the certified end.
+        truncation: contribution of tails cut off before the composition.
+        aliasing: bound on wrapped and missing mass of the window.
+        round_off: bound on floating-point error.
+    """
+
+    value: float
+    truncation: float
+    aliasing: float
+    round_off: float
+
+
+class Composition:
+    """The sum of independent grid losses, all with the same spacing and direction.
+
+    Args:
+        parts: pairs (loss, number of rounds >= 1).
+        functional: what is read off the sum.
+    """
+
+    def __init__(
+        self, parts: Sequence[tuple[PldGrid, int]], divergence: Divergence = HOCKEY_STICK
+    ) -> None:
+        self.parts, self.divergence = tuple(parts), divergence
+        first = self.parts[0][0]
+        self.side, self.spacing = first.side, first.spacing
+        # the cells that hold mass: a heavy tail is a long grid with little on it
+        self._held = [np.flatnonzero(grid.mass) for grid, _ in self.parts]
+        self._losses = [
+            self.spacing * (grid.offset + held)
+            for (grid, _), held in zip(self.parts, self._held, strict=True)
+        ]
+        self._logs = [
+            np.log(grid.mass[held]) for (grid, _), held in zip(self.parts, self._held, strict=True)
+        ]
+        self.infinite = self._at_least_one([grid.infinite for grid, _ in self.parts])
+        self.truncated = min(sum(count * grid.truncated for grid, count in self.parts), 1.0)
+        self.loss_error = sum(count * grid.loss_error for grid, count in self.parts)
+
+    def _at_least_one(self, chances: Sequence[float]) -> float:
+        """Bound of the probability that some round's loss is infinite: ``1 - prod (1 - p)^T``."""
+        log_none = 0.0
+        for (_, count), chance in zip(self.parts, chances, strict=True):
+            log_none += count * (math.log1p(-chance) if chance < 1.0 else -math.inf)
+        value = -math.expm1(log_none)
+        # the logarithm is off by a few units in its last place, the result by one more
+        moved = abs(log_none) * math.exp(log_none) if log_none > -math.inf else 0.0
+        error = UNIT_ROUNDOFF * (4.0 * value + (len(self.parts) + 4.0) * moved)
+        upper = self.side is Bound.PESSIMISTIC
+        return min(max(value + (error if upper else -error), 0.0), 1.0)
+
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """Log-moment generating function of the finite part at lam, and two derivatives."""
+        value = mean = variance = 0.0
+        for (_, count), losses, logs in zip(self.parts, self._losses, self._logs, strict=True):
+            exponent = logs + lam * losses
+            top = float(exponent.max())
+            weight = np.exp(exponent - top)
+            total = float(weight.sum())
+            first = float(np.sum(weight * losses)) / total
+            value += count * (top + math.log(total))
+            mean += count * first
+            variance += count * float(np.sum(weight * (losses - first) ** 2)) / total
+        return value, mean, variance
+
+    def _log_mgf(self, lams: Array) -> Array:
+        """Log-moment generating function at several points, shape of ``lams``."""
+        result = np.zeros(lams.shape)
+        for (_, count), losses, logs in zip(self.parts, self._losses, self._logs, strict=True):
+            for i, lam in enumerate(lams):
+                exponent = logs + lam * losses
+                top = float(exponent.max())
+                result[i] += count * (top + math.log(float(np.exp(exponent - top).sum())))
+        return result
+
+    def saddle_for_delta(self, delta: float) -> float:
+        """A tilt at which the law concentrates near epsilon(delta); 0 if delta is that large."""
+        goal = math.log(delta)
+
+        def log_delta(lam: float) -> float:
+            value, mean, variance = self.cumulants(lam)
+            overshoot = self.divergence.overshoot(lam, math.sqrt(variance))
+            return value - lam * mean + math.log(max(overshoot, 1e-300))
+
+        return self._solve(lambda lam: log_delta(lam) - goal)
+
+    def saddle_for_epsilon(self, epsilon: float) -> float:
+        """The tilt whose mean is epsilon; 0 if the untilted mean is already larger."""
+        return self._solve(lambda lam: epsilon - self.cumulants(lam)[1])
+
+    def _solve(self, positive_below: Callable[[float], float]) -> float:
+        """Root of a decreasing function of the tilt in [0, cap], to a few per cent."""
+        _, _, variance = self.cumulants(0.0)
+        low, high = 0.0, 1.0 / max(math.sqrt(variance), self.spacing)
+        cap = 60.0 / self.spacing
+        if positive_below(1e-3 * high) <= 0:
+            return 0.0
+        while high < cap and positive_below(high) > 0:
+            low, high = high, 2.0 * high
+        for _ in range(40):
+            if high - low <= 1e-2 * high:
+                break
+            middle = 0.5 * (low + high)
+            if positive_below(middle) > 0:
+                low = middle
+            else:
+                high = middle
+        return min(high, cap)
+
+    def window(self, lam: float) -> tuple[int, int, float, float]:
+        """Integers [first, last] that hold the tilted sum but for e^-40 on each side (Chernoff).
+
+        Returns:
+            ``(first, last, below, above)``, the last two bounding the tilted mass outside.
+        """
+        value, _, variance = self.cumulants(lam)
+        bottom = sum(count * grid.offset for grid, count in self.parts)
+        top = bottom + sum(count * (grid.mass.size - 1) for grid, count in self.parts)
+        scale = math.sqrt(-2 * _LOG_OUTSIDE) / max(math.sqrt(variance), 1e-3 * self.spacing)
+        steps = scale * 2.0 ** np.arange(-5, 4.5, 0.5)
+        reach = (self._log_mgf(lam + steps) - value - _LOG_OUTSIDE) / steps
+        drop = (self._log_mgf(lam - steps) - value - _LOG_OUTSIDE) / steps
+        # one more cell on each side covers the rounding of these bounds
+        last = min(top, math.ceil(float(reach.min()) / self.spacing) + 1)
+        first = max(bottom, math.floor(-float(drop.min()) / self.spacing) - 1)
+        if last < first:  # only for a law of a single point
+            first, last = bottom, top
+        outside = math.exp(_LOG_OUTSIDE)
+        return first, last, 0.0 if first == bottom else outside, 0.0 if last == top else outside
+
+    def tilted(self, lam: float) -> TiltedSum:
+        """The law of the sum under the tilt, on its window."""
+        first, last, below, above = self.window(lam)
+        factors = []
+        log_total = 0.0
+        for (grid, count), held, losses, logs in zip(
+            self.parts, self._held, self._losses, self._logs, strict=True
+        ):
+            exponent = logs + lam * losses
+            top = float(exponent.max())
+            log_scale = top + math.log(float(np.exp(exponent - top).sum()))
+            tilted = np.exp(exponent - log_scale)
+            size = np.abs(logs) + lam * np.abs(losses)
+            error = 4 * UNIT_ROUNDOFF * (1 + abs(log_scale) + float(np.sum(tilted * size)))
+            mass = np.zeros(grid.mass.size)
+            mass[held] = tilted
+            factors.append(Factor(grid.offset, mass, count, error))
+            log_total += count * log_scale
+        law = power_sum(factors, first, last - first + 1)
+        return TiltedSum(self, lam, log_total, law, below, above, last)
+
+
+class TiltedSum:
+    """Answers delta(epsilon) near the epsilon its tilt was made for; valid everywhere."""
+
+    def __init__(
+        self,
+        composition: Composition,
+        lam: float,
+        log_total: float,
+        law: WindowedSum,
+        below: float,
+        above: float,
+        last: int,
+    ) -> None:
+        self._composition, self._lam, self._log_total = composition, lam, log_total
+        self._law, self._below, self._above, self._last = law, below, above, last
+
+    def masses(self) -> tuple[int, Array]:
+        """Upper bounds of the untilted P-masses on the window, and its first grid point.
+
+        The direction must be PESSIMISTIC. Mass outside the window is left out, or wrapped into it.
+        """
+        law, lam = self._law, self._lam
+        losses = self._composition.spacing * np.arange(law.start, self._last + 1)
+        size = 8 * abs(self._log_total) + 8 * lam * np.abs(losses)
+        scale = np.exp(np.minimum(self._log_total - lam * losses, 700.0))
+        bound = np.maximum(law.mass[: losses.size], 0.0) + law.error
+        return law.start, bound * scale * (1.0 + UNIT_ROUNDOFF * (128.0 + size))
+
+    def beyond(self) -> tuple[float, float]:
+        """Bounds of the untilted P-mass below (at tilt 0 only, else inf) and above the window."""
+        lam, last = self._lam, self._composition.spacing * self._last
+        scale = 1.01 * math.exp(min(self._log_total - lam * last, 700.0))
+        below = self._below * scale if lam == 0.0 else math.inf
+        return below, min(self._above * scale, 1.0)
+
+    def delta(self, epsilon: float) -> DeltaTerms:
+        """The certified end of delta at epsilon (any real number)."""
+        source, lam, law = self._composition, self._lam, self._law
+        upper = source.side is Bound.PESSIMISTIC
+        epsilon += -source.loss_error if upper else source.loss_error
+        spacing = source.spacing
+        size = law.mass.size
+        first = min(max(math.floor(epsilon / spacing) - law.start, 0), size)
+        stop, beyond = size, 0.0
+        if lam > 0:
+            reach = math.ceil((epsilon + _REACH / lam) / spacing) - law.start
+            if reach < size:
+                stop, beyond = max(reach, first), math.exp(-_REACH) * 1.01
+        above = spacing * np.arange(law.start + first, law.start + stop) - epsilon
+        divergence = source.divergence
+        weight = np.exp(-lam * np.maximum(above, 0.0)) * divergence.weight(above)
+        weight *= law.mass[first:stop]
+        body = float(np.sum(weight))  # pairwise, so that its rounding is within `relative`
+        rounding = law.error * divergence.norm(lam, spacing, size)
+        log_scale = self._log_total - lam * epsilon
+        relative = UNIT_ROUNDOFF * (
+            128.0 + 8 * abs(self._log_total) + 8 * lam * (abs(epsilon) + spacing * size)
+        )
+        wrapped = (self._below + self._above) * divergence.largest(lam)
+        # mass above the window: each such loss x has tilted weight e^(-lam (x - eps)) at most
+        missing = self._above * math.exp(
+            -min(lam * max(spacing * self._last - epsilon, 0.0), 700.0)
+        )
+        if epsilon < spacing * law.start:
+            # mass below the window counts too, and was wrapped to where it weighs less
+            missing += self._below * divergence.largest(lam)
+        scale = math.exp(min(log_scale, 700.0))
+        if upper:
+            # a scale below the smallest double is still not zero
+            value = max(scale, 5e-324) * (body + rounding + missing + beyond) * (1 + relative)
+        else:
+            value = scale * (body - rounding - wrapped) * (1 - relative)
+        value = min(max(value, 0.0) + source.infinite, 1.0)
+        return DeltaTerms(
+            value=value,
+            truncation=source.truncated,
+            aliasing=scale * (missing + beyond if upper else wrapped),
+            round_off=scale * (rounding + abs(body) * relative),
+        )
+
+
+class DirectSum:
+    """Answers delta(epsilon) anywhere, without a transform; see `lattice.positive`.
+
+    Args:
+        composition: what to add up.
+        top: losses above this (nats) are not resolved; those below ``-top / 2`` neither.
+    """
+
+    def __init__(self, composition: Composition, top: float) -> None:
+        self._composition = composition
+        last = math.ceil(top / composition.spacing)
+        self._law = positive_sum(composition.parts, composition.side, -(last // 2), last)
+
+    def delta(self, epsilon: float) -> DeltaTerms:
+        """The certified end of delta at epsilon (any real number)."""
+        source, law = self._composition, self._law
+        upper = source.side is Bound.PESSIMISTIC
+        epsilon += -source.loss_error if upper else source.loss_error
+        above = source.spacing * np.arange(law.offset, law.offset + law.mass.size) - epsilon
+        body = float(np.sum(law.mass * source.divergence.weight(above))) + law.infinite
+        relative = law.relative + 128 * UNIT_ROUNDOFF
+        value = body * (1.0 + 2 * relative if upper else 1.0 - 2 * relative)
+        if upper:
+            value = max(value, 5e-324)  # products that underflowed
+        return DeltaTerms(
+            value=min(max(value, 0.0), 1.0),
+            truncation=source.truncated,
+            aliasing=0.0,
+            round_off=body * relative,
+        )

@@ -1,0 +1,1 @@
+"""Arithmetic that every room needs, with stated errors."""

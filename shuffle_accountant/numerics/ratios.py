@@ -1,0 +1,25 @@
+"""Log-ratios of probabilities, rounded so that nothing larger exists."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF, Array
+
+__all__ = ["log_ratio_above"]
+
+
+def log_ratio_above(p0: Array, p1: Array) -> Array:
+    """Upper bound of ``log(p0/p1)`` where it is positive, else 0; ``inf`` where only p1 is 0."""
+    found = np.where((p0 > 0.0) & (p1 == 0.0), math.inf, 0.0)
+    more = (p0 > p1) & (p1 > 0.0)
+    high, low = p0[more], p1[more]
+    with np.errstate(over="ignore"):
+        gain = (high - low) / low
+    # the quotient is off by two units, which the logarithm does not magnify; a difference of
+    # logarithms, for quotients that overflow, is above 700 and its terms below 750
+    value = np.where(np.isinf(gain), np.log(high) - np.log(low), np.log1p(gain))
+    found[more] = value * (1.0 + 8 * UNIT_ROUNDOFF)
+    return np.asarray(found)

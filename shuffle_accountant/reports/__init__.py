@@ -1,0 +1,1 @@
+"""What is shown: rows, tables, comparisons and pictures."""

@@ -1,0 +1,132 @@
+"""Which randomizer can be accounted for how: a table made by asking the code.
+
+`python -m shuffle_accountant.reports.catalogue` prints it; README.md holds a copy that a test
+compares.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import shuffle_accountant as sa
+from shuffle_accountant.randomizers.base import LocalRandomizer
+
+__all__ = ["Maker", "makers", "randomizer_table"]
+
+# A constructor, or a constructor with some arguments given.
+Maker = Callable[..., LocalRandomizer]
+
+REDUCTIONS = ("clones", "blanket", "strong")
+
+# Values for the parameters that constructors ask for.
+_PARAMETERS: dict[str, Any] = {
+    "categories": 4,
+    "dimension": 8,
+    "channel": ((0.6, 0.3, 0.1), (0.2, 0.5, 0.3)),
+    "eps0": 1.0,
+    "sigma": 2.0,
+}
+_USERS, _POPULATION, _EPSILON = 5, 50, 0.1
+# A reduction is called exact if a real dataset attains it at all of these (users, epsilon).
+_PROBES = ((2, 0.3), (5, 0.1), (5, 0.5), (20, 0.05), (20, 0.2), (20, 0.5))
+_TIGHT = 1e-9
+_ONE_PAIR = "gaussian example"
+
+_HEADER = ("randomizer", "reductions", "`auto`: the answer is", "sampling", "`attained`")
+
+
+def makers() -> dict[str, Maker]:
+    """How to make every kind of randomizer, by the name of its constructor.
+
+    Kinds are those that the package registers, the most general first, and the public shorthands.
+    """
+    for name in sa.__all__:  # what is imported lazily registers itself
+        getattr(sa, name)
+    kinds = {
+        kind.__name__: kind
+        for kind in LocalRandomizer._kinds.values()
+        if kind.__module__.startswith(f"{sa.__name__}.")
+    }
+    found: dict[str, Maker] = {
+        "GeneralRandomizer": kinds.pop("GeneralRandomizer"),
+        "GeneralRandomizer, interactive": partial(sa.GeneralRandomizer, interactive=True),
+        "BinaryRandomizedResponse": sa.BinaryRandomizedResponse,
+    }
+    return found | {name: kinds[name] for name in sorted(kinds)}
+
+
+def randomizer_table() -> str:
+    """The table in Markdown, one line per randomizer."""
+    rows = [_HEADER, ("---",) * len(_HEADER), *map(_row, makers().values())]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _wanted(maker: Maker) -> list[inspect.Parameter]:
+    """Parameters without a default."""
+    parameters = inspect.signature(maker).parameters.values()
+    return [p for p in parameters if p.default is inspect.Parameter.empty]
+
+
+def _call(maker: Maker) -> str:
+    """The call as one writes it."""
+    written = [f"{p.name}=" if p.kind is p.KEYWORD_ONLY else p.name for p in _wanted(maker)]
+    if isinstance(maker, partial):
+        written += [f"{name}={value!r}" for name, value in maker.keywords.items()]
+        maker = maker.func
+    return f"{maker.__name__}({', '.join(written)})"
+
+
+def _row(maker: Maker) -> tuple[str, ...]:
+    randomizer = maker(**{p.name: _PARAMETERS[p.name] for p in _wanted(maker)})
+    accepted = [f"`{name}`" for name in REDUCTIONS if _answers(randomizer, reduction=name)]
+    sampled = [
+        f"`{name}`"
+        for name in ("auto", *REDUCTIONS)
+        if _answers(randomizer, reduction=name, population=_POPULATION)
+    ]
+    # the usual case, every reduction that there is, in a word
+    sampling = "yes" if sampled == ["`auto`", *accepted] else ", ".join(sampled) or "no"
+    return (
+        f"`{_call(maker)}`",
+        ", ".join(accepted),
+        _status(randomizer),
+        sampling,
+        "no" if _attained(sa.ShuffleRound(randomizer, users=_USERS), _EPSILON) is None else "yes",
+    )
+
+
+def _answers(randomizer: LocalRandomizer, **options: Any) -> bool:
+    """Whether a round with these options can be made and asked."""
+    try:
+        sa.ShuffleRound(randomizer, users=_USERS, **options).delta(epsilon=_EPSILON)
+    except ValueError:
+        return False
+    return True
+
+
+def _status(randomizer: LocalRandomizer) -> str:
+    """What an answer of the automatic reduction is, and the reduction's name."""
+    tight = True
+    for users, epsilon in _PROBES:
+        one = sa.ShuffleRound(randomizer, users=users)
+        answer = one.delta(epsilon=epsilon)
+        if answer.reduction == _ONE_PAIR:
+            return f"exact for one pair of datasets ({answer.reduction})"
+        real = _attained(one, epsilon)
+        tight &= real is not None and real >= (1.0 - _TIGHT) * answer.lower
+    return f"{'exact' if tight else 'an upper bound'} ({answer.reduction})"
+
+
+def _attained(one: sa.ShuffleRound, epsilon: float) -> float | None:
+    """What a real dataset loses, where the library can tell."""
+    try:
+        return one.attained(epsilon=epsilon).lower
+    except ValueError:
+        return None
+
+
+if __name__ == "__main__":
+    print(randomizer_table())

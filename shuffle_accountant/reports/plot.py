@@ -1,0 +1,181 @@
+"""Pictures of brackets and of published bounds; Matplotlib (extra "plot") is imported when asked.
+
+All functions draw on ``ax``, or on a new figure of pyplot, and return the axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.accountant import FourierAccountant
+from shuffle_accountant.reports.comparison import CERTIFIED
+from shuffle_accountant.reports.comparison import compare as compare_bounds
+from shuffle_accountant.reports.rows import Report
+from shuffle_accountant.rounds.base import Round
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["MISSING", "compare", "profile", "report"]
+
+MISSING = "plots need Matplotlib: pip install 'shuffle-accountant[plot]'"
+"""What to do without Matplotlib."""
+
+# A profile is drawn down to this delta, at so many points.
+_SMALLEST_DELTA = 1e-12
+_POINTS = 41
+_ROUNDS = (1, 2, 4, 8, 16, 32, 64)
+
+
+def profile(
+    subject: Round | FourierAccountant,
+    *,
+    epsilons: ArrayLike | None = None,
+    label: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw delta(epsilon), on a logarithmic scale, as the band between both ends of its bracket.
+
+    Args:
+        subject: a round, or everything that an accountant has recorded.
+        epsilons: nats, finite, >= 0, shape (m,); by default up to where delta is 1e-12.
+        label: for the legend; by default none.
+        ax: axes to draw on; by default new ones.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+        ImportError: Matplotlib is not installed.
+    """
+    if isinstance(subject, Round):
+        subject = FourierAccountant().compose(subject)
+    accountant = validate.instance(FourierAccountant, subject=subject)
+    if epsilons is None:
+        reach = accountant.epsilon(delta=_SMALLEST_DELTA).upper
+        epsilons = np.linspace(0.0, reach if 0.0 < reach < np.inf else 1.0, _POINTS)
+    curve = accountant.profile(epsilons)
+    ax = _axes(ax)
+    # what is 0 cannot be drawn on a logarithmic scale
+    shown = curve.upper > 0.0
+    upper, x = curve.upper[shown], curve.epsilons[shown]
+    lower = np.maximum(curve.lower[shown], 1e-3 * upper.min(initial=1.0))
+    (line,) = ax.plot(x, upper, label=label)
+    ax.fill_between(x, np.minimum(lower, upper), upper, color=line.get_color(), alpha=0.3)
+    ax.set(xlabel="ε", ylabel="δ", yscale="log" if shown.any() else "linear")
+    if label is not None:
+        ax.legend()
+    return ax
+
+
+def compare(
+    *,
+    eps0: float,
+    users: int,
+    delta: float,
+    rounds: Sequence[int] = _ROUNDS,
+    population: int | None = None,
+    categories: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw epsilon against the number of rounds: the certified bracket and every published bound.
+
+    A bound is drawn where it applies and is not 0, and is left out of the legend if that is
+    nowhere; one that is not sound is dashed. See `shuffle_accountant.reports.comparison.compare`.
+
+    Args:
+        eps0: local privacy parameter, nats, finite, >= 0.
+        users: messages in each round, >= 1.
+        delta: of all rounds together, in (0, 1).
+        rounds: numbers of rounds, each >= 1.
+        population: if given, the users of each round are drawn from this many.
+        categories: if given, the randomizer is randomized response over this many values.
+        ax: axes to draw on; by default new ones.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+        ImportError: Matplotlib is not installed.
+    """
+    counts = [validate.integer(minimum=1, rounds=count) for count in rounds]
+    if not counts:
+        raise ValueError("rounds must hold at least one number of rounds, got none")
+    ax = _axes(ax)
+    curves: dict[tuple[str, str], list[tuple[int, float, float]]] = {}
+    sound: dict[tuple[str, str], bool] = {}
+    for count in counts:
+        for row in compare_bounds(
+            eps0=eps0,
+            users=users,
+            delta=delta,
+            rounds=count,
+            population=population,
+            categories=categories,
+        ):
+            if row.epsilon is not None and 0.0 < row.epsilon < np.inf:
+                key = row.name, row.form
+                lower = row.epsilon if row.lower is None else row.lower
+                curves.setdefault(key, []).append((count, lower, row.epsilon))
+                sound[key] = row.sound
+    for (name, form), points in curves.items():
+        x, lower_ends, upper_ends = (np.array(column) for column in zip(*points, strict=True))
+        certified = name == CERTIFIED
+        (line,) = ax.plot(
+            x,
+            upper_ends,
+            marker="." if certified else "",
+            linestyle="-" if sound[name, form] else "--",
+            linewidth=2.5 if certified else 1.2,
+            label=f"{name} ({form})" if form else name,
+        )
+        if certified:
+            ax.fill_between(x, lower_ends, upper_ends, color=line.get_color(), alpha=0.3)
+    ax.set(xlabel="rounds", ylabel=f"ε at δ = {delta:g}")
+    if curves:
+        ax.set(xscale="log", yscale="log")
+        ax.legend(fontsize="small")
+    return ax
+
+
+def report(rows: Report, *, ax: Axes | None = None) -> Axes:
+    """Draw how far each measure of a report is from nothing (0) to everything (1) leaked.
+
+    Bars end at the upper end; on a logarithmic scale, from the smallest share down to a decade.
+    Measures that do not apply, or have no largest value, are left out.
+
+    Args:
+        rows: what `shuffle_accountant.reports.rows` found.
+        ax: axes to draw on; by default new ones.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ImportError: Matplotlib is not installed.
+    """
+    rows = validate.instance(Report, rows=rows)
+    shares = {
+        f"{row.measure}\n({row.scope})": share
+        for row in reversed(rows.rows)
+        if (share := row.share) is not None and share > 0.0
+    }
+    ax = _axes(ax)
+    ax.barh(list(shares), list(shares.values()))
+    if shares:
+        ax.set(xscale="log", xlim=(0.1 * min(shares.values()), 1.0))
+    ax.set(xlabel="share of what could leak")
+    ax.tick_params(axis="y", labelsize="small")
+    return ax
+
+
+def _axes(ax: Axes | None) -> Axes:
+    """The axes given, or new ones."""
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise ImportError(MISSING) from None
+    return pyplot.figure(layout="constrained").add_subplot()

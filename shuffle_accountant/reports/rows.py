@@ -1,0 +1,153 @@
+"""One protocol, every measure: what shuffled messages give away, and to whom.
+
+Each row is one currency in which the same rounds can be measured, with what it would be if nothing
+and if everything leaked, and with what its adversary knows: that, not the currency, is what makes
+the numbers of two rows differ most.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.accountant import FourierAccountant
+from shuffle_accountant.bracket import format_ends
+from shuffle_accountant.reports.tables import columns
+from shuffle_accountant.rounds.base import Round
+
+if TYPE_CHECKING:
+    from shuffle_accountant.order import DSigmaShuffler
+
+__all__ = ["Report", "ReportRow", "report"]
+
+# Ends closer than this, relative, are shown as one number, rounded up to so many digits.
+_SAME, _DIGITS, _ROUND_OFF = 1e-7, 7, 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportRow:
+    """One measure.
+
+    Attributes:
+        measure: what is measured, in a few words.
+        scope: the rounds it is about: "all rounds", or one kind of round, each time it happens.
+        lower: certified lower end of the measure; None if only an upper bound is known.
+        upper: upper end, the number to report; None if the measure does not apply.
+        unit: "nats" or "probability".
+        nothing: its value if nothing leaked.
+        everything: its value if everything leaked; None if that is not known, inf if there is no
+            limit.
+        adversary: what the adversary knows and wants.
+        source: the theorem or method behind it.
+        condition: why the measure does not apply; None if it does.
+    """
+
+    measure: str
+    scope: str
+    lower: float | None = None
+    upper: float | None = None
+    unit: str
+    nothing: float
+    everything: float | None = None
+    adversary: str
+    source: str
+    condition: str | None = None
+
+    def value(self) -> str:
+        """Both ends as text, or the upper bound, or why there is none."""
+        if self.upper is None:
+            return f"n/a: {self.condition}"
+        if self.lower is None:
+            return f"at most {_rounded_up(self.upper)}"
+        if self.upper - self.lower <= _SAME * self.upper < math.inf:
+            return _rounded_up(self.upper)
+        return " to ".join(format_ends(self.lower, self.upper))
+
+    @property
+    def share(self) -> float | None:
+        """How far the upper end is from nothing (0) to everything (1), where that is finite."""
+        if self.upper is None or self.everything is None:
+            return None
+        span = self.everything - self.nothing
+        if not 0.0 < span < math.inf:
+            return None
+        return min(max((self.upper - self.nothing) / span, 0.0), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The measures of one protocol; its text is a table.
+
+    Attributes:
+        delta: of the differential privacy, over all rounds.
+        rows: one for each measure.
+    """
+
+    delta: float
+    rows: tuple[ReportRow, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain Python types; infinities are floats."""
+        return {"delta": self.delta, "rows": [asdict(row) for row in self.rows]}
+
+    def __str__(self) -> str:
+        header = ("measure", "scope", "value", "no leak", "all", "unit", "adversary")
+        return columns([header, *map(_line, self.rows)])
+
+
+def report(
+    subject: Round | FourierAccountant,
+    *,
+    delta: float,
+    order: DSigmaShuffler | None = None,
+    tolerance: float = 1e-3,
+) -> Report:
+    """Measure one protocol in every currency.
+
+    Args:
+        subject: a round, or everything that an accountant has recorded.
+        delta: of the differential privacy of all rounds, in (0, 1).
+        order: the shuffler of the order (`shuffle_accountant.order`) that is used in each round in
+            the place of the uniform one. Unless its alpha is 0, nothing is amplified: epsilon is
+            that of the local randomizers, and what the order protects is told beside it.
+        tolerance: relative width of the brackets for a round; an accountant has its own.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    # they load SciPy, which an accountant's user need not wait for
+    from shuffle_accountant.reports.measures import amplified, in_order
+
+    delta = validate.open_unit(delta=delta)
+    if isinstance(subject, Round):
+        subject = FourierAccountant(tolerance=tolerance).compose(subject)
+    accountant = validate.instance(FourierAccountant, subject=subject)
+    if order is None:
+        return Report(delta, tuple(amplified(accountant, delta)))
+    return Report(delta, tuple(in_order(accountant, delta, order)))
+
+
+def _rounded_up(value: float) -> str:
+    """A number of a few digits that is not below the value, but for round-off."""
+    if not math.isfinite(value):
+        return str(value)
+    # an upper end may be some rounding errors above a number of few digits
+    least = value * (1.0 - _ROUND_OFF)
+    with decimal.localcontext(prec=_DIGITS, rounding=decimal.ROUND_CEILING):
+        return f"{float(+decimal.Decimal(repr(least))):.{_DIGITS}g}"
+
+
+def _line(row: ReportRow) -> tuple[str, ...]:
+    return (
+        row.measure,
+        row.scope,
+        row.value(),
+        f"{row.nothing:.4g}",
+        "?" if row.everything is None else f"{row.everything:.4g}",
+        row.unit,
+        row.adversary,
+    )

@@ -1,0 +1,1 @@
+"""What can happen in one round of a protocol, and several of them."""

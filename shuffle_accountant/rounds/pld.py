@@ -1,0 +1,188 @@
+"""A round that is known by its privacy loss distribution (PLD) alone."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedLoss
+from shuffle_accountant.rounds.base import Round
+
+__all__ = ["PldRound"]
+
+# The noise of the transforms a distribution went through.
+_NOISE = 1e-9
+
+
+@dataclass(frozen=True)
+class _TabulatedPair:
+    """The pair of laws that a round's tables stand for."""
+
+    name: ClassVar[str] = "pld"
+    two_sided: ClassVar[bool] = False  # Q may have mass where P has none
+
+    loss: TabulatedLoss
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class PldRound(Round):
+    """A mechanism of any other kind, read from a `PrivacyLossDistribution` of dp_accounting.
+
+    It composes with shuffled rounds, and the bracket encloses the exact composition of the numbers
+    in the distribution, taken as they are: the upper end is as good as the distribution is
+    pessimistic, and the lower end says nothing about the mechanism behind it unless an optimistic
+    distribution of the same mechanism is given too. Then the bracket encloses the composition of
+    everything between the two. Give distributions of one run of the mechanism, and compose here:
+    what was composed there carries the truncation and the rounding of its transforms.
+
+    The distribution must be that of the mechanism under the adjacency of the rounds it composes
+    with: one user's value is replaced. Its pmf for "remove" composes with the order (target's value
+    in P, replaced in Q) of other rounds, its pmf for "add" with the reverse; answers are the larger
+    of both.
+
+    Args:
+        pld: a pessimistic PrivacyLossDistribution; entries down to -1e-9, from transforms, are 0.
+        optimistic: one of the same mechanism made with ``pessimistic_estimate=False``; by default
+            the lower end is that of ``pld`` itself.
+
+    Raises:
+        TypeError: not such a distribution.
+        ValueError: a distribution with the wrong direction of rounding, or no probabilities.
+    """
+
+    loss: TabulatedLoss
+
+    def __init__(self, pld: Any, *, optimistic: Any = None) -> None:
+        upper = _tables("pld", pld, pessimistic=True)
+        lower = (
+            upper if optimistic is None else _tables("optimistic", optimistic, pessimistic=False)
+        )
+        self._set(upper, lower)
+
+    def _set(self, upper: tuple[PldTable, PldTable], lower: tuple[PldTable, PldTable]) -> None:
+        forward, backward = (LossBounds(*tables) for tables in zip(upper, lower, strict=True))
+        object.__setattr__(self, "loss", TabulatedLoss(forward, backward))
+
+    @classmethod
+    def from_tables(
+        cls,
+        remove: PldTable,
+        add: PldTable | None = None,
+        *,
+        optimistic_remove: PldTable | None = None,
+        optimistic_add: PldTable | None = None,
+    ) -> PldRound:
+        """A round from its losses and their probabilities; dp_accounting is not needed.
+
+        Args:
+            remove: law of ``log(P/Q)`` under P, or one above it.
+            add: law of ``log(Q/P)`` under Q, or one above it; by default the same as ``remove``.
+            optimistic_remove: a law below that of ``log(P/Q)``; by default ``remove``.
+            optimistic_add: a law below that of ``log(Q/P)``; by default ``optimistic_remove``
+                where ``add`` is left out as well, else ``add``.
+
+        Raises:
+            TypeError: an argument that is not a `PldTable`.
+        """
+        remove = validate.instance(PldTable, remove=remove)
+        below = validate.instance(
+            PldTable, optimistic_remove=remove if optimistic_remove is None else optimistic_remove
+        )
+        other = below if add is None else add
+        add = remove if add is None else validate.instance(PldTable, add=add)
+        other = validate.instance(
+            PldTable, optimistic_add=other if optimistic_add is None else optimistic_add
+        )
+        self = cls.__new__(cls)
+        self._set((remove, add), (below, other))
+        return self
+
+    def __repr__(self) -> str:
+        bounds = (self.loss.bounds, self.loss.backward)
+        tables = [table for bound in bounds for table in (bound.upper, bound.lower)]
+        digest = hashlib.blake2b(digest_size=6)
+        for table in tables:
+            digest.update(table.losses.tobytes())
+            digest.update(table.probabilities.tobytes())
+            digest.update(np.float64(table.infinity_mass).tobytes())
+        shown = tables[0].losses
+        span = f" from {shown[0]:g} to {shown[-1]:g}" if shown.size else ""
+        return f"PldRound({shown.size} losses{span}, {digest.hexdigest()})"
+
+    def reduced(self) -> _TabulatedPair:
+        """The pair of laws the tables stand for."""
+        return _TabulatedPair(self.loss)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `from_dict` rebuilds an equal round."""
+        forward, backward = self.loss.bounds, self.loss.backward
+        state: dict[str, Any] = {"kind": "pld", "remove": forward.upper.to_dict()}
+        for name, table, default in (
+            ("add", backward.upper, forward.upper),
+            ("optimistic_remove", forward.lower, forward.upper),
+            ("optimistic_add", backward.lower, backward.upper),
+        ):
+            state[name] = None if table == default else table.to_dict()
+        return state
+
+    @classmethod
+    def from_dict(cls, state: Any) -> PldRound:
+        """Inverse of `to_dict`.
+
+        Raises:
+            TypeError: a field of the wrong type.
+            ValueError: missing or unknown fields, or a field outside its range.
+        """
+        wanted = {"kind", "remove", "add", "optimistic_remove", "optimistic_add"}
+        if not isinstance(state, dict) or set(state) != wanted or state["kind"] != "pld":
+            raise ValueError(
+                f"round must be an object of kind 'pld' with fields {sorted(wanted)}, "
+                f"got {state!r:.80}"
+            )
+        remove = _table("remove", state["remove"])
+        add = remove if state["add"] is None else _table("add", state["add"])
+        below, other = (
+            table if state[name] is None else _table(name, state[name])
+            for name, table in (("optimistic_remove", remove), ("optimistic_add", add))
+        )
+        return cls.from_tables(remove, add, optimistic_remove=below, optimistic_add=other)
+
+
+def _table(name: str, state: Any) -> PldTable:
+    wanted = {"losses", "probabilities", "infinity_mass"}
+    if not isinstance(state, dict) or set(state) != wanted:
+        raise ValueError(
+            f"{name} must be an object with fields {sorted(wanted)}, got {state!r:.60}"
+        )
+    return PldTable(**state)
+
+
+def _tables(name: str, pld: Any, *, pessimistic: bool) -> tuple[PldTable, PldTable]:
+    """Both pmfs of a distribution. They are private there, so this is by name, and imports nothing.
+
+    Returns:
+        The tables for "remove" and for "add", the same object if the distribution is symmetric.
+    """
+    try:
+        pmfs = [pld._pmf_remove] if pld._symmetric else [pld._pmf_remove, pld._pmf_add]
+        kinds = {bool(pmf._pessimistic_estimate) for pmf in pmfs}
+        dense = [pmf.to_dense_pmf() for pmf in pmfs]
+        grids = [(d._lower_loss, d._probs, d._discretization, d._infinity_mass) for d in dense]
+    except AttributeError:
+        raise TypeError(
+            f"{name} must be a PrivacyLossDistribution of dp_accounting, got {type(pld).__name__}"
+        ) from None
+    if kinds != {pessimistic}:
+        wanted = "pessimistic" if pessimistic else "optimistic"
+        raise ValueError(f"{name} must be a distribution with {wanted} rounding, got the other")
+    tables = []
+    for first, masses, interval, infinite in grids:
+        held = np.asarray(masses, dtype=np.float64)
+        held = np.where((held < 0.0) & (held >= -_NOISE), 0.0, held)
+        losses = np.arange(first, first + held.size) * float(interval)
+        tables.append(PldTable(losses, held, infinity_mass=float(infinite)))
+    return tables[0], tables[-1]

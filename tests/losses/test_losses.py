@@ -1,0 +1,153 @@
+"""Privacy losses as atoms: against the exact divergence, listed, in cells, and piece by piece."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from oracles import binomial as oracle
+from oracles import clones as clones_oracle
+
+from shuffle_accountant.lattice.discretize import discretize
+from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.crowd import crowd_blocks
+from shuffle_accountant.losses.hoeffding import hoeffding_atoms
+from shuffle_accountant.reductions.clones import clones
+from shuffle_accountant.reductions.subsampling import subsampled
+
+
+def divergence(atoms: PldAtoms, epsilon: float) -> float:
+    """``sum p (1 - e^(eps - loss))_+`` over atoms and the infinite one."""
+    shift = atoms.loss_error if atoms.side is Bound.PESSIMISTIC else -atoms.loss_error
+    kept = atoms.mass * -np.expm1(np.minimum(epsilon - shift - atoms.loss, 0.0))
+    return math.fsum(kept.tolist()) + atoms.infinite
+
+
+def edges_of(spacing: float) -> object:
+    def edges(largest: float) -> Array:
+        return spacing * np.arange(math.ceil(largest / spacing) + 2)
+
+    return edges
+
+
+def loss_of(eps0: float, users: int, population: int | None = None) -> PrivacyLoss:
+    return subsampled(clones(eps0, users), users, population or users).loss
+
+
+CASES = [
+    (4.0, 10_000, None),  # every crowd listed
+    (0.5, 3_000_000, None),  # large crowds, in cells
+    (2.0, 10**12, None),
+    (3.0, 1_000, 100_000),  # subsampled
+    (1e-6, 10**9, None),  # tiny losses
+    (50.0, 10_000, None),  # no decoy is ever informative, but once in 1e18
+]
+
+
+@pytest.mark.parametrize("most_atoms", [1 << 20, 1024], ids=["at once", "in pieces"])
+@pytest.mark.parametrize(("eps0", "users", "population"), CASES)
+def test_atoms_enclose_the_exact_divergence(
+    eps0: float, users: int, population: int | None, most_atoms: int
+) -> None:
+    loss = loss_of(eps0, users, population)
+    spacing = loss.deviation / 40
+    effort = Effort(tail=1e-40, resolution=1e-4, most_atoms=most_atoms)
+    for epsilon in (0.0, loss.deviation, 5 * loss.deviation):
+        if epsilon >= loss.largest:
+            continue
+        exact = Effort(tail=1e-60, resolution=1e-5)
+        low = loss.delta(epsilon, Bound.OPTIMISTIC, exact)
+        high = loss.delta(epsilon, Bound.PESSIMISTIC, exact)
+        sides = {d: loss.atoms(d, edges_of(spacing), effort) for d in Bound}
+        above = divergence(sides[Bound.PESSIMISTIC], epsilon)
+        below = divergence(sides[Bound.OPTIMISTIC], epsilon)
+        assert below <= high * (1 + 1e-13)  # the test's own sum
+        assert above >= low * (1 - 1e-13)
+        # blocks of 1e-4, cells of 1/40 of a deviation: half a per cent of delta is ample
+        assert above - below <= 5e-3 * high + 1e-30
+
+
+@pytest.mark.parametrize(("eps0", "users", "population"), CASES)
+def test_upper_side_is_a_pair_of_laws(eps0: float, users: int, population: int | None) -> None:
+    """P-mass one and ``E[e^-L] <= 1``, up to the allowance for rounding, before and on the grid."""
+    loss = loss_of(eps0, users, population)
+    spacing = loss.deviation / 10
+    upper = loss.atoms(Bound.PESSIMISTIC, edges_of(spacing), Effort(tail=1e-20, resolution=1e-4))
+    grid = discretize(upper, spacing)
+    allowance = 2 * grid.round_off + 1e-12
+    for mass, losses in ((upper.mass, upper.loss), (grid.mass, grid.losses)):
+        assert 1.0 - 1e-12 <= mass.sum() + upper.infinite <= 1.0 + allowance
+        assert np.sum(mass * np.exp(-losses)) <= 1.0 + allowance + 1e-12
+    assert grid.round_off < 1e-8
+
+
+@pytest.mark.parametrize("side", list(Bound))
+@pytest.mark.parametrize(
+    ("trials", "rate", "resolution"),
+    [(50, 0.3, 0.0), (9_999, 0.036, 1e-2), (10**7, 0.5, 1e-5), (10**12, 0.036, 1e-7), (9, 0.5, 9)],
+)
+def test_blocks_hold_the_mass_of_their_counts(
+    trials: int, rate: float, resolution: float, side: Bound
+) -> None:
+    tail = 1e-30
+    crowd = crowd_blocks(trials, rate, 1 - rate, side, tail=tail, resolution=resolution)
+    total = math.fsum(crowd.weight.tolist()) + crowd.missing
+    if side is Bound.PESSIMISTIC:
+        assert 1.0 - 1e-14 <= total <= 1.0 + 2 * crowd.round_off + 1e-12
+        # replacing counts by smaller ones: every upper tail must not grow
+        ks, sums = crowd.low, np.cumsum(crowd.weight)
+        for i in range(0, ks.size, max(1, ks.size // 7)):
+            below = oracle.lower_tail(int(ks[i]), trials, rate)
+            assert sums[i] + crowd.missing >= float(below) * (1 - 1e-9)
+    else:
+        assert total <= 1.0 + tail + 1e-12
+        # replacing counts by larger ones: no lower tail may be above the truth
+        sums = np.cumsum(crowd.weight)
+        for i in range(0, crowd.low.size, max(1, crowd.high.size // 7)):
+            below = oracle.lower_tail(int(crowd.high[i]), trials, rate)
+            assert sums[i] <= float(below) * (1 + 1e-9)
+
+
+def test_degenerate_crowds() -> None:
+    for trials, rate, idle, count in ((0, 0.3, 0.7, 0), (9, 0.0, 1.0, 0), (9, 1.0, 0.0, 9)):
+        crowd = crowd_blocks(trials, rate, idle, Bound.PESSIMISTIC, tail=1e-9, resolution=0.0)
+        assert crowd.low.tolist() == crowd.high.tolist() == [count]
+        assert crowd.weight.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("users", [1, 2, 7, 25])
+def test_lemma_11_against_enumeration(users: int) -> None:
+    atoms = hoeffding_atoms(1.5, users, tau=1e-9)
+    truth = clones_oracle.pair(1.5, users)
+    for epsilon in (0.0, 0.2, 1.0):
+        exact = float(clones_oracle.delta(truth, epsilon))
+        found = divergence(atoms, epsilon)
+        # an upper bound that neglects at most tau, here counted in full
+        assert exact * (1 - 1e-12) <= found <= exact + 2e-9
+
+
+def test_lemma_11_neglects_at_most_tau_and_grows_linearly() -> None:
+    sizes = []
+    for users in (10**4, 10**5):
+        atoms = hoeffding_atoms(4.0, users, tau=1e-6)
+        assert 1.0 - atoms.mass.sum() <= 1e-6
+        assert atoms.infinite == 1e-6
+        sizes.append(atoms.mass.size)
+        assert atoms.mass.size <= 2 * math.log(4 / 1e-6) * users
+    # ten times the users: ten times the atoms, where all pairs of counts would be a hundred times
+    assert 9 <= sizes[1] / sizes[0] <= 11
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"eps0": 0.0, "users": 5}, "eps0"),
+        ({"eps0": 1.0, "users": 0}, "users"),
+        ({"eps0": 1.0, "users": 5, "tau": 1.0}, "tau"),
+    ],
+)
+def test_lemma_11_refuses(arguments: dict[str, float], name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        hoeffding_atoms(**arguments)

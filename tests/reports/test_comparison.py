@@ -1,0 +1,116 @@
+"""The comparison's rows are the bounds' own answers, extended by theorems re-derived here."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import shuffle_accountant as sa
+from shuffle_accountant import baselines
+from shuffle_accountant.reports.comparison import CERTIFIED, ComparisonRow, compare
+
+ANY = [
+    ("rdp", "same pair"),
+    ("rdp", "same pair, overstated as published"),
+    ("girgis", ""),
+    ("strong_composition", "certified curve of one round"),
+    ("strong_clones_closed_form", ""),
+    ("clones_closed_form", ""),
+    ("blanket_bennett", "any randomizer"),
+    ("blanket_hoeffding", "any randomizer"),
+    ("erlingsson", ""),
+]
+
+
+def by_name(rows: list[ComparisonRow]) -> dict[str, ComparisonRow]:
+    """The first row of each name."""
+    return {row.name: row for row in reversed(rows)}
+
+
+def test_one_round_of_any_randomizer() -> None:
+    setting: dict[str, Any] = {"eps0": 0.4, "users": 10_000, "delta": 1e-6}
+    rows = compare(**setting)
+    certified = sa.epsilon(sa.ShuffleRound(sa.GeneralRandomizer(0.4), users=10_000), delta=1e-6)
+    assert (rows[0].name, rows[0].form) == (CERTIFIED, "clones")
+    assert (rows[0].lower, rows[0].epsilon) == (certified.lower, certified.upper)
+    assert [(row.name, row.form) for row in rows[1:]] == ANY
+    for row in rows[1:]:
+        assert row.condition is None
+        assert row.sound
+        assert row.lower is None
+        assert row.via == ()
+        assert row.epsilon is not None
+        assert row.epsilon >= certified.lower
+    for name in ("strong_clones_closed_form", "clones_closed_form", "erlingsson", "girgis"):
+        assert by_name(rows)[name].epsilon == getattr(baselines, name).epsilon(**setting)
+
+
+def test_rounds_and_sampling_are_named_theorems() -> None:
+    eps0, users, population, rounds, delta = 0.3, 5000, 50_000, 2, 1e-6
+    rows = by_name(
+        compare(eps0=eps0, users=users, population=population, rounds=rounds, delta=delta)
+    )
+    row = rows["strong_clones_closed_form"]
+    assert row.via == ("sampling", "strong composition")
+    # two rounds: half of delta each, and nothing better than the sum of their epsilons
+    each = -math.expm1(math.log1p(-delta) / 2)
+    inner = baselines.strong_clones_closed_form.epsilon(eps0=eps0, users=users, delta=10 * each)
+    assert row.epsilon == pytest.approx(2 * math.log1p(0.1 * math.expm1(inner)), rel=1e-9)
+    girgis = baselines.girgis.epsilon(
+        eps0=eps0, users=users, population=population, rounds=rounds, delta=delta
+    )
+    assert rows["girgis"].epsilon == girgis
+    one = sa.ShuffleRound(sa.GeneralRandomizer(eps0), users=users, population=population)
+    assert rows["rdp"].epsilon == baselines.rdp.epsilon(one, rounds=rounds, delta=delta)
+
+
+def test_what_does_not_apply_says_why() -> None:
+    rows = by_name(compare(eps0=4.0, users=10_000, rounds=4, delta=1e-6))
+    assert rows["erlingsson"].epsilon is None
+    assert rows["erlingsson"].condition == "eps0 <= 0.5, got 4"
+    assert rows["clones_closed_form"].condition is not None
+    assert rows["clones_closed_form"].condition.startswith("eps0 <= log(users")
+    assert rows["strong_clones_closed_form"].condition is None
+
+
+def test_randomized_response() -> None:
+    rows = compare(eps0=1.0, users=200, categories=3, delta=1e-4)
+    assert [row.form for row in rows if row.name == CERTIFIED] == ["blanket", "clones"]
+    assert rows[0].epsilon is not None
+    named = by_name(rows)
+    assert named["blanket_bennett"].form == "k = 3"
+    assert named["specialised_clones"].sound is False
+    assert named["specialised_clones"].epsilon == baselines.specialised_clones.epsilon(
+        eps0=1.0, users=200, categories=3, delta=1e-4
+    )
+    several = by_name(compare(eps0=1.0, users=200, categories=3, delta=1e-4, rounds=2))
+    assert several["specialised_clones"].epsilon is None
+    assert several["specialised_clones"].condition == (
+        "one round (it is no bound to compose), got 2"
+    )
+
+
+def test_no_rounds_cost_nothing() -> None:
+    assert {row.epsilon for row in compare(eps0=1.0, users=9, rounds=0, delta=0.1)} == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "named"),
+    [
+        ({"eps0": -1.0}, ValueError, "eps0"),
+        ({"eps0": math.inf}, ValueError, "eps0"),
+        ({"users": 0}, ValueError, "users"),
+        ({"delta": 1.0}, ValueError, "delta"),
+        ({"rounds": 1.5}, TypeError, "rounds"),
+        ({"population": 3}, ValueError, "population"),
+        ({"categories": 1}, ValueError, "categories"),
+        ({"tolerance": 0.0}, ValueError, "tolerance"),
+    ],
+)
+def test_bad_values_are_named(change: dict[str, Any], error: type[Exception], named: str) -> None:
+    setting: dict[str, Any] = {"eps0": 1.0, "users": 10, "delta": 1e-6} | change
+    with pytest.raises(error, match=rf"^{named} must be ") as caught:
+        compare(**setting)
+    assert "\n" not in str(caught.value)
