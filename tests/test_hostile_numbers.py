@@ -191,6 +191,16 @@ def test_strong_composition_of_tiny_losses():
     assert found == 0.0
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_short_floats_do_not_round_what_is_compared(kind):
+    """Half precision has few digits at 6e-8; a delta above the one asked for is no answer."""
+    delta = kind(6e-8)
+    setting = {"eps1": 0.01, "delta1": 0.0, "rounds": 10**4}
+    found = baselines.strong_composition.epsilon(delta=delta, **setting)
+    assert found == baselines.strong_composition.epsilon(delta=float(delta), **setting)
+    assert baselines.strong_composition.delta(epsilon=found, **setting) <= float(delta)
+
+
 def test_noise_that_hides_nothing():
     """All but certain successes; the smallest gap and the largest noise are blind guesses."""
     for found in (

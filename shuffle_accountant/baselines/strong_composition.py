@@ -75,6 +75,7 @@ def epsilon(*, eps1: float, delta1: float, rounds: int, delta: float) -> float:
     """
     require(name, valid(eps1=eps1, delta1=delta1, rounds=rounds, delta=delta))
     eps1, delta1, rounds = _checked(eps1, delta1, rounds)
+    delta = validate.open_unit(delta=delta)  # as a double: short floats round what is compared
     return (rounds - 2 * _most_steps(eps1, delta1, rounds, delta)) * eps1
 
 

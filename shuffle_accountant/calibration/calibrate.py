@@ -198,7 +198,16 @@ def _maker(randomizer: Callable[..., LocalRandomizer]) -> Callable[..., LocalRan
         raise TypeError(
             f"randomizer must be a callable that takes eps0=, got {type(randomizer).__name__}"
         )
-    return randomizer
+
+    def make(*, eps0: float) -> LocalRandomizer:
+        try:
+            return randomizer(eps0=eps0)
+        except TypeError as refused:
+            raise TypeError(
+                f"randomizer must be a callable that takes eps0=: {refused}"
+            ) from refused
+
+    return make
 
 
 def _signal(eps0: float) -> float:

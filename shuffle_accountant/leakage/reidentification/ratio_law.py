@@ -34,6 +34,10 @@ Array = NDArray[np.float64]
 Tail = Callable[[Array], ArrayLike]
 
 
+# A narrower cell has no slope that is a double.
+_LEAST_RATIO = 1e-280
+
+
 @dataclass(frozen=True, eq=False)
 class RatioTails:
     """Distribution of a likelihood ratio on a grid.
@@ -109,8 +113,8 @@ def success_from_ratio_law(
     Args:
         target_above: ``P(w > t)`` of an array of ratios t, w = inf included.
         decoys_above: ``Q(w > t)``; at most ``1/t``.
-        ratios: the grid: positive, finite, strictly rising; 0 is put before it. It should reach to
-            the largest ratio, or to where ``P(w > t)`` does not count.
+        ratios: the grid: at least 1e-280, finite, strictly rising; 0 is put before it. It
+            should reach to the largest ratio, or to where ``P(w > t)`` does not count.
         users: messages n, the target's included, in [1, 2^53].
         guesses: positions k the adversary may name, in [1, n].
         error: relative error of the two functions' values, in [0, 1].
@@ -132,6 +136,8 @@ def success_from_ratio_law(
     grid = np.concatenate([[0.0], inner])
     if not (np.all(np.isfinite(inner)) and np.all(grid[1:] > grid[:-1])):
         raise ValueError("ratios must be positive, finite and strictly rising, got other numbers")
+    if inner[0] < _LEAST_RATIO:
+        raise ValueError(f"ratios must be at least {_LEAST_RATIO:g}, got {float(inner[0])!r}")
     tails = RatioTails(
         grid,
         _values("target_above", target_above, grid),
