@@ -15,25 +15,78 @@ __all__ = [
     "FiniteRandomizer",
     "LetterClasses",
     "LocalRandomizer",
-    "randomizer_from_dict",
+    "Mixture",
 ]
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A randomizer that tells the truth, or now and then a uniformly random value.
+
+    Attributes:
+        categories: number k of values.
+        gamma: probability to answer uniformly at random over all k values, in [0, 1].
+        truthful: ``1 - gamma``, without cancellation.
+    """
+
+    categories: int
+    gamma: float
+    truthful: float
+
+    @property
+    def keep_probability(self) -> float:
+        """Probability that the message is the true value: ``1 - gamma + gamma/k``."""
+        return min(self.truthful + self.lie_probability, 1.0)
+
+    @property
+    def lie_probability(self) -> float:
+        """Probability of each one of the other k - 1 values: ``gamma/k``."""
+        return self.gamma / self.categories
 
 
 class LocalRandomizer(ABC):
     """A randomized map from one user's value to one message.
 
     Subclasses are frozen dataclasses: hashable, compared by value, and written to JSON as their
-    ``kind`` and their fields.
+    ``kind`` and their fields. Of a direct subclass nothing but ``eps0`` is known, so all that is
+    said of it holds for the worst randomizer of that parameter.
+
+    Attributes:
+        kind: name of the class in saved states, registered when the class is made.
+        interactive: whether a user's randomizer may depend on the messages that users before it
+            sent in the same round.
     """
 
     kind: ClassVar[str]
-    _kinds: ClassVar[dict[str, type[LocalRandomizer]]] = {}
+    kinds: ClassVar[dict[str, type[LocalRandomizer]]] = {}
+    interactive: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Register the class under its ``kind``."""
+        """Register the class under its ``kind``.
+
+        Raises:
+            ValueError: another class has that kind.
+        """
         super().__init_subclass__(**options)
-        if "kind" in cls.__dict__:  # the abstract families have none
-            LocalRandomizer._kinds[cls.kind] = cls
+        if "kind" not in cls.__dict__:  # the abstract families have none
+            return
+        owner = LocalRandomizer.kinds.get(cls.kind, cls)
+        # a decorator may make a class a second time
+        if (owner.__module__, owner.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ValueError(
+                f"kind must be a name of its own, got {cls.kind!r}, which is {owner.__qualname__}"
+            )
+        LocalRandomizer.kinds[cls.kind] = cls
+
+    @property
+    def inputs(self) -> int | None:
+        """Number of inputs that measures ask about; None if only `eps0` is known."""
+        return None
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """The randomizer as truth or a uniformly random value, where it is that; else None."""
+        return None
 
     @property
     @abstractmethod
@@ -126,22 +179,3 @@ class FiniteRandomizer(ConcreteRandomizer):
         """Ordered triples (x0, x1, others) that represent all: the target's two values, x0 and x1
         distinct, and the one value that all other users hold.
         """  # noqa: D205
-
-
-def randomizer_from_dict(state: Any) -> LocalRandomizer:
-    """Rebuild a randomizer from `LocalRandomizer.to_dict`.
-
-    Raises:
-        ValueError: not such a dictionary, or a kind this version does not know.
-    """
-    if not isinstance(state, dict) or "kind" not in state:
-        raise ValueError(f"randomizer must be an object with a 'kind', got {state!r:.60}")
-    # Vectors are not needed for accounting alone: their kinds are registered on first use.
-    import shuffle_accountant.randomizers.vectors  # noqa: F401
-
-    kind = state["kind"]
-    if not isinstance(kind, str) or kind not in LocalRandomizer._kinds:
-        known = ", ".join(sorted(LocalRandomizer._kinds))
-        raise ValueError(f"randomizer kind must be one of {known}, got {kind!r:.60}")
-    fields = {key: value for key, value in state.items() if key != "kind"}
-    return LocalRandomizer._kinds[kind].from_fields(fields)

@@ -51,6 +51,11 @@ class GaussianRandomizer(FromArguments, ConcreteRandomizer):
         return math.inf
 
     @property
+    def inputs(self) -> int:
+        """Two: the numbers 0 and 1, between which all measures are taken."""
+        return 2
+
+    @property
     def blanket_mass(self) -> float:
         """Mass of the smaller one of the two densities, ``2 Phi(-1/(2 sigma))``."""
         return math.erfc(math.sqrt(0.125) / self.sigma)

@@ -54,6 +54,11 @@ class LaplaceRandomizer(FromArguments, ConcreteRandomizer):
         return 1.0 / self._eps0
 
     @property
+    def inputs(self) -> int:
+        """Two: the numbers 0 and 1, between which all measures are taken."""
+        return 2
+
+    @property
     def blanket_mass(self) -> float:
         """Probability that a message is a draw from the blanket: ``e^(-eps0/2)``."""
         return math.exp(-0.5 * self._eps0)

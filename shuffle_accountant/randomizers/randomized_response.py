@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.arguments import require_fields
-from shuffle_accountant.randomizers.base import LetterClasses
+from shuffle_accountant.randomizers.base import LetterClasses, Mixture
 from shuffle_accountant.randomizers.categorical import CategoricalRandomizer
 from shuffle_accountant.randomizers.checks import (
     MOST_CATEGORIES,
@@ -107,14 +107,19 @@ class RandomizedResponse(CategoricalRandomizer):
         return self._eps0
 
     @property
+    def mixture(self) -> Mixture:
+        """Its two parts: the truth, and a uniformly random value."""
+        return Mixture(self.categories, self.gamma, self.truthful)
+
+    @property
     def keep_probability(self) -> float:
         """Probability that the message is the true value: ``1 - gamma + gamma/k``."""
-        return min(self.truthful + self.lie_probability, 1.0)
+        return self.mixture.keep_probability
 
     @property
     def lie_probability(self) -> float:
         """Probability of each one of the other k - 1 values: ``gamma/k``."""
-        return self.gamma / self.categories
+        return self.mixture.lie_probability
 
     @property
     def blanket_mass(self) -> float:

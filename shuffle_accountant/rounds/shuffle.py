@@ -8,11 +8,8 @@ from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Attained
-from shuffle_accountant.randomizers.base import (
-    FiniteRandomizer,
-    LocalRandomizer,
-    randomizer_from_dict,
-)
+from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
+from shuffle_accountant.randomizers.registry import randomizer_from_dict
 from shuffle_accountant.reductions.base import Reduction
 from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce
 from shuffle_accountant.reductions.dataset import attained

@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 from oracles.letter_classes import check_frequencies, grouped, listed, same, some_inputs
 
-from shuffle_accountant.randomizers.base import LocalRandomizer, randomizer_from_dict
+from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.hadamard import HadamardResponse
 from shuffle_accountant.randomizers.local_hashing import LocalHashing
 from shuffle_accountant.randomizers.rappor import RAPPOR
+from shuffle_accountant.randomizers.registry import randomizer_from_dict
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 
 EPS0 = (0.01, 1.0, 4.0)

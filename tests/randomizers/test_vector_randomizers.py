@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import shuffle_accountant as sa
-from shuffle_accountant.randomizers.base import randomizer_from_dict
+from shuffle_accountant.randomizers.registry import randomizer_from_dict
 from shuffle_accountant.randomizers.vectors import (
     DuchiL2,
     DuchiLInf,
