@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from shuffle_accountant.accountant import FourierAccountant, delta, epsilon
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import (
     Attained,
     Bracket,
@@ -29,6 +30,7 @@ from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.reports.rows import Report, ReportRow, report
 from shuffle_accountant.rounds.pld import PldRound
+from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
 
@@ -38,6 +40,7 @@ _ON_FIRST_USE = ("baselines", "interop", "leakage", "order", "plot", "training")
 
 __all__ = [
     "RAPPOR",
+    "Adjacency",
     "Attained",
     "BinaryRandomizedResponse",
     "Bracket",
@@ -54,6 +57,7 @@ __all__ = [
     "LossTable",
     "PldRound",
     "PrivacyProfile",
+    "Protocol",
     "RandomizedResponse",
     "Report",
     "ReportRow",

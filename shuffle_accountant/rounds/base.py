@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, ErrorLedger, LooseBracketWarning
 from shuffle_accountant.engine.answer import loose
 from shuffle_accountant.engine.question import Query
@@ -21,6 +22,11 @@ _TOLERANCE = 1e-3
 
 class Round(ABC):
     """One round of a protocol; implementations are immutable, hashable and compared by value."""
+
+    @property
+    @abstractmethod
+    def adjacency(self) -> Adjacency:
+        """What two datasets that the round must not tell apart may differ in."""
 
     @abstractmethod
     def reduced(self) -> DominatingPair:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedLoss
 from shuffle_accountant.rounds.base import Round
 
@@ -39,15 +40,16 @@ class PldRound(Round):
     everything between the two. Give distributions of one run of the mechanism, and compose here:
     what was composed there carries the truncation and the rounding of its transforms.
 
-    The distribution must be that of the mechanism under the adjacency of the rounds it composes
-    with: one user's value is replaced. Its pmf for "remove" composes with the order (target's value
-    in P, replaced in Q) of other rounds, its pmf for "add" with the reverse; answers are the larger
-    of both.
+    A distribution does not know which two datasets it tells apart: ``adjacency`` says which it was
+    made for, and the round composes with rounds of the same. Its pmf for "remove" composes with the
+    order (target's value in P, replaced in Q) of other rounds, its pmf for "add" with the reverse;
+    answers are the larger of both.
 
     Args:
         pld: a pessimistic PrivacyLossDistribution; entries down to -1e-9, from transforms, are 0.
         optimistic: one of the same mechanism made with ``pessimistic_estimate=False``; by default
             the lower end is that of ``pld`` itself.
+        adjacency: what both distributions were made for; by default one user's value is replaced.
 
     Raises:
         TypeError: not such a distribution.
@@ -55,17 +57,31 @@ class PldRound(Round):
     """
 
     loss: TabulatedLoss
+    made_for: Adjacency
 
-    def __init__(self, pld: Any, *, optimistic: Any = None) -> None:
+    def __init__(
+        self,
+        pld: Any,
+        *,
+        optimistic: Any = None,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
+    ) -> None:
         upper = _tables("pld", pld, pessimistic=True)
         lower = (
             upper if optimistic is None else _tables("optimistic", optimistic, pessimistic=False)
         )
-        self._set(upper, lower)
+        self._set(upper, lower, adjacency)
 
-    def _set(self, upper: tuple[PldTable, PldTable], lower: tuple[PldTable, PldTable]) -> None:
+    def _set(
+        self,
+        upper: tuple[PldTable, PldTable],
+        lower: tuple[PldTable, PldTable],
+        adjacency: Adjacency,
+    ) -> None:
+        adjacency = validate.instance(Adjacency, adjacency=adjacency)
         forward, backward = (LossBounds(*tables) for tables in zip(upper, lower, strict=True))
         object.__setattr__(self, "loss", TabulatedLoss(forward, backward))
+        object.__setattr__(self, "made_for", adjacency)
 
     @classmethod
     def from_tables(
@@ -75,6 +91,7 @@ class PldRound(Round):
         *,
         optimistic_remove: PldTable | None = None,
         optimistic_add: PldTable | None = None,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
     ) -> PldRound:
         """A round from its losses and their probabilities; dp_accounting is not needed.
 
@@ -84,9 +101,10 @@ class PldRound(Round):
             optimistic_remove: a law below that of ``log(P/Q)``; by default ``remove``.
             optimistic_add: a law below that of ``log(Q/P)``; by default ``optimistic_remove``
                 where ``add`` is left out as well, else ``add``.
+            adjacency: what the laws were made for.
 
         Raises:
-            TypeError: an argument that is not a `PldTable`.
+            TypeError: an argument of the wrong type.
         """
         remove = validate.instance(PldTable, remove=remove)
         below = validate.instance(
@@ -98,7 +116,7 @@ class PldRound(Round):
             PldTable, optimistic_add=other if optimistic_add is None else optimistic_add
         )
         self = cls.__new__(cls)
-        self._set((remove, add), (below, other))
+        self._set((remove, add), (below, other), adjacency)
         return self
 
     def __repr__(self) -> str:
@@ -111,7 +129,12 @@ class PldRound(Round):
             digest.update(np.float64(table.infinity_mass).tobytes())
         shown = tables[0].losses
         span = f" from {shown[0]:g} to {shown[-1]:g}" if shown.size else ""
-        return f"PldRound({shown.size} losses{span}, {digest.hexdigest()})"
+        return f"PldRound({shown.size} losses{span}, {digest.hexdigest()}, {self.adjacency.value})"
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """What its distribution was made for."""
+        return self.made_for
 
     def reduced(self) -> _TabulatedPair:
         """The pair of laws the tables stand for."""
@@ -120,7 +143,11 @@ class PldRound(Round):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
         forward, backward = self.loss.bounds, self.loss.backward
-        state: dict[str, Any] = {"kind": "pld", "remove": forward.upper.to_dict()}
+        state: dict[str, Any] = {
+            "kind": "pld",
+            "adjacency": self.adjacency.value,
+            "remove": forward.upper.to_dict(),
+        }
         for name, table, default in (
             ("add", backward.upper, forward.upper),
             ("optimistic_remove", forward.lower, forward.upper),
@@ -137,7 +164,10 @@ class PldRound(Round):
             TypeError: a field of the wrong type.
             ValueError: missing or unknown fields, or a field outside its range.
         """
-        wanted = {"kind", "remove", "add", "optimistic_remove", "optimistic_add"}
+        wanted = {"kind", "adjacency", "remove", "add", "optimistic_remove", "optimistic_add"}
+        if isinstance(state, dict):
+            # schema 1 knew one adjacency only
+            state = {"adjacency": Adjacency.REPLACE_ONE.value, **state}
         if not isinstance(state, dict) or set(state) != wanted or state["kind"] != "pld":
             raise ValueError(
                 f"round must be an object of kind 'pld' with fields {sorted(wanted)}, "
@@ -149,7 +179,17 @@ class PldRound(Round):
             table if state[name] is None else _table(name, state[name])
             for name, table in (("optimistic_remove", remove), ("optimistic_add", add))
         )
-        return cls.from_tables(remove, add, optimistic_remove=below, optimistic_add=other)
+        return cls.from_tables(
+            remove,
+            add,
+            optimistic_remove=below,
+            optimistic_add=other,
+            adjacency=_adjacency(state["adjacency"]),
+        )
+
+
+def _adjacency(state: Any) -> Adjacency:
+    return Adjacency(validate.choice([kind.value for kind in Adjacency], adjacency=state))
 
 
 def _table(name: str, state: Any) -> PldTable:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Attained
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
@@ -32,7 +33,7 @@ class ShuffleRound(Round):
         users: messages that are shuffled, >= 1.
         population: if given, the ``users`` are drawn anew for this round, uniformly without
             replacement, from this many (>= ``users``); the privacy is that of one person of the
-            population.
+            population. A population equal to ``users`` is no population.
         reduction: theorem for the upper bound. "clones" holds for any eps0-LDP randomizer;
             "blanket" for known ones, and is never above the clones; "strong" for k-ary randomized
             response against an adversary who also sees which users answered at random; "auto" is
@@ -66,6 +67,8 @@ class ShuffleRound(Round):
         users = validate.integer(minimum=1, maximum=2**53, users=users)
         if population is not None:
             population = validate.integer(minimum=users, maximum=2**53, population=population)
+        if population == users:
+            population = None  # nothing is drawn; equal rounds are to be equal values
         values = {
             "randomizer": validate.instance(LocalRandomizer, randomizer=randomizer),  # type: ignore[type-abstract]
             "users": users,
@@ -73,12 +76,16 @@ class ShuffleRound(Round):
             "reduction": validate.choice(REDUCTIONS, reduction=reduction),
             "variant": None if variant is None else validate.choice(VARIANTS, variant=variant),
         }
-        sampled = population is not None and population > users
-        check(randomizer, reduction, variant, sampled)
+        check(randomizer, reduction, variant, sampled=population is not None)
         if reduction == "strong" and variant is None:
             values["variant"] = VARIANTS[0]
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One user's value is replaced."""
+        return Adjacency.REPLACE_ONE
 
     def reduced(self) -> Reduction:
         """The dominating pair of this round, with the theorem it comes from."""

@@ -1,0 +1,184 @@
+"""Several rounds as one value: what the accountant and everything else is asked about."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.registry import round_from_dict
+
+__all__ = ["MAX_ROUNDS", "Protocol", "Rounds", "as_protocol"]
+
+MAX_ROUNDS = 10**12
+"""No protocol has more rounds."""
+
+
+class Protocol:
+    """Rounds with their counts, all of one adjacency; immutable, hashable, compared by value.
+
+    The rounds compose adaptively, so their order does not matter, and protocols that differ in
+    nothing else are equal. Equal rounds are one round with the sum of their counts; rounds that
+    never happen are left out.
+
+        survey = sa.Protocol([(weekly, 52), (yearly, 1)])
+        sa.epsilon(survey * 3, delta=1e-6)  # three years
+
+    Iteration gives the pairs (round, count), in the order of their first appearance; ``len`` is the
+    number of rounds. ``+`` joins two protocols, ``*`` repeats one.
+
+    Args:
+        rounds: pairs (round, count), count >= 0.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: a negative count, more than `MAX_ROUNDS` rounds, or rounds of different
+            adjacency.
+    """
+
+    __slots__ = ("_counts", "_total")
+
+    def __init__(self, rounds: Iterable[tuple[Round, int]] = ()) -> None:
+        counts: dict[Round, int] = {}
+        total = 0
+        for pair in validate.items(rounds=rounds):
+            one, count = _pair(pair)
+            count = validate.integer(minimum=0, maximum=MAX_ROUNDS - total, count=count)
+            if count > 0:
+                counts[one] = counts.get(one, 0) + count
+                total += count
+        self._counts, self._total = counts, total
+        kinds = dict.fromkeys(one.adjacency for one in counts)
+        if len(kinds) > 1:
+            raise ValueError(
+                "rounds must be of one adjacency to compose, got "
+                + " and ".join(kind.named for kind in kinds)
+            )
+
+    @property
+    def adjacency(self) -> Adjacency | None:
+        """The adjacency of all its rounds; None if there are none."""
+        return next((one.adjacency for one in self._counts), None)
+
+    @property
+    def in_order(self) -> list[tuple[Round, int]]:
+        """The pairs in an order of their own: the same for equal protocols, down to rounding."""
+        return sorted(self._counts.items(), key=lambda item: repr(item[0]))
+
+    def __iter__(self) -> Iterator[tuple[Round, int]]:
+        return iter(self._counts.items())
+
+    def __len__(self) -> int:
+        """Number of rounds, each counted as often as it happens."""
+        return self._total
+
+    def __eq__(self, other: object) -> bool:
+        return self._counts == other._counts if isinstance(other, Protocol) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._counts.items()))
+
+    def __repr__(self) -> str:
+        return f"Protocol({list(self._counts.items())!r})"
+
+    def __add__(self, other: Protocol) -> Protocol:
+        if not isinstance(other, Protocol):
+            return NotImplemented
+        return Protocol([*self, *other])
+
+    def __mul__(self, times: int) -> Protocol:
+        try:
+            operator.index(times)
+        except TypeError:
+            return NotImplemented
+        times = validate.integer(minimum=0, maximum=MAX_ROUNDS // max(self._total, 1), times=times)
+        return Protocol([(one, times * count) for one, count in self])
+
+    __rmul__ = __mul__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Protocol, (tuple(self),)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `from_dict` rebuilds an equal protocol."""
+        adjacency = self.adjacency
+        return {
+            "adjacency": None if adjacency is None else adjacency.value,
+            "rounds": [{"round": one.to_dict(), "count": count} for one, count in self],
+        }
+
+    @classmethod
+    def from_dict(cls, state: Any) -> Protocol:
+        """Inverse of `to_dict`; a JSON text round trip in between changes nothing.
+
+        Raises:
+            TypeError: not a dictionary, or a field of the wrong type.
+            ValueError: missing or unknown fields, values outside their range, or an adjacency that
+                is not that of the rounds.
+        """
+        state = validate.instance(dict, state=state)
+        wanted = ["adjacency", "rounds"]
+        if sorted(map(str, state)) != wanted:
+            raise ValueError(
+                f"state must have fields {wanted}, got {sorted(map(str, state))!r:.200}"
+            )
+        protocol = cls.from_list(state["rounds"])
+        known, stated = protocol.to_dict()["adjacency"], state["adjacency"]
+        if stated != known:
+            raise ValueError(f"adjacency must be that of the rounds, {known!r}, got {stated!r:.60}")
+        return protocol
+
+    @classmethod
+    def from_list(cls, state: Any) -> Protocol:
+        """The protocol whose `to_dict` has this as its ``rounds``.
+
+        Raises:
+            TypeError: not a list, or a field of the wrong type.
+            ValueError: missing or unknown fields, or values outside their range.
+        """
+        if not isinstance(state, list):
+            raise TypeError(f"rounds must be a list, got {type(state).__name__}")
+        pairs = []
+        for entry in state:
+            if not isinstance(entry, dict) or set(entry) != {"round", "count"}:
+                text = json.dumps(entry, default=repr)
+                raise ValueError(f"rounds must hold objects with round and count, got {text:.80}")
+            pairs.append((round_from_dict(entry["round"]), entry["count"]))
+        return cls(pairs)
+
+
+# Whatever says which rounds happen.
+Rounds: TypeAlias = Round | Protocol | Sequence[tuple[Round, int]]
+
+
+def as_protocol(value: Rounds, *, name: str = "rounds") -> Protocol:
+    """The protocol that a round, a protocol or a list of pairs (round, count) stands for.
+
+    Args:
+        value: what was given.
+        name: of the argument, for messages.
+
+    Raises:
+        TypeError: anything else.
+        ValueError: a count outside its range, or rounds of different adjacency.
+    """
+    if isinstance(value, Protocol):
+        return value
+    if isinstance(value, Round):
+        return Protocol([(value, 1)])
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise TypeError(
+            f"{name} must be a round, a Protocol or a list of pairs (round, count), got "
+            f"{validate.shown(value)} of type {type(value).__name__}"
+        )
+    return Protocol(value)
+
+
+def _pair(value: Any) -> tuple[Round, Any]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+        raise TypeError(f"rounds must hold pairs (round, count), got {validate.shown(value)}")
+    return validate.instance(Round, round=value[0]), value[1]  # type: ignore[type-abstract]
