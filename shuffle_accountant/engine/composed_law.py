@@ -21,9 +21,15 @@ import numpy as np
 
 from shuffle_accountant.engine.composition import Composition
 from shuffle_accountant.lattice.discretize import discretize
-from shuffle_accountant.lattice.grid import Array, Bound, PldGrid
+from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    raised,
+    roundings,
+    sequential_sum,
+)
 
 __all__ = ["LEAST_TAIL", "composed_law"]
 
@@ -80,10 +86,10 @@ def composed_law(
         first, mass, lost = grid.offset, grid.mass, 0.0
     else:
         first, mass, lost = _masses(composition, top)
-    infinite = min(composition.infinite * (1.0 + 8 * UNIT_ROUNDOFF) + lost + _UNDERFLOW, 1.0)
+    infinite = min(raised(composition.infinite, roundings(8)) + lost + _UNDERFLOW, 1.0)
     # a grid point times the interval is off by the rounding of the interval's parts
     reach = composition.spacing * max(abs(first), abs(first + mass.size))
-    error = composition.loss_error + 8 * UNIT_ROUNDOFF * reach
+    error = composition.loss_error + roundings(8) * reach
     first, mass = _onto(first, mass, steps, interval, error)
     first, mass, infinite = _whole(first, mass, infinite)
     return PldGrid(Bound.PESSIMISTIC, interval, first, mass, infinite, lost, 0.0, 0.0)
@@ -168,7 +174,8 @@ def _onto(first: int, mass: Array, steps: int, interval: float, error: float) ->
     index = np.arange(first + whole, first + whole + mass.size)
     cell = np.floor_divide(index, steps)
     inside = (index - cell * steps) * spacing + (error - whole * spacing)
-    share = np.expm1(-inside) / math.expm1(-interval) * (1.0 + 16 * UNIT_ROUNDOFF)
+    share = np.expm1(-inside) / math.expm1(-interval)
+    share = raised(share, roundings(2 * ELEMENTARY + 4))
     high = mass * np.minimum(share, 1.0)
     start = int(cell[0])
     size = int(cell[-1]) - start + 2
@@ -176,22 +183,22 @@ def _onto(first: int, mass: Array, steps: int, interval: float, error: float) ->
         np.bincount(cell - start, mass - high, size),
         np.bincount(cell - start + 1, high, size),
     )
-    raised = np.asarray(low + above, dtype=np.float64)
-    return start, raised * (1.0 + (2 * steps + 16) * UNIT_ROUNDOFF)
+    split = np.asarray(low + above, dtype=np.float64)
+    return start, raised(split, sequential_sum(2 * steps, own=16))
 
 
 def _whole(first: int, mass: Array, infinite: float) -> tuple[int, Array, float]:
     """The law with a total of 1 and no empty ends."""
     excess = math.fsum([*mass.tolist(), infinite]) - 1.0
     if excess < 0.0:
-        infinite = min(infinite - excess + 2.0 * UNIT_ROUNDOFF, 1.0)
+        infinite = min(infinite - excess + roundings(2), 1.0)
     else:
         below = np.cumsum(mass)
         cut = int(np.searchsorted(below, excess, side="right"))
         if cut < mass.size:
             mass = mass.copy()
             # both sums are rounded; what is taken away must not be too much
-            rounding = UNIT_ROUNDOFF * (2.0 + (cut + 4.0) * below[cut])
+            rounding = roundings(2) + sequential_sum(cut, own=4) * below[cut]
             mass[cut] = min(mass[cut], below[cut] - excess + rounding)
             mass[:cut] = 0.0
         else:

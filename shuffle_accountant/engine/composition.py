@@ -16,10 +16,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
-from shuffle_accountant.lattice.grid import Array, Bound, PldGrid
+from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.lattice.positive import positive_sum
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    SMALLEST,
+    Array,
+    exponential,
+    lowered,
+    outwards,
+    pairwise_sum,
+    product,
+    raised,
+    roundings,
+    sequential_sum,
+)
 
 __all__ = ["Composition", "DeltaTerms", "DirectSum", "TiltedSum"]
 
@@ -79,9 +91,12 @@ class Composition:
         for (_, count), chance in zip(self.parts, chances, strict=True):
             log_none += count * (math.log1p(-chance) if chance < 1.0 else -math.inf)
         value = -math.expm1(log_none)
-        # the logarithm is off by a few units in its last place, the result by one more
+        # the logarithms are off by their functions' error, their sum by one more each
         moved = abs(log_none) * math.exp(log_none) if log_none > -math.inf else 0.0
-        error = UNIT_ROUNDOFF * (4.0 * value + (len(self.parts) + 4.0) * moved)
+        error = (
+            roundings(ELEMENTARY) * value
+            + sequential_sum(len(self.parts), own=ELEMENTARY + 2) * moved
+        )
         upper = self.side is Bound.PESSIMISTIC
         return min(max(value + (error if upper else -error), 0.0), 1.0)
 
@@ -177,7 +192,9 @@ class Composition:
             log_scale = top + math.log(float(np.exp(exponent - top).sum()))
             tilted = np.exp(exponent - log_scale)
             size = np.abs(logs) + lam * np.abs(losses)
-            error = 4 * UNIT_ROUNDOFF * (1 + abs(log_scale) + float(np.sum(tilted * size)))
+            # the weights are exponentials of sums, and their total one more
+            moved = 1.0 + abs(log_scale) + float(np.sum(tilted * size))
+            error = exponential(roundings(ELEMENTARY) * moved)
             mass = np.zeros(grid.mass.size)
             mass[held] = tilted
             factors.append(Factor(grid.offset, mass, count, error))
@@ -212,7 +229,7 @@ class TiltedSum:
         size = 8 * abs(self._log_total) + 8 * lam * np.abs(losses)
         scale = np.exp(np.minimum(self._log_total - lam * losses, 700.0))
         bound = np.maximum(law.mass[: losses.size], 0.0) + law.error
-        return law.start, bound * scale * (1.0 + UNIT_ROUNDOFF * (128.0 + size))
+        return law.start, raised(bound * scale, roundings(128.0 + size))
 
     def beyond(self) -> tuple[float, float]:
         """Bounds of the untilted P-mass below (at tilt 0 only, else inf) and above the window."""
@@ -241,9 +258,9 @@ class TiltedSum:
         body = float(np.sum(weight))  # pairwise, so that its rounding is within `relative`
         rounding = law.error * divergence.norm(lam, spacing, size)
         log_scale = self._log_total - lam * epsilon
-        relative = UNIT_ROUNDOFF * (
-            128.0 + 8 * abs(self._log_total) + 8 * lam * (abs(epsilon) + spacing * size)
-        )
+        # of the exponents, a unit of round-off in which is one rounding of the exponential
+        exponents = 8 * abs(self._log_total) + 8 * lam * (abs(epsilon) + spacing * size)
+        relative = pairwise_sum(own=64 + exponents)
         wrapped = (self._below + self._above) * divergence.largest(lam)
         # mass above the window: each such loss x has tilted weight e^(-lam (x - eps)) at most
         missing = self._above * math.exp(
@@ -255,9 +272,9 @@ class TiltedSum:
         scale = math.exp(min(log_scale, 700.0))
         if upper:
             # a scale below the smallest double is still not zero
-            value = max(scale, 5e-324) * (body + rounding + missing + beyond) * (1 + relative)
+            value = raised(max(scale, SMALLEST) * (body + rounding + missing + beyond), relative)
         else:
-            value = scale * (body - rounding - wrapped) * (1 - relative)
+            value = lowered(scale * (body - rounding - wrapped), relative)
         value = min(max(value, 0.0) + source.infinite, 1.0)
         return DeltaTerms(
             value=value,
@@ -287,10 +304,10 @@ class DirectSum:
         epsilon += -source.loss_error if upper else source.loss_error
         above = source.spacing * np.arange(law.offset, law.offset + law.mass.size) - epsilon
         body = float(np.sum(law.mass * source.divergence.weight(above))) + law.infinite
-        relative = law.relative + 128 * UNIT_ROUNDOFF
-        value = body * (1.0 + 2 * relative if upper else 1.0 - 2 * relative)
+        relative = product(law.relative, pairwise_sum(own=64))
+        value = outwards(body, 2.0 * relative, upper=upper)
         if upper:
-            value = max(value, 5e-324)  # products that underflowed
+            value = max(value, SMALLEST)  # products that underflowed
         return DeltaTerms(
             value=min(max(value, 0.0), 1.0),
             truncation=source.truncated,

@@ -21,15 +21,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.numerics.fft import good_length, inverse_real_fft, real_fft
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    exponential,
+    lowered,
+    pairwise_sum,
+    raised,
+    roundings,
+)
 
 __all__ = ["BYTES_PER_POINT", "Factor", "WindowedSum", "power_sum"]
 
 # Per level of the transform: a complex product and a sum, each at most sqrt(5) u (Higham,
 # "Accuracy and Stability", Lemma 3.5), plus an error of one unit in the twiddle factor.
-_PER_LEVEL = 10 * UNIT_ROUNDOFF
+_PER_LEVEL = roundings(10)
 
 # Peak memory of a tilted sum per point of the window, as measured by the benchmarks (about 60),
 # with a margin.
@@ -80,7 +87,7 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
     size = good_length(length)
     half = size // 2 + 1
     log_modulus, log_bound, angle = np.zeros(half), np.zeros(half), np.zeros(half)
-    relative = np.full(half, 8 * UNIT_ROUNDOFF)
+    moved = np.zeros(half)  # bound on what the powers' logarithms and angles are off by
     centre = 0
     levels = math.log2(size) + 1
     for factor in factors:
@@ -102,13 +109,17 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
         np.maximum(modulus, -1e3, out=modulus)
         np.abs(turn, out=turn)
         turn -= modulus
-        relative += (2.0 * factor.count * UNIT_ROUNDOFF) * (3.0 + turn)
+        # both are elementary functions of a number good to a few roundings, times the count
+        moved += factor.count * roundings(ELEMENTARY + 1 + len(factors)) * (1.0 + turn)
     modulus = np.exp(log_modulus, out=log_modulus)
     bound = np.exp(log_bound, out=log_bound)
-    bound -= modulus * (1 - 4 * UNIT_ROUNDOFF)
-    relative *= modulus
-    bound += relative
-    del relative
+    bound -= lowered(modulus, roundings(2 * ELEMENTARY))
+    # an exponential, a cosine or sine and their product; where the exponent itself is in doubt the
+    # bound of the powers is what counts
+    moved = exponential(np.minimum(moved, 600.0), own=ELEMENTARY + 1)
+    moved *= modulus
+    bound += moved
+    del moved
     spectrum = np.empty(half, dtype=complex)
     np.multiply(modulus, np.cos(angle), out=spectrum.real)
     np.multiply(modulus, np.sin(angle), out=spectrum.imag)
@@ -123,7 +134,7 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
 
 def _norm(values: Array) -> float:
     """2-norm, by a pairwise sum: it must not wake a second thread, and its rounding is bounded."""
-    return math.sqrt(float(np.sum(np.square(values)))) * (1 + 64 * UNIT_ROUNDOFF)
+    return raised(math.sqrt(float(np.sum(np.square(values)))), pairwise_sum(own=2))
 
 
 def _fold(mass: Array, offset: int, size: int) -> Array:

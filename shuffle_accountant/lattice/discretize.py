@@ -16,14 +16,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms, PldGrid
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array, outwards, sequential_sum
 
 __all__ = ["SUBCELLS", "discretize"]
 
 # A loss this close to a grid point (in units of its own last place) is taken to be there; the
 # move is part of `PldGrid.loss_error`.
-_SNAP = 16 * 2.0**-53
+_SNAP = 16 * UNIT_ROUNDOFF
 
 # The lower side first merges atoms inside a cell of a grid this many times finer; that costs
 # 1/(12 * 4^2) of a squared spacing in variance, against 1/12 or more for the chords themselves.
@@ -48,9 +48,9 @@ def discretize(atoms: PldAtoms, spacing: float) -> PldGrid:
     else:
         offset, mass = _chords(*_merge_subcells(atoms.mass, scaled, spacing), spacing)
     largest = float(np.max(np.abs(atoms.loss), initial=0.0))
-    # adding up m positive terms one after the other loses at most m units in the last place
-    slack = UNIT_ROUNDOFF * (2 * _most_in_a_cell(scaled) + 32)
-    mass = mass * (1.0 + slack if atoms.side is Bound.PESSIMISTIC else 1.0 - slack)
+    # each point holds shares of what lies on both sides of it
+    slack = sequential_sum(2 * _most_in_a_cell(scaled), own=32)
+    mass = outwards(mass, slack, upper=atoms.side is Bound.PESSIMISTIC)
     return PldGrid(
         side=atoms.side,
         spacing=spacing,

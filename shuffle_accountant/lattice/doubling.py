@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.pairs import pair_sums
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import Array, outwards, raised, roundings
 
 __all__ = ["SumLaw", "additions", "power"]
 
@@ -37,7 +37,7 @@ _MOST_CELLS = 4608
 # Cells of heavy tails are narrower by the root of this at most.
 _HEAVIEST = 9.0
 # Relative error of a value per addition: the sum, the share of a split, the edge of a cell.
-_MOVED = 8.0 * UNIT_ROUNDOFF
+_MOVED = roundings(8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class _Addition:
         edges = self._edges(a, b)
         mass, moment, error = pair_sums(a.value, a.mass, b.value, b.mass, edges)
         upper = self.side is Bound.PESSIMISTIC
-        mass = mass * (1.0 + (error if upper else -error))
+        mass = outwards(mass, error, upper=upper)
         run = np.append(np.diff(edges), 0.0)
         # mean distance of a cell's mass from its lower end; moments have the masses' error
         inside = np.divide(moment, mass, out=np.zeros_like(mass), where=mass > 0.0)
@@ -132,7 +132,7 @@ class _Addition:
             above = mass * share
             mass = mass - above
             mass[1:] += above[:-1]
-            mass = mass * (1.0 + 4 * UNIT_ROUNDOFF)
+            mass = raised(mass, roundings(4))
         else:
             value = edges + inside
         count = a.count + b.count
@@ -180,9 +180,7 @@ class _Addition:
         edges = np.interp(goals, place, value)
         edges = np.concatenate([[low], edges[(edges > low) & (edges < high)], [high]])
         # closer edges could not be told apart
-        return np.asarray(
-            edges[np.append(True, np.diff(edges) > 4 * UNIT_ROUNDOFF * np.abs(edges[1:]))]
-        )
+        return np.asarray(edges[np.append(True, np.diff(edges) > roundings(4) * np.abs(edges[1:]))])
 
     @staticmethod
     def _density(a: SumLaw, b: SumLaw, value: Array, score: Array) -> Array:

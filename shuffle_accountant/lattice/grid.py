@@ -6,11 +6,10 @@ import enum
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["Array", "Bound", "PldAtoms", "PldGrid"]
-
-Array = NDArray[np.float64]
 
 
 class Bound(enum.Enum):

@@ -13,7 +13,7 @@ import numpy as np
 from shuffle_accountant.lattice.doubling import SumLaw, additions, power
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.tilting import Letters
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import lowered, pairwise_sum, raised, roundings
 
 __all__ = ["heavy_positive_part"]
 
@@ -37,17 +37,17 @@ def heavy_positive_part(letters: Letters, side: Bound, *, resolution: float, tai
     value, mass = letters.value[order], letters.mass[order]
     scale = float(np.sum(mass * np.maximum(value, 0.0)))
     # each value's positive part on its own: what the positive part of the sum can't exceed
-    alone = n * scale * (1.0 + 64 * UNIT_ROUNDOFF)
+    alone = raised(n * scale, pairwise_sum(own=2))
     reach = float(np.max(np.abs(value)))
     if scale <= max(tail, _FARTHEST * reach):
         return alone if side is Bound.PESSIMISTIC else 0.0
     value, reach = value / scale, reach / scale
-    one = SumLaw(value, mass, 1, 0.0, 0.0, 8 * UNIT_ROUNDOFF, reach)
+    one = SumLaw(value, mass, 1, 0.0, 0.0, roundings(8), reach)
     width = max(math.sqrt(6.0 * resolution / additions(n)), _LEAST_WIDTH)
     law = power(one, n, side, width=width, tail=tail / scale)
     error = law.moved * law.sizes(law.value)
     if side is Bound.PESSIMISTIC:
         total = float(np.sum(law.mass * np.maximum(law.value + error, 0.0))) + n * law.lost_gain
-        return min(scale * total * (1.0 + 64 * UNIT_ROUNDOFF), alone)
+        return min(raised(scale * total, pairwise_sum(own=6)), alone)
     total = float(np.sum(law.mass * np.maximum(law.value - error, 0.0)))
-    return max(scale * total * (1.0 - 64 * UNIT_ROUNDOFF), 0.0)
+    return lowered(scale * total, pairwise_sum(own=6))

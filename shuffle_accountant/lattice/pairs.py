@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.numerics.compiled import compiled
+from shuffle_accountant.numerics.rounding import Array, sequential_sum
 
 __all__ = ["pair_sums"]
 
@@ -52,7 +51,7 @@ def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Arr
             list(threads.map(add, range(len(out))))
     mass, moment = (out[:, i] + out[:, i + 1] for i in (0, 2))
     # sums are compensated: their error does not depend on the number of terms
-    return mass.sum(axis=0), moment.sum(axis=0), (8 + len(out)) * UNIT_ROUNDOFF
+    return mass.sum(axis=0), moment.sum(axis=0), sequential_sum(len(out), own=8)
 
 
 def _shares(rows: int, columns: int, same: bool) -> list[int]:
@@ -117,4 +116,4 @@ def _vectorised(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[A
         mass += np.bincount(cell, p, edges.size)
         moment += np.bincount(cell, p * (x - edges[cell]), edges.size)
         most = max(most, int(np.bincount(cell).max()))
-    return mass, moment, (most + u.size // rows + 8) * UNIT_ROUNDOFF
+    return mass, moment, sequential_sum(most + u.size // rows, own=8)

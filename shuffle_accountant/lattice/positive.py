@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array, Bound, PldGrid
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.lattice.grid import Bound, PldGrid
+from shuffle_accountant.numerics.rounding import Array, pairwise_sum, product, sequential_sum
 
 __all__ = ["PositiveSum", "positive_sum"]
 
@@ -75,7 +75,7 @@ def _add(a: PositiveSum, b: PositiveSum, side: Bound, first: int, last: int) -> 
             mass=np.convolve(a.mass, b.mass),
             infinite=a.infinite * (mass_b + b.infinite) + mass_a * b.infinite,
             # each output is a sum of positive products, each total a pairwise sum
-            relative=a.relative + b.relative + (2 * terms + 64) * UNIT_ROUNDOFF,
+            relative=product(a.relative, b.relative, sequential_sum(2 * terms), pairwise_sum()),
         ),
         side,
         first,

@@ -16,12 +16,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from shuffle_accountant.lattice.convex_order import SNAP, round_to_lattice
 from shuffle_accountant.lattice.convolve import Factor, power_sum
-from shuffle_accountant.lattice.grid import Array, Bound
-from shuffle_accountant.lattice.rounding import SNAP, round_to_lattice
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.tilting import Letters
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 from shuffle_accountant.numerics.fft import good_length
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    SMALLEST,
+    Array,
+    lowered,
+    pairwise_sum,
+    product,
+    raised,
+    roundings,
+)
 
 __all__ = ["Summand", "expected_positive_part"]
 
@@ -94,8 +103,9 @@ def _tilted(summand: Summand, theta: float) -> Summand:
     weight = summand.mass * np.exp(exponent - top)
     total = float(weight.sum())
     weight /= total
-    size = 16.0 + 2.0 * abs(top) + 4.0 * float(np.sum(weight * np.abs(exponent - top)))
-    lost = summand.drift + UNIT_ROUNDOFF * size
+    # of the masses, of the exponentials and of their exponents
+    size = 16.0 + ELEMENTARY + 2.0 * abs(top) + 4.0 * float(np.sum(weight * np.abs(exponent - top)))
+    lost = product(summand.drift, roundings(size))
     return replace(summand, mass=weight, drift=lost, log_scale=top + math.log(total))
 
 
@@ -209,7 +219,7 @@ class _Sums:
         length = max(math.ceil((high - anchors) / spacing) + 2 - start, 16)
         law = power_sum(factors, start, length)
         drift = sum(s.count * s.drift for s in summands)
-        drift += copies * (2.0 * math.exp(_LOG_OUTSIDE) + 32.0 * UNIT_ROUNDOFF)
+        drift += copies * (2.0 * math.exp(_LOG_OUTSIDE) + roundings(32))
         return anchors + start * spacing, spacing, law.mass, law.error, drift, scale
 
     @staticmethod
@@ -263,7 +273,7 @@ class _Sums:
             place = (used + first - centre + length // 2) % length
             mass = np.asarray(np.bincount(place, mass[used], length), dtype=np.float64)
             first = centre - length // 2
-        slack = UNIT_ROUNDOFF * (32.0 + 2.0 * self.theta * spacing)
+        slack = roundings(32.0 + 2.0 * self.theta * spacing)
         return Factor(first, mass, summand.count, slack), anchor, math.log(total)
 
     def _law(self, summands: Sequence[Summand], share: float) -> Summand:
@@ -281,7 +291,7 @@ class _Sums:
         theta, upper = self.theta, self.side is Bound.PESSIMISTIC
         # positions: every letter's rounding, as often as it is added, and the lattice's own
         _, moved = self._disturbance(summands, spacing)
-        shift = 64.0 * UNIT_ROUNDOFF * self.letters.count * self.largest + SNAP * moved
+        shift = roundings(64) * self.letters.count * self.largest + SNAP * moved
         value = (
             origin + spacing * np.arange(mass.size, dtype=np.float64) + (shift if upper else -shift)
         )
@@ -291,11 +301,11 @@ class _Sums:
         norm = math.sqrt(largest**2 + 0.25 / (theta**3 * spacing))
         noise = error * norm + drift * largest
         # the scale is off by as much as the weights are, relatively
-        relative = drift + UNIT_ROUNDOFF * (256.0 + 8.0 * abs(scale))
-        relative += UNIT_ROUNDOFF * 4.0 * theta * float(np.max(np.abs(value)))
+        exponents = 8.0 * abs(scale) + 4.0 * theta * float(np.max(np.abs(value)))
+        relative = product(drift, pairwise_sum(own=192.0 + exponents))
         if scale > 600.0:
             return math.inf if upper else 0.0
         factor = math.exp(scale)
         if upper:
-            return max(factor, 5e-324) * (body + noise) * (1.0 + relative)
-        return max(factor * (body - noise) * (1.0 - relative), 0.0)
+            return raised(max(factor, SMALLEST) * (body + noise), relative)
+        return max(lowered(factor * (body - noise), relative), 0.0)

@@ -15,8 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, outwards, product, roundings
 
 __all__ = ["profile_atoms"]
 
@@ -64,17 +64,16 @@ def profile_atoms(
     if side is Bound.OPTIMISTIC:
         points = _clip(points, infinite)
     mass, slack = _masses(points)
-    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
     kept = mass > 0.0
     where = np.array([point[2] for point in points[1:]])[kept]
     return PldAtoms(
         side=side,
-        mass=mass[kept] * np.maximum(1.0 + sign * slack[kept], 0.0),
+        mass=outwards(mass[kept], slack[kept], upper=side is Bound.PESSIMISTIC),
         loss=where,
         infinite=infinite,
         truncated=truncated,
         round_off=float(np.sum((mass * slack)[kept])),
-        loss_error=16 * UNIT_ROUNDOFF * float(np.max(np.abs(where), initial=0.0)),
+        loss_error=roundings(2 * ELEMENTARY) * float(np.max(np.abs(where), initial=0.0)),
     )
 
 
@@ -186,8 +185,6 @@ def _masses(points: list[Point]) -> tuple[Array, Array]:
     run = [_run(a, b) for a, b in pairwise(points)]
     near = np.abs(height) / np.array([*run, math.inf])
     size += near[1:] + near[:-1]
-    slack = np.divide(
-        16 * UNIT_ROUNDOFF * size, change, out=np.zeros_like(change), where=change > 0
-    )
+    slack = np.divide(roundings(16) * size, change, out=np.zeros_like(change), where=change > 0)
     loss = np.array([point[2] for point in points[1:]])
-    return np.exp(loss) * change, slack + 8 * UNIT_ROUNDOFF
+    return np.exp(loss) * change, product(slack, roundings(ELEMENTARY))

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, pairwise_sum
 
 __all__ = ["Letters", "saddle"]
 
@@ -58,8 +57,8 @@ class Letters:
         else:
             weight = self.mass * np.exp(exponent - top)
             size = abs(top) + float(np.sum(weight * (top - exponent)) / np.sum(weight)) + 1.0
-        # masses are off by 16 units of round-off, exponentials by the size of their arguments
-        return value + 32 * UNIT_ROUNDOFF * (size + abs(value))
+        # masses are off by 16 roundings, exponentials by the size of their arguments
+        return value + pairwise_sum(own=16 + 2 * ELEMENTARY) * (size + abs(value))
 
 
 def saddle(letters: Letters) -> float:

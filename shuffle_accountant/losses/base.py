@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.divergence import Divergence
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["CellEdges", "Effort", "PrivacyLoss"]
 

@@ -20,17 +20,34 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.cells import CellSums
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
-from shuffle_accountant.losses.listing import BinaryCrowds, gather, loss_at, pieces, ties
+from shuffle_accountant.losses.listing import (
+    TIES_ERROR,
+    BinaryCrowds,
+    gather,
+    loss_at,
+    pieces,
+    ties,
+)
 from shuffle_accountant.numerics.binomial import (
     TAIL_RATIO_ERROR,
-    UNIT_ROUNDOFF,
     log_pmf,
     log_pmf_error,
     upper_tail_ratio,
+)
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    exponential,
+    lowered,
+    outwards,
+    pairwise_sum,
+    product,
+    raised,
+    roundings,
 )
 
 __all__ = ["BinaryCrowds", "BinaryLoss", "CrowdSource"]
@@ -106,9 +123,9 @@ class BinaryLoss:
         crowd = self.source.crowds(side, effort)
         low, high = _conditional(epsilon, crowd) if epsilon < math.inf else _disclosed(crowd)
         if side is Bound.OPTIMISTIC:
-            total = float(np.sum(crowd.weight * low)) * (1 - 64 * UNIT_ROUNDOFF)
+            total = lowered(float(np.sum(crowd.weight * low)), pairwise_sum(own=4))
             return max(total - _SUBNORMAL, 0.0)
-        total = float(np.sum(crowd.weight * high)) * (1 + 64 * UNIT_ROUNDOFF) + crowd.missing
+        total = raised(float(np.sum(crowd.weight * high)), pairwise_sum(own=4)) + crowd.missing
         return min(total + _SUBNORMAL, 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
@@ -141,18 +158,18 @@ class BinaryLoss:
         keep = np.isfinite(half.loss) & (half.mass > 0)
         loss, slack = half.loss[keep], half.slack[keep]
         everything = np.concatenate([half.mass[keep], half.other[keep], [tied]])
-        slack = np.concatenate([slack, slack, [64 * UNIT_ROUNDOFF]])
+        slack = np.concatenate([slack, slack, [TIES_ERROR]])
         truncated = crowd.missing + cut
         return PldAtoms(
             side=side,
-            mass=everything * np.maximum(1.0 + sign * slack, 0.0),
+            mass=outwards(everything, slack, upper=side is Bound.PESSIMISTIC),
             loss=np.concatenate([loss, -loss, [0.0]]),
             infinite=max(infinite + sign * _UNDERFLOW, 0.0)
             + (truncated if side is Bound.PESSIMISTIC else 0.0),
             truncated=truncated,
             round_off=crowd.round_off + float(np.sum(everything * slack)),
             loss_error=float(half.loss_error.max(initial=0.0))
-            + 16 * UNIT_ROUNDOFF * float(crowd.gap.max(initial=0.0)),
+            + roundings(16) * float(crowd.gap.max(initial=0.0)),
         )
 
 
@@ -171,7 +188,7 @@ def _conditional(epsilon: float, crowd: BinaryCrowds) -> tuple[Array, Array]:
     log_f = log_pmf(*pairs, 0.5, 0.5)[place]
     f = np.exp(log_f)
     value, scale = _bracket(epsilon, first, crowd)
-    error = scale + np.abs(value) * log_pmf_error(first, m, 0.5, log_f)
+    error = scale + np.abs(value) * exponential(log_pmf_error(first, m, 0.5, log_f))
     return f * np.maximum(value - error, 0.0), f * np.maximum(value + error, 0.0)
 
 
@@ -205,7 +222,10 @@ def _bracket(epsilon: float, a: Array, crowd: BinaryCrowds) -> tuple[Array, Arra
         left = left * upper_tail_ratio(*pairs, 0.5, 0.5)[place]
         gain = gap * share + 1.0 + left
         cost = _scaled_exp(epsilon, left + b / m) + share * _scaled_exp(epsilon, crowd.rest)
-    return gain - cost, (gain + cost) * (TAIL_RATIO_ERROR + 8 * (1 + epsilon) * UNIT_ROUNDOFF)
+    # e^epsilon times a factor is the exponential of a sum of logarithms, of which only those up to
+    # about epsilon in size count
+    own = exponential(roundings(ELEMENTARY + 1) * (1.0 + epsilon), own=8)
+    return gain - cost, (gain + cost) * min(product(TAIL_RATIO_ERROR, own), 1.0)
 
 
 def _scaled_exp(epsilon: float, factor: Array) -> Array:

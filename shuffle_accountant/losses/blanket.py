@@ -17,12 +17,13 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from shuffle_accountant.lattice.discretize import SUBCELLS
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.losses.letter_divergence import LARGEST_EPSILON, LetterDivergence
 from shuffle_accountant.losses.letters import LetterPair
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["BlanketLoss", "LetterSource", "most_distinguishable"]
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import Array, product, sequential_sum
 
 __all__ = ["CellSums", "HalfAtoms"]
 
@@ -74,12 +73,11 @@ class CellSums:
             # the difference keeps the digits of a small loss, the quotient those of a large one
             small = -np.log1p(-np.minimum(share, 0.75))
             loss = np.where(share < 0.5, small, np.log(mass / other))
-        # positive terms added up one after the other
-        rounding = UNIT_ROUNDOFF * (self._added + 8.0)
+        rounding = sequential_sum(self._added, own=8)
         return HalfAtoms(
             mass=mass,
             other=other,
             loss=np.where(other > 0, loss, np.inf),
-            slack=self._error[held] / mass + rounding,
+            slack=product(self._error[held] / mass, rounding),
             loss_error=self._shift[held] + 4.0 * rounding * np.where(other > 0, loss, 0.0),
         )

@@ -14,11 +14,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.crowd import crowd_blocks
 from shuffle_accountant.losses.listing import BinaryCrowds
 from shuffle_accountant.numerics.ratios import log_ratio_above
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["CloneCrowd", "no_subnormal"]
 

@@ -13,13 +13,19 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.numerics.binomial import (
     TAIL_RATIO_ERROR,
-    UNIT_ROUNDOFF,
     log_pmf,
     log_pmf_error,
     log_upper_tail,
+)
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    product,
+    roundings,
+    sequential_sum,
 )
 
 __all__ = ["Crowd", "bulk", "crowd_blocks", "tail_differences"]
@@ -76,7 +82,7 @@ def crowd_blocks(
         slack = mass * np.expm1(log_pmf_error(counts, float(trials), rate, log_weight))
         starts = (edges[:-1] - low).astype(np.intp)
         weight, error = np.add.reduceat(mass, starts), np.add.reduceat(slack, starts)
-        error += UNIT_ROUNDOFF * (8.0 + np.diff(edges)) * weight  # adding up one after the other
+        error += sequential_sum(np.diff(edges), own=ELEMENTARY) * weight
     else:
         weight, error = tail_differences(edges, float(trials), rate, idle)
     missing = tail if low > 0 else 0.0
@@ -158,7 +164,7 @@ def tail_differences(
     mass = np.where(astride, 1.0 - lower[first] - upper[last], mass)
     # the pmf's error bound (with an exponent of at most 1000) and the tail ratio's
     distance = np.abs(edges - n * rate) + np.sqrt(n * rate)
-    relative = TAIL_RATIO_ERROR + UNIT_ROUNDOFF * (6000.0 + 8.0 * distance)
+    relative = product(roundings(6000.0 + 8.0 * distance), TAIL_RATIO_ERROR)
     tails = np.maximum(upper, lower) * relative
-    error = tails[first] + tails[last] + np.where(astride, 4 * UNIT_ROUNDOFF, 0.0)
+    error = tails[first] + tails[last] + np.where(astride, roundings(4), 0.0)
     return np.maximum(mass, 0.0), error

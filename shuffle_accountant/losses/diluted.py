@@ -9,9 +9,12 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import outwards, roundings
 
 __all__ = ["DilutedLoss"]
+
+# Of a product with a probability that is itself rounded.
+_ERROR = roundings(4)
 
 
 @dataclass(frozen=True)
@@ -50,19 +53,19 @@ class DilutedLoss:
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0: the harmless part adds nothing there."""
-        slack = 4 * UNIT_ROUNDOFF * (-1.0 if side is Bound.OPTIMISTIC else 1.0)
-        return min(self.active * self.inner.delta(epsilon, side, effort) * (1.0 + slack), 1.0)
+        value = self.active * self.inner.delta(epsilon, side, effort)
+        return min(outwards(value, _ERROR, upper=side is Bound.PESSIMISTIC), 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The inner atoms, lighter, and one at loss 0."""
         inner = self.inner.atoms(side, edges, effort)
-        factor = 1.0 + 4 * UNIT_ROUNDOFF * (-1.0 if side is Bound.OPTIMISTIC else 1.0)
+        upper = side is Bound.PESSIMISTIC
         return PldAtoms(
             side=side,
-            mass=np.append(self.active * inner.mass, self.harmless) * factor,
+            mass=outwards(np.append(self.active * inner.mass, self.harmless), _ERROR, upper=upper),
             loss=np.append(inner.loss, 0.0),
-            infinite=self.active * inner.infinite * factor,
+            infinite=outwards(self.active * inner.infinite, _ERROR, upper=upper),
             truncated=inner.truncated,
-            round_off=inner.round_off + 4 * UNIT_ROUNDOFF,
+            round_off=inner.round_off + _ERROR,
             loss_error=inner.loss_error,
         )

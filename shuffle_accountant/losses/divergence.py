@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.grid import Array
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["HOCKEY_STICK", "PROBABILISTIC_DP", "Divergence"]
 

@@ -12,9 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.lattice.doubling import SumLaw
-from shuffle_accountant.lattice.grid import Array, Bound
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.numerics.quadrature import gauss_legendre
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    lowered,
+    raised,
+    roundings,
+    sequential_sum,
+)
 
 __all__ = ["GaussianRatio"]
 
@@ -53,19 +60,21 @@ class GaussianRatio:
         score = edges[:-1, None] + run * nodes
         density = np.exp(-0.5 * score**2) * (weights * run) / math.sqrt(2.0 * math.pi)
         mass = density.sum(axis=1)
-        # relative errors are those of exponents
-        error = UNIT_ROUNDOFF * (score[:, 0] ** 2 + score[:, -1] ** 2 + 32.0)
+        # relative errors are those of exponents, and of a sum
+        error = sequential_sum(
+            score[:, 0] ** 2 + score[:, -1] ** 2 + _NODES, own=2 * ELEMENTARY + 16
+        )
         exponent = max(abs(self._log_ratio(edges[[0, -1]])))
-        moved = UNIT_ROUNDOFF * (8.0 * float(exponent) + 32.0)
+        moved = sequential_sum(8.0 * float(exponent) + 2 * _NODES, own=2 * ELEMENTARY + 16)
         mean = np.sum(density / mass[:, None] * np.exp(self._log_ratio(score)), axis=1)
         low, high, shift = float(edges[0]), float(edges[-1]), 1.0 / self.sigma
         lost_gain = _below(low - shift) + _below(shift - high)
         lost = _below(low) + _below(-high)
         if side is Bound.OPTIMISTIC:
-            return SumLaw(mean, mass * (1.0 - error), 1, lost_gain, lost, moved, mean[-1])
+            return SumLaw(mean, lowered(mass, error), 1, lost_gain, lost, moved, mean[-1])
         value = np.exp(self._log_ratio(edges))
         share = np.clip((mean - value[:-1]) / np.diff(value), 0.0, 1.0)
-        mass = mass * (1.0 + error)
+        mass = raised(mass, error)
         split = np.append(mass * (1.0 - share), 0.0)
         split[1:] += mass * share
         return SumLaw(value, split, 1, lost_gain, lost, moved, value[-1])
@@ -99,7 +108,7 @@ class GaussianRatio:
             return 1e-300
         second = epsilon + float(log_ndtr(-0.5 * shift - epsilon / shift))
         # the logarithms are good to a few units in their last place
-        slack = 64 * UNIT_ROUNDOFF * (1.0 + abs(first) + abs(second) + 2.0 * epsilon)
+        slack = roundings(64) * (1.0 + abs(first) + abs(second) + 2.0 * epsilon)
         return math.exp(first + slack) * min(-math.expm1(min(second - first - slack, 0.0)), 1.0)
 
     def told_apart(self, epsilon: float, users: int) -> float:

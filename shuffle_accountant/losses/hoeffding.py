@@ -11,8 +11,9 @@ import math
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.numerics.binomial import log_pmf
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["hoeffding_atoms"]
 

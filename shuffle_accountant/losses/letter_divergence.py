@@ -27,7 +27,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.heavy import heavy_positive_part
 from shuffle_accountant.lattice.positive_part import Summand, expected_positive_part
 from shuffle_accountant.lattice.tilting import Letters, saddle
@@ -39,7 +39,18 @@ from shuffle_accountant.losses.letters import (
     multisets,
     times_excess,
 )
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    exponential,
+    lowered,
+    outwards,
+    pairwise_sum,
+    product,
+    raised,
+    roundings,
+    underflow,
+)
 
 __all__ = ["LARGEST_EPSILON", "LetterDivergence"]
 
@@ -96,9 +107,9 @@ class LetterDivergence:
         mass = np.append(scarce, q[heavy])
         rare = gain > 0.0
         if self.side is Bound.PESSIMISTIC:
-            return float(np.sum(gain[rare])) * (1.0 + 64 * UNIT_ROUNDOFF)
+            return raised(float(np.sum(gain[rare])), pairwise_sum())
         others = self.users - 1
-        total = float(np.sum(mass)) * (1.0 + 64 * UNIT_ROUNDOFF)
+        total = raised(float(np.sum(mass)), pairwise_sum())
         if others * total >= 1.0:
             return 0.0
         left = gain[rare]
@@ -108,8 +119,10 @@ class LetterDivergence:
                 # the logarithms are off by far less than 1e-9
                 log_cost = math.log(share) + min(self.epsilon, 1e6) + 1e-9
                 left = left - np.exp(np.log(mass[rare]) + log_cost)
-        alone = math.exp(others * math.log1p(-total)) * (1.0 - 64 * UNIT_ROUNDOFF)
-        return float(np.sum(np.maximum(left, 0.0))) * alone * (1.0 - 64 * UNIT_ROUNDOFF)
+        exponent = others * math.log1p(-total)
+        moved = roundings(ELEMENTARY + 2) * (abs(exponent) + others * total)
+        alone = lowered(math.exp(exponent), exponential(moved, own=64))
+        return lowered(float(np.sum(np.maximum(left, 0.0))) * alone, pairwise_sum(own=2))
 
     @cached_property
     def theta(self) -> float:
@@ -120,7 +133,7 @@ class LetterDivergence:
     @cached_property
     def chernoff(self) -> float:
         """Upper bound from the moment generating function alone: cheap, a few times too large."""
-        alone = (self.exposed + self.rest) * (1.0 + 64 * UNIT_ROUNDOFF) + self._missed
+        alone = raised(self.exposed + self.rest, pairwise_sum(own=2)) + self._missed
         if self.letters is None or self.few or math.isinf(self.theta):
             return alone  # plain sums need no tilt
         exponent = self.users * self.letters.log_mgf_bound(self.theta)
@@ -151,16 +164,16 @@ class LetterDivergence:
             )
         else:
             found = self.top * self._transformed(effort)
-        found = found / self.users * (1.0 + (8 if upper else -8) * UNIT_ROUNDOFF)
+        found = outwards(found / self.users, roundings(8), upper=upper)
         if upper:
             return min(self.exposed + found + self._missed + _UNDERFLOW, self.chernoff, 1.0)
-        return min((self.exposed + found) * (1.0 - 2 * UNIT_ROUNDOFF), 1.0)
+        return min(lowered(self.exposed + found, roundings(2)), 1.0)
 
     def _constant(self) -> float:
         """Lower bound where all letters have one value, so that nothing is to be averaged."""
         assert self.letters is not None
         same = float(np.ptp(self.letters.value)) == 0.0
-        return self.exposed + (self.rest * (1.0 - 64 * UNIT_ROUNDOFF) if same else 0.0)
+        return self.exposed + (lowered(self.rest, pairwise_sum(own=2)) if same else 0.0)
 
     @property
     def _heavy_tailed(self) -> bool:
@@ -180,11 +193,11 @@ class LetterDivergence:
         value, mass, slack = self._sums(self.users)
         positive = np.maximum(value, 0.0)
         total = float(np.sum(mass * positive))
-        # probabilities below the smallest normal double are off by a subnormal one
-        lost = float(np.sum(positive * 5e-324))
+        lost = float(np.sum(positive * underflow(1)))
+        error = product(slack, pairwise_sum(own=2))
         if self.side is Bound.PESSIMISTIC:
-            return (total + lost) * (1.0 + slack + 64 * UNIT_ROUNDOFF)
-        return max((total - lost) * (1.0 - slack - 64 * UNIT_ROUNDOFF), 0.0)
+            return raised(total + lost, error)
+        return max(lowered(total - lost, error), 0.0)
 
     def _transformed(self, effort: Effort) -> float:
         assert self.letters is not None

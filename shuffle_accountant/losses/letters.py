@@ -16,9 +16,17 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array, Bound
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.numerics.ratios import log_ratio_above
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    SMALLEST,
+    Array,
+    exponential,
+    product,
+    roundings,
+    sequential_sum,
+)
 
 __all__ = [
     "LetterPair",
@@ -32,12 +40,12 @@ __all__ = [
 # Heavy tails make the deviation of the ratios say little about that of the loss.
 _LARGEST_DEVIATION = 40.0
 # Logarithms of ratios of computed probabilities are off by less than this.
-_COARSE = 64 * UNIT_ROUNDOFF
+_COARSE = roundings(64)
 # Letters that decoys send less often than this give the target away; sums with them would not fit
 # into a double.
 SCARCE = 1e-150
 # Relative error of a letter's probability: that of its computation, and of adding up equal letters.
-_LETTER_ERROR = 16 * UNIT_ROUNDOFF
+_LETTER_ERROR = roundings(16)
 # Up to so many multisets of messages are losses of a round that are looked at one by one.
 _FEW = 256
 # Up to here e^epsilon is a double with room for a product.
@@ -153,9 +161,9 @@ def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> 
     """
     cost = times_excess(p1, epsilon)
     # adding up loses two units a term
-    error = (_gains_error(epsilon) + 2 * terms * UNIT_ROUNDOFF) * (p0 + p1 + cost)
+    error = product(_gains_error(epsilon), sequential_sum(2 * terms)) * (p0 + p1 + cost)
     error += np.where(p0 + p1 > 0.0, _SUBNORMAL, 0.0)
-    lost = (terms + 1.0) * times_excess(np.full(1, 5e-324), epsilon)
+    lost = (terms + 1.0) * times_excess(np.full(1, SMALLEST), epsilon)
     error += np.where(p1 > 0.0, lost, 0.0)
     return np.asarray((p0 - p1) - cost + (error if side is Bound.PESSIMISTIC else -error))
 
@@ -176,7 +184,7 @@ def _gains_error(epsilon: float) -> float:
     the differences by a few more; where alpha is an exponential of a sum of logarithms, by the size
     of these, which is at most 2000 below the bound at which the sign is certain.
     """
-    return UNIT_ROUNDOFF * (24.0 if epsilon <= _EXPONENTIAL else 8192.0)
+    return roundings(16 + ELEMENTARY if epsilon <= _EXPONENTIAL else 2000 * (ELEMENTARY + 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,5 +238,5 @@ def multisets(pair: LetterPair, size: int) -> Multisets:
     # a sum of so many terms that are not 0, each at most this large and off by a few units of it
     terms = 2.0 * min(size, q.size) + 4.0
     largest = 2.0 * factorials[size] + size * float(np.max(np.abs(np.log(q)))) + 1.0
-    slack = 4 * UNIT_ROUNDOFF * terms * largest + size * _LETTER_ERROR
+    slack = exponential(roundings(4) * terms * largest + size * _LETTER_ERROR)
     return Multisets(s0, s1, np.exp(log_mass), slack)

@@ -9,17 +9,24 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.losses.cells import CellSums, HalfAtoms
 from shuffle_accountant.numerics.binomial import (
     TAIL_RATIO_ERROR,
-    UNIT_ROUNDOFF,
     log_pmf,
     log_pmf_error,
     upper_tail_ratio,
 )
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    exponential,
+    log1p,
+    pairwise_sum,
+    product,
+    roundings,
+)
 
-__all__ = ["BinaryCrowds", "gather", "loss_at", "pieces", "ties"]
+__all__ = ["TIES_ERROR", "BinaryCrowds", "gather", "loss_at", "pieces", "ties"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,15 +93,19 @@ def _celled(crowd: BinaryCrowds, i: int, first: float, last: float, grid: Array)
     moment = 0.5 * ends * f  # sum over i >= end of (i - m/2) f(i)
     base = tail[:-1] - tail[1:]
     tilt = (2.0 * gap / m) * (moment[:-1] - moment[1:])
-    error_f = log_pmf_error(inside, m, 0.5, log_f) + 4 * UNIT_ROUNDOFF
-    error_tail = tail * (error_f + TAIL_RATIO_ERROR)
+    error_f = exponential(log_pmf_error(inside, m, 0.5, log_f), own=4)
+    error_tail = tail * product(error_f, TAIL_RATIO_ERROR)
     error_moment = (2.0 * gap / m) * moment * error_f
     good = base > 0
     base, tilt = base[good], tilt[good]
     slack = (error_tail[:-1] + error_tail[1:])[good] / base
     shift = 2.0 * ((error_moment[:-1] + error_moment[1:])[good] / base + slack * tilt / base)
     loss = np.log1p(2.0 * tilt / (base - tilt))
-    return HalfAtoms(base + tilt, base - tilt, loss, 2 * slack + 16 * UNIT_ROUNDOFF, shift)
+    return HalfAtoms(base + tilt, base - tilt, loss, product(2.0 * slack, roundings(16)), shift)
+
+
+# Relative error of `ties`: the largest even count's probability is above e^-19.
+TIES_ERROR = pairwise_sum(own=8 + 6 * 19 + ELEMENTARY)
 
 
 def ties(weight: Array, m: Array) -> float:
@@ -125,8 +136,8 @@ def _unit_atoms(
     log_f = _log_binomials(crowd, start, end, owner, a)
     f = np.exp(log_f) / total
     loss = loss_at(gaps[owner], behind, a, total)
-    slack = log_pmf_error(a, total, 0.5, log_f) + 16 * UNIT_ROUNDOFF
-    error = 16 * UNIT_ROUNDOFF * np.where(np.isfinite(loss), loss, 0.0)
+    slack = exponential(log_pmf_error(a, total, 0.5, log_f), own=8)
+    error = log1p(np.where(np.isfinite(loss), loss, 0.0), own=8)
     mass, other = f * (a * ahead + b * behind), f * (b * ahead + a * behind)
     return owner, HalfAtoms(mass, other, loss, slack, error)
 

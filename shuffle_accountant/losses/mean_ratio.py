@@ -19,7 +19,14 @@ from shuffle_accountant.lattice.doubling import SumLaw, additions, power
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    lowered,
+    outwards,
+    pairwise_sum,
+    raised,
+    roundings,
+)
 
 __all__ = ["MeanRatioLoss", "RatioSource"]
 
@@ -104,17 +111,17 @@ class MeanRatioLoss:
         total = self._infinite(law) if upper else 0.0
         if epsilon < 700.0:
             # values are off by a relative amount; take the worse, or the better
-            raised = (1.0 + law.moved) if upper != self.swapped else (1.0 - law.moved)
-            gain = self.fraction * (law.value * raised / self.users - 1.0)
+            nudge = (1.0 + law.moved) if upper != self.swapped else (1.0 - law.moved)
+            gain = self.fraction * (law.value * nudge / self.users - 1.0)
             excess = math.expm1(epsilon)
             above = -excess - (1.0 + excess) * gain if self.swapped else gain - excess
             total += float(np.sum(law.mass * np.maximum(above, 0.0)))
         if upper:
-            total = total * (1.0 + 64 * UNIT_ROUNDOFF) + _SUBNORMAL
+            total = raised(total, pairwise_sum(own=8)) + _SUBNORMAL
             # with all other messages revealed; a target that may not take part is told apart less
             alone = self.fraction * self.source.alone(epsilon)
             return min(total, alone, 1.0)
-        total = max(total * (1.0 - 64 * UNIT_ROUNDOFF) - _SUBNORMAL, 0.0)
+        total = max(lowered(total, pairwise_sum(own=8)) - _SUBNORMAL, 0.0)
         if self.fraction == 1.0 and not self.swapped:
             total = max(total, self.source.told_apart(epsilon, self.users))
         return total
@@ -133,14 +140,14 @@ class MeanRatioLoss:
         ratio = idle + self.fraction * law.value / self.users  # without cancellation near 0
         loss = np.where(gain > -0.5, np.log1p(np.maximum(gain, -0.5)), np.log(ratio))
         mass = law.mass * ratio
-        slack = 8 * UNIT_ROUNDOFF
+        slack = roundings(ELEMENTARY + 4)
         if self.swapped:
             loss, mass = -loss, law.mass
         lost = self._infinite(law)
         upper = side is Bound.PESSIMISTIC
         return PldAtoms(
             side=side,
-            mass=mass * (1.0 + slack if upper else 1.0 - slack),
+            mass=outwards(mass, slack, upper=upper),
             loss=loss,
             infinite=lost + _SUBNORMAL if upper else 0.0,
             truncated=lost,

@@ -25,12 +25,19 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.clones import no_subnormal
 from shuffle_accountant.losses.crowd import Crowd, bulk, crowd_blocks, tail_differences
 from shuffle_accountant.losses.listing import BinaryCrowds
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF, log_pmf, log_pmf_error
+from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
+from shuffle_accountant.numerics.rounding import (
+    Array,
+    exponential,
+    outwards,
+    pairwise_sum,
+    roundings,
+)
 
 __all__ = ["ResponseCrowd"]
 
@@ -138,8 +145,8 @@ def _crowds(source: ResponseCrowd, side: Bound, tail: float, resolution: float) 
         source.part(crowd, others, side, mine=0.0, chance=source.other_rate),
     ]
     weight, count, gap, rest = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    slack = 64 * UNIT_ROUNDOFF
-    weight = weight * (1.0 + slack if side is Bound.PESSIMISTIC else 1.0 - slack)
+    slack = pairwise_sum()
+    weight = outwards(weight, slack, upper=side is Bound.PESSIMISTIC)
     heard = (count > 0) & (weight > 0.1 * tail / weight.size)
     silent = float(weight[count == 0].sum())
     # what is too unlikely to matter, and counts above the last block, which joined it
@@ -192,11 +199,11 @@ def _binned(
     inside = np.minimum(edges, n)
     log_f = log_pmf(inside, n, rate, idle)
     moment = np.where(edges <= n, edges * idle * np.exp(log_f), 0.0)
-    wrong = moment * (log_pmf_error(inside, n, rate, log_f) + 8 * UNIT_ROUNDOFF)
+    wrong = moment * exponential(log_pmf_error(inside, n, rate, log_f), own=4)
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = (moment[:, :-1] - moment[:, 1:]) / mass
         doubt = (wrong[:, :-1] + wrong[:, 1:] + np.abs(shift) * error) / mass
-        doubt += 8 * UNIT_ROUNDOFF * n
+        doubt += roundings(8) * n
         mean = n * rate + shift + (-doubt if upper else doubt)
     mean = np.clip(np.where(np.isfinite(mean), mean, low if upper else high), low, high)
     if not upper:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, outwards, raised, roundings
 
 __all__ = ["SubsampledLoss"]
 
@@ -37,7 +37,7 @@ class SubsampledLoss:
     @property
     def largest(self) -> float:
         """Largest loss, nats, rounded up."""
-        return self._shrink(self.inner.largest) * (1 + 16 * UNIT_ROUNDOFF)
+        return raised(self._shrink(self.inner.largest), roundings(2 * ELEMENTARY + 4))
 
     @property
     def deviation(self) -> float:
@@ -68,9 +68,9 @@ class SubsampledLoss:
         else:
             inner = math.log1p(math.expm1(epsilon) / self.fraction)
         # the rounding of the mapped epsilon moves the divergence less than this move does
-        slack = 8 * UNIT_ROUNDOFF * (-1.0 if side is Bound.OPTIMISTIC else 1.0)
-        value = self.inner.delta(inner * (1 - slack), side, effort)
-        return min(value * self.fraction * (1 + slack), 1.0)
+        error, upper = roundings(2 * ELEMENTARY + 4), side is Bound.PESSIMISTIC
+        value = self.inner.delta(outwards(inner, error, upper=not upper), side, effort)
+        return min(outwards(value * self.fraction, error, upper=upper), 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The inner atoms, each moved towards loss 0."""
@@ -97,16 +97,18 @@ class SubsampledLoss:
         gains = inner.loss > 0
         kept = np.where(gains, g + (1.0 - g) * np.exp(-size), 1.0)
         rest = float(np.sum(np.where(gains, inner.mass * -np.expm1(-size), 0.0))) * (1.0 - g)
-        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
-        slack = 16 * UNIT_ROUNDOFF
+        upper = side is Bound.PESSIMISTIC
+        slack = roundings(2 * ELEMENTARY + 4)
         # if the losses of the inner pair are off by their error, so is the mass that goes to 0
-        rest += (1.0 - g) * inner.infinite + sign * inner.loss_error * float(inner.mass.sum())
+        rest += (1.0 - g) * inner.infinite
+        doubt = inner.loss_error * float(inner.mass.sum())
+        rest += doubt if upper else -doubt
         mass = np.concatenate([inner.mass * kept, [max(rest, 0.0)]])
         return PldAtoms(
             side=side,
-            mass=mass * (1.0 + sign * slack),
+            mass=outwards(mass, slack, upper=upper),
             loss=np.concatenate([np.copysign(moved, inner.loss), [0.0]]),
-            infinite=g * inner.infinite * (1.0 + sign * slack),
+            infinite=outwards(g * inner.infinite, slack, upper=upper),
             truncated=inner.truncated,
             round_off=inner.round_off + slack * float(mass.sum()),
             # d(moved)/d(loss) is at most 1

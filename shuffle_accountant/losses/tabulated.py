@@ -15,10 +15,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    lowered,
+    outwards,
+    pairwise_sum,
+    product,
+    raised,
+    roundings,
+)
 
 __all__ = ["LossBounds", "PldTable", "TabulatedLoss"]
 
@@ -27,7 +36,7 @@ _EXCESS = 1e-3
 # Larger losses may as well be infinite: e^-loss is 0 long before.
 _LARGEST = 1e6
 # Masses are doubles; a total that is short by no more than this is short by their rounding.
-_ROUNDED = 8 * UNIT_ROUNDOFF
+_ROUNDED = roundings(8)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -186,7 +195,7 @@ class TabulatedLoss:
         below, above = float(mass[:first].sum()), float(mass[last:].sum())
         loss, mass = loss[first:last], mass[first:last].copy()
         edges(float(np.max(np.abs(loss), initial=0.0)))  # whether a grid of these losses is allowed
-        slack = _ROUNDED * (2.0 if upper else -2.0)
+        slack = product(_ROUNDED, _ROUNDED)
         infinite = table.infinity_mass
         if upper:
             if mass.size:
@@ -196,12 +205,12 @@ class TabulatedLoss:
             infinite += table.missing + above
         return PldAtoms(
             side=side,
-            mass=mass * (1.0 + slack),
+            mass=outwards(mass, slack, upper=upper),
             loss=loss,
-            infinite=min(infinite * (1.0 + slack), 1.0),
+            infinite=min(outwards(infinite, slack, upper=upper), 1.0),
             truncated=below + above,
-            round_off=2.0 * _ROUNDED,
-            loss_error=UNIT_ROUNDOFF * float(np.max(np.abs(loss), initial=0.0)),
+            round_off=slack,
+            loss_error=roundings(1) * float(np.max(np.abs(loss), initial=0.0)),
         )
 
 
@@ -210,11 +219,12 @@ def _delta(table: PldTable, epsilon: float, side: Bound) -> float:
     start = int(np.searchsorted(table.losses, epsilon, side="right"))
     gain = -np.expm1(epsilon - table.losses[start:])
     finite = float(np.sum(table.probabilities[start:] * gain))
+    error = pairwise_sum(own=ELEMENTARY + 6)
     if side is Bound.OPTIMISTIC:
-        return max((finite + table.infinity_mass) * (1.0 - 64 * UNIT_ROUNDOFF) - 1e-315, 0.0)
+        return max(lowered(finite + table.infinity_mass, error) - 1e-315, 0.0)
     total = finite + table.infinity_mass + table.missing
     # a table without losses above epsilon has nothing to round
-    return min(total * (1.0 + 64 * UNIT_ROUNDOFF) + (1e-315 if total > 0.0 else 0.0), 1.0)
+    return min(raised(total, error) + (1e-315 if total > 0.0 else 0.0), 1.0)
 
 
 def _numbers(name: str, values: ArrayLike) -> Array:

@@ -16,12 +16,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shuffle_accountant.lattice.discretize import SUBCELLS
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.clones import CloneCrowd
 from shuffle_accountant.losses.crowd import Crowd, crowd_blocks
 from shuffle_accountant.losses.divergence import PROBABILISTIC_DP, Divergence
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF, log_pmf, log_upper_tail
+from shuffle_accountant.numerics.binomial import log_pmf, log_upper_tail
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    lowered,
+    pairwise_sum,
+    product,
+    raised,
+    roundings,
+    sequential_sum,
+)
 
 __all__ = ["ProbabilisticDpLoss"]
 
@@ -32,9 +42,9 @@ _BLOCK_PER_RESOLUTION = 10.0
 # So many tails are taken at once; more losses than that are rounded to fewer points.
 _MOST_TAILS = 12_000_000
 _BLOCKS_AT_ONCE = 32
-# Relative error of a tail: of the pmf, at an exponent of at most 1000, and of up to 1e6 additions'
-# worth of a sum of which the first few thousand terms count.
-_TAIL_ERROR = 8192 * UNIT_ROUNDOFF
+# Relative error of a tail: of the pmf, at an exponent of at most 1000, and of a sum of which the
+# first few thousand terms count.
+_TAIL_ERROR = sequential_sum(2048, own=6144)
 
 
 @dataclass(frozen=True)
@@ -71,8 +81,8 @@ class ProbabilisticDpLoss:
         tails = np.exp(log_upper_tail(np.maximum(threshold[0], 0.0), law, 0.5, 0.5))
         value = float(np.sum(crowd.weight * tails))
         if side is Bound.OPTIMISTIC:
-            return max(value * (1.0 - _TAIL_ERROR), 0.0)
-        return min(value * (1.0 + _TAIL_ERROR) + crowd.missing + 1e-315, 1.0)
+            return lowered(value, _TAIL_ERROR)
+        return min(raised(value, _TAIL_ERROR) + crowd.missing + 1e-315, 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The law of the loss, rounded up (PESSIMISTIC) or down (OPTIMISTIC) to edges."""
@@ -101,13 +111,14 @@ class ProbabilisticDpLoss:
             # what lies below the first point goes there, what lies above the last to +inf
             rest = max(float(crowd.weight.sum()) - float(above[0]), 0.0)
             loss, mass = points, np.append(rest, mass)
-            infinite = (float(above[-1]) + crowd.missing) * (1.0 + _TAIL_ERROR)
-            error = _TAIL_ERROR + 64 * UNIT_ROUNDOFF
+            infinite = raised(float(above[-1]) + crowd.missing, _TAIL_ERROR)
             # a difference of tails is off by their errors
-            mass = mass * (1.0 + error) + _TAIL_ERROR * np.append(above[0], above[:-1] + above[1:])
+            mass = raised(mass, product(_TAIL_ERROR, pairwise_sum())) + _TAIL_ERROR * np.append(
+                above[0], above[:-1] + above[1:]
+            )
         else:
             # what is certainly infinite: all messages are alike
-            infinite = float(np.sum(crowd.weight * np.exp2(-crowd.high))) * (1.0 - _TAIL_ERROR)
+            infinite = lowered(float(np.sum(crowd.weight * np.exp2(-crowd.high))), _TAIL_ERROR)
             loss, mass = points, np.append(mass, max(above[-1] - infinite, 0.0))
             both = np.append(above[:-1] + above[1:], above[-1])
             mass = np.maximum(mass - _TAIL_ERROR * both, 0.0)
@@ -118,7 +129,7 @@ class ProbabilisticDpLoss:
             infinite=infinite,
             truncated=crowd.missing,
             round_off=crowd.round_off + 4 * _TAIL_ERROR,
-            loss_error=16 * UNIT_ROUNDOFF * float(points[-1]),
+            loss_error=roundings(2 * ELEMENTARY) * float(points[-1]),
         )
 
     def _blocks(self, side: Bound, effort: Effort, width: float) -> Crowd:
@@ -152,7 +163,8 @@ def _thresholds(losses: Array, crowd: Crowd, side: Bound) -> tuple[Array, Array]
     # a threshold that is an integer up to rounding counts as met (PESSIMISTIC) or not (OPTIMISTIC);
     # half of an integer is exact
     rounded = (share < 1.0) & (losses != 0.0)
-    nudge = np.where(rounded, 1.0 + 8 * UNIT_ROUNDOFF * (-1.0 if upper else 1.0), 1.0)
+    error = roundings(ELEMENTARY + 4)
+    nudge = np.where(rounded, 1.0 - error if upper else 1.0 + error, 1.0)
     return law, np.ceil(share * (other + 1.0) * nudge) - 1.0
 
 

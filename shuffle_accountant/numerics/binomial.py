@@ -17,12 +17,21 @@ import math
 from functools import cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shuffle_accountant.numerics.quadrature import gauss_legendre
+from shuffle_accountant.numerics.rounding import (
+    BELOW_ONE,
+    UNIT_ROUNDOFF,
+    Array,
+    roundings,
+    sequential_sum,
+)
 
 __all__ = [
+    "TAIL_RATIO_ERROR",
     "UNIT_ROUNDOFF",
+    "Array",
     "deviance",
     "log1p_minus",
     "log_pmf",
@@ -32,18 +41,15 @@ __all__ = [
     "upper_tail_ratio",
 ]
 
-Array = NDArray[np.float64]
-
-UNIT_ROUNDOFF = 2.0**-53
+_NODES = 48
 
 # Relative error of `upper_tail_ratio` for an exactly known p, from the rounding of the integrand's
 # exponent (at most 40 in size, weighted by the integrand: a few units) and of the 48-term sum.
 # The largest error seen against 60-digit arithmetic is 2e-15.
-TAIL_RATIO_ERROR = 64 * UNIT_ROUNDOFF
+TAIL_RATIO_ERROR = sequential_sum(_NODES, own=17)
 
 _SERIES_FROM = 16
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-_NODES = 48
 _NEGLIGIBLE_EXPONENT = 42.0  # exp(-42) = 6e-19 is below the rounding of the integral
 
 
@@ -180,7 +186,7 @@ def log_pmf_error(k: ArrayLike, n: ArrayLike, p: float, log_probability: ArrayLi
     error = 8.0 + 6.0 * size
     if p != 0.5:
         error = error + 4.0 * np.abs(k - n * p)
-    return np.asarray(UNIT_ROUNDOFF * error)
+    return np.asarray(roundings(1.0) * error)
 
 
 def upper_tail_ratio(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
@@ -266,5 +272,5 @@ def log_upper_tail(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
         # P(X >= k) = 1 - P(n - X >= n - k + 1)
         kn, nn = (n - k + 1.0)[near], n[near]
         other = log_pmf(kn, nn, q, p) + np.log(upper_tail_ratio(kn, nn, q, p))
-        result[near] = np.log1p(-np.minimum(np.exp(other), 1.0 - UNIT_ROUNDOFF))
+        result[near] = np.log1p(-np.minimum(np.exp(other), BELOW_ONE))
     return np.minimum(result, 0.0)

@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.grid import Array
+from shuffle_accountant.numerics.rounding import Array
 
 # scipy.fft is imported on first use: it would take a third of the package's import time.
 

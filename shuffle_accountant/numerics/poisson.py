@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.binomial import deviance, stirling_error
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["Side", "Window", "log_pmf", "window"]
-
-Array = NDArray[np.float64]
 
 
 class Side(enum.Enum):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF, Array
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, raised, roundings
 
 __all__ = ["log_ratio_above"]
 
@@ -18,8 +18,9 @@ def log_ratio_above(p0: Array, p1: Array) -> Array:
     high, low = p0[more], p1[more]
     with np.errstate(over="ignore"):
         gain = (high - low) / low
-    # the quotient is off by two units, which the logarithm does not magnify; a difference of
-    # logarithms, for quotients that overflow, is above 700 and its terms below 750
+    # the quotient is off by two roundings, which the logarithm does not magnify; a difference of
+    # logarithms, for quotients that overflow, is above 700 and its terms below 750, so that each
+    # is off by little more than its function's share of the result
     value = np.where(np.isinf(gain), np.log(high) - np.log(low), np.log1p(gain))
-    found[more] = value * (1.0 + 8 * UNIT_ROUNDOFF)
+    found[more] = raised(value, roundings(2 * ELEMENTARY + 4))
     return np.asarray(found)

@@ -11,9 +11,9 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.leakage.mutual_information.exposure import Exposure
 from shuffle_accountant.leakage.mutual_information.positions import MOST_USERS, given_laws
-from shuffle_accountant.leakage.mutual_information.ratios import Array, Ratios
+from shuffle_accountant.leakage.mutual_information.ratios import Ratios
 from shuffle_accountant.leakage.mutual_information.shuffled import shuffled_divergences
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import Array, lowered, raised, roundings
 
 __all__ = ["closed_form", "shuffled_divergence"]
 
@@ -78,12 +78,13 @@ def closed_form(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
         m3, m4 = pair.moment(3), pair.moment(4)
         cubic = m2 / (2 * users) - m3 / 6 / users / users
         size = m2 / users + abs(m3) / users / users
-        lows.append(cubic - 64 * UNIT_ROUNDOFF * size)
+        lows.append(cubic - roundings(64) * size)
         quartic = m2**2 / users / users + (m4 - 3 * m2**2) / 3 / users / users / users
         size += m2**2 / users / users + (m4 + m2**2) / users / users / users
-        highs.append(cubic + quartic + 64 * UNIT_ROUNDOFF * size)
-    upper = min(highs) * (1.0 + 64 * UNIT_ROUNDOFF)
-    lower = min(max(lows) * (1.0 - 64 * UNIT_ROUNDOFF), upper)
+        highs.append(cubic + quartic + roundings(64) * size)
+    # moments are exact sums of terms good to a few roundings
+    upper = raised(min(highs), roundings(64))
+    lower = min(lowered(max(lows), roundings(64)), upper)
     ledger = ErrorLedger(truncation=upper - lower)
     return Bracket(lower=lower, upper=upper, ledger=ledger, reduction="closed form")
 

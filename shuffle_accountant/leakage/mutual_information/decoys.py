@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant.leakage.laws import law, two_laws
-from shuffle_accountant.leakage.mutual_information.ratios import Array
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["leading_constant", "optimal_decoy"]
 

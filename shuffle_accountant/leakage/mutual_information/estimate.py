@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from shuffle_accountant.bracket import Bracket, ErrorLedger
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import raised, roundings
 
 __all__ = ["Estimate"]
 
@@ -38,7 +38,7 @@ class Estimate:
             value,
             self.discretisation + other.discretisation,
             self.truncation + other.truncation,
-            self.round_off + other.round_off + UNIT_ROUNDOFF * abs(value),
+            self.round_off + other.round_off + roundings(1) * abs(value),
         )
 
     def __sub__(self, other: Estimate) -> Estimate:
@@ -46,12 +46,12 @@ class Estimate:
 
     def times(self, factor: float) -> Estimate:
         """The product with a factor that is itself off by 4 units in its last place at most."""
-        value, size = self.value * factor, abs(factor) * (1.0 + 5 * UNIT_ROUNDOFF)
+        value, size = self.value * factor, raised(abs(factor), roundings(5))
         return Estimate(
             value,
             self.discretisation * size,
             self.truncation * size,
-            self.round_off * size + 6 * UNIT_ROUNDOFF * abs(value),
+            self.round_off * size + roundings(6) * abs(value),
         )
 
     def bracket(self, reduction: str, *, most: float = math.inf) -> Bracket:
@@ -61,8 +61,8 @@ class Estimate:
             reduction: name of the formula or theorem.
             most: an upper bound that holds for other reasons, itself off by rounding alone.
         """
-        most *= 1.0 + 4 * UNIT_ROUNDOFF
-        error = self.error * (1.0 + 8 * UNIT_ROUNDOFF) + UNIT_ROUNDOFF * abs(self.value)
+        most = raised(most, roundings(4))
+        error = raised(self.error, roundings(8)) + roundings(1) * abs(self.value)
         lower = upper = self.value
         if error > 0.0:
             lower = math.nextafter(self.value - error, -math.inf)

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.mutual_information.exposure import Exposure, entropy
 from shuffle_accountant.leakage.mutual_information.positions import MOST_USERS, given_laws
-from shuffle_accountant.leakage.mutual_information.ratios import Array, Ratios
+from shuffle_accountant.leakage.mutual_information.ratios import Ratios
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["Expansion", "message_expansion", "position_expansion"]
 

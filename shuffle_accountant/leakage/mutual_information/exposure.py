@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.leakage.mutual_information.ratios import HUGE_RATIO, TINY, Array, Ratios
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.leakage.mutual_information.ratios import HUGE_RATIO, TINY, Ratios
+from shuffle_accountant.numerics.rounding import Array, roundings
 
 __all__ = ["Exposure", "entropy"]
 
@@ -57,7 +57,7 @@ class Exposure:
         share = math.fsum(heard.tolist()) / math.fsum(p.tolist())
         if share == 0.0:
             return 0.0, None
-        return share, Ratios.of(heard, q[~self.exposed], inexact=4 * UNIT_ROUNDOFF)
+        return share, Ratios.of(heard, q[~self.exposed], inexact=roundings(4))
 
 
 def entropy(masses: Array) -> float:

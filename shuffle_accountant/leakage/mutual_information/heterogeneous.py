@@ -14,8 +14,8 @@ from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.leakage.laws import law
 from shuffle_accountant.leakage.mutual_information.messages import message
 from shuffle_accountant.leakage.mutual_information.positions import position
-from shuffle_accountant.leakage.mutual_information.ratios import HUGE_RATIO, Array, Ratios
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.leakage.mutual_information.ratios import HUGE_RATIO, Ratios
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, lowered, raised, roundings
 
 __all__ = [
     "HeterogeneousPosition",
@@ -91,12 +91,12 @@ def heterogeneous_position(laws: Sequence[ArrayLike] | Array) -> HeterogeneousPo
     others = _others(None, len(table))
     target, decoys = _shared(table, others)
     swaps = [_symmetric(table[0], table[i]) for i in others]
-    up = 1.0 + 16 * UNIT_ROUNDOFF
+    error = roundings(2 * ELEMENTARY)
     return HeterogeneousPosition(
-        entropy=math.log(len(table)) * up,
+        entropy=raised(math.log(len(table)), error),
         blanket=_renamed(position(target, decoys, users=len(table))),
-        swap=math.fsum(swaps) / len(table) * up,
-        paper=2.0 * _largest_ratio(table) * up,
+        swap=raised(math.fsum(swaps) / len(table), error),
+        paper=raised(2.0 * _largest_ratio(table), error),
     )
 
 
@@ -133,7 +133,7 @@ def _shared(table: Array, others: list[int]) -> tuple[Array, Array]:
     rounded = not np.array_equal(table[others].max(axis=0), shared)
     blank = max(1.0 - math.fsum(shared.tolist()), 0.0)
     if rounded:  # a smaller blanket hides less
-        shared = shared * (1.0 - 8 * UNIT_ROUNDOFF)
+        shared = lowered(shared, roundings(8))
         blank = 1.0 - math.fsum(shared.tolist())
     return target, np.append(shared, blank)
 

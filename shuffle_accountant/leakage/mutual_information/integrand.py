@@ -20,8 +20,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.leakage.mutual_information.ratios import Array
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import (
+    BELOW_ONE,
+    ELEMENTARY,
+    Array,
+    roundings,
+    sequential_sum,
+)
 
 __all__ = ["Problems", "integrand"]
 
@@ -30,8 +35,8 @@ _LARGE_S = 600.0
 # e^(-x) - 1 + x is a series for |x| below; 15 terms end at 2^-15 * 2 / 17!.
 _SERIES_BELOW = 0.5
 _SERIES_TERMS = 15
-# Relative error of exp, expm1, log and log1p as NumPy computes them: 4 units in the last place.
-_ELEMENTARY = 8 * UNIT_ROUNDOFF
+# Relative error of exp, expm1, log and log1p.
+_ELEMENTARY = roundings(ELEMENTARY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +75,8 @@ def integrand(problems: Problems, v: Array) -> tuple[Array, Array]:
     others = float(problems.users - 1)
     s = np.exp(v)
     u = s / problems.users
-    moved = UNIT_ROUNDOFF * (np.abs(v) + 10.0)  # of every x = uc, relative
-    rounding = UNIT_ROUNDOFF * (problems.q.shape[1] + 96.0)  # of the sums and their terms
+    moved = roundings(np.abs(v) + 10.0)  # of every x = uc, relative
+    rounding = sequential_sum(problems.q.shape[1], own=96)  # of the sums and their terms
     direct = s > _LARGE_S
     if direct.all():
         log_g, error = _far(problems, u, others, moved, rounding)
@@ -117,7 +122,7 @@ def _near(
     spread = np.sum(weighted * np.abs(x), axis=1)
 
     relative = rounding + (2.0 + u) * moved
-    b = np.maximum(a - c, -1.0 + UNIT_ROUNDOFF)
+    b = np.maximum(a - c, -BELOW_ONE)
     by_change = relative * (a + c) / (1.0 + b)
     by_value = rounding + moved * spread / heard
     log_p = np.where(by_change < by_value, np.log1p(b), np.log(heard))
@@ -125,7 +130,7 @@ def _near(
     total = others * log_q + log_p
     error = others * (relative * a / (1.0 + a) + _ELEMENTARY * log_q)
     error += np.minimum(by_change, by_value) + 2 * _ELEMENTARY * np.abs(log_p)
-    return total, error + UNIT_ROUNDOFF * np.abs(total)
+    return total, error + roundings(1) * np.abs(total)
 
 
 def _far(

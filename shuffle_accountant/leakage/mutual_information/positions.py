@@ -12,9 +12,8 @@ from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.leakage.laws import two_laws
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
 from shuffle_accountant.leakage.mutual_information.exposure import Exposure
-from shuffle_accountant.leakage.mutual_information.ratios import Array
 from shuffle_accountant.leakage.mutual_information.shuffled import shuffled_divergences
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import Array, roundings
 
 __all__ = ["MOST_USERS", "given_laws", "position", "position_estimate"]
 
@@ -68,7 +67,7 @@ def position_estimate(p: Array, q: Array, users: int) -> Estimate:
         (shuffled,) = shuffled_divergences([rest], users)
         divergence = rest.divergence
         if rest.inexact:
-            divergence += Estimate(0.0, round_off=4 * UNIT_ROUNDOFF * (1.0 + divergence.value))
+            divergence += Estimate(0.0, round_off=roundings(4) * (1.0 + divergence.value))
         hidden += (divergence - shuffled).times(share)
     exposed = math.fsum(p[exposure.exposed].tolist()) / math.fsum(p.tolist())
     return hidden + Estimate(math.log(users), round_off=2e-16 * math.log(users)).times(exposed)

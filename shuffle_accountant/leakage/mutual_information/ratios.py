@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, roundings
 
 __all__ = ["HUGE_RATIO", "TINY", "Array", "Ratios", "excess"]
-
-Array = NDArray[np.float64]
 
 # A letter that the target sends so many times as often as a decoy is, at any number of users that
 # doubles can count, a letter that decoys never send (up to 1e-130, see `Exposure`).
@@ -96,7 +93,7 @@ class Ratios:
         logs[heard] = self.p[heard] * np.log(self.p[heard] / self.q[heard])
         terms = np.where(near, terms, logs - self.gap)
         size = np.where(near, terms, np.abs(logs) + np.abs(self.gap))
-        error = 16 * UNIT_ROUNDOFF * math.fsum(size.tolist())
+        error = roundings(2 * ELEMENTARY) * math.fsum(size.tolist())
         return Estimate(max(math.fsum(terms.tolist()), 0.0), round_off=error)
 
     def least_divergence(self, users: int) -> float:

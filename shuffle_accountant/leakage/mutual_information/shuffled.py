@@ -34,8 +34,8 @@ import numpy as np
 
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
 from shuffle_accountant.leakage.mutual_information.integrand import Problems, integrand
-from shuffle_accountant.leakage.mutual_information.ratios import Array, Ratios
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.leakage.mutual_information.ratios import Ratios
+from shuffle_accountant.numerics.rounding import Array, sequential_sum
 
 __all__ = ["shuffled_divergences"]
 
@@ -111,7 +111,7 @@ def _integrals(pairs: list[Ratios], users: int) -> list[Estimate]:
     estimates = []
     for i, plan in enumerate(plans):
         h = float(spacing[i, 0])
-        rounding = h * float(error[i]) + UNIT_ROUNDOFF * (64 + blocks) * h * float(size[i])
+        rounding = h * float(error[i]) + sequential_sum(blocks, own=64) * h * float(size[i])
         estimates.append(
             Estimate(
                 h * float(total[i]),

@@ -23,9 +23,9 @@ from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
 from shuffle_accountant.leakage.mutual_information.exposure import Exposure
-from shuffle_accountant.leakage.mutual_information.ratios import Array, Ratios
+from shuffle_accountant.leakage.mutual_information.ratios import Ratios
 from shuffle_accountant.leakage.mutual_information.shuffled import shuffled_divergences
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, outwards, product, roundings
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES
 
 __all__ = ["Signal", "between", "information"]
@@ -69,7 +69,7 @@ class Signal:
     rows: Array
     mean: Array
     blanket: Array
-    inexact: float = 64 * UNIT_ROUNDOFF
+    inexact: float = roundings(64)
     unresolved: float = 0.0
 
     def decoys(self, side: Bound) -> Array:
@@ -77,8 +77,8 @@ class Signal:
 
         A blanket that is smaller hides less: blanks can be turned into messages afterwards.
         """
-        sign = -1.0 if side is Bound.PESSIMISTIC else 1.0
-        blanket = self.blanket * (1.0 + sign * 2.0 * self.inexact)
+        upper = side is not Bound.PESSIMISTIC
+        blanket = outwards(self.blanket, 2.0 * self.inexact, upper=upper)
         return np.append(blanket, max(1.0 - math.fsum(blanket.tolist()), 0.0))
 
     def information(self, users: int, side: Bound) -> Estimate:
@@ -121,7 +121,7 @@ class Signal:
         # entries off by r move a term x log(x/m) by 2 r x, and by r of itself; what is not exposed
         # is off by what is exposed
         seen = float(self.weights @ joint[:, :-1].sum(axis=1))
-        error = (2.0 * self.inexact + 16 * UNIT_ROUNDOFF) * (4.0 * seen + size)
+        error = product(2.0 * self.inexact, roundings(2 * ELEMENTARY)) * (4.0 * seen + size)
         return Estimate(math.fsum(terms.ravel().tolist()), round_off=error)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.leakage.laws import two_laws
@@ -15,7 +15,7 @@ from shuffle_accountant.leakage.reidentification.success import (
     checked_counts,
     success_probability,
 )
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import BELOW_ONE, Array, pairwise_sum
 
 __all__ = [
     "additive_advantage",
@@ -25,10 +25,8 @@ __all__ = [
     "total_variation",
 ]
 
-Array = NDArray[np.float64]
-
-# sums and products of positive terms, each good to a few units in its last place
-_ERROR = 64 * UNIT_ROUNDOFF
+# of sums of positive terms, each good to a few roundings
+_ERROR = pairwise_sum(own=8)
 
 
 def additive_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> float:
@@ -61,7 +59,7 @@ def additive_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int =
     below = np.minimum(running_sum(mass)[:-1], 1.0)
     above = np.minimum(running_sum(mass[::-1])[::-1][1:], 1.0)
     if guesses == 1:
-        rest = np.log1p(-np.minimum(above, 1.0 - UNIT_ROUNDOFF))
+        rest = np.log1p(-np.minimum(above, BELOW_ONE))
         gain = -below * np.expm1((users - 1) * rest)
     else:
         gain = np.maximum(expected_hits(users, above, guesses) - guesses * above, 0.0)

@@ -7,13 +7,10 @@ increasing and concave in q, at most ``min(n q, k)``, and ``m_1(n, q) = 1 - (1 -
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import BELOW_ONE, Array, roundings
 
 __all__ = ["expected_hits", "hits_error"]
-
-Array = NDArray[np.float64]
 
 # Up to here the few smallest counts are listed one by one: SciPy's incomplete beta functions are
 # off by up to 4e-10 for so few guesses among 1e7 messages.
@@ -58,13 +55,13 @@ def hits_error(guesses: int) -> float:
     Listed counts: some units for ``k (1 - (1 - q)^n)`` and for the binomial masses that are taken
     off; what is left is never below 1/k of the former, for ``m_k >= m_1``.
     """
-    return 32 * guesses * UNIT_ROUNDOFF if guesses <= _MOST_LISTED else _BETA_ERROR
+    return roundings(32 * guesses) if guesses <= _MOST_LISTED else _BETA_ERROR
 
 
 def _listed(users: int, above: Array, guesses: int) -> Array:
     """``k P(N >= 1) - sum over 0 < j < k of (k - j) P(N = j)``, N ~ Bin(n, q)."""
     # the largest double below one stands for one: with n > k nothing changes by more than it
-    chance = np.minimum(above, 1.0 - UNIT_ROUNDOFF)
+    chance = np.minimum(above, BELOW_ONE)
     log_none = users * np.log1p(-chance)
     total = -guesses * np.expm1(log_none)
     if guesses == 1:

@@ -20,14 +20,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffle_accountant.leakage.reidentification.hits import expected_hits, hits_error
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import Array, pairwise_sum, product
 
 __all__ = ["Layers", "layers", "running_sum"]
-
-Array = NDArray[np.float64]
 
 # Decoys' probabilities below count as zero: it takes 2^53 users to raise the success by one part in
 # 1e290, and the ratio stays a double.
@@ -72,10 +69,10 @@ class Layers:
     def error(guesses: int) -> float:
         """Bound on the relative error of `success` for laws that are doubles.
 
-        Ratios, sums of masses and pairwise sums of positive terms: at most 64 units, beside
-        `hits_error`; the hits' relative change is at most that of the mass above.
+        Ratios, sums of masses and a sum of positive terms, beside `hits_error`; the hits' relative
+        change is at most that of the mass above.
         """
-        return 64 * UNIT_ROUNDOFF + hits_error(guesses)
+        return product(pairwise_sum(own=8), hits_error(guesses))
 
 
 def layers(p: Array, q: Array) -> Layers:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.laws import two_laws
@@ -19,12 +19,11 @@ from shuffle_accountant.leakage.reidentification.bounds import sup_ratio
 from shuffle_accountant.leakage.reidentification.layers import layers
 from shuffle_accountant.leakage.reidentification.success import checked_counts
 from shuffle_accountant.numerics.binomial import log_pmf
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import LocalRandomizer
 
 __all__ = ["theorem_1", "theorem_2", "theorem_4", "theorem_5", "theorem_7", "theorem_8"]
 __all__ += ["theorem_10"]
-
-Array = NDArray[np.float64]
 
 
 def theorem_1(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> float:

@@ -19,18 +19,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.leakage.laws import numbers
 from shuffle_accountant.leakage.reidentification.hits import expected_hits, hits_error
 from shuffle_accountant.leakage.reidentification.success import checked_counts
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import (
+    Array,
+    lowered,
+    pairwise_sum,
+    product,
+    raised,
+    roundings,
+)
 
 __all__ = ["RatioTails", "success_from_ratio_law"]
 
-Array = NDArray[np.float64]
 Tail = Callable[[Array], ArrayLike]
 
 
@@ -66,12 +72,12 @@ class RatioTails:
             return Bracket(lower=1.0, upper=1.0, reduction=name)
         width = np.diff(self.ratios)
         gain = np.maximum(self.target - self.ratios * self.decoys, 0.0)
-        slack = self.error + 4.0 * UNIT_ROUNDOFF
+        slack = np.asarray(self.error + roundings(4))
         blur = slack * (self.target + self.ratios * self.decoys)
         mean = (gain[:-1] - gain[1:]) / width
         doubt = (blur[:-1] + blur[1:]) / width
-        most = np.minimum(self.decoys * (1.0 + slack), 1.0)[:-1]
-        least = np.maximum(self.decoys * (1.0 - slack), 0.0)[1:]
+        most = np.minimum(raised(self.decoys, slack), 1.0)[:-1]
+        least = lowered(self.decoys, slack)[1:]
         high = np.clip(mean + doubt, least, most)
         low = np.clip(mean - doubt, least, most)
         run = most - least
@@ -85,10 +91,10 @@ class RatioTails:
         over = gain[-1] + blur[-1]
         under = max(float(gain[-1] - blur[-1]), 0.0) * (1.0 - rest)
         # sums and products of positive terms, and the ratios' own rounding
-        own = 64 * UNIT_ROUNDOFF + hits_error(guesses)
-        upper = min(float(np.sum(width * hits(high)) + over) * (1.0 + own), 1.0)
-        lower = min(float(np.sum(width * chord) + under) * (1.0 - own), upper)
-        lower = max(lower, min(guesses / users * (1.0 - own), upper))
+        own = product(pairwise_sum(own=8), hits_error(guesses))
+        upper = min(raised(float(np.sum(width * hits(high)) + over), own), 1.0)
+        lower = min(lowered(float(np.sum(width * chord) + under), own), upper)
+        lower = max(lower, min(lowered(guesses / users, own), upper))
         ledger = ErrorLedger(
             discretisation=max(upper - lower - 2.0 * own * upper, 0.0),
             round_off=min(2.0 * own * upper, upper - lower),

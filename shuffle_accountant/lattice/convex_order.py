@@ -14,8 +14,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.numerics.compiled import compiled
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["SNAP", "round_to_lattice"]
 

@@ -1,0 +1,205 @@
+"""The rounding vocabulary: what floating-point arithmetic may move a number by, lemma by lemma.
+
+Every allowance for round-off in this package is one of these bounds, so that it says where it comes
+from. In all of them u is the unit round-off, and one *rounding* multiplies a number by ``1 + d`` or
+by ``1/(1 + d)`` with ``|d| <= u``: that is what a sum, a product, a quotient or a square root costs
+as long as its result is not below the smallest normal double (Higham, "Accuracy and Stability of
+Numerical Algorithms", section 2.2). An error given as a number of roundings is called ``own``.
+
+A *relative error* of at most e means here that neither of the two numbers, the computed and the
+true one, is more than ``1 + e`` times the other. The bounds are computed in floating point
+themselves: those relative errors come out rounded up, and `raised` and `lowered` allow for their
+own rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "BELOW_ONE",
+    "ELEMENTARY",
+    "SMALLEST",
+    "UNIT_ROUNDOFF",
+    "Array",
+    "difference",
+    "exponential",
+    "log1p",
+    "logarithm",
+    "lowered",
+    "outwards",
+    "pairwise_sum",
+    "product",
+    "raised",
+    "roundings",
+    "sequential_sum",
+    "underflow",
+]
+
+Array = NDArray[np.float64]
+
+Number = TypeVar("Number", float, Array)
+
+UNIT_ROUNDOFF = 2.0**-53
+
+# The largest double below 1: probabilities are capped there if their complement's logarithm counts.
+BELOW_ONE = 1.0 - UNIT_ROUNDOFF
+
+# Least positive double: what lies below the smallest normal one is rounded to a multiple of it.
+SMALLEST = 2.0**-1074
+
+# Roundings that stand for one call of an elementary function (exp, log, expm1, log1p, tanh, ...):
+# NumPy checks its own to four units in the last place, which are eight units of round-off.
+ELEMENTARY = 8
+
+# NumPy adds blocks of 128 numbers in eight lanes: 15 additions in a lane, 3 across them, up to 7
+# for a remainder and one for the number it starts with.
+_IN_A_BLOCK = 26
+# Halvings until a block is reached, for as many doubles as a process can address:
+# 2^44 / 2^38 + 16 <= 128.
+_HALVINGS = 38
+# What bounds computed here may lose themselves.
+_OWN = 1.0 + 16.0 * UNIT_ROUNDOFF
+
+
+def roundings(count: Number) -> Number:
+    """Bound on the relative error of a number that was rounded so many times.
+
+    Each rounding moves the logarithm by at most ``-log(1 - u) <= u + u^2``, so ``count`` of them
+    multiply by at most ``e^(count (u + u^2))``, and the other way by no more. Unlike Higham's
+    ``count u / (1 - count u)`` it holds for any count.
+
+    Args:
+        count: roundings, >= 0, a number or an array. What moves an exponent by x units of
+            round-off counts as x roundings of its exponential.
+
+    Returns:
+        ``expm1(count (u + u^2))``, rounded up, of the shape of ``count``; infinite where that is
+        above 1e304.
+    """
+    exponent = count * (UNIT_ROUNDOFF * (1.0 + 4.0 * UNIT_ROUNDOFF))
+    if isinstance(exponent, float):
+        return math.expm1(exponent) * _OWN if exponent <= 700.0 else math.inf
+    if float(np.max(exponent, initial=0.0)) <= 1.0:  # expm1(x) <= x + x^2, and much faster
+        return np.asarray(exponent * (_OWN + exponent))
+    with np.errstate(over="ignore"):
+        return np.asarray(np.expm1(exponent) * _OWN)
+
+
+def exponential(moved: Number, own: float = 0.0) -> Number:
+    """Bound on the relative error of a computed ``e^x`` whose x is off by at most ``moved``.
+
+    ``e^(x + d) / e^x - 1 = expm1(d)``, which is largest in size at ``d = moved``; the function's
+    own roundings multiply that.
+
+    Args:
+        moved: absolute error of the exponent, >= 0, a number or an array.
+        own: roundings before or after, besides the function's.
+    """
+    return roundings(moved / UNIT_ROUNDOFF + (ELEMENTARY + own))
+
+
+def logarithm(value: Number, argument: float = 0.0) -> Number:
+    """Bound on the absolute error of a computed logarithm.
+
+    ``log(1 + argument) <= argument`` for what its argument is off by, and the function's own error
+    is relative to its value.
+
+    Args:
+        value: the logarithm, a number or an array.
+        argument: relative error of what it is taken of, >= 0.
+    """
+    return roundings(float(ELEMENTARY)) * abs(value) + argument
+
+
+def log1p(value: Number, own: float = 0.0) -> Number:
+    """Bound on the absolute error of a computed ``log(1 + x)``, x >= 0 with ``own`` roundings.
+
+    ``log(1 + x (1 + e)) - log(1 + x) <= e x / (1 + x) <= e log(1 + x)``: the error is relative.
+    """
+    return roundings(ELEMENTARY + own) * abs(value)
+
+
+def sequential_sum(terms: Number, own: float = 0.0) -> Number:
+    """Bound on the relative error of a sum of positive terms, in whatever order it is taken.
+
+    A term goes through fewer additions than there are terms, each of which rounds it once more; all
+    terms are positive, so the sum's relative error is at most the worst term's. Of terms of either
+    sign it bounds the absolute error, relative to the sum of their sizes.
+
+    Args:
+        terms: how many numbers are added, by `numpy.bincount`, `numpy.convolve`, a matrix product
+            or one after the other; a number or an array.
+        own: roundings of each term.
+    """
+    return roundings(terms + own)
+
+
+def pairwise_sum(own: float = 0.0) -> float:
+    """Bound on the relative error of `numpy.sum` along one axis of positive terms, of any size.
+
+    NumPy halves the array (up to a multiple of eight) until at most 128 numbers are left and adds
+    these in eight lanes: no term goes through more than 64 additions. The rest is as in
+    `sequential_sum`.
+
+    Args:
+        own: roundings of each term.
+    """
+    return roundings(_IN_A_BLOCK + _HALVINGS + own)
+
+
+def product(first: Number, *others: float) -> Number:
+    """Bound on the relative error of a product or quotient, from those of its factors.
+
+    ``(1 + a)(1 + b) - 1 = a + b + a b``, and each multiplication rounds once.
+    """
+    total = first
+    for other in (*others, roundings(float(len(others)))):
+        total = total + other + total * other
+    return total * _OWN
+
+
+def difference(first: Number, second: Number, own: float) -> Number:
+    """Bound on the absolute error of ``first - second``, each with ``own`` roundings.
+
+    Each is off by ``roundings(own)`` of its size, and the subtraction rounds once more: relative to
+    the result, cancellation makes the error as large as it likes.
+    """
+    return roundings(own + 1.0) * (abs(first) + abs(second))
+
+
+def underflow(operations: float) -> float:
+    """Bound on the absolute error of so many products or quotients that are subnormal numbers.
+
+    There the spacing of doubles is `SMALLEST`, and rounding moves by half of that at most; a sum is
+    exact there.
+    """
+    return operations * SMALLEST
+
+
+def raised(value: Number, error: Number | float) -> Number:
+    """An upper bound of a number >= 0, from its value and a bound on its relative error.
+
+    ``value (1 + error)`` is rounded three times here, which is less than the factor of ``1 + 4u``
+    allows for.
+    """
+    return value * ((1.0 + error) * (1.0 + 4.0 * UNIT_ROUNDOFF))
+
+
+def lowered(value: Number, error: Number | float) -> Number:
+    """A lower bound of a number >= 0, from its value and a bound on its relative error.
+
+    ``value / (1 + error) >= value (1 - error)``, which is rounded three times here; never negative.
+    """
+    left = max(1.0 - error, 0.0) if isinstance(error, float) else np.maximum(1.0 - error, 0.0)
+    found: Number = value * (left * (1.0 - 4.0 * UNIT_ROUNDOFF))
+    return found
+
+
+def outwards(value: Number, error: Number | float, *, upper: bool) -> Number:
+    """`raised` for an upper bound, `lowered` for a lower one."""
+    return raised(value, error) if upper else lowered(value, error)
