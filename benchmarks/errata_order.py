@@ -85,7 +85,7 @@ def _convention() -> Verdict:
     items = loss(lambda s: inversions(after(after(sigma0, s), rank)), 5, GROUP)
     # definition A.2 compares positions: of the draw after sigma0's inverse, which is s* again
     positions = loss(inversions, 5, GROUP)
-    groups = sa.order.Groups.from_lists([GROUP], n=5)
+    groups = sa.order.Groups.from_lists([GROUP], users=5)
     claimed = sa.order.sensitivity(sigma0, groups)
     return (
         "with the formula of definition A.2, which compares positions, algorithm 1 is not private "
@@ -115,7 +115,7 @@ def _sensitivity() -> Verdict:
     }
     for name, (one_based, members) in examples.items():
         order = tuple(user - 1 for user in one_based)
-        groups = sa.order.Groups.from_lists([[user - 1 for user in members]], n=len(order))
+        groups = sa.order.Groups.from_lists([[user - 1 for user in members]], users=len(order))
         found[name] = (
             sa.order.sensitivity(order, groups),
             sa.order.sensitivity(order, groups, kind="bound"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from shuffle_accountant.accountant import FourierAccountant, delta, epsilon
 from shuffle_accountant.adjacency import Adjacency
@@ -14,6 +14,7 @@ from shuffle_accountant.bracket import (
     PrivacyProfile,
 )
 from shuffle_accountant.calibration.calibrate import max_eps0, max_rounds, min_users
+from shuffle_accountant.lazy import lazy_attributes
 from shuffle_accountant.losses.tabulated import PldTable as LossTable
 from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
@@ -28,15 +29,22 @@ from shuffle_accountant.randomizers.randomized_response import (
 from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
-from shuffle_accountant.reports.rows import Report, ReportRow, report
+from shuffle_accountant.reports.compiling import report
+from shuffle_accountant.reports.rows import Report, ReportRow
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from shuffle_accountant import baselines as baselines
+    from shuffle_accountant import interop as interop
+    from shuffle_accountant import leakage as leakage
+    from shuffle_accountant import order as order
+    from shuffle_accountant import training as training
+    from shuffle_accountant.reports import plot as plot
 
-_ON_FIRST_USE = ("baselines", "interop", "leakage", "order", "plot", "training")
+__version__ = "0.1.0"
 
 __all__ = [
     "RAPPOR",
@@ -81,12 +89,16 @@ __all__ = [
     "training",
 ]
 
-
-def __getattr__(name: str) -> ModuleType:
-    """Modules that are not needed for accounting are imported on first use."""
-    if name in _ON_FIRST_USE:
-        import importlib
-
-        home = "reports.plot" if name == "plot" else name
-        return importlib.import_module(f"{__name__}.{home}")
-    raise AttributeError(f"module 'shuffle_accountant' has no attribute {name!r}")
+# Modules that are not needed for accounting are imported on first use.
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(
+        __name__,
+        modules={
+            "baselines": "baselines",
+            "interop": "interop",
+            "leakage": "leakage",
+            "order": "order",
+            "plot": "reports.plot",
+            "training": "training",
+        },
+    )

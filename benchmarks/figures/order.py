@@ -58,13 +58,13 @@ def run(quick: bool, note: Note) -> Outcome:
     test = experiments.crescents(users, rng=SEED + 1)
     shuffles = dict(_shuffles(data.points, radii, note))
     nearest = experiments.nearest_users(data.points, count=VOTES)
-    reports = experiments.randomize(data.labels, categories=8, eps=EPS, rng=SEED)
+    reports = experiments.randomize(data.labels, categories=8, eps0=EPS, rng=SEED + 2)
     rows, maps = [], {}
     for name, permutation in shuffles.items():
         note(name)
         maps[name] = reports[permutation]
         attack = experiments.inference_attack(
-            data.labels, nearest, permutation, categories=8, eps=EPS, trials=trials, rng=SEED
+            data.labels, nearest, permutation, categories=8, eps0=EPS, trials=trials, rng=SEED + 3
         )
         row: dict[str, Any] = {"shuffle": name, "rho": attack.rho} | dict.fromkeys(LEVELS, "")
         if importlib.util.find_spec("sklearn") and not (quick and name == "uniform"):

@@ -1,15 +1,15 @@
 """Published bounds to compare with: one per file, each exactly its paper's.
 
-All follow the interface of `shuffle_accountant.baselines.base`: ``name``, ``source``, ``sound``,
-``valid(...)``, ``epsilon(...)`` and, where the bound is a curve, ``delta(...)``. A module is
-imported when it is first asked for.
+Each module follows `shuffle_accountant.baselines.base`: ``name``, ``source``, ``sound``,
+``valid(...)``, ``epsilon(...)`` and, where the bound is a curve, ``delta(...)``; it is imported
+when it is first asked for. `BOUNDS` holds all of them as objects.
 """
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
 from typing import TYPE_CHECKING
+
+from shuffle_accountant.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from shuffle_accountant.baselines import alpha_grid as alpha_grid
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from shuffle_accountant.baselines import specialised_clones as specialised_clones
     from shuffle_accountant.baselines import strong_clones_closed_form as strong_clones_closed_form
     from shuffle_accountant.baselines import strong_composition as strong_composition
+    from shuffle_accountant.baselines.registry import BOUNDS as BOUNDS
 
 __all__ = [
+    "BOUNDS",
     "alpha_grid",
     "blanket_bennett",
     "blanket_hoeffding",
@@ -36,12 +38,9 @@ __all__ = [
     "strong_composition",
 ]
 
-
-def __getattr__(name: str) -> ModuleType:
-    if name in __all__:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(
+        __name__,
+        modules={name: name for name in __all__ if name != "BOUNDS"},
+        names={"BOUNDS": "registry"},
+    )

@@ -11,33 +11,18 @@
 * ``delta(...)``: the same bound the other way round, where the paper gives a curve.
 
 All arguments are keyword-only, except for the round (or curve) that `rdp` and `strong_composition`
-are about.
+are about. At its end the module registers all of that as one object
+(`shuffle_accountant.baselines.registry`), with how it extends to sampled and composed rounds.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
 from shuffle_accountant import validation as validate
 
-__all__ = ["Baseline", "OutsideValidityError", "check_protocol", "require"]
+__all__ = ["OutsideValidityError", "check_protocol", "require"]
 
 # Counts are exact in double precision up to here.
 _MOST_USERS = 2**53
-
-
-class Baseline(Protocol):
-    """A module of published bounds, as an object."""
-
-    name: str
-    source: str
-    sound: bool
-
-    def valid(self, *args: Any, **kwargs: Any) -> str | None:
-        """The condition that is not met, or None."""
-
-    def epsilon(self, *args: Any, **kwargs: Any) -> float:
-        """The bound, nats."""
 
 
 class OutsideValidityError(ValueError):

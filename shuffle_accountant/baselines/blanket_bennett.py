@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import math
 
+from shuffle_accountant.baselines.one_round import OneRoundBound
 from shuffle_accountant.baselines.privacy_blanket import BlanketBound, BlanketLoss
+from shuffle_accountant.baselines.registry import BOUNDS
 from shuffle_accountant.numerics.binomial import log1p_minus
 
 __all__ = ["delta", "epsilon", "name", "sound", "source", "valid"]
@@ -47,3 +49,17 @@ def _phi(u: float) -> float:
 
 _bound = BlanketBound(name, _log_delta)
 valid, epsilon, delta = _bound.valid, _bound.epsilon, _bound.delta
+
+BOUNDS.register(
+    OneRoundBound(
+        name=name,
+        source=source,
+        sound=sound,
+        about="one round of one randomizer",
+        valid=valid,
+        epsilon=epsilon,
+        delta=delta,
+        response=True,
+        rank=60,
+    )
+)

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import math
 
+from shuffle_accountant.baselines.one_round import OneRoundBound
 from shuffle_accountant.baselines.privacy_blanket import BlanketBound, BlanketLoss
+from shuffle_accountant.baselines.registry import BOUNDS
 
 __all__ = ["delta", "epsilon", "name", "sound", "source", "valid"]
 
@@ -31,3 +33,17 @@ def _log_delta(loss: BlanketLoss, users: int) -> float:
 
 _bound = BlanketBound(name, _log_delta)
 valid, epsilon, delta = _bound.valid, _bound.epsilon, _bound.delta
+
+BOUNDS.register(
+    OneRoundBound(
+        name=name,
+        source=source,
+        sound=sound,
+        about="one round of one randomizer",
+        valid=valid,
+        epsilon=epsilon,
+        delta=delta,
+        response=True,
+        rank=70,
+    )
+)

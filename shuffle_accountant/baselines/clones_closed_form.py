@@ -16,6 +16,8 @@ import math
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol, require
+from shuffle_accountant.baselines.one_round import OneRoundBound
+from shuffle_accountant.baselines.registry import BOUNDS
 
 __all__ = ["epsilon", "name", "sound", "source", "valid"]
 
@@ -63,3 +65,17 @@ def epsilon(*, eps0: float, users: int, delta: float) -> float:
     deviation = 8.0 * math.sqrt(size * log_term / users) + 8.0 * size / users
     gap = -math.expm1(-eps0) / (1.0 + 1.0 / (size * (1.0 + deviation)))
     return math.log1p(gap * deviation)
+
+
+BOUNDS.register(
+    OneRoundBound(
+        name=name,
+        source=source,
+        sound=sound,
+        about="one round, interactive too",
+        valid=valid,
+        epsilon=epsilon,
+        interactive=True,
+        rank=50,
+    )
+)

@@ -11,6 +11,8 @@ import math
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol, require
+from shuffle_accountant.baselines.one_round import OneRoundBound
+from shuffle_accountant.baselines.registry import BOUNDS
 
 __all__ = ["LEAST_USERS", "MOST_DELTA", "MOST_EPS0", "epsilon", "name", "sound", "source", "valid"]
 
@@ -61,3 +63,17 @@ def epsilon(*, eps0: float, users: int, delta: float) -> float:
     require(name, valid(eps0=eps0, users=users, delta=delta))
     eps0, users = check_protocol(eps0=eps0, users=users)
     return 12.0 * eps0 * math.sqrt(-math.log(validate.open_unit(delta=delta)) / users)
+
+
+BOUNDS.register(
+    OneRoundBound(
+        name=name,
+        source=source,
+        sound=sound,
+        about="one round, interactive too",
+        valid=valid,
+        epsilon=epsilon,
+        interactive=True,
+        rank=80,
+    )
+)

@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol, require
+from shuffle_accountant.baselines.question import Question
+from shuffle_accountant.baselines.registry import BOUNDS, ProtocolBound
 from shuffle_accountant.baselines.renyi import epsilon_of
 
 __all__ = ["MOST_EPS0", "MOST_ORDER", "MOST_ROUNDS", "epsilon", "name", "renyi_divergence"]
@@ -238,3 +240,28 @@ def _log_binomial_rest(order: int, log_y: float) -> float:
         return math.log(math.expm1(whole) - order * y)
     # in logarithms: order * y may overflow
     return whole + math.log1p(-math.exp(np.logaddexp(0.0, math.log(order) + log_y) - whole))
+
+
+def _of_protocol(question: Question) -> float:
+    kind = question.one_kind(name)
+    return epsilon(
+        eps0=kind.eps0,
+        users=kind.users,
+        population=kind.population,
+        rounds=kind.count,
+        delta=question.delta,
+    )
+
+
+BOUNDS.register(
+    ProtocolBound(
+        name=name,
+        source=source,
+        sound=sound,
+        about="equal rounds of one randomizer, sampled too",
+        valid=valid,
+        epsilon=epsilon,
+        forms={"": _of_protocol},
+        rank=20,
+    )
+)

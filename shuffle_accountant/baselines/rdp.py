@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import require
 from shuffle_accountant.baselines.moments import LogMoments, log_moments
+from shuffle_accountant.baselines.registry import BOUNDS, ProtocolBound
 from shuffle_accountant.baselines.renyi import LogMoment, best_delta, best_epsilon
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.lattice.grid import Bound
@@ -255,3 +256,23 @@ def _composed(moments: Sequence[tuple[LogMoments, int]], published: bool) -> Log
         return math.fsum(count * m.kept(t) for m, count in moments)
 
     return log_moment
+
+
+BOUNDS.register(
+    ProtocolBound(
+        name=name,
+        source=source,
+        sound=sound,
+        about="any shuffled rounds",
+        valid=valid,
+        epsilon=epsilon,
+        delta=delta,
+        forms={
+            "same pair": lambda asked: epsilon(asked.only_shuffled(name), delta=asked.delta),
+            "same pair, overstated as published": lambda asked: epsilon_as_published(
+                asked.only_shuffled(name), delta=asked.delta
+            ),
+        },
+        rank=10,
+    )
+)

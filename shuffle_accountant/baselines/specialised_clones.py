@@ -35,6 +35,8 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol
+from shuffle_accountant.baselines.one_round import OneRoundBound
+from shuffle_accountant.baselines.registry import BOUNDS
 from shuffle_accountant.numerics.binomial import log_pmf
 
 __all__ = ["MOST_EPS0", "MOST_USERS", "delta", "epsilon", "name", "sound", "source", "valid"]
@@ -175,3 +177,19 @@ def _delta(eps0: float, categories: int, users: int, epsilon: float) -> float:
         terms = np.exp(log_mass + log_pmf(b, trials, 0.5, 0.5)) * np.maximum(value, 0.0)
         total += float(terms.sum())
     return min(math.exp(eps0) * total / users, 1.0)
+
+
+BOUNDS.register(
+    OneRoundBound(
+        name=name,
+        source=source,
+        sound=sound,
+        about="one round of k-ary randomized response",
+        valid=valid,
+        epsilon=epsilon,
+        delta=delta,
+        response=True,
+        response_alone=True,
+        rank=90,
+    )
+)

@@ -15,6 +15,8 @@ import math
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol, require
+from shuffle_accountant.baselines.one_round import OneRoundBound
+from shuffle_accountant.baselines.registry import BOUNDS
 
 __all__ = ["epsilon", "name", "sound", "source", "valid"]
 
@@ -65,3 +67,16 @@ def epsilon(*, eps0: float, users: int, delta: float) -> float:
     clones = (users - 1.0) / (math.exp(eps0) + 1.0)
     deviation = math.sqrt(32.0 * log_term / clones) + 4.0 / clones
     return math.log1p(math.tanh(0.5 * eps0) * deviation)
+
+
+BOUNDS.register(
+    OneRoundBound(
+        name=name,
+        source=source,
+        sound=sound,
+        about="one round of one randomizer",
+        valid=valid,
+        epsilon=epsilon,
+        rank=40,
+    )
+)

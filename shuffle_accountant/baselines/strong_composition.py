@@ -23,6 +23,8 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import require
+from shuffle_accountant.baselines.question import Question
+from shuffle_accountant.baselines.registry import BOUNDS, ProtocolBound
 from shuffle_accountant.numerics.binomial import log_pmf
 
 __all__ = ["MOST_ROUNDS", "delta", "epsilon", "name", "sound", "source", "split_epsilon", "valid"]
@@ -200,3 +202,30 @@ def _delta_of(steps: int, eps1: float, rounds: int) -> float:
     with np.errstate(over="ignore"):  # e^-inf is 0
         kept = -np.expm1(-2.0 * (steps - landed) * eps1)
     return min(float(np.sum(mass * kept)), 1.0)
+
+
+def _of_protocol(question: Question) -> float:
+    kinds = list(question.protocol)
+    if len(kinds) != 1:
+        require(name, f"rounds of one kind, got {len(kinds)}")
+    ((one, count),) = kinds
+    if count > MOST_ROUNDS:
+        require(name, f"rounds <= {MOST_ROUNDS}, got {count}")
+    return split_epsilon(
+        lambda delta: one.epsilon(delta=delta).upper, rounds=count, delta=question.delta
+    )
+
+
+BOUNDS.register(
+    ProtocolBound(
+        name=name,
+        source=source,
+        sound=sound,
+        about="equal rounds of any kind",
+        valid=valid,
+        epsilon=epsilon,
+        delta=delta,
+        forms={"certified curve of one round": _of_protocol},
+        rank=30,
+    )
+)

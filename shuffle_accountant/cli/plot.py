@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from shuffle_accountant import plot as pictures
 from shuffle_accountant.cli.output import print_warnings, recorded_warnings, saved_figure
 from shuffle_accountant.cli.protocol import Protocol, of_protocol
 from shuffle_accountant.progress import progress_bar
+from shuffle_accountant.reports import plot as pictures
 
 __all__ = ["plot"]
 

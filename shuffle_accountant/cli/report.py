@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from shuffle_accountant import plot as pictures
 from shuffle_accountant.cli.options import AsJson, Delta
 from shuffle_accountant.cli.output import (
     json_number,
@@ -19,7 +18,8 @@ from shuffle_accountant.cli.output import (
 )
 from shuffle_accountant.cli.protocol import Protocol, of_protocol
 from shuffle_accountant.progress import progress_bar
-from shuffle_accountant.reports.rows import report as measure
+from shuffle_accountant.reports import plot as pictures
+from shuffle_accountant.reports.compiling import report as measure
 
 __all__ = ["report"]
 

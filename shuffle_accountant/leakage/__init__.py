@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
 from typing import TYPE_CHECKING
+
+from shuffle_accountant.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from shuffle_accountant.leakage import mutual_information as mutual_information
@@ -13,12 +13,5 @@ if TYPE_CHECKING:
 
 __all__ = ["mutual_information", "qif", "reidentification"]
 
-
-def __getattr__(name: str) -> ModuleType:
-    if name in __all__:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, modules={name: name for name in __all__})

@@ -7,8 +7,9 @@ Meehan et al.). A module is imported when one of its names is first asked for.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shuffle_accountant.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from shuffle_accountant.order import experiments as experiments
@@ -30,29 +31,6 @@ if TYPE_CHECKING:
     from shuffle_accountant.order.sensitivities import sensitivity as sensitivity
     from shuffle_accountant.order.shuffler import DSigmaShuffler as DSigmaShuffler
     from shuffle_accountant.order.shuffler import OrderWarning as OrderWarning
-
-# Which module a public name comes from. No module has the name of a function, or importing it would
-# hide the function.
-_MODULES = {
-    "BlockShuffler": "blocks",
-    "DSigmaShuffler": "shuffler",
-    "Groups": "groups",
-    "MallowsCayley": "mallows",
-    "MallowsHamming": "mallows",
-    "MallowsKendall": "mallows",
-    "OrderWarning": "shuffler",
-    "compose": "guarantee",
-    "group_width": "sensitivities",
-    "inference_attack": "experiments",
-    "learnability": "experiments",
-    "posterior_odds_bound": "bounds",
-    "preservation_delta": "preservation",
-    "preservation_mc": "preservation",
-    "reference_order": "ordering",
-    "reidentification_bound": "bounds",
-    "sensitivity": "sensitivities",
-    "verify_alpha": "guarantee",
-}
 
 __all__ = [
     "BlockShuffler",
@@ -76,14 +54,28 @@ __all__ = [
     "verify_alpha",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "experiments":
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _MODULES:
-        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(
+        __name__,
+        modules={"experiments": "experiments"},
+        names={
+            "BlockShuffler": "blocks",
+            "DSigmaShuffler": "shuffler",
+            "Groups": "groups",
+            "MallowsCayley": "mallows",
+            "MallowsHamming": "mallows",
+            "MallowsKendall": "mallows",
+            "OrderWarning": "shuffler",
+            "compose": "guarantee",
+            "group_width": "sensitivities",
+            "inference_attack": "experiments",
+            "learnability": "experiments",
+            "posterior_odds_bound": "bounds",
+            "preservation_delta": "preservation",
+            "preservation_mc": "preservation",
+            "reference_order": "ordering",
+            "reidentification_bound": "bounds",
+            "sensitivity": "sensitivities",
+            "verify_alpha": "guarantee",
+        },
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +14,44 @@ from shuffle_accountant import validation as validate
 __all__ = [
     "Array",
     "IntArray",
+    "RandomSource",
     "any_array",
     "coordinates",
     "inverse",
     "permutation",
     "random_source",
+    "renamed",
 ]
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+RandomSource: TypeAlias = np.random.Generator | int | None
+"""A generator, a seed, or None for fresh randomness: what NumPy's `default_rng` takes."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def renamed(**names: str) -> Callable[[F], F]:
+    """Let a function also be called with names that its arguments had in version 0.1.
+
+    Args:
+        names: for each old name the new one.
+    """
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for old, new in names.items():
+                if old in kwargs:
+                    if new in kwargs:
+                        raise TypeError(f"{new} must be given once, got {old} as well")
+                    kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
 
 
 def permutation(n: int, **named: Any) -> IntArray:

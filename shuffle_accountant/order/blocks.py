@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import IntArray
+from shuffle_accountant.order.arguments import IntArray, RandomSource, random_source
 from shuffle_accountant.order.groups import Groups
 from shuffle_accountant.order.release import Shuffler
-from shuffle_accountant.randomizers.checks import generator
 
 __all__ = ["BlockShuffler", "partition"]
 
@@ -39,9 +38,9 @@ class BlockShuffler(Shuffler):
         self._label = label
         self._by_block = np.argsort(label, kind="stable")
 
-    def permutation(self, rng: np.random.Generator) -> IntArray:
+    def permutation(self, rng: RandomSource) -> IntArray:
         """See `Shuffler.permutation`."""
-        mixed = generator(rng=rng).permutation(self.n)
+        mixed = random_source(rng).permutation(self.n)
         s = np.empty(self.n, dtype=np.int64)
         s[self._by_block] = mixed[np.argsort(self._label[mixed], kind="stable")]
         return s

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.order.arguments import renamed
 
 __all__ = [
     "COUNTS",
@@ -94,21 +95,22 @@ def posterior_odds_bound(alpha: float) -> float:
     return math.nextafter(math.exp(alpha), math.inf) if alpha < 709.0 else math.inf
 
 
+@renamed(eps="eps0")
 def reidentification_bound(
-    r: int, k: int, eps: float, alpha: float, method: str = "best"
+    r: int, k: int, eps0: float, alpha: float, method: str = "best"
 ) -> ReidentificationBound:
     """Odds against pointing out the reports of k users of a group of r among all that is released.
 
     Theorem 4.2 of Meehan et al. and three refinements. Let N be how many of the adversary's k slots
     hold values of the k users, and p_w the chance of N = w given the output. Exchanging t of those
-    values against t values of other members of the group costs a factor ``e^(alpha + 2 t eps)``.
+    values against t values of other members of the group costs a factor ``e^(alpha + 2 t eps0)``.
 
     * "paper": all k are exchanged against one of ``floor((r - k)/k)`` disjoint other sets.
     * "full swaps": against any of ``C(r - k, k)`` sets; one that loses is reached from at most
       ``M = max_h sum_{t > k/2} C(h, t) C(r - k - h, k - t)`` that win.
     * "one layer", "layers": t are exchanged, so N falls from w > k/2 to v = w - t <= k/2, and
 
-          p_w <= c_wv p_v,   c_wv = e^(alpha + 2 t eps) C(k - v, t)^2 / (C(w, t) C(r - 2k + w, t)).
+          p_w <= c_wv p_v,   c_wv = e^(alpha + 2 t eps0) C(k - v, t)^2 / (C(w, t) C(r - 2k + w, t)).
 
       Any weights y >= 0 with ``sum_w y_wv <= 1`` for all v prove odds of ``min_w sum_v y_wv/c_wv``.
       All weight on ``v = floor(k/2)`` has a closed form; a linear program looks for better ones,
@@ -117,7 +119,7 @@ def reidentification_bound(
     Args:
         r: members of the group, 2 … 1e6.
         k: users to be pointed out, 1 … r/2.
-        eps: local privacy of the reports, nats, >= 0, inf allowed.
+        eps0: local privacy of the reports, nats, >= 0, inf allowed.
         alpha: d-sigma-privacy of the shuffle for this group, nats, >= 0, inf allowed.
         method: "paper", "refined" (the best of the three refinements), "best" (of all), or one of
             the three by its name above.
@@ -131,15 +133,15 @@ def reidentification_bound(
     """
     r = validate.integer(minimum=2, maximum=MOST_GROUP, r=r)
     k = validate.integer(minimum=1, maximum=r // 2, k=k)
-    eps, alpha = validate.nonnegative(eps=eps), validate.nonnegative(alpha=alpha)
+    eps0, alpha = validate.nonnegative(eps0=eps0), validate.nonnegative(alpha=alpha)
     method = validate.choice(METHODS, method=method)
     chosen = {"best": COUNTS, "refined": COUNTS[1:]}.get(method, (method,))
-    found = {name: _log_odds(name, r, k, eps, alpha) for name in chosen}
+    found = {name: _log_odds(name, r, k, eps0, alpha) for name in chosen}
     name = max(found, key=found.__getitem__)
     log_odds = found[name]
     if log_odds == -math.inf:
         return ReidentificationBound(odds=0.0, win_cap=1.0, method=name)
-    log_odds -= _ROUND_OFF * (1.0 + 2.0 * k * eps + alpha)
+    log_odds -= _ROUND_OFF * (1.0 + 2.0 * k * eps0 + alpha)
     if name != "paper":
         log_odds -= _ROUND_OFF * _log_size(r, k)
     odds = math.exp(min(log_odds, 700.0))
@@ -153,15 +155,15 @@ def reidentification_bound(
 _MOST_COST = 1e300
 
 
-def _log_odds(count: str, r: int, k: int, eps: float, alpha: float) -> float:
+def _log_odds(count: str, r: int, k: int, eps0: float, alpha: float) -> float:
     """Logarithm of the odds that one count proves."""
-    if eps + alpha > _MOST_COST:
+    if eps0 + alpha > _MOST_COST:
         return -math.inf
     if count == "paper":
-        return math.log((r - k) // k) - 2.0 * k * eps - alpha
+        return math.log((r - k) // k) - 2.0 * k * eps0 - alpha
     if count == "full swaps":
-        return _full_swaps(r, k) - 2.0 * k * eps - alpha
-    costs = _costs(r, k, eps) + alpha
+        return _full_swaps(r, k) - 2.0 * k * eps0 - alpha
+    costs = _costs(r, k, eps0) + alpha
     return -float(_log_sum(costs[:, 0])) if count == "one layer" else _layers(costs)
 
 
@@ -197,7 +199,7 @@ def _full_swaps(r: int, k: int) -> float:
     return float(_log_binomial(float(r - k), float(k))) - most
 
 
-def _costs(r: int, k: int, eps: float) -> Array:
+def _costs(r: int, k: int, eps0: float) -> Array:
     """Logarithms of c_wv/e^alpha; rows w = floor(k/2) + 1 … k, columns v = floor(k/2) … 0."""
     half = k // 2
     w = np.arange(half + 1.0, k + 1.0)[:, None]
@@ -205,7 +207,7 @@ def _costs(r: int, k: int, eps: float) -> Array:
     v = np.arange(float(half), max(half - layers, -1), -1.0)[None, :]
     t = w - v
     found: Array = (
-        2.0 * t * eps
+        2.0 * t * eps0
         + 2.0 * _log_binomial(k - v, t)
         - _log_binomial(w, t)
         - _log_binomial(r - 2.0 * k + w, t)

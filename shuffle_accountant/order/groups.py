@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import Array, IntArray, any_array, coordinates
+from shuffle_accountant.order.arguments import Array, IntArray, any_array, coordinates, renamed
+from shuffle_accountant.order.listing import check_listable
+from shuffle_accountant.order.neighbours import within_hops, within_radius
 
-__all__ = ["MOST_LISTED", "Groups"]
-
-MOST_LISTED = 1 << 28
-"""So many memberships may be written down one by one (2 GiB); above that, an error says so."""
+__all__ = ["Groups"]
 
 # Groups are looked at in pieces of about so many memberships.
 _PIECE = 1 << 20
@@ -56,7 +55,8 @@ class Groups:
     linear: bool = False
 
     @classmethod
-    def from_lists(cls, lists: Iterable[Iterable[int]], *, n: int | None = None) -> Groups:
+    @renamed(n="users")
+    def from_lists(cls, lists: Iterable[Iterable[int]], *, users: int | None = None) -> Groups:
         """Any sets of users.
 
         If there are ``n`` groups and the i-th has user i in it, it is the group *of* user i, as in
@@ -66,7 +66,7 @@ class Groups:
         Args:
             lists: the groups, each an iterable of users' numbers, in the order in which a breadth
                 first search is to visit them.
-            n: number of users; by default one more than the largest number that is listed.
+            users: number of users; by default one more than the largest number that is listed.
 
         Raises:
             TypeError: members that are not integers.
@@ -77,9 +77,9 @@ class Groups:
         if not arrays:
             raise ValueError("lists must hold at least one group, got none")
         members = np.concatenate(arrays)
-        if n is None:
-            n = int(members.max()) + 1
-        n = validate.integer(minimum=1, maximum=_MOST_USERS, n=n)
+        if users is None:
+            users = int(members.max()) + 1
+        n = validate.integer(minimum=1, maximum=_MOST_USERS, users=users)
         stop = np.cumsum([group.size for group in arrays])
         start = stop - [group.size for group in arrays]
         _check_members(n, members, start, stop)
@@ -103,8 +103,6 @@ class Groups:
             ValueError: a radius or a coordinate outside its range, or more memberships than can be
                 listed.
         """
-        from shuffle_accountant.order.neighbours import within_radius
-
         places = coordinates((1, 2), points=points)
         r = validate.finite_nonnegative(r=r)
         places = places.reshape(places.shape[0], -1)
@@ -126,8 +124,6 @@ class Groups:
             TypeError: not an array, or ``hops`` not an integer.
             ValueError: not square, ``hops`` below 1, or more memberships than can be listed.
         """
-        from shuffle_accountant.order.neighbours import within_hops
-
         hops = validate.integer(minimum=1, hops=hops)
         members, stop = within_hops(adjacency, hops)
         start = np.concatenate([[0], stop[:-1]])
@@ -227,19 +223,6 @@ class Groups:
         if not self.overlapping:
             return self.members, ends
         return np.concatenate([members for members, _, _ in self.pieces()]), ends
-
-
-def check_listable(memberships: int) -> None:
-    """Refuse what would not fit in memory.
-
-    Raises:
-        ValueError: more memberships than `MOST_LISTED`.
-    """
-    if memberships > MOST_LISTED:
-        raise ValueError(
-            f"groups must have at most {MOST_LISTED} memberships to be listed, got {memberships}"
-            " (smaller groups, or those of a scalar with method 'sort', need no list)"
-        )
 
 
 def _listed(number: int, group: Iterable[int]) -> IntArray:

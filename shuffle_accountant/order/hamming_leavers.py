@@ -34,7 +34,7 @@ def hamming_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, 
     Args:
         n: users.
         size: slots of the set, l of the module's formula, 1 … n.
-        theta: dispersion, in [0, 700].
+        theta: concentration, in [0, 700].
         leavers: fewest leavers, >= 1 and at most min(size, n - size).
 
     Returns:
@@ -71,7 +71,7 @@ class _Side:
 
     Attributes:
         m: slots of this side.
-        theta: dispersion.
+        theta: concentration.
         longest: terms of the longest sum over s so far.
     """
 

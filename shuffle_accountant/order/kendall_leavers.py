@@ -51,7 +51,7 @@ def end_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, floa
     Args:
         n: users.
         size: slots, 1 … n.
-        theta: dispersion, in [0, 700].
+        theta: concentration, in [0, 700].
         leavers: fewest leavers, >= 1 and at most min(size, n - size).
 
     Returns:
@@ -96,7 +96,7 @@ def inner_tail(
         n: users.
         start: slots before the interval, >= 1.
         size: slots, with some after them.
-        theta: dispersion, in [0, 700].
+        theta: concentration, in [0, 700].
         leavers: fewest leavers, >= 1.
 
     Returns:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shuffle_accountant.order.arguments import Array, IntArray, any_array
-from shuffle_accountant.order.groups import MOST_LISTED
+from shuffle_accountant.order.listing import MOST_LISTED
 
 __all__ = ["within_hops", "within_radius"]
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.order.arguments import IntArray, inverse, permutation
-from shuffle_accountant.order.groups import Groups, check_listable
+from shuffle_accountant.order.groups import Groups
+from shuffle_accountant.order.listing import check_listable
 
 __all__ = ["METHODS", "reference_order"]
 

@@ -9,7 +9,7 @@ here is given by its upper end.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import random_source
+from shuffle_accountant.order.arguments import RandomSource, random_source, renamed
 from shuffle_accountant.order.hamming_leavers import hamming_tail
 from shuffle_accountant.order.kendall_leavers import end_tail, inner_tail
 from shuffle_accountant.order.leavers import PreservationDelta, fewest_leavers
+from shuffle_accountant.order.mallows import LAWS
 from shuffle_accountant.progress import progress_bar
 
 __all__ = [
@@ -43,8 +44,9 @@ MOST_THETA = 700.0
 Eta = float | Fraction | Decimal
 
 
+@renamed(n="users")
 def preservation_delta(
-    n: int,
+    users: int,
     l: int,  # noqa: E741
     eta: Eta,
     theta: float,
@@ -59,11 +61,11 @@ def preservation_delta(
     inside the order as far as the sum over all tables of who crossed which border is practical.
 
     Args:
-        n: users, 1 … 1e8.
+        users: how many, 1 … 1e8.
         l: slots of the set, 1 … n.
         eta: share to be kept, in [0, 1]; a float counts as the decimal number it is written as, so
             that 0.7 of 10 slots are 7.
-        theta: dispersion of the Mallows law, in [0, 700] or inf; 0 is the uniform shuffle,
+        theta: concentration of the Mallows law, in [0, 700] or inf; 0 is the uniform shuffle,
             inf none.
         distance: "hamming" or "kendall".
         interval: ``(start, l)``, the first rank (from 0) and the number of ranks of the interval;
@@ -78,7 +80,7 @@ def preservation_delta(
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range, or a theta too small for an interval inside.
     """
-    n, l, theta = _checked(n, l, theta)  # noqa: E741
+    n, l, theta = _checked(users, l, theta)  # noqa: E741
     leavers = fewest_leavers(l, eta)
     distance = validate.choice(("hamming", "kendall"), distance=distance)
     name = f"Mallows law, {distance.capitalize()} distance"
@@ -130,8 +132,9 @@ class PreservationEstimate:
         return self.failures / self.samples
 
 
+@renamed(n="users")
 def preservation_mc(
-    n: int,
+    users: int,
     l: int,  # noqa: E741
     eta: Eta,
     theta: float,
@@ -141,7 +144,7 @@ def preservation_mc(
     slots: ArrayLike | None = None,
     samples: int = 1000,
     confidence: float = 0.95,
-    rng: np.random.Generator | int | None = None,
+    rng: RandomSource = None,
 ) -> PreservationEstimate:
     """Chance that fewer than ``eta l`` of l slots keep a value from among them, by sampling.
 
@@ -151,10 +154,10 @@ def preservation_mc(
     An interruption from the keyboard ends the sampling; the answer is then from what was drawn.
 
     Args:
-        n: users, 1 … 1e8.
+        users: how many, 1 … 1e8.
         l: slots of the set, 1 … n.
         eta: share to be kept, in [0, 1], as in `preservation_delta`.
-        theta: dispersion of the Mallows law, in [0, 700] or inf.
+        theta: concentration of the Mallows law, in [0, 700] or inf.
         distance: "kendall", "hamming" or "cayley".
         interval: ``(start, l)``: the set is an interval of the reference order.
         slots: or its ranks in the reference order, from 0, all different, shape (l,). For "hamming"
@@ -167,24 +170,14 @@ def preservation_mc(
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
-    from shuffle_accountant.order.mallows import (
-        Mallows,
-        MallowsCayley,
-        MallowsHamming,
-        MallowsKendall,
-    )
-
-    n, l, theta = _checked(n, l, theta)  # noqa: E741
+    n, l, theta = _checked(users, l, theta)  # noqa: E741
     leavers = fewest_leavers(l, eta)
-    kinds: dict[str, Callable[[int, float], Mallows]] = {
-        law.distance: law for law in (MallowsKendall, MallowsHamming, MallowsCayley)
-    }
-    distance = validate.choice(kinds, distance=distance)
+    distance = validate.choice(LAWS, distance=distance)
     inside = np.zeros(n, dtype=bool)
     inside[_ranks(n, l, distance, interval, slots)] = True
     samples = validate.integer(minimum=1, maximum=10**9, samples=samples)
     confidence = validate.open_unit(confidence=confidence)
-    law, generator = kinds[distance](n, theta), random_source(rng)
+    law, generator = LAWS[distance](n, theta), random_source(rng)
     failures = drawn = 0
     with progress_bar("sampling permutations") as report:
         try:
@@ -202,8 +195,7 @@ def preservation_mc(
         confidence=confidence,
         lower=lower,
         upper=upper,
-        # one side of the two-sided interval of twice the doubt
-        at_most=_upper_limit(failures, drawn, 1.0 - confidence),
+        at_most=_exact_interval(failures, drawn, confidence, "less")[1],
     )
 
 
@@ -221,24 +213,22 @@ def clopper_pearson(failures: int, samples: int, *, confidence: float) -> tuple[
     """
     samples = validate.integer(minimum=1, samples=samples)
     failures = validate.integer(minimum=0, maximum=samples, failures=failures)
-    doubt = (1.0 - validate.open_unit(confidence=confidence)) / 2.0
-    # the lower end is that of the successes, turned round
-    return 1.0 - _upper_limit(samples - failures, samples, doubt), _upper_limit(
-        failures, samples, doubt
-    )
+    confidence = validate.open_unit(confidence=confidence)
+    return _exact_interval(failures, samples, confidence, "two-sided")
 
 
-def _upper_limit(failures: int, samples: int, doubt: float) -> float:
-    """The chance at which so few failures or fewer have probability ``doubt``."""
-    from scipy.special import betaincinv
+def _exact_interval(
+    failures: int, samples: int, confidence: float, alternative: str
+) -> tuple[float, float]:
+    from scipy.stats import binomtest
 
-    if failures == samples:
-        return 1.0
-    return float(betaincinv(failures + 1.0, samples - failures, 1.0 - doubt))
+    found = binomtest(failures, samples, alternative=alternative)
+    low, high = found.proportion_ci(confidence, method="exact")
+    return float(low), float(high)
 
 
-def _checked(n: int, l: int, theta: float) -> tuple[int, int, float]:  # noqa: E741
-    n = validate.integer(minimum=1, maximum=MOST_USERS, n=n)
+def _checked(users: int, l: int, theta: float) -> tuple[int, int, float]:  # noqa: E741
+    n = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
     l = validate.integer(minimum=1, maximum=n, l=l)  # noqa: E741
     theta = validate.nonnegative(theta=theta)
     if MOST_THETA < theta < math.inf:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-import numpy as np
-
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import IntArray
+from shuffle_accountant.order.arguments import IntArray, RandomSource
 from shuffle_accountant.order.groups import Groups
 
 __all__ = ["Shuffler", "permuted"]
@@ -31,31 +29,31 @@ class Shuffler(ABC):
         return self.groups.n
 
     @abstractmethod
-    def permutation(self, rng: np.random.Generator) -> IntArray:
+    def permutation(self, rng: RandomSource) -> IntArray:
         """A random shuffle s of the users, one-line: output i carries the value of user ``s[i]``.
 
         Args:
-            rng: NumPy's random generator.
+            rng: generator or seed; None is fresh randomness.
 
         Returns:
             Shape (n,).
 
         Raises:
-            TypeError: ``rng`` is not a `numpy.random.Generator`.
+            TypeError: ``rng`` is neither a generator nor a seed.
         """
 
-    def shuffle(self, y: Any, rng: np.random.Generator) -> Any:
+    def shuffle(self, y: Any, rng: RandomSource) -> Any:
         """The values in shuffled order, ``y[permutation]``; ``y`` itself is left as it is.
 
         Args:
             y: a list, tuple, array or pandas object with n entries along its first axis.
-            rng: NumPy's random generator.
+            rng: generator or seed; None is fresh randomness.
 
         Returns:
             New data of the same type.
 
         Raises:
-            TypeError: ``y`` is no sequence, or ``rng`` not a `numpy.random.Generator`.
+            TypeError: ``y`` is no sequence, or ``rng`` neither a generator nor a seed.
             ValueError: ``y`` has not n entries.
         """
         return permuted(y, self.permutation(rng))

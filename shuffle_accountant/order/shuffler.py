@@ -9,20 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import IntArray, permutation
+from shuffle_accountant.order.arguments import IntArray, RandomSource, permutation
 from shuffle_accountant.order.blocks import partition
 from shuffle_accountant.order.groups import Groups
-from shuffle_accountant.order.mallows import Mallows, MallowsCayley, MallowsHamming, MallowsKendall
+from shuffle_accountant.order.mallows import LAWS
 from shuffle_accountant.order.ordering import METHODS, reference_order
 from shuffle_accountant.order.release import Shuffler
 from shuffle_accountant.order.sensitivities import KINDS
 from shuffle_accountant.order.sensitivities import sensitivity as largest_change
 
 __all__ = ["DSigmaShuffler", "OrderWarning"]
-
-_LAWS: dict[str, type[Mallows]] = {
-    law.distance: law for law in (MallowsKendall, MallowsHamming, MallowsCayley)
-}
 
 
 class OrderWarning(UserWarning):
@@ -79,16 +75,16 @@ class DSigmaShuffler(Shuffler):
     ) -> None:
         self.groups = validate.instance(Groups, groups=groups)
         self.alpha = validate.nonnegative(alpha=alpha)
-        self.distance = validate.choice(_LAWS, distance=distance)
+        self.distance = validate.choice(LAWS, distance=distance)
         kind = validate.choice(KINDS, sensitivity=sensitivity)
         self.sigma0 = _order(groups, order)
         self.sigma0.setflags(write=False)
         self.sensitivity = largest_change(self.sigma0, groups, distance=distance, kind=kind)
         self.theta = _theta(self.alpha, self.sensitivity)
-        self.law = _LAWS[distance](groups.n, self.theta)
+        self.law = LAWS[distance](groups.n, self.theta)
         self._warn()
 
-    def permutation(self, rng: np.random.Generator) -> IntArray:
+    def permutation(self, rng: RandomSource) -> IntArray:
         """See `Shuffler.permutation`."""
         s = np.empty(self.n, dtype=np.int64)
         s[self.sigma0] = self.sigma0[self.law.sample(rng)]
@@ -101,7 +97,7 @@ class DSigmaShuffler(Shuffler):
         less if the shuffler was calibrated with the bound.
 
         Args:
-            groups: any groups of the n users.
+            groups: any groups of the same users.
 
         Returns:
             Nats, in [0, inf].

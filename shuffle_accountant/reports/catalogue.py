@@ -47,7 +47,7 @@ def makers() -> dict[str, Maker]:
         getattr(sa, name)
     kinds = {
         kind.__name__: kind
-        for kind in LocalRandomizer._kinds.values()
+        for kind in LocalRandomizer.kinds.values()
         if kind.__module__.startswith(f"{sa.__name__}.")
     }
     found: dict[str, Maker] = {

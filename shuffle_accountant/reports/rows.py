@@ -1,4 +1,4 @@
-"""One protocol, every measure: what shuffled messages give away, and to whom.
+"""The rows of a report: what shuffled messages give away, and to whom.
 
 Each row is one currency in which the same rounds can be measured, with what it would be if nothing
 and if everything leaked, and with what its adversary knows: that, not the currency, is what makes
@@ -10,18 +10,12 @@ from __future__ import annotations
 import decimal
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.reports.tables import columns
-from shuffle_accountant.rounds.base import Round
 
-if TYPE_CHECKING:
-    from shuffle_accountant.order import DSigmaShuffler
-
-__all__ = ["Report", "ReportRow", "report"]
+__all__ = ["Report", "ReportRow"]
 
 # Ends closer than this, relative, are shown as one number, rounded up to so many digits.
 _SAME, _DIGITS, _ROUND_OFF = 1e-7, 7, 1e-12
@@ -43,6 +37,7 @@ class ReportRow:
         adversary: what the adversary knows and wants.
         source: the theorem or method behind it.
         condition: why the measure does not apply; None if it does.
+        adjacency: which datasets are told apart, where the measure is about two datasets.
     """
 
     measure: str
@@ -55,6 +50,7 @@ class ReportRow:
     adversary: str
     source: str
     condition: str | None = None
+    adjacency: str | None = None
 
     def value(self) -> str:
         """Both ends as text, or the upper bound, or why there is none."""
@@ -94,41 +90,8 @@ class Report:
         return {"delta": self.delta, "rows": [asdict(row) for row in self.rows]}
 
     def __str__(self) -> str:
-        header = ("measure", "scope", "value", "no leak", "all", "unit", "adversary")
+        header = ("measure", "scope", "value", "no leak", "all", "unit", "adversary", "adjacency")
         return columns([header, *map(_line, self.rows)])
-
-
-def report(
-    subject: Round | FourierAccountant,
-    *,
-    delta: float,
-    order: DSigmaShuffler | None = None,
-    tolerance: float = 1e-3,
-) -> Report:
-    """Measure one protocol in every currency.
-
-    Args:
-        subject: a round, or everything that an accountant has recorded.
-        delta: of the differential privacy of all rounds, in (0, 1).
-        order: the shuffler of the order (`shuffle_accountant.order`) that is used in each round in
-            the place of the uniform one. Unless its alpha is 0, nothing is amplified: epsilon is
-            that of the local randomizers, and what the order protects is told beside it.
-        tolerance: relative width of the brackets for a round; an accountant has its own.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
-    """
-    # they load SciPy, which an accountant's user need not wait for
-    from shuffle_accountant.reports.measures import amplified, in_order
-
-    delta = validate.open_unit(delta=delta)
-    if isinstance(subject, Round):
-        subject = FourierAccountant(tolerance=tolerance).compose(subject)
-    accountant = validate.instance(FourierAccountant, subject=subject)
-    if order is None:
-        return Report(delta, tuple(amplified(accountant, delta)))
-    return Report(delta, tuple(in_order(accountant, delta, order)))
 
 
 def _rounded_up(value: float) -> str:
@@ -150,4 +113,5 @@ def _line(row: ReportRow) -> tuple[str, ...]:
         "?" if row.everything is None else f"{row.everything:.4g}",
         row.unit,
         row.adversary,
+        row.adjacency or "",
     )

@@ -8,10 +8,9 @@ for. NumPy arrays and PyTorch tensors are treated alike.
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
 from typing import TYPE_CHECKING
 
+from shuffle_accountant.lazy import lazy_attributes
 from shuffle_accountant.randomizers.vectors import (
     DuchiL2,
     DuchiLInf,
@@ -46,17 +45,5 @@ __all__ = [
     "private_mean",
 ]
 
-
-def __getattr__(name: str) -> ModuleType:
-    if name == "opacus":
-        try:
-            return importlib.import_module(f"{__name__}.{name}")
-        except ModuleNotFoundError as missing:
-            if missing.name not in ("opacus", "torch"):
-                raise
-            raise ImportError(MISSING) from missing
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "opacus"})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, modules={"opacus": "opacus"}, missing=MISSING)

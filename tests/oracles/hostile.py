@@ -447,9 +447,9 @@ def _order() -> Iterator[Entry]:
     o = sa.order
     lists = [[0, 1], [1, 0, 2], [2, 1], [3]]
     groups = o.Groups.from_lists(lists)
-    coarse = o.Groups.from_lists([[0, 1], [2, 3]], n=4)
+    coarse = o.Groups.from_lists([[0, 1], [2, 3]], users=4)
     order = [2, 0, 1, 3]
-    yield Entry("Groups.from_lists", o.Groups.from_lists, ({"lists": lists, "n": 4},))
+    yield Entry("Groups.from_lists", o.Groups.from_lists, ({"lists": lists, "users": 4},))
     places = ({"points": [0.0, 1.0, 3.0], "r": 1.5}, {"points": [[0.0, 1.0], [2.0, 0.0]], "r": 1.5})
     yield Entry("Groups.from_radius", o.Groups.from_radius, places)
     yield Entry("Groups.from_scalar", o.Groups.from_scalar, ({"t": [0.0, 1.0, 3.0], "r": 1.5},))
@@ -457,11 +457,11 @@ def _order() -> Iterator[Entry]:
     yield Entry("Groups.from_graph", o.Groups.from_graph, (graph,))
     yield Entry("Groups.of", groups.of, ({"user": 1},))
     for law in (o.MallowsCayley, o.MallowsHamming, o.MallowsKendall):
-        name, base = law.__name__, ({"n": 6, "theta": 0.5},)
+        name, base = law.__name__, ({"users": 6, "theta": 0.5},)
         for method in ("log_psi", "mean_distance", "var_distance"):
-            yield Entry(f"{name}.{method}", _then(law, method), base, work={"n": _up_to(10**6)})
-        sample = lambda n, theta, law=law: law(n, theta).sample(np.random.default_rng(1))  # noqa: E731
-        yield Entry(f"{name}.sample", sample, base, work={"n": _up_to(10**5)})
+            yield Entry(f"{name}.{method}", _then(law, method), base, work={"users": _up_to(10**6)})
+        sample = lambda users, theta, law=law: law(users, theta).sample(np.random.default_rng(1))  # noqa: E731
+        yield Entry(f"{name}.sample", sample, base, work={"users": _up_to(10**5)})
         logpmf = law(4, 0.5).logpmf
         yield Entry(f"{name}.logpmf", logpmf, ({"permutation": order},))
     shuffler = {
@@ -486,7 +486,7 @@ def _order() -> Iterator[Entry]:
                 "neighbours": [[1], [0], [3], [2]],
                 "permutation": order,
                 "categories": 3,
-                "eps": 1.0,
+                "eps0": 1.0,
                 "trials": 3,
                 "threshold": 0.9,
                 "rng": 1,
@@ -501,7 +501,7 @@ def _order() -> Iterator[Entry]:
     test = {"released": labels, "test_points": [0.1, 0.9], "test_values": [0, 1]}
     yield Entry("learnability", o.learnability, (learn | test,), True, work)
     yield Entry("posterior_odds_bound", o.posterior_odds_bound, ({"alpha": 1.0},))
-    kept = {"n": 20, "l": 5, "eta": 0.6, "theta": 0.5}
+    kept = {"users": 20, "l": 5, "eta": 0.6, "theta": 0.5}
     end, inner = (
         {"distance": "kendall", "interval": (0, 5)},
         {"distance": "kendall", "interval": (7, 5)},
@@ -509,7 +509,12 @@ def _order() -> Iterator[Entry]:
     yield Entry(
         "preservation_delta",
         o.preservation_delta,
-        (kept | {"distance": "hamming"}, kept | end, kept | inner, kept | {"n": 10**6, "l": 10**3}),
+        (
+            kept | {"distance": "hamming"},
+            kept | end,
+            kept | inner,
+            kept | {"users": 10**6, "l": 10**3},
+        ),
         True,
     )
     sampling = {"samples": 20, "confidence": 0.95, "rng": 1}
@@ -520,7 +525,7 @@ def _order() -> Iterator[Entry]:
             kept | end | sampling,
             kept | sampling | {"distance": "kendall", "slots": [0, 3, 5, 7, 9]},
         ),
-        work={"samples": _up_to(100), "n": _up_to(10**4)},
+        work={"samples": _up_to(100), "users": _up_to(10**4)},
     )
     yield Entry(
         "reference_order",
@@ -534,8 +539,8 @@ def _order() -> Iterator[Entry]:
         "reidentification_bound",
         o.reidentification_bound,
         (
-            {"r": 20, "k": 3, "eps": 0.5, "alpha": 1.0, "method": "best"},
-            {"r": 6, "k": 1, "eps": 0.1, "alpha": 0.0},
+            {"r": 20, "k": 3, "eps0": 0.5, "alpha": 1.0, "method": "best"},
+            {"r": 6, "k": 1, "eps0": 0.1, "alpha": 0.0},
         ),
     )
     measured = tuple(
@@ -549,11 +554,11 @@ def _order() -> Iterator[Entry]:
     yield Entry(
         "crescents",
         experiments.crescents,
-        ({"n": 20, "noise": 0.1, "gap": 4.5, "rng": 1},),
-        work={"n": _up_to(10**6)},
+        ({"users": 20, "noise": 0.1, "gap": 4.5, "rng": 1},),
+        work={"users": _up_to(10**6)},
     )
     truth = np.full((24, 2), [0.3, 0.7])
-    error = learn | {"released": labels, "truth": truth, "categories": 2, "eps": 1.0}
+    error = learn | {"released": labels, "truth": truth, "categories": 2, "eps0": 1.0}
     yield Entry(
         "experiments.distribution_error", experiments.distribution_error, (error,), work=work
     )
@@ -565,7 +570,7 @@ def _order() -> Iterator[Entry]:
     yield Entry(
         "experiments.nearest_users", experiments.nearest_users, ({"points": points, "count": 3},)
     )
-    noisy = {"values": labels, "categories": 2, "eps": 1.0, "rng": 1}
+    noisy = {"values": labels, "categories": 2, "eps0": 1.0, "rng": 1}
     yield Entry("experiments.randomize", experiments.randomize, (noisy,))
 
 

@@ -242,15 +242,15 @@ def test_posterior_odds() -> None:
         ({"r": 10.0}, TypeError, "r must"),
         ({"k": 0}, ValueError, "k must"),
         ({"k": 6}, ValueError, "k must"),
-        ({"eps": -1.0}, ValueError, "eps must"),
-        ({"eps": math.nan}, ValueError, "eps must"),
+        ({"eps0": -1.0}, ValueError, "eps0 must"),
+        ({"eps0": math.nan}, ValueError, "eps0 must"),
         ({"alpha": -1.0}, ValueError, "alpha must"),
         ({"alpha": "1"}, TypeError, "alpha must"),
         ({"method": "swaps"}, ValueError, "method must"),
     ],
 )
 def test_bad_values_are_named(change: dict[str, Any], error: type[Exception], named: str) -> None:
-    arguments = {"r": 10, "k": 2, "eps": 1.0, "alpha": 1.0} | change
+    arguments = {"r": 10, "k": 2, "eps0": 1.0, "alpha": 1.0} | change
     with pytest.raises(error, match=named) as caught:
         reidentification_bound(**arguments)
     assert "\n" not in str(caught.value)

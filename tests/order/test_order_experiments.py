@@ -42,14 +42,14 @@ def test_crescents_by_seed() -> None:
 
 
 def test_reports_have_the_law_of_randomized_response() -> None:
-    reports = ex.randomize(np.full(20_000, 2), categories=4, eps=EPS, rng=5)
+    reports = ex.randomize(np.full(20_000, 2), categories=4, eps0=EPS, rng=5)
     keep = math.exp(EPS) / (math.exp(EPS) + 3)
     wanted = np.full(4, (1 - keep) / 3)
     wanted[2] = keep
     counts = np.bincount(reports, minlength=4)
     assert stats.chisquare(counts, 20_000 * wanted).pvalue > LEAST_P
     truth = np.arange(10)
-    np.testing.assert_array_equal(ex.randomize(truth, categories=10, eps=800.0), truth)
+    np.testing.assert_array_equal(ex.randomize(truth, categories=10, eps0=800.0), truth)
 
 
 @pytest.mark.parametrize("dimensions", [1, 2])
@@ -74,7 +74,7 @@ def test_without_noise_the_attack_is_the_majority() -> None:
     values = rng.integers(3, size=60)
     voters = rng.integers(60, size=(60, 5))
     order = rng.permutation(60)
-    found = ex.inference_attack(values, voters, order, categories=3, eps=800.0, trials=40, rng=0)
+    found = ex.inference_attack(values, voters, order, categories=3, eps0=800.0, trials=40, rng=0)
     for i in range(60):
         votes = collections.Counter(values[order[slot]] for slot in voters[i])
         best = [value for value, count in votes.items() if count == max(votes.values())]
@@ -95,7 +95,7 @@ def test_the_majority_wins_as_often_as_the_binomial_law_says() -> None:
         np.random.default_rng(1).integers(n, size=(n, votes)),
         np.random.default_rng(2).permutation(n),
         categories=2,
-        eps=0.5,
+        eps0=0.5,
         trials=trials,
         rng=3,
     )
@@ -113,7 +113,7 @@ def test_a_user_is_vulnerable_from_ninety_percent_on() -> None:
     voters = np.zeros((4, 1), dtype=int)
     for threshold, least in ((0.9, 9), (0.85, 9), (1.0, 10), (0.0, 0)):
         found = ex.inference_attack(
-            values, voters, np.arange(4), categories=2, eps=1.0, trials=10, threshold=threshold
+            values, voters, np.arange(4), categories=2, eps0=1.0, trials=10, threshold=threshold
         )
         assert found.least == least
 
@@ -132,11 +132,11 @@ def test_an_interrupted_attack_keeps_its_trials(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(attack, "randomize", randomize)
     values = np.zeros(4, dtype=int)
     arguments = values, np.zeros((4, 1), dtype=int), np.arange(4)
-    found = ex.inference_attack(*arguments, categories=2, eps=800.0, trials=1000)
+    found = ex.inference_attack(*arguments, categories=2, eps0=800.0, trials=1000)
     assert (found.trials, found.least, found.rho) == (3, 3, 1.0)
     calls[:] = [1, 1, 1]
     with pytest.raises(KeyboardInterrupt):
-        ex.inference_attack(*arguments, categories=2, eps=1.0)
+        ex.inference_attack(*arguments, categories=2, eps0=1.0)
 
 
 def test_blocks_of_a_grid() -> None:
@@ -256,11 +256,11 @@ def test_error_of_predicted_distributions() -> None:
     share = np.where(places < 0.5, 0.1, 0.7)  # of the value 1
     values = (rng.random(3000) < share).astype(int)
     truth = np.stack([1 - share, share], axis=1)
-    reports = ex.randomize(values, categories=2, eps=1.0, rng=4)
+    reports = ex.randomize(values, categories=2, eps0=1.0, rng=5)
     options = {"categories": 2, "iterations": 10}
-    cleaned = ex.distribution_error(places, reports, truth, eps=1.0, **options)
+    cleaned = ex.distribution_error(places, reports, truth, eps0=1.0, **options)
     noisy = ex.distribution_error(places, reports, truth, **options)
-    uniform = ex.distribution_error(places, rng.permutation(reports), truth, eps=1.0, **options)
+    uniform = ex.distribution_error(places, rng.permutation(reports), truth, eps0=1.0, **options)
     # predicting the mean share everywhere errs by 0.3 of 0.3; noise moves shares to the middle
     # a mean of 0.3 is estimated from some ten leaves; half of it is noise's that was left in
     assert cleaned < 0.45 < noisy < 1.0
@@ -277,11 +277,11 @@ def test_error_of_predicted_distributions() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "named"),
     [
-        (lambda: ex.crescents(0), ValueError, "n must"),
+        (lambda: ex.crescents(0), ValueError, "users must"),
         (lambda: ex.crescents(3, noise=-1.0), ValueError, "noise must"),
-        (lambda: ex.randomize([0, 2], categories=2, eps=1.0), ValueError, "values must"),
-        (lambda: ex.randomize([0.0], categories=2, eps=1.0), TypeError, "values must"),
-        (lambda: ex.randomize([[0], [0, 1]], categories=2, eps=1.0), ValueError, "ragged"),
+        (lambda: ex.randomize([0, 2], categories=2, eps0=1.0), ValueError, "values must"),
+        (lambda: ex.randomize([0.0], categories=2, eps0=1.0), TypeError, "values must"),
+        (lambda: ex.randomize([[0], [0, 1]], categories=2, eps0=1.0), ValueError, "ragged"),
         (lambda: ex.nearest_users([0.0, 1.0], count=2), ValueError, "count must"),
         (lambda: ex.nearest_users([0.0, math.nan], count=1), ValueError, "points must"),
         (lambda: ex.nearest_users(["a"], count=1), TypeError, "points must"),
@@ -293,7 +293,7 @@ def test_error_of_predicted_distributions() -> None:
         (lambda: attack(trials=0), ValueError, "trials must"),
         (lambda: attack(threshold=1.5), ValueError, "threshold must"),
         (lambda: attack(threshold="x"), TypeError, "threshold must"),
-        (lambda: attack(eps=math.inf), ValueError, "eps must"),
+        (lambda: attack(eps0=math.inf), ValueError, "eps0 must"),
         (lambda: learn(released=[0, 0, 0]), ValueError, "released must"),
         (lambda: learn(released=[0, 1, 1]), ValueError, "released must"),
         (lambda: learn(test_points=[[0.0, 1.0]]), ValueError, "test_points must"),
@@ -309,7 +309,7 @@ def test_bad_values_are_named(call: Any, error: type[Exception], named: str) -> 
 def attack(**change: Any) -> Any:
     arguments: dict[str, Any] = {
         "values": [0, 1], "neighbours": [[1], [0]], "permutation": [1, 0],
-        "categories": 2, "eps": 1.0,
+        "categories": 2, "eps0": 1.0,
     }  # fmt: skip
     return ex.inference_attack(**(arguments | change))
 

@@ -63,7 +63,7 @@ def test_lists_keep_their_order_and_belong_to_the_users_they_hold():
 
 
 def test_other_lists_belong_to_nobody():
-    groups = Groups.from_lists([{3, 0}, (1, 2), np.array([5])], n=7)
+    groups = Groups.from_lists([{3, 0}, (1, 2), np.array([5])], users=7)
     assert groups.n == 7
     assert groups[2].tolist() == [5]
     with pytest.raises(ValueError, match="belong to nobody"):
@@ -87,13 +87,13 @@ def test_other_lists_belong_to_nobody():
         ([3], None, TypeError, r"lists\[0\] must be users' numbers, got 3"),
         ([[[0, 1], [2]]], None, ValueError, r"lists\[0\] must be an array, got ragged lists"),
         (3, None, TypeError, "lists must be an iterable, got 3"),
-        ([[0]], 0, ValueError, "n must be an integer >= 1 and <= 1000000000, got 0"),
-        ([[0]], 1.0, TypeError, "n must be an integer >= 1"),
+        ([[0]], 0, ValueError, "users must be an integer >= 1 and <= 1000000000, got 0"),
+        ([[0]], 1.0, TypeError, "users must be an integer >= 1"),
     ],
 )
 def test_bad_lists(lists, n, error, message):
     with pytest.raises(error, match=message) as caught:
-        Groups.from_lists(lists, n=n)
+        Groups.from_lists(lists, users=n)
     assert "\n" not in str(caught.value)
 
 
@@ -287,7 +287,7 @@ def test_shared_groups_join_their_members(n, count, seed):
     lists += [lists[0]] * (n + 1)  # never one for each user
     near = [[j for group in lists if user in group for j in group] for user in range(n)]
     sizes = [max((len(group) for group in lists if user in group), default=0) for user in range(n)]
-    found = reference_order(Groups.from_lists(lists, n=n))
+    found = reference_order(Groups.from_lists(lists, users=n))
     assert found.tolist() == queue_order(n, near, by_size(sizes))
 
 
@@ -321,7 +321,7 @@ def test_every_method_gives_an_order_of_all_users(method, kind):
         "owned": lambda: Groups.from_lists(
             [[i, *np.setdiff1d(np.flatnonzero(row), [i])] for i, row in enumerate(adjacency)]
         ),
-        "shared": lambda: Groups.from_lists([[0, 5, 7], [7, 8], [1, 2]], n=80),
+        "shared": lambda: Groups.from_lists([[0, 5, 7], [7, 8], [1, 2]], users=80),
     }[kind]()
     if method == "sort" and kind not in ("scalar", "points"):
         with pytest.raises(ValueError, match="method must be one of 'bfs', 'rcm', 'rcm2'"):

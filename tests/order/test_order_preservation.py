@@ -359,8 +359,8 @@ def test_an_interruption_keeps_what_was_sampled(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("change", "error", "named"),
     [
-        ({"n": 0}, ValueError, "n must"),
-        ({"n": 10.0}, TypeError, "n must"),
+        ({"users": 0}, ValueError, "users must"),
+        ({"users": 10.0}, TypeError, "users must"),
         ({"l": 11}, ValueError, "l must"),
         ({"l": 0}, ValueError, "l must"),
         ({"eta": 1.1}, ValueError, "eta must"),
@@ -381,7 +381,7 @@ def test_an_interruption_keeps_what_was_sampled(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_bad_values_are_named(change: dict[str, Any], error: type[Exception], named: str) -> None:
-    arguments = {"n": 10, "l": 4, "eta": 0.5, "theta": 1.0, "distance": "hamming"} | change
+    arguments = {"users": 10, "l": 4, "eta": 0.5, "theta": 1.0, "distance": "hamming"} | change
     with pytest.raises(error, match=named) as caught:
         preservation_delta(**arguments)
     assert "\n" not in str(caught.value)

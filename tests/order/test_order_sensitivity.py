@@ -35,7 +35,7 @@ def change(n, places, distance):
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
 def test_every_set_of_ranks(n, distance):
     for places in subsets(n):
-        found = sensitivity(range(n), Groups.from_lists([places], n=n), distance=distance)
+        found = sensitivity(range(n), Groups.from_lists([places], users=n), distance=distance)
         truth = change(n, places, distance)
         if distance == "ulam":  # r for a set with gaps, where r-1 and r both occur
             gaps = places[-1] - places[0] >= len(places)
@@ -47,7 +47,7 @@ def test_every_set_of_ranks(n, distance):
 @pytest.mark.parametrize("distance", ["kendall", "footrule", "spearman"])
 def test_six_users(distance):
     for places in [(0, 5), (0, 2, 5), (0, 1, 4, 5), (1, 3, 4), (0, 1, 2, 3, 4, 5), (0, 1, 3, 5)]:
-        found = sensitivity(range(6), Groups.from_lists([places], n=6), distance=distance)
+        found = sensitivity(range(6), Groups.from_lists([places], users=6), distance=distance)
         assert found == change(6, places, distance)
 
 
@@ -58,7 +58,7 @@ def test_any_order_and_overlapping_groups(n, data):
     users = st.lists(st.sampled_from(range(n)), min_size=1, max_size=n, unique=True)
     groups = data.draw(st.lists(users, min_size=1, max_size=3))
     distance = data.draw(st.sampled_from(["kendall", "hamming", "cayley", "footrule", "spearman"]))
-    found = sensitivity(sigma0, Groups.from_lists(groups, n=n), distance=distance)
+    found = sensitivity(sigma0, Groups.from_lists(groups, users=n), distance=distance)
     assert found == orders.sensitivity(sigma0, groups, distance)
 
 
@@ -68,7 +68,7 @@ def test_the_formulas_as_they_are_printed(n, seed):
     rng = np.random.default_rng(seed)
     order = rng.permutation(n)
     lists = [rng.permutation(n)[: rng.integers(1, n + 1)] for _ in range(4)]
-    groups = Groups.from_lists(lists, n=n)
+    groups = Groups.from_lists(lists, users=n)
     rank = {int(user): k for k, user in enumerate(order)}
     kendall, footrule, spearman = [], [], []
     for group in lists:
@@ -91,7 +91,7 @@ def test_the_formulas_as_they_are_printed(n, seed):
 )
 def test_a_scalars_intervals_are_worth_what_their_lists_are(t, r, seed):
     intervals = Groups.from_scalar(t, r)
-    lists = Groups.from_lists([intervals.of(user) for user in range(len(t))], n=len(t))
+    lists = Groups.from_lists([intervals.of(user) for user in range(len(t))], users=len(t))
     rng = np.random.default_rng(seed)
     sort = np.argsort(t, kind="stable")
     # sorted, reversed, sorted but for two users, and anything
@@ -112,10 +112,10 @@ def test_the_bound_is_one_and_no_group_adds_privacy(n, seed, distance):
     rng = np.random.default_rng(seed)
     order = rng.permutation(n)
     lists = [rng.permutation(n)[: rng.integers(1, n + 1)].tolist() for _ in range(3)]
-    groups = Groups.from_lists(lists, n=n)
+    groups = Groups.from_lists(lists, users=n)
     exact = sensitivity(order, groups, distance=distance)
     assert exact <= sensitivity(order, groups, distance=distance, kind="bound")
-    part = Groups.from_lists([lists[0][:2], *lists[1:]], n=n)
+    part = Groups.from_lists([lists[0][:2], *lists[1:]], users=n)
     assert sensitivity(order, part, distance=distance) <= exact
     if distance == "kendall":
         w = group_width(order, groups)
@@ -144,7 +144,7 @@ def test_the_largest_change_of_spearmans_distance_fits():
     groups = Groups.from_scalar(np.zeros(n), 0.0)
     order = np.arange(n)
     assert sensitivity(order, groups, distance="spearman") == n * (n * n - 1) // 3
-    larger = Groups.from_lists([[0, 1]], n=n + 1)
+    larger = Groups.from_lists([[0, 1]], users=n + 1)
     with pytest.raises(ValueError, match="distance must be another for more than 3000000 users"):
         sensitivity(np.arange(n + 1), larger, distance="spearman")
 
@@ -152,10 +152,10 @@ def test_the_largest_change_of_spearmans_distance_fits():
 def case_groups(case):
     if "positions_0based" in case["inputs"]:
         n = case["inputs"]["n"]
-        return range(n), Groups.from_lists([case["inputs"]["positions_0based"]], n=n)
+        return range(n), Groups.from_lists([case["inputs"]["positions_0based"]], users=n)
     sigma0 = np.array(case["inputs"]["sigma0"]) - 1
     members = [user - 1 for user in case["inputs"]["G"]]
-    return sigma0, Groups.from_lists([members], n=sigma0.size)
+    return sigma0, Groups.from_lists([members], users=sigma0.size)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def instances(most=5):
 @given(instances(most=4), st.sampled_from(SHUFFLED), st.sampled_from([0.3, 1.0, 2.5]))
 def test_alpha_holds_and_is_attained_by_the_literal_output_law(instance, distance, alpha):
     sigma0, lists = instance
-    groups = Groups.from_lists(lists, n=len(sigma0))
+    groups = Groups.from_lists(lists, users=len(sigma0))
     shuffler = DSigmaShuffler(groups, alpha, distance=distance, order=sigma0)
     found = orders.alpha(sigma0, lists, shuffler.theta, distance, range(len(sigma0)))
     # theta * sensitivity is alpha but for a rounding
@@ -75,7 +75,7 @@ def test_alpha_holds_and_is_attained_by_the_literal_output_law(instance, distanc
 def test_alpha_holds_for_repeated_values(instance, distance, data):
     sigma0, lists = instance
     y = data.draw(st.lists(st.sampled_from("ab"), min_size=len(sigma0), max_size=len(sigma0)))
-    groups = Groups.from_lists(lists, n=len(sigma0))
+    groups = Groups.from_lists(lists, users=len(sigma0))
     shuffler = DSigmaShuffler(groups, 1.0, distance=distance, order=sigma0)
     assert orders.alpha(sigma0, lists, shuffler.theta, distance, y) <= 1.0 + 1e-14
 
@@ -84,7 +84,7 @@ def test_alpha_holds_for_repeated_values(instance, distance, data):
 @given(instances(), st.sampled_from(EXACT))
 def test_verified_alpha_is_theta_times_the_sensitivity(instance, distance):
     sigma0, lists = instance
-    groups = Groups.from_lists(lists, n=len(sigma0))
+    groups = Groups.from_lists(lists, users=len(sigma0))
     expected = 0.7 * sensitivity(sigma0, groups, distance=distance)
     assert verify_alpha(groups, sigma0, 0.7, distance=distance) == pytest.approx(expected)
 
@@ -93,7 +93,7 @@ def test_verified_alpha_is_theta_times_the_sensitivity(instance, distance):
 @given(instances(most=4), st.sampled_from(list(orders.DISTANCES)))
 def test_verified_alpha_is_the_literal_one(instance, distance):
     sigma0, lists = instance
-    groups = Groups.from_lists(lists, n=len(sigma0))
+    groups = Groups.from_lists(lists, users=len(sigma0))
     expected = orders.alpha(sigma0, lists, 0.7, distance, range(len(sigma0)))
     assert verify_alpha(groups, sigma0, 0.7, distance=distance) == pytest.approx(float(expected))
 
@@ -101,7 +101,7 @@ def test_verified_alpha_is_the_literal_one(instance, distance):
 def test_the_composition_is_the_one_for_which_the_sensitivity_holds():
     case = reference("convention_counterexample")
     sigma0, group = case["inputs"]["sigma0_0based"], case["inputs"]["G_0based"]
-    groups = Groups.from_lists([group], n=5)
+    groups = Groups.from_lists([group], users=5)
     assert sensitivity(sigma0, groups) == case["inputs"]["claimed_delta"]
     found = verify_alpha(groups, sigma0, 1.0)
     assert found == pytest.approx(case["value"]["item/A10"], abs=case["abs_tol"])
@@ -115,7 +115,7 @@ def test_the_composition_is_the_one_for_which_the_sensitivity_holds():
 @pytest.mark.parametrize("distance", SHUFFLED)
 def test_shuffles_follow_the_literal_law(distance):
     sigma0, draws = [2, 0, 3, 1], 4_000
-    groups = Groups.from_lists([[0, 2], [1, 2, 3]], n=4)
+    groups = Groups.from_lists([[0, 2], [1, 2, 3]], users=4)
     shuffler = DSigmaShuffler(groups, 2.0, distance=distance, order=sigma0)
     rng = np.random.default_rng(6)
     y = ["a", "b", "c", "d"]
@@ -144,7 +144,7 @@ def test_the_papers_release():
     case = reference("alg1_release_A10")
     sigma0 = np.array(case["inputs"]["sigma0"]) - 1
     sigma_hat = np.array(case["inputs"]["sigma_hat"]) - 1
-    groups = Groups.from_lists([[0, 1], [3, 4, 6]], n=8)
+    groups = Groups.from_lists([[0, 1], [3, 4, 6]], users=8)
     shuffler = DSigmaShuffler(groups, 1.0, order=sigma0)
     shuffler.law = Fixed(np.argsort(sigma0)[sigma_hat])  # sigma_hat[k] = sigma0[rho[k]]
     released = shuffler.shuffle(np.arange(1, 9), np.random.default_rng(0))
@@ -153,7 +153,7 @@ def test_the_papers_release():
 
 def test_applying_a_permutation():
     case = reference("apply_permutation")
-    groups = Groups.from_lists([[0]], n=5)
+    groups = Groups.from_lists([[0]], users=5)
     shuffler = DSigmaShuffler(groups, 0.0, order=range(5))
     shuffler.law = Fixed(np.array(case["inputs"]["sigma"]) - 1)
     assert shuffler.shuffle(case["inputs"]["x"], np.random.default_rng(0)) == case["value"]
@@ -288,7 +288,7 @@ def test_data_frames_are_shuffled_by_position():
 
 
 def test_blocks_are_shuffled_uniformly_within():
-    groups = Groups.from_lists([[0, 3, 4], [2, 1]], n=6)
+    groups = Groups.from_lists([[0, 3, 4], [2, 1]], users=6)
     shuffler, rng, draws = BlockShuffler(groups), np.random.default_rng(2), 2400
     counts = Counter(tuple(shuffler.permutation(rng).tolist()) for _ in range(draws))
     assert len(counts) == 12  # 3! * 2!, and user 5 stays
@@ -298,12 +298,12 @@ def test_blocks_are_shuffled_uniformly_within():
     assert shuffler.alpha == 0.0
     assert shuffler.shuffle(list("abcdef"), rng)[5] == "f"
     assert shuffler.alpha_for(groups) == 0.0
-    assert shuffler.alpha_for(Groups.from_lists([[0, 4]], n=6)) == 0.0
-    assert shuffler.alpha_for(Groups.from_lists([[0, 1]], n=6)) == math.inf
+    assert shuffler.alpha_for(Groups.from_lists([[0, 4]], users=6)) == 0.0
+    assert shuffler.alpha_for(Groups.from_lists([[0, 1]], users=6)) == math.inf
     with pytest.raises(ValueError, match="groups must be of 6 users, got 1"):
         shuffler.alpha_for(Groups.from_lists([[0]]))
-    with pytest.raises(TypeError, match="rng must be a Generator"):
-        shuffler.permutation(1)
+    with pytest.raises(TypeError, match="rng must be an integer >= 0, got 'seed'"):
+        shuffler.permutation("seed")
 
 
 @settings(deadline=None)
@@ -313,7 +313,7 @@ def test_disjoint_groups_are_told_from_overlapping_ones(n, data):
     lists = data.draw(st.lists(users, min_size=1, max_size=4))
     sets = [frozenset(group) for group in lists]
     disjoint = all(a == b or not a & b for a in sets for b in sets)
-    label = partition(Groups.from_lists(lists, n=n))
+    label = partition(Groups.from_lists(lists, users=n))
     assert (label is not None) == disjoint
     if disjoint:
         for a in range(n):
@@ -433,8 +433,28 @@ def test_bad_verification():
         verify_alpha(groups, range(8), 1.0)
     with pytest.raises(ValueError, match="theta must be a finite number >= 0, got inf"):
         verify_alpha(Groups.from_lists([[0, 1]]), [0, 1], math.inf)
-    with pytest.raises(TypeError, match="rng must be a Generator"):
-        DSigmaShuffler(Groups.from_lists([[0, 1], [1, 2]]), 1.0).permutation(None)
+    with pytest.raises(ValueError, match="rng must be an integer >= 0, got -1"):
+        DSigmaShuffler(Groups.from_lists([[0, 1], [1, 2]]), 1.0).permutation(-1)
+
+
+def test_a_source_of_randomness_is_a_generator_a_seed_or_none():
+    groups = Groups.from_scalar(np.arange(20.0), 2.0)
+    for shuffler in (DSigmaShuffler(groups, 3.0), BlockShuffler(Groups.from_lists([range(20)]))):
+        seeded = shuffler.permutation(7)
+        np.testing.assert_array_equal(seeded, shuffler.permutation(np.random.default_rng(7)))
+        assert sorted(shuffler.permutation(None)) == list(range(20))
+        assert sorted(shuffler.shuffle(list(range(20)), 7)) == list(range(20))
+
+
+def test_names_of_version_0_1_are_still_taken():
+    """Keyword arguments that have the house's names since."""
+    assert Groups.from_lists([[0, 1]], n=4).n == Groups.from_lists([[0, 1]], users=4).n == 4
+    old = package.reidentification_bound(10, 2, eps=1.0, alpha=1.0)
+    assert old == package.reidentification_bound(10, 2, eps0=1.0, alpha=1.0)
+    chance = package.preservation_delta(n=50, l=10, eta=0.5, theta=3.0)
+    assert chance == package.preservation_delta(50, 10, 0.5, 3.0, "hamming")
+    with pytest.raises(TypeError, match="users must be given once, got n as well"):
+        Groups.from_lists([[0, 1]], n=4, users=4)
 
 
 # -- the package

@@ -7,8 +7,9 @@ The other way, `shuffle_accountant.PldRound` reads a distribution as a round.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shuffle_accountant.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from shuffle_accountant.interop.dp_accounting.distribution import (
@@ -23,18 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ShuffleDpEvent", "ShufflePLDAccountant", "to_privacy_loss_distribution"]
 
-_HOMES = {
-    "ShuffleDpEvent": "events",
-    "ShufflePLDAccountant": "events",
-    "to_privacy_loss_distribution": "distribution",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(
+        __name__,
+        names={
+            "ShuffleDpEvent": "events",
+            "ShufflePLDAccountant": "events",
+            "to_privacy_loss_distribution": "distribution",
+        },
+    )

@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import IntArray, any_array, random_source
+from shuffle_accountant.order.arguments import (
+    IntArray,
+    RandomSource,
+    any_array,
+    random_source,
+    renamed,
+)
 from shuffle_accountant.order.arguments import permutation as checked_permutation
 from shuffle_accountant.order.experiments.arguments import located, values_below
 from shuffle_accountant.order.experiments.noise import randomize
@@ -51,16 +57,17 @@ class AttackResult:
         return float(self.successes.mean() / self.trials)
 
 
+@renamed(eps="eps0")
 def inference_attack(
     values: ArrayLike,
     neighbours: ArrayLike,
     permutation: ArrayLike,
     *,
     categories: int,
-    eps: float,
+    eps0: float,
     trials: int = 50,
     threshold: float | Fraction | Decimal = 0.9,
-    rng: np.random.Generator | int | None = None,
+    rng: RandomSource = None,
 ) -> AttackResult:
     """Guess everyone's value by the majority of what was released for the people around them.
 
@@ -74,7 +81,7 @@ def inference_attack(
         neighbours: for every user the slots that vote, shape (n, m), for example `nearest_users`.
         permutation: of the shuffle: slot i releases the report of user ``permutation[i]``.
         categories: number of values, >= 2.
-        eps: local privacy of the reports, nats, finite, >= 0.
+        eps0: local privacy of the reports, nats, finite, >= 0.
         trials: how often the reports are drawn, in [1, 10^9].
         threshold: share of the trials from which on a user is vulnerable, in [0, 1].
         rng: generator or seed.
@@ -84,7 +91,7 @@ def inference_attack(
         ValueError: an argument outside its range.
     """
     categories = validate.integer(minimum=2, categories=categories)
-    eps = validate.finite_nonnegative(eps=eps)
+    eps0 = validate.finite_nonnegative(eps0=eps0)
     truth = values_below(categories, values=values)
     order = checked_permutation(truth.size, permutation=permutation)
     voters = any_array(neighbours=neighbours)
@@ -100,7 +107,7 @@ def inference_attack(
     with progress_bar("attack") as report:
         try:
             while done < trials:
-                reports = randomize(truth, categories=categories, eps=eps, rng=generator)
+                reports = randomize(truth, categories=categories, eps0=eps0, rng=generator)
                 successes += _majority(reports[order][voters], generator) == truth
                 done += 1
                 report(done / trials)

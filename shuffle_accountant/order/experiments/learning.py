@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import Array, IntArray
+from shuffle_accountant.order.arguments import Array, IntArray, renamed
 from shuffle_accountant.order.experiments.arguments import located, table, values_below
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
@@ -63,13 +63,14 @@ def learnability(
     return float((classes[np.argmax(chances, axis=1)] == truth).mean())
 
 
+@renamed(eps="eps0")
 def distribution_error(
     points: ArrayLike,
     released: ArrayLike,
     truth: ArrayLike,
     *,
     categories: int,
-    eps: float | None = None,
+    eps0: float | None = None,
     iterations: int = 50,
     seed: int = 0,
 ) -> float:
@@ -80,15 +81,15 @@ def distribution_error(
     0 is perfect, 1 no better than not looking.
 
     The paper's text alternates between predicting inputs and predicting reports. For inputs give
-    their distributions as ``truth``, and ``eps``, so that the noise is taken out of the prediction;
-    for reports give theirs, and no ``eps``.
+    their distributions as ``truth``, and ``eps0``, so that the noise is taken out of the
+    prediction; for reports give theirs, and no ``eps0``.
 
     Args:
         points: public places, shape (n,) or (n, d).
         released: value in each of their slots, in 0 … categories - 1, shape (n,).
         truth: distribution at each place, shape (n, categories); see `local_distributions`.
         categories: number of values, in [2, 2^24].
-        eps: of the randomized response that made the reports, nats, > 0, to predict inputs.
+        eps0: of the randomized response that made the reports, nats, > 0, to predict inputs.
         iterations: trees per class, in [1, 10^9].
         seed: of the model, in [0, 2^32).
 
@@ -106,9 +107,9 @@ def distribution_error(
             f"truth must have shape {(places.shape[0], categories)}, got {target.shape}"
         )
     gamma = 0.0
-    if eps is not None:
-        eps = validate.positive(eps=eps)
-        gamma = RandomizedResponse(categories=categories, eps0=eps).gamma
+    if eps0 is not None:
+        eps0 = validate.positive(eps0=eps0)
+        gamma = RandomizedResponse(categories=categories, eps0=eps0).gamma
     # many may live in one place
     distinct, place = np.unique(places, axis=0, return_inverse=True)
     classes, chances = _predicted(places, labels, distinct, iterations, seed)

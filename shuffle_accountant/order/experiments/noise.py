@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import IntArray, random_source
+from shuffle_accountant.order.arguments import IntArray, RandomSource, random_source, renamed
 from shuffle_accountant.order.experiments.arguments import values_below
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
@@ -14,19 +13,20 @@ from shuffle_accountant.randomizers.randomized_response import RandomizedRespons
 __all__ = ["randomize"]
 
 
+@renamed(eps="eps0")
 def randomize(
     values: ArrayLike,
     *,
     categories: int,
-    eps: float,
-    rng: np.random.Generator | int | None = None,
+    eps0: float,
+    rng: RandomSource = None,
 ) -> IntArray:
     """k-ary randomized response: every value, or now and then a uniformly random one.
 
     Args:
         values: in 0 … categories - 1, shape (n,).
         categories: number of values, >= 2.
-        eps: local privacy, nats, finite, >= 0.
+        eps0: local privacy, nats, finite, >= 0.
         rng: generator or seed.
 
     Returns:
@@ -37,9 +37,6 @@ def randomize(
         ValueError: an argument outside its range.
     """
     categories = validate.integer(minimum=2, maximum=MOST_CATEGORIES, categories=categories)
-    eps = validate.finite_nonnegative(eps=eps)
-    response = RandomizedResponse(categories=categories, eps0=eps)
-    truth = values_below(response.categories, values=values)
-    generator = random_source(rng)
-    noise = generator.integers(response.categories, size=truth.size)
-    return np.where(generator.random(truth.size) < response.gamma, noise, truth)
+    eps0 = validate.finite_nonnegative(eps0=eps0)
+    response = RandomizedResponse(categories=categories, eps0=eps0)
+    return response.randomize(values_below(categories, values=values), random_source(rng))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import random_source
+from shuffle_accountant.order.arguments import RandomSource, random_source, renamed
 
 __all__ = ["Crescents", "crescents"]
 
@@ -31,17 +31,18 @@ class Crescents(NamedTuple):
     labels: NDArray[np.int64]
 
 
+@renamed(n="users")
 def crescents(
-    n: int,
+    users: int,
     *,
     noise: float = 0.1,
     gap: float = 4.5,
-    rng: np.random.Generator | int | None = None,
+    rng: RandomSource = None,
 ) -> Crescents:
     """Two clusters of two interleaved half-moons of two halves, as in Meehan et al., figure 1.
 
     Args:
-        n: points, in [1, 10^8].
+        users: points n, in [1, 10^8].
         noise: standard deviation around the half-moons, in [0, 1e300]; their radius is 1.
         gap: from one cluster to the next, in [0, 1e300].
         rng: generator or seed.
@@ -50,7 +51,7 @@ def crescents(
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
-    n = validate.integer(minimum=1, maximum=10**8, n=n)
+    n = validate.integer(minimum=1, maximum=10**8, users=users)
     noise, gap = validate.finite_nonnegative(noise=noise), validate.finite_nonnegative(gap=gap)
     if max(noise, gap) > _FARTHEST:
         name, value = ("noise", noise) if noise > _FARTHEST else ("gap", gap)

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import IntArray, permutation
+from shuffle_accountant.order.arguments import IntArray, RandomSource, permutation, random_source
 from shuffle_accountant.order.distances import DISTANCES
-from shuffle_accountant.randomizers.checks import generator
 
 __all__ = ["MOST_USERS", "Mallows"]
 
@@ -29,7 +28,7 @@ class Mallows(ABC):
     is not hardened against attacks on floating-point samplers.
 
     Args:
-        n: length, in [1, 10^8].
+        users: length n, in [1, 10^8].
         theta: concentration, >= 0. 0 is the uniform law, infinity the identity alone.
 
     Raises:
@@ -39,25 +38,30 @@ class Mallows(ABC):
 
     distance: ClassVar[str]
 
-    n: int
+    users: int
     theta: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", validate.integer(minimum=1, maximum=MOST_USERS, n=self.n))
+        users = validate.integer(minimum=1, maximum=MOST_USERS, users=self.users)
+        object.__setattr__(self, "users", users)
         object.__setattr__(self, "theta", validate.nonnegative(theta=self.theta))
 
-    def sample(self, rng: np.random.Generator) -> IntArray:
+    def sample(self, rng: RandomSource) -> IntArray:
         """A random permutation in one-line form, shape (n,).
 
+        Args:
+            rng: generator or seed; None is fresh randomness.
+
         Raises:
-            TypeError: ``rng`` is not a `numpy.random.Generator`.
+            TypeError: ``rng`` is neither a generator nor a seed.
+            ValueError: a negative seed.
         """
-        rng = generator(rng=rng)
+        source = random_source(rng)
         if self._concentration == 0.0:
-            return rng.permutation(self.n)
+            return source.permutation(self.n)
         if self._concentration == math.inf:
             return np.arange(self.n)
-        return self._draw(rng)
+        return self._draw(source)
 
     def logpmf(self, permutation: ArrayLike) -> float:
         """Natural logarithm of a permutation's mass; -inf if it has none.
@@ -72,6 +76,11 @@ class Mallows(ABC):
         distance = DISTANCES[self.distance](_checked(self.n, permutation))
         # at infinite theta, 0 times infinity is meant to be 0
         return -self.theta * distance - self.log_psi() if distance else -self.log_psi()
+
+    @property
+    def n(self) -> int:
+        """Number of users."""
+        return self.users
 
     @abstractmethod
     def log_psi(self) -> float:

@@ -1,0 +1,101 @@
+"""One protocol, every measure: the rows of all measures that are registered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.accountant import FourierAccountant
+from shuffle_accountant.order.shuffler import DSigmaShuffler
+from shuffle_accountant.reports.measures.registry import (
+    MEASURES,
+    Measure,
+    RoundMeasure,
+    Stage,
+    Subject,
+)
+from shuffle_accountant.reports.rows import Report, ReportRow
+from shuffle_accountant.rounds.protocol import Rounds, as_protocol
+from shuffle_accountant.rounds.shuffle import ShuffleRound
+
+__all__ = ["report"]
+
+
+def report(
+    subject: Rounds | FourierAccountant,
+    *,
+    delta: float,
+    order: DSigmaShuffler | None = None,
+    tolerance: float = 1e-3,
+) -> Report:
+    """Measure one protocol in every currency.
+
+    Args:
+        subject: a round, a `shuffle_accountant.Protocol`, a list of pairs (round, count), or
+            everything that an accountant has recorded.
+        delta: of the differential privacy of all rounds, in (0, 1).
+        order: the shuffler of the order (`shuffle_accountant.order`) that is used in each round in
+            the place of the uniform one. Unless its alpha is 0, nothing is amplified: epsilon is
+            that of the local randomizers, and what the order protects is told beside it.
+        tolerance: relative width of the brackets for rounds; an accountant has its own.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range; with an order, a round of another number of users
+            than the shuffler's, a sampled one, or one that is not a shuffled round.
+    """
+    delta = validate.open_unit(delta=delta)
+    if not isinstance(subject, FourierAccountant):
+        accountant = FourierAccountant(tolerance=tolerance)
+        for one, count in as_protocol(subject, name="subject"):
+            accountant.compose(one, count=count)
+        subject = accountant
+    if order is not None:
+        order = validate.instance(DSigmaShuffler, order=order)
+    measured = Subject(subject, delta, order)
+    _check_order(measured)
+    return Report(delta, tuple(_rows(measured)))
+
+
+def _check_order(subject: Subject) -> None:
+    """A shuffler of the order takes the place of the uniform one in all rounds, or in none."""
+    order = subject.order
+    if order is None:
+        return
+    if not subject.all_shuffled or any(
+        one.users != order.n or one.population not in (None, one.users)
+        for one, _ in subject.shuffled
+    ):
+        raise ValueError(
+            f"order must be a shuffler of all users of each round, got one of {order.n} users for "
+            f"{[one for one, _ in subject.protocol]!r:.80}"
+        )
+
+
+def _rows(subject: Subject) -> Iterator[ReportRow]:
+    measures = list(MEASURES)
+    yield from _of_all(subject, measures, Stage.TOGETHER)
+    if subject.uniform:
+        of_round = [measure for measure in measures if isinstance(measure, RoundMeasure)]
+        for one, scope in _kinds(subject):
+            for measure in of_round:
+                yield from measure.rows(one, scope)
+    yield from _of_all(subject, measures, Stage.SUMS)
+
+
+def _of_all(
+    subject: Subject, measures: list[Measure | RoundMeasure], stage: Stage
+) -> Iterator[ReportRow]:
+    for measure in measures:
+        if not isinstance(measure, Measure) or measure.stage is not stage:
+            continue
+        if subject.uniform or not measure.uniform:
+            yield from measure.rows(subject)
+
+
+def _kinds(subject: Subject) -> Iterator[tuple[ShuffleRound, str]]:
+    """Each kind of shuffled round, and the text that says which rounds it stands for."""
+    for i, (one, _) in enumerate(subject.shuffled, 1):
+        scope = "each round" if len(subject.shuffled) == 1 else f"each round of kind {i}"
+        sampled = one.population is not None and one.population > one.users
+        yield one, f"{scope} taken part in" if sampled else scope

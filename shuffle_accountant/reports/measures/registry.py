@@ -1,0 +1,131 @@
+"""Measures as objects: a report goes through all that are registered.
+
+A module of this package registers its measures, so that a new measure is one new file; so may
+anybody else's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+from shuffle_accountant.accountant import FourierAccountant
+from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.order.shuffler import DSigmaShuffler
+from shuffle_accountant.registry import Registry
+from shuffle_accountant.reports.rows import ReportRow
+from shuffle_accountant.rounds.protocol import Protocol
+from shuffle_accountant.rounds.shuffle import ShuffleRound
+
+__all__ = ["ALL_ROUNDS", "MEASURES", "UP", "Measure", "RoundMeasure", "Stage", "Subject"]
+
+ALL_ROUNDS = "all rounds"
+"""Scope of what is measured of all rounds together."""
+
+UP = 1.0 + 2e-15
+"""More than a few roundings can take off an upper bound."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is measured.
+
+    Attributes:
+        accountant: has recorded the rounds.
+        delta: of the differential privacy of all rounds, in (0, 1).
+        order: the shuffler of the order in the place of the uniform one, or None.
+    """
+
+    accountant: FourierAccountant
+    delta: float
+    order: DSigmaShuffler | None = None
+
+    @cached_property
+    def protocol(self) -> Protocol:
+        """The rounds."""
+        return Protocol(self.accountant.rounds)
+
+    @cached_property
+    def shuffled(self) -> list[tuple[ShuffleRound, int]]:
+        """The shuffled rounds among them, with their counts."""
+        return [(one, count) for one, count in self.protocol if isinstance(one, ShuffleRound)]
+
+    @property
+    def all_shuffled(self) -> bool:
+        """Whether there are no others."""
+        return len(self.shuffled) == len(self.accountant.rounds)
+
+    @property
+    def uniform(self) -> bool:
+        """Whether the messages are shuffled uniformly."""
+        return self.order is None or self.order.alpha == 0.0
+
+    @property
+    def adjacency(self) -> str | None:
+        """Of all rounds, in a word; None if there are none."""
+        adjacency = self.protocol.adjacency
+        return None if adjacency is None else adjacency.value
+
+    @property
+    def local_epsilon(self) -> float:
+        """Epsilon of all rounds without any shuffling, nats; inf where it is not known."""
+        if not self.all_shuffled:
+            return math.inf
+        return math.fsum(count * one.randomizer.eps0 for one, count in self.shuffled)
+
+    @cached_property
+    def epsilon(self) -> Bracket:
+        """Certified epsilon of all rounds at delta."""
+        return self.accountant.epsilon(delta=self.delta)
+
+
+class Stage(IntEnum):
+    """Where in a report the rows about all rounds stand."""
+
+    TOGETHER = 1
+    """Before the rows about each round."""
+
+    SUMS = 2
+    """After them: sums over rounds of what each may tell."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """Rows about all rounds.
+
+    Attributes:
+        name: what is measured.
+        rows: the rows for a subject; none if there is nothing to say.
+        rank: place among the measures of its stage; those without one come last.
+        stage: where the rows stand.
+        uniform: whether it is about messages that are shuffled uniformly; it is left out where a
+            shuffler of the order with alpha > 0 takes that place.
+    """
+
+    name: str
+    rows: Callable[[Subject], Iterable[ReportRow]]
+    rank: float = 1000.0
+    stage: Stage = Stage.TOGETHER
+    uniform: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundMeasure:
+    """Rows about one round, given that the target takes part.
+
+    Attributes:
+        name: what is measured.
+        rows: the rows for a round and the text that says which rounds it stands for.
+        rank: place among the measures of a round; those without one come last.
+    """
+
+    name: str
+    rows: Callable[[ShuffleRound, str], Iterable[ReportRow]]
+    rank: float = 1000.0
+
+
+MEASURES: Registry[Measure | RoundMeasure] = Registry(__package__ or "")
+"""All measures, in the order of a report."""
