@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.ratios import log_ratio_above
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -90,6 +91,10 @@ class LetterPair:
     def reversed(self) -> LetterPair:
         """The pair with the datasets exchanged."""
         return LetterPair(self.p1, self.p0, self.q, self.eps0)
+
+    def letters(self, side: Bound, effort: Effort) -> LetterPair:
+        """The pair itself: a finite alphabet needs no bounds."""
+        return self
 
     @cached_property
     def decoyed(self) -> tuple[Array, Array, Array]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from itertools import combinations, permutations, product
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+
+from shuffle_accountant.lattice.grid import Bound
 
 __all__ = [
     "ConcreteRandomizer",
@@ -16,6 +20,8 @@ __all__ = [
     "LetterClasses",
     "LocalRandomizer",
     "Mixture",
+    "RunsOnData",
+    "YesCounts",
 ]
 
 
@@ -84,8 +90,18 @@ class LocalRandomizer(ABC):
         return None
 
     @property
+    def values(self) -> int | None:
+        """Number of values that a user may hold; None if unknown, or a continuum."""
+        return None
+
+    @property
     def mixture(self) -> Mixture | None:
         """The randomizer as truth or a uniformly random value, where it is that; else None."""
+        return None
+
+    @property
+    def normal_noise(self) -> float | None:
+        """Standard deviation of normal noise on the inputs 0 and 1, where it is that; else None."""
         return None
 
     @property
@@ -103,79 +119,158 @@ class LocalRandomizer(ABC):
         """Inverse of `to_dict`, without the ``kind``."""
 
 
+class RunsOnData(Protocol):
+    """What can be run on data, whatever is known of its law."""
+
+    def randomize(self, values: Any, rng: np.random.Generator) -> Any:
+        """One message for each value, drawn independently."""
+
+
+@dataclass(frozen=True, eq=False)
+class LetterClasses:
+    """Messages, grouped into letters, as seen from some inputs and from the blanket.
+
+    The messages of a letter have the same likelihood ratios between these laws. Where they do not,
+    because a line was cut into cells, the letters bound what the messages tell, on a stated side.
+
+    Attributes:
+        probabilities: chance of each letter for each of the inputs asked for, shape (inputs, m).
+        blanket: blanket mass of each letter, shape (m,), its sum is the blanket's mass.
+        error: bound on the relative error of all of these, beyond some units in the last place;
+            one number, or one for each letter.
+    """
+
+    probabilities: NDArray[np.float64]
+    blanket: NDArray[np.float64]
+    error: float | NDArray[np.float64] = 0.0
+
+
 class ConcreteRandomizer(LocalRandomizer):
-    """A randomizer that is known completely: it can be run, and it has a blanket.
+    """A randomizer whose law is known, and which therefore has a blanket.
 
     The *blanket* of a randomizer R is what all inputs share, ``m(y) = min over x of R(x)(y)``: with
     probability ``sum_y m(y)`` a message is a draw from it whatever the input (Balle et al. 2019).
+
+    Make one by a subclass of `FiniteRandomizer`, of `shuffle_accountant.randomizers.channel`'s
+    `ChannelRandomizer`, or of `shuffle_accountant.randomizers.continuous`' `ContinuousRandomizer`.
     """
 
+    @property
     @abstractmethod
-    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[Any]:
-        """Randomize each user's value independently.
+    def inputs(self) -> int:
+        """Number of inputs that can be asked about, >= 2; they are called 0, 1 and so on."""
 
-        Args:
-            values: the users' values, any shape.
-            rng: source of randomness.
-
-        Returns:
-            One message per value: an array whose leading shape is that of ``values``.
-
-        Raises:
-            ValueError: a value that is not an input of this randomizer.
-        """
+    @property
+    def values(self) -> int | None:
+        """Number of values that a user may hold: the inputs; None where they are a continuum."""
+        return self.inputs
 
     @property
     @abstractmethod
     def blanket_mass(self) -> float:
         """Probability, in [0, 1], that a message is a draw from the blanket."""
 
+    def input_pairs(self) -> tuple[tuple[int, int], ...]:
+        """Unordered pairs of distinct inputs that represent all: one of them is always worst.
+
+        Every pair of inputs looks like one of these up to renaming of messages, or is told apart no
+        better than one of them.
+        """
+        return tuple(combinations(range(self.inputs), 2))
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether swapping the inputs of a pair only renames messages; False is always safe."""
+        return False
+
+    @abstractmethod
+    def letters(
+        self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
+    ) -> LetterClasses:
+        """The pair of inputs and the blanket as finitely many letters.
+
+        Args:
+            inputs: the target's input under the dataset X, and under its neighbour X'.
+            side: whether the letters tell at least as much as the messages (PESSIMISTIC), or at
+                most (OPTIMISTIC).
+            tail: mass that may be given away or left untold, > 0.
+            resolution: square, about, of a letter's range of the likelihood ratio's logarithm, > 0.
+        """
+
 
 @dataclass(frozen=True, eq=False)
-class LetterClasses:
-    """The messages of a finite randomizer, grouped so that likelihood ratios are constant.
+class YesCounts:
+    """Of a randomizer that says yes or no to each of k categories: to how many it says yes.
+
+    With f a law of messages that does not depend on the input, a message y has chance ``f(y) high``
+    from an input that it says yes to, else ``f(y) low``.
 
     Attributes:
-        probabilities: chance of each class for each of the inputs asked for, shape (inputs, m).
-        blanket: blanket mass of each class, shape (m,), its sum is the blanket's mass. Within a
-            class every message has the same ratios between the inputs' probabilities and the
-            blanket's.
+        categories: number k of categories.
+        own: probability of a yes to one's own category.
+        foreign: probabilities of a no and of a yes to another category.
+        rate: under f, the chance of a yes to each category, if these are independent; else None.
+        counts: numbers j of yes, shape (m,); empty if there are too many categories, whose
+            answers are independent.
+        yes: under f, the joint probability of j and a yes to a uniformly random category.
+        no: the same with a no.
     """
 
-    probabilities: NDArray[np.float64]
-    blanket: NDArray[np.float64]
+    categories: int
+    own: float
+    foreign: tuple[float, float]
+    rate: float | None
+    counts: NDArray[np.float64]
+    yes: NDArray[np.float64]
+    no: NDArray[np.float64]
 
 
 class FiniteRandomizer(ConcreteRandomizer):
-    """A randomizer with finitely many inputs 0 … ``inputs`` - 1 and finitely many messages."""
+    """A randomizer with finitely many inputs 0 … ``inputs`` - 1 and finitely many messages.
+
+    Attributes:
+        classes_double: whether each further input asked for doubles the number of classes.
+        representable: whether its probabilities are doubles that say something; if not, some
+            measures are bounded without them.
+    """
+
+    classes_double: ClassVar[bool] = False
 
     @property
-    @abstractmethod
-    def inputs(self) -> int:
-        """Number of inputs, >= 2."""
+    def representable(self) -> bool:
+        """Whether its probabilities are doubles far enough from the smallest ones."""
+        return True
 
     @abstractmethod
     def classes(self, inputs: Sequence[int]) -> LetterClasses:
         """Messages grouped by their likelihood ratios between the given inputs and the blanket.
 
         Args:
-            inputs: two or three inputs; they may repeat.
+            inputs: inputs, usually two or three; they may repeat.
         """
 
-    @abstractmethod
-    def input_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Unordered pairs of distinct inputs that represent all pairs.
-
-        Every pair of inputs looks like one of these up to renaming of messages.
-        """
+    def letters(
+        self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
+    ) -> LetterClasses:
+        """The classes of messages themselves, on either side."""
+        return self.classes(inputs)
 
     @property
-    @abstractmethod
-    def symmetric(self) -> bool:
-        """Whether swapping the inputs of a pair only renames messages."""
+    def blanket_mass(self) -> float:
+        """Probability, in [0, 1], that a message is a draw from the blanket."""
+        return min(math.fsum(self.classes((0,)).blanket.tolist()), 1.0)
 
-    @abstractmethod
     def datasets(self) -> tuple[tuple[int, int, int], ...]:
         """Ordered triples (x0, x1, others) that represent all: the target's two values, x0 and x1
         distinct, and the one value that all other users hold.
         """  # noqa: D205
+        every = range(self.inputs)
+        return tuple((a, b, other) for (a, b), other in product(permutations(every, 2), every))
+
+    def others(self, held: tuple[int, ...]) -> Sequence[int]:
+        """Inputs that another user may hold, up to renaming by one who holds these."""
+        return range(self.inputs)
+
+    def yes_counts(self) -> YesCounts | None:
+        """To how many categories messages say yes, if that and one's own is all that counts."""
+        return None

@@ -5,16 +5,24 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from itertools import product
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.randomizers.base import FiniteRandomizer, LetterClasses
+from shuffle_accountant.numerics.binomial import log_pmf
+from shuffle_accountant.randomizers.base import FiniteRandomizer, LetterClasses, YesCounts
 from shuffle_accountant.randomizers.checks import distinct_inputs
 
 __all__ = ["BitRandomizer", "CategoricalRandomizer"]
 
 Probabilities = NDArray[np.float64]
+Counts = tuple[Probabilities, Probabilities, Probabilities]
+
+# Counts of yes among more categories are not listed: their fluctuation is bounded.
+_MOST_COUNTS = 4096
+# Beyond, probabilities are not doubles, and what hides the input is nothing.
+_LARGEST_EPS0 = 300.0
 
 
 class CategoricalRandomizer(FiniteRandomizer):
@@ -46,6 +54,11 @@ class CategoricalRandomizer(FiniteRandomizer):
         third = ((0, 1, 2),) if self.categories >= 3 else ()
         return ((0, 1, 0), (0, 1, 1), *third)
 
+    def others(self, held: tuple[int, ...]) -> Sequence[int]:
+        """These, and one of those that are not held, which are alike."""
+        foreign = [x for x in range(self.categories)[: len(held) + 1] if x not in held]
+        return (*held, *foreign[:1])
+
 
 class BitRandomizer(CategoricalRandomizer):
     """A randomizer whose message says yes or no to each category: ``bit_x(y)``.
@@ -60,6 +73,41 @@ class BitRandomizer(CategoricalRandomizer):
     there all inputs agree, and the blanket is ``f(y) high``. Such messages are a class of their
     own.
     """
+
+    classes_double: ClassVar[bool] = True
+
+    @property
+    def representable(self) -> bool:
+        """Beyond some eps0 the probability of a wrong bit is no double."""
+        return self.eps0 <= _LARGEST_EPS0
+
+    def yes_counts(self) -> YesCounts | None:
+        """To how many categories messages say yes."""
+        joint = self._joint_counts()
+        if joint is None and self._rate is None:
+            return None
+        from_one, from_zero = self._pattern_chances((0,), np.array([[False], [True]]))
+        foreign = float(from_zero[0]), float(from_zero[1])
+        nothing = np.zeros(0)
+        counts, yes, no = joint or (nothing, nothing, nothing)
+        return YesCounts(self.categories, float(from_one[1]), foreign, self._rate, counts, yes, no)
+
+    @property
+    def _rate(self) -> float | None:
+        """Chance to say yes to each category under f, if the answers are independent."""
+        return None
+
+    def _joint_counts(self) -> Counts | None:
+        """Counts of yes, and their joint probabilities with a yes and with a no; see `YesCounts`.
+
+        None where they are not known, or too many.
+        """
+        if self._rate is None or self.categories > _MOST_COUNTS:
+            return None
+        i = np.arange(self.categories, dtype=np.float64)  # of the other categories
+        chance = np.exp(log_pmf(i, self.categories - 1, self._rate, 1.0 - self._rate))
+        yes, no = self._rate * np.append(0.0, chance), (1.0 - self._rate) * np.append(chance, 0.0)
+        return np.arange(self.categories + 1.0), yes, no
 
     @abstractmethod
     def _pattern_chances(
@@ -104,8 +152,3 @@ class BitRandomizer(CategoricalRandomizer):
         blanket = np.append(blanket, unanimous)
         sent = np.any(probabilities > 0.0, axis=0)
         return LetterClasses(probabilities[rows][:, sent], blanket[sent])
-
-    @property
-    def blanket_mass(self) -> float:
-        """Probability, in [0, 1], that a message is a draw from the blanket."""
-        return min(float(np.sum(self.classes((0,)).blanket)), 1.0)

@@ -10,15 +10,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
 from shuffle_accountant.randomizers.arguments import FromArguments
-from shuffle_accountant.randomizers.base import ConcreteRandomizer
 from shuffle_accountant.randomizers.checks import category_values, generator
+from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
+from shuffle_accountant.randomizers.ratio_tails import RatioTails, grid_of_logs
 
-__all__ = ["GaussianRandomizer"]
+__all__ = ["GaussianRandomizer", "normal_blanket_tails", "normal_tails"]
+
+Array = NDArray[np.float64]
+
+# A small gap, or much noise, spreads a short range of ratios over all scores: cells by the score.
+_CELLS = 1 << 18
+# Beyond, nothing hides the target, to a double. Less noise, or a larger gap, helps the adversary no
+# less: the lower ends found here hold there too, and the upper ones are 1.
+_LARGEST_GAP, _LEAST_SIGMA = 2e3, 1e-3
+# And here the adversary learns nothing, to a double.
+_LEAST_GAP, _LARGEST_SIGMA = 1e-150, 1e100
+# Standard normal probability below 1e-18 beyond.
+_REACH = 9.0
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class GaussianRandomizer(FromArguments, ConcreteRandomizer):
+class GaussianRandomizer(FromArguments, ContinuousRandomizer):
     """Input 0 or 1 plus Gaussian noise of standard deviation ``sigma``.
 
     The randomizer of Section 5 of 'Numerical Accounting in the Shuffle Model'. There all users but
@@ -39,6 +53,7 @@ class GaussianRandomizer(FromArguments, ConcreteRandomizer):
 
     kind: ClassVar[str] = "gaussian"
     arguments: ClassVar[tuple[str, ...]] = ("sigma",)
+    mass_error = 1e-11
 
     sigma: float
 
@@ -51,14 +66,84 @@ class GaussianRandomizer(FromArguments, ConcreteRandomizer):
         return math.inf
 
     @property
-    def inputs(self) -> int:
-        """Two: the numbers 0 and 1, between which all measures are taken."""
-        return 2
+    def normal_noise(self) -> float:
+        """Its standard deviation."""
+        return self.sigma
+
+    @property
+    def symmetric(self) -> bool:
+        """True: the noise is."""
+        return True
+
+    @property
+    def crossing(self) -> float:
+        """Halfway between the inputs."""
+        return 0.5
 
     @property
     def blanket_mass(self) -> float:
         """Mass of the smaller one of the two densities, ``2 Phi(-1/(2 sigma))``."""
         return math.erfc(math.sqrt(0.125) / self.sigma)
+
+    def cdf(self, x: float, y: Array) -> Array:
+        """Probability of messages up to y from input x."""
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr((y - x) / self.sigma), dtype=np.float64)
+
+    def sf(self, x: float, y: Array) -> Array:
+        """Probability of messages above y from input x."""
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr((x - y) / self.sigma), dtype=np.float64)
+
+    def log_density(self, x: float, y: Array) -> Array:
+        """Logarithm of the normal density around x."""
+        score = (y - x) / self.sigma
+        return np.asarray(-0.5 * score**2 - math.log(self.sigma * math.sqrt(2.0 * math.pi)))
+
+    def cell_edges(self, likelier: int, *, tail: float, resolution: float) -> Array:
+        """Edges at equal distances, from 1/2 outwards.
+
+        Args:
+            likelier: 0 for messages below 1/2, 1 for those above.
+            tail: mass that may lie beyond the last edge.
+            resolution: square, about, of a cell's width in the logarithm of the ratio.
+        """
+        reach = self.sigma * math.sqrt(-2.0 * math.log(max(0.1 * tail, 1e-300)))
+        step = min(self.sigma, self.sigma**2) * 2.0 * math.sqrt(resolution)
+        count = min(math.ceil((0.5 + reach) / step) + 8, 1 << 15)
+        edges = np.linspace(-reach, 0.5, count + 1)[::-1]
+        return edges if likelier == 0 else 1.0 - edges
+
+    def checked_input(self, *, target: object) -> float:
+        """An input of a target: any number in [0, 1], for the blanket of all is the same.
+
+        Raises:
+            TypeError: not a number.
+            ValueError: a number outside [0, 1], or NaN.
+        """
+        return validate.closed_unit(target=target)
+
+    def ratio_tails(
+        self, target: float, other: float | None, *, unresolved: float = 0.0
+    ) -> RatioTails:
+        """Distribution of the likelihood ratio of a target's law to that of its decoys.
+
+        Args:
+            target: the target's input, in [0, 1].
+            other: the input that all others hold; None for the blanket, and else a blank.
+            unresolved: smaller ratios may be taken together if decoys exceed them with a chance
+                of at least this times 60.
+        """
+        if other is None:
+            return normal_blanket_tails(self.sigma, abs(target - 0.5))
+        return normal_tails(abs(target - other) / self.sigma, unresolved)
+
+    def _log_ratio(self, likelier: int, y: Array) -> Array:
+        """Linear in the message."""
+        away = 0.5 - y if likelier == 0 else y - 0.5
+        return np.asarray(away / self.sigma**2)
 
     def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
         """Add independent noise to each user's value.
@@ -76,3 +161,53 @@ class GaussianRandomizer(FromArguments, ConcreteRandomizer):
         """
         own = category_values(values, 2)
         return np.asarray(own + generator(rng).normal(scale=self.sigma, size=own.shape))
+
+
+def normal_tails(gap: float, unresolved: float = 0.0) -> RatioTails:
+    """Ratio of normal noise around two means.
+
+    Args:
+        gap: distance of the means in standard deviations, >= 0.
+        unresolved: smaller ratios are taken together where decoys exceed them with a chance of at
+            least this times 60.
+    """
+    from scipy.special import ndtr, ndtri
+
+    if gap == 0.0:
+        certain = np.array([1.0, 0.0])  # that the ratio is 1
+        return RatioTails(np.array([0.0, 1.0]), certain, certain, np.asarray(16 * UNIT_ROUNDOFF))
+    # where so many decoys are above that all guesses go to them, one cell will do
+    most = min(60.0 * unresolved, 1.0)
+    first = -_REACH if most > 0.5 else max(-float(ndtri(most)), -_REACH)
+    gap = min(max(gap, _LEAST_GAP), _LARGEST_GAP)
+    middle = 0.5 * gap**2
+    logs = grid_of_logs(gap * first - middle, gap * (gap + _REACH) - middle, _CELLS)
+    score = logs / gap + 0.5 * gap
+    # good to a few units of their exponent
+    error = UNIT_ROUNDOFF * (8.0 + 4.0 * score**2)
+    return RatioTails.of_logs(logs, ndtr(gap - score), ndtr(-score), 1.0, error)
+
+
+def normal_blanket_tails(sigma: float, lean: float) -> RatioTails:
+    """Ratio of normal noise to the blanket of the inputs 0 and 1.
+
+    Args:
+        sigma: standard deviation of the noise, > 0.
+        lean: distance of the target's input from 1/2, in [0, 1/2].
+    """
+    from scipy.special import ndtr
+
+    sigma = min(max(sigma, _LEAST_SIGMA), _LARGEST_SIGMA)
+    # With u the distance of a message from 1/2, the logarithm of the ratio is linear in |u| on
+    # either side, from the same value at u = 0; towards the target it rises faster.
+    near, far = 1.0 + 2.0 * lean, 1.0 - 2.0 * lean
+    scale = 2.0 * sigma * sigma
+    start = (0.25 - lean * lean) / scale
+    logs = grid_of_logs(start, start + near * (lean + _REACH * sigma) / scale, _CELLS)
+    reach = np.maximum(logs - start, 0.0) * scale
+    right, left = reach / near, reach / far if far > 0.0 else np.full(reach.shape, math.inf)
+    common = ndtr(-(right + 0.5) / sigma) + ndtr(-(left + 0.5) / sigma)
+    own = ndtr((lean - right) / sigma) + ndtr(-(left + lean) / sigma)
+    error = UNIT_ROUNDOFF * (16.0 + 4.0 * ((right + 0.5) / sigma) ** 2)
+    total = 2.0 * float(ndtr(-0.5 / sigma))
+    return RatioTails.of_logs(logs, own, common, total, error)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.randomizers.arguments import require_fields
 from shuffle_accountant.randomizers.base import LocalRandomizer
 
 __all__ = ["GeneralRandomizer"]
@@ -53,8 +54,5 @@ class GeneralRandomizer(LocalRandomizer):
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> GeneralRandomizer:
         """Inverse of `to_dict`, without the ``kind``."""
-        if set(fields) != {"eps0", "interactive"}:
-            raise ValueError(
-                f"general randomizer must have fields eps0 and interactive, got {sorted(fields)}"
-            )
+        require_fields(cls.kind, fields, ("eps0", "interactive"))
         return cls(**fields)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shuffle_accountant.randomizers.categorical import Probabilities
+from shuffle_accountant.randomizers.categorical import Counts, Probabilities
 from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.randomizers.frequency import FrequencyOracle
 
@@ -71,6 +71,27 @@ class HadamardResponse(FrequencyOracle):
     def _rest_agrees(self, asked: tuple[int, ...]) -> float:
         agreeing = self.columns * len(_dependent(asked)) >> len(asked)
         return 1.0 / agreeing  # column 0 is one of so many with +1 at the rows asked for
+
+    def _joint_counts(self) -> Counts:
+        """Counts of +1 in rows 1 … k of a random column y of the Sylvester matrix.
+
+        Rows 0 … k sum to N = k + 1 at y = 0. Else let t be the lowest bit of y. Cut the rows into
+        blocks by the bits of N: a block of 2^b rows sums to nothing for b > t, to its whole size up
+        to a sign for b <= t. The sign is ``(-1)^(bit t of N)`` times one that y's higher bits
+        decide at random, or +1 if N has no such bits.
+        """
+        k = self.categories
+        rows, columns = k + 1, self.columns
+        counts, chances = [float(k)], [1.0 / columns]
+        for t in range(columns.bit_length() - 1):
+            bit = rows >> t & 1
+            total = (bit << t) + (1 - 2 * bit) * (rows & ((1 << t) - 1))
+            fair = (rows & (columns - 1)) >> (t + 1) != 0
+            for sign in (1, -1) if fair else (1,):
+                counts.append((rows + sign * total) // 2 - 1.0)
+                chances.append(0.5 ** (t + 1) * (0.5 if fair else 1.0))
+        j, mass = np.array(counts), np.array(chances)
+        return j, mass * (j / k), mass * ((k - j) / k)
 
     def datasets(self) -> tuple[tuple[int, int, int], ...]:
         """Triples (x0, x1, others); rows 1, 2, 3 depend on each other, rows 1, 2, 4 do not."""

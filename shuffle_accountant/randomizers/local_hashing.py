@@ -78,6 +78,10 @@ class LocalHashing(FrequencyOracle):
         keep = self._response.keep_probability * self.buckets
         return chance * keep, chance * (self._response.lie_probability * self.buckets)
 
+    @property
+    def _rate(self) -> float:
+        return 1.0 / self.buckets
+
     def _rest_agrees(self, asked: tuple[int, ...]) -> float:
         rest: float = (1.0 / self.buckets) ** (self.categories - len(asked))
         return rest

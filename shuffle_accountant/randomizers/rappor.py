@@ -59,6 +59,10 @@ class RAPPOR(FrequencyOracle):
         from_zero = flip ** (ones + 1.0) * stay ** (zeros - 1.0)
         return from_one, from_zero
 
+    @property
+    def _rate(self) -> float:
+        return self.flip_probability
+
     def _rest_agrees(self, asked: tuple[int, ...]) -> float:
         rest: float = self.flip_probability ** (self.categories - len(asked))
         return rest

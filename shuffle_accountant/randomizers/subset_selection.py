@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.randomizers.categorical import Probabilities
+from shuffle_accountant.randomizers.categorical import Counts, Probabilities
 from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.randomizers.frequency import FrequencyOracle
 
@@ -78,6 +78,12 @@ class SubsetSelection(FrequencyOracle):
 
     def _rest_agrees(self, asked: tuple[int, ...]) -> float:
         return 0.0  # no message holds all categories
+
+    def _joint_counts(self) -> Counts:
+        """A message says yes to so many categories as it holds."""
+        share = self.size / self.categories
+        rest = (self.categories - self.size) / self.categories
+        return np.array([float(self.size)]), np.array([share]), np.array([rest])
 
     def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
         """Randomize each user's value independently.

@@ -12,69 +12,92 @@ adversary of 'Numerical Accounting in the Shuffle Model', Theorem 15.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import singledispatch
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.binary import BinaryLoss
-from shuffle_accountant.losses.blanket import BlanketLoss, LetterSource
+from shuffle_accountant.losses.blanket import BlanketLoss
 from shuffle_accountant.losses.clones import CloneCrowd
-from shuffle_accountant.losses.gaussian import GaussianRatio
 from shuffle_accountant.losses.letters import LetterPair
-from shuffle_accountant.losses.mean_ratio import MeanRatioLoss
 from shuffle_accountant.losses.response import ResponseCrowd
-from shuffle_accountant.losses.sources import (
-    FinitePair,
-    GaussianBlanketPair,
-    LaplacePair,
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
+from shuffle_accountant.randomizers.base import (
+    ConcreteRandomizer,
+    FiniteRandomizer,
+    LetterClasses,
+    Mixture,
 )
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
-from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
-from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
-from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
 from shuffle_accountant.reductions.base import Reduction
 from shuffle_accountant.reductions.clones import clones
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 
-__all__ = ["blanket", "gaussian_example"]
+__all__ = ["InputPair", "blanket"]
 
 # How closely letters are needed for a rough deviation.
 _ROUGH = Effort(tail=1e-12, resolution=1e-3)
 
 
-@singledispatch
-def blanket(randomizer: LocalRandomizer, users: int) -> Reduction:
+@dataclass(frozen=True)
+class InputPair:
+    """Two inputs of a randomizer, as letters among decoys that are draws from its blanket.
+
+    Attributes:
+        randomizer: what every user applies.
+        inputs: the target's input under the dataset X, and under its neighbour X'.
+    """
+
+    randomizer: ConcreteRandomizer
+    inputs: tuple[int, int]
+
+    @property
+    def reversed(self) -> InputPair:
+        """The pair with the datasets exchanged."""
+        return InputPair(self.randomizer, (self.inputs[1], self.inputs[0]))
+
+    def letters(self, side: Bound, effort: Effort) -> LetterPair:
+        """Letters that bound the pair on a side, with what is uncertain about them."""
+        found = self.randomizer.letters(
+            self.inputs, side, tail=effort.tail, resolution=effort.resolution
+        )
+        off = np.asarray(found.error) * (1.0 if side is Bound.PESSIMISTIC else -1.0)
+        first, second = found.probabilities
+        return _among_blanks(first * (1.0 + off), second * (1.0 - off), _blanket(found, off))
+
+
+def blanket(randomizer: ConcreteRandomizer, users: int) -> Reduction:
     """Reduce a round of a known randomizer to its blanket.
 
     Args:
         randomizer: what every user applies.
         users: messages in the round, >= 1.
-
-    Raises:
-        ValueError: nothing but its local privacy parameter is known of the randomizer.
     """
+    if randomizer.mixture is not None:
+        return _response(randomizer.mixture, randomizer.eps0, users)
+    if isinstance(randomizer, FiniteRandomizer):
+        return _finite(randomizer, users)
+    if isinstance(randomizer, ContinuousRandomizer):
+        return _continuous(randomizer, users)
     raise ValueError(
-        f"reduction 'blanket' needs a known randomizer, got {type(randomizer).__name__}"
+        "reduction='blanket' needs a FiniteRandomizer or a ContinuousRandomizer, got "
+        f"{type(randomizer).__name__}"
     )
 
 
-@blanket.register
-def _(randomizer: RandomizedResponse, users: int) -> Reduction:
-    k, gamma = randomizer.categories, randomizer.gamma
-    truthful = randomizer.truthful
+def _response(mixture: Mixture, eps0: float, users: int) -> Reduction:
+    """The decoys that answered at random, each of k values alike, and the blank."""
+    k, gamma, truthful = mixture.categories, mixture.gamma, mixture.truthful
     single = gamma / k
     if k == 2:  # for two values the blanket is their clones
-        loss = clones(randomizer.eps0, users).loss
+        loss = clones(eps0, users).loss
     elif gamma in (0.0, 1.0):
-        loss = BinaryLoss(
-            CloneCrowd.from_eps0(randomizer.eps0, decoys=users - 1, rate=gamma, idle=truthful)
-        )
+        loss = BinaryLoss(CloneCrowd.from_eps0(eps0, decoys=users - 1, rate=gamma, idle=truthful))
     else:
-        loss = BinaryLoss(ResponseCrowd(k, gamma, truthful, users - 1, randomizer.eps0))
+        loss = BinaryLoss(ResponseCrowd(k, gamma, truthful, users - 1, eps0))
     keep, other = truthful + single, gamma * ((k - 2) / k)
     decoys = TargetAmongDecoys(
         p0=(keep, single, other, 0.0),
@@ -85,16 +108,12 @@ def _(randomizer: RandomizedResponse, users: int) -> Reduction:
     return Reduction("blanket", decoys, loss)
 
 
-@blanket.register
-def _(randomizer: FiniteRandomizer, users: int) -> Reduction:
+def _finite(randomizer: FiniteRandomizer, users: int) -> Reduction:
     pairs = []
     for inputs in randomizer.input_pairs():
         classes = randomizer.classes(inputs)
-        # rounded once, so that its relative error is that of the blanket's masses
-        blank = max(math.fsum([1.0, *(-classes.blanket).tolist()]), 0.0)
-        first, second = (np.append(row, 0.0) for row in classes.probabilities)
-        masses = np.append(classes.blanket, blank)
-        pairs.append(LetterPair(first, second, masses, randomizer.eps0))
+        first, second = classes.probabilities
+        pairs.append(_among_blanks(first, second, classes.blanket, randomizer.eps0))
     worst = max(pairs, key=lambda pair: pair.spread)
     decoys = TargetAmongDecoys(
         p0=tuple(worst.p0.tolist()),
@@ -108,88 +127,46 @@ def _(randomizer: FiniteRandomizer, users: int) -> Reduction:
             return Reduction("blanket", decoys, BinaryLoss(crowd))
     else:
         pairs = [ordered for pair in pairs for ordered in (pair, pair.reversed)]
-    return Reduction("blanket", decoys, _letters_loss(pairs, users))
+    distinct = tuple(dict.fromkeys(pairs))
+    largest = max(pair.largest for pair in pairs)
+    deviation = max(pair.deviation(users) for pair in pairs)
+    return Reduction("blanket", decoys, BlanketLoss(distinct, distinct, users, deviation, largest))
 
 
-@blanket.register
-def _(randomizer: LaplaceRandomizer, users: int) -> Reduction:
-    eps0 = randomizer.eps0
-
-    def laplace(mean: float, y: Array) -> Array:
-        return np.asarray(0.5 * eps0 * np.exp(-eps0 * np.abs(y - mean)))
-
+def _continuous(randomizer: ContinuousRandomizer, users: int) -> Reduction:
+    pairs = [InputPair(randomizer, inputs) for inputs in randomizer.input_pairs()]
+    if not randomizer.symmetric:
+        pairs = [ordered for pair in pairs for ordered in (pair, pair.reversed)]
+    p0, p1 = (partial(randomizer.density, float(x)) for x in pairs[0].inputs)
     decoys = DensitiesAmongDecoys(
-        p0=lambda y: laplace(0.0, y),
-        p1=lambda y: laplace(1.0, y),
-        q=lambda y: np.minimum(laplace(0.0, y), laplace(1.0, y)),
-        blank=-math.expm1(-0.5 * eps0),
-        n=users,
-    )
-    return Reduction("blanket", decoys, _source_loss(LaplacePair(eps0), users, eps0))
-
-
-@blanket.register
-def _(randomizer: GaussianRandomizer, users: int) -> Reduction:
-    normal = _normal(randomizer.sigma)
-    decoys = DensitiesAmongDecoys(
-        p0=lambda y: normal(0.0, y),
-        p1=lambda y: normal(1.0, y),
-        q=lambda y: np.minimum(normal(0.0, y), normal(1.0, y)),
+        p0=p0,
+        p1=p1,
+        q=lambda y: np.minimum(p0(y), p1(y)),
         blank=1.0 - randomizer.blanket_mass,
         n=users,
     )
-    loss = _source_loss(GaussianBlanketPair(randomizer.sigma), users, math.inf)
-    return Reduction("blanket", decoys, loss)
-
-
-def gaussian_example(randomizer: GaussianRandomizer, users: int, population: int) -> Reduction:
-    """The example pair of 'Numerical Accounting in the Shuffle Model', Section 5: exact.
-
-    The target holds 1 (P) or 0 (Q) and every other user holds 0. This is one pair of datasets, not
-    the worst. Of a population, the users of a round are drawn without replacement; when the target
-    is not drawn, another 0 takes its place.
-
-    Args:
-        randomizer: Gaussian noise on 0 or 1.
-        users: messages in the round.
-        population: from how many they are drawn.
-    """
-    normal = _normal(randomizer.sigma)
-    decoys = DensitiesAmongDecoys(
-        p0=lambda y: normal(1.0, y),
-        p1=lambda y: normal(0.0, y),
-        q=lambda y: normal(0.0, y),
-        blank=0.0,
-        n=users,
+    deviation = max(pair.letters(Bound.OPTIMISTIC, _ROUGH).deviation(users) for pair in pairs)
+    every = tuple(pairs)
+    return Reduction(
+        "blanket", decoys, BlanketLoss(every, every, users, deviation, randomizer.eps0)
     )
-    fraction = users / population
-    name = "gaussian example" if users == population else "gaussian example, subsampled"
-    loss = MeanRatioLoss(GaussianRatio(randomizer.sigma), users, fraction)
-    return Reduction(name, decoys, loss)
 
 
-def _normal(sigma: float) -> Callable[[float, Array], Array]:
-    """The normal density, as a function of its mean and the point."""
-
-    def density(mean: float, y: Array) -> Array:
-        scale = sigma * math.sqrt(2.0 * math.pi)
-        return np.asarray(np.exp(-0.5 * ((y - mean) / sigma) ** 2) / scale)
-
-    return density
+def _among_blanks(p0: Array, p1: Array, blanket: Array, eps0: float = math.inf) -> LetterPair:
+    """The pair among decoys that send the blanket, or else a blank."""
+    # rounded once, so that its relative error is that of the blanket's masses
+    blank = max(math.fsum([1.0, *(-blanket).tolist()]), 0.0)
+    return LetterPair(np.append(p0, 0.0), np.append(p1, 0.0), np.append(blanket, blank), eps0)
 
 
-def _source_loss(source: LetterSource, users: int, largest: float) -> BlanketLoss:
-    """Loss of one continuous pair, which is symmetric."""
-    deviation = source.letters(Bound.OPTIMISTIC, _ROUGH).deviation(users)
-    return BlanketLoss((source,), (source,), users, deviation, largest)
+def _blanket(found: LetterClasses, off: Array) -> Array:
+    """The blanket's masses, rounded by their relative error.
 
-
-def _letters_loss(pairs: list[LetterPair], users: int) -> BlanketLoss:
-    """Loss of finite pairs, closed under exchanging the datasets."""
-    sources = tuple(FinitePair(pair) for pair in dict.fromkeys(pairs))
-    largest = max(pair.largest for pair in pairs)
-    deviation = max(pair.deviation(users) for pair in pairs)
-    return BlanketLoss(sources, sources, users, deviation, largest)
+    A smaller blanket hides less: blanks can be turned into messages afterwards. A larger one must
+    leave no less than nothing for the blank; if it cannot, there is all but no blank to begin with.
+    """
+    rounded = found.blanket * (1.0 - off)
+    return rounded if math.fsum(rounded.tolist()) <= 1.0 else found.blanket
 
 
 def _binary(pair: LetterPair, users: int, eps0: float) -> CloneCrowd | None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 from shuffle_accountant.randomizers.base import ConcreteRandomizer, LocalRandomizer
-from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
-from shuffle_accountant.randomizers.general import GeneralRandomizer
-from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.reductions.base import Reduction
-from shuffle_accountant.reductions.blanket import blanket, gaussian_example
+from shuffle_accountant.reductions.blanket import blanket
 from shuffle_accountant.reductions.clones import clones
+from shuffle_accountant.reductions.example import example
 from shuffle_accountant.reductions.strong import VARIANTS, strong
 from shuffle_accountant.reductions.subsampling import subsampled
 
@@ -28,7 +26,7 @@ def check(randomizer: LocalRandomizer, reduction: str, variant: str | None, samp
     kind = type(randomizer).__name__
     if variant is not None and reduction != "strong":
         raise ValueError(f"variant is for reduction='strong' only, got reduction={reduction!r}")
-    if reduction == "strong" and not isinstance(randomizer, RandomizedResponse):
+    if reduction == "strong" and randomizer.mixture is None:
         raise ValueError(
             "reduction='strong' needs a RandomizedResponse, whose users either tell the truth or "
             f"answer at random, which is what that adversary sees; got {kind}"
@@ -60,14 +58,12 @@ def reduce(
     The blanket is never above the clones: by eps0-LDP ``m(y) >= e^-eps0 max(R(x0), R(x1))(y)``, and
     the clones bound every randomizer with that smaller blanket (see `reductions.clones`).
     """
-    if reduction == "auto" and isinstance(randomizer, GaussianRandomizer):
-        return gaussian_example(randomizer, users, population)
-    if reduction == "strong":
-        assert isinstance(randomizer, RandomizedResponse)
-        inner = strong(randomizer, users, variant or VARIANTS[0])
+    if reduction == "auto" and randomizer.normal_noise is not None:
+        return example(randomizer.normal_noise, users, population)
+    if reduction == "strong" and randomizer.mixture is not None:
+        inner = strong(randomizer.mixture, users, variant or VARIANTS[0])
     elif reduction == "clones" or not isinstance(randomizer, ConcreteRandomizer):
-        interactive = isinstance(randomizer, GeneralRandomizer) and randomizer.interactive
-        inner = clones(randomizer.eps0, users, interactive=interactive)
+        inner = clones(randomizer.eps0, users, interactive=randomizer.interactive)
     else:
         inner = blanket(randomizer, users)
     return subsampled(inner, users, population)

@@ -11,8 +11,7 @@ import numpy as np
 
 from shuffle_accountant.losses.blanket import most_distinguishable
 from shuffle_accountant.losses.letters import LetterPair
-from shuffle_accountant.losses.sources import FinitePair
-from shuffle_accountant.numerics.binomial import Array
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 
 __all__ = ["attained"]
@@ -35,13 +34,13 @@ def attained(
     """
     triples = randomizer.datasets()
     fraction = users / population
-    pairs: dict[FinitePair, tuple[int, int, int]] = {}
+    pairs: dict[LetterPair, tuple[int, int, int]] = {}
     for triple in triples:
         first, second, others = randomizer.classes(triple).probabilities
         if fraction < 1.0:
             first, second = (_mixture(fraction, law, others) for law in (first, second))
         letters = LetterPair(np.array(first), np.array(second), others, randomizer.eps0)
-        pairs.setdefault(FinitePair(letters), triple)
+        pairs.setdefault(letters, triple)
     pair, low, high = most_distinguishable(tuple(pairs), users, epsilon)
     return low, high, pairs[pair]
 

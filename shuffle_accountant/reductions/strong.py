@@ -24,7 +24,7 @@ from shuffle_accountant.losses.binary import BinaryLoss
 from shuffle_accountant.losses.clones import CloneCrowd
 from shuffle_accountant.losses.diluted import DilutedLoss
 from shuffle_accountant.losses.tail import ProbabilisticDpLoss
-from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+from shuffle_accountant.randomizers.base import Mixture
 from shuffle_accountant.reductions.base import Reduction
 from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
@@ -33,22 +33,22 @@ __all__ = ["VARIANTS", "strong"]
 VARIANTS = ("exact", "paper", "tail")
 
 
-def strong(randomizer: RandomizedResponse, users: int, variant: str) -> Reduction:
+def strong(mixture: Mixture, users: int, variant: str) -> Reduction:
     """Reduce a round of k-ary randomized response against the strong adversary.
 
     Args:
-        randomizer: what every user applies.
+        mixture: what every user applies: the truth, or a uniformly random value.
         users: messages in the round, >= 1.
         variant: one of `VARIANTS`.
     """
-    k, gamma = randomizer.categories, randomizer.gamma
+    k, gamma = mixture.categories, mixture.gamma
     single = gamma / k
-    idle = randomizer.truthful + gamma * ((k - 2) / k)
+    idle = mixture.truthful + gamma * ((k - 2) / k)
     # a target that never lies
     crowd = CloneCrowd.from_eps0(math.inf, decoys=users - 1, rate=2.0 * single, idle=idle)
     loss: PrivacyLoss = BinaryLoss(crowd)
     if variant == "exact":
-        loss = DilutedLoss(loss, active=randomizer.truthful, harmless=gamma)
+        loss = DilutedLoss(loss, active=mixture.truthful, harmless=gamma)
     elif variant == "tail":
         loss = ProbabilisticDpLoss(crowd)
     decoys = TargetAmongDecoys(

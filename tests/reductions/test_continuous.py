@@ -17,10 +17,7 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.blanket import LetterSource
 from shuffle_accountant.losses.letters import LetterPair
-from shuffle_accountant.losses.sources import (
-    GaussianBlanketPair,
-    LaplacePair,
-)
+from shuffle_accountant.reductions.blanket import InputPair
 
 # Brackets of one round are about 1e-3 of delta wide where few messages are far from normal.
 WIDTH = 2e-3
@@ -154,6 +151,7 @@ def test_composed_gaussian_mechanism(sigma: float, epsilon: float) -> None:
     assert_narrow(inverse, WIDTH)
 
 
+@pytest.mark.slow
 def test_a_billion_users() -> None:
     """With many messages the sum of the ratios is normal, of relative deviation s/sqrt(n)."""
     users, sigma = 10**9, 2.0
@@ -169,6 +167,7 @@ def test_a_billion_users() -> None:
     assert normal == pytest.approx(1e-8, rel=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("users", [10, 300])
 def test_population_amplifies(users: int) -> None:
     whole = gaussian_round(2.0, users).delta(epsilon=0.05)
@@ -178,6 +177,7 @@ def test_population_amplifies(users: int) -> None:
     assert sampled.upper < whole.lower
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("users", "epsilon"), [(1, 0.1), (1, 0.5), (2, 0.5), (7, 0.5), (1000, 0.1)]
 )
@@ -268,7 +268,12 @@ EFFORTS = [Effort(1e-12, 1e-3), Effort(1e-30, 1e-5)]
 @pytest.mark.parametrize("eps0", EPS0)
 @pytest.mark.parametrize("alpha", [1.0, 1.2, 2.0])
 def test_laplace_letters(eps0: float, alpha: float, effort: Effort) -> None:
-    check_letters(LaplacePair(eps0), alpha, list(_ends_excess(eps0, alpha)), effort)
+    check_letters(
+        InputPair(sa.LaplaceRandomizer(eps0), (0, 1)),
+        alpha,
+        list(_ends_excess(eps0, alpha)),
+        effort,
+    )
 
 
 @pytest.mark.parametrize("effort", EFFORTS, ids=["coarse", "fine"])
@@ -277,4 +282,4 @@ def test_laplace_letters(eps0: float, alpha: float, effort: Effort) -> None:
 def test_gaussian_blanket_letters(sigma: float, alpha: float, effort: Effort) -> None:
     grid = np.concatenate([np.linspace(-6.0, 6.0, 41), [1.0 - alpha, 1e-3, -1e-3]])
     values = [(t, gaussian.blanket_excess(sigma, alpha, t)) for t in grid.tolist()]
-    check_letters(GaussianBlanketPair(sigma), alpha, values, effort)
+    check_letters(InputPair(sa.GaussianRandomizer(sigma), (0, 1)), alpha, values, effort)

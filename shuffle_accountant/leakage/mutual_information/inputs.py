@@ -20,16 +20,12 @@ from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
     LocalRandomizer,
 )
-from shuffle_accountant.randomizers.categorical import BitRandomizer
-from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["input_bound"]
 
 # Beyond, randomized response of the worst number of values has more values than integers count.
 _LARGE_EPS0 = 70.0
-# Beyond, probabilities of frequency oracles are not doubles, and what hides the input is nothing.
-_LARGEST_ORACLE = 300.0
 
 
 def input_bound(
@@ -48,9 +44,10 @@ def input_bound(
     and Theorem 14, exact for every n, n counting all messages. By the convexity of relative entropy
     it also bounds ``I(X1; Z)`` if X1 is independent of the other inputs (Corollary 4).
 
-    For a `GeneralRandomizer` the bound is the least one that needs eps0 alone (`universal_bounds`),
-    and the lower end what randomized response of the worst number of values has: no bound for all
-    randomizers can be below. An interactive one is bounded by what its message tells.
+    If only eps0 is known of the randomizer the bound is the least one that needs it alone
+    (`universal_bounds`), and the lower end what randomized response of the worst number of values
+    has: no bound for all randomizers can be below. An interactive one is bounded by what its
+    message tells.
 
     Args:
         randomizer: any local randomizer.
@@ -76,7 +73,7 @@ def input_bound(
         return _any_randomizer(randomizer, users, prior)
     universal = universal_bounds(eps0=randomizer.eps0, users=users).least
     most = min(_entropy(randomizer, prior), universal)
-    if isinstance(randomizer, BitRandomizer) and randomizer.eps0 > _LARGEST_ORACLE:
+    if isinstance(randomizer, FiniteRandomizer) and not randomizer.representable:
         ledger = ErrorLedger(truncation=most)
         return Bracket(lower=0.0, upper=most, ledger=ledger, reduction="entropy of the prior")
     lower, upper = signals(randomizer, prior)
@@ -88,19 +85,17 @@ def input_bound(
     )
 
 
-def _entropy(randomizer: LocalRandomizer, prior: ArrayLike | None) -> float:
+def _entropy(randomizer: ConcreteRandomizer, prior: ArrayLike | None) -> float:
     if prior is None:
-        return math.log(randomizer.inputs if isinstance(randomizer, FiniteRandomizer) else 2) * (
-            1.0 + 2e-15
-        )
+        return math.log(randomizer.inputs) * (1.0 + 2e-15)
     return entropy(law(prior=prior)) * (1.0 + 2e-15)
 
 
 def _any_randomizer(randomizer: LocalRandomizer, users: int, prior: ArrayLike | None) -> Bracket:
-    if not isinstance(randomizer, GeneralRandomizer):
-        raise ValueError(f"randomizer must be a known one, got {type(randomizer).__name__}")
     if prior is not None:
-        raise ValueError("prior must be None for a GeneralRandomizer: the bound holds for all")
+        raise ValueError(
+            f"prior must be None for a {type(randomizer).__name__}: the bound holds for all"
+        )
     bounds = universal_bounds(eps0=randomizer.eps0, users=users)
     upper = bounds.message if randomizer.interactive else bounds.least
     attained = 0.0

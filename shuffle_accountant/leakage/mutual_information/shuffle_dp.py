@@ -17,11 +17,8 @@ from shuffle_accountant.leakage.mutual_information.ratios import Array
 from shuffle_accountant.leakage.mutual_information.signal import Signal
 from shuffle_accountant.leakage.mutual_information.signals import signals
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
-from shuffle_accountant.randomizers.categorical import BitRandomizer
 
 __all__ = ["PositionBounds", "position_bounds"]
-
-_LARGEST_ORACLE = 300.0
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ def position_bounds(randomizer: LocalRandomizer, *, users: int) -> PositionBound
     """
     randomizer = validate.instance(LocalRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
-    if getattr(randomizer, "interactive", False):
+    if randomizer.interactive:
         raise ValueError("randomizer must not be interactive, got interactive=True")
     eps0, up = randomizer.eps0, 1.0 + 1e-14
     alike = up * eps0 * math.tanh(0.5 * eps0)
@@ -86,9 +83,7 @@ def position_bounds(randomizer: LocalRandomizer, *, users: int) -> PositionBound
 
 
 def _blanket(randomizer: LocalRandomizer, users: int) -> float | None:
-    if not isinstance(randomizer, FiniteRandomizer):
-        return None
-    if isinstance(randomizer, BitRandomizer) and randomizer.eps0 > _LARGEST_ORACLE:
+    if not isinstance(randomizer, FiniteRandomizer) or not randomizer.representable:
         return None
     _, signal = signals(randomizer, None)
     decoys = signal.decoys(Bound.PESSIMISTIC)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -12,56 +10,57 @@ from shuffle_accountant.leakage.laws import law
 from shuffle_accountant.leakage.mutual_information.ones import bit_signal
 from shuffle_accountant.leakage.mutual_information.ratios import Array
 from shuffle_accountant.leakage.mutual_information.signal import Signal
-from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.sources import GaussianBlanketPair, LaplacePair
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
-from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
-from shuffle_accountant.randomizers.categorical import BitRandomizer
-from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
-from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
-from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
-from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
+from shuffle_accountant.randomizers.base import ConcreteRandomizer, FiniteRandomizer, Mixture
 
 __all__ = ["signals"]
 
 # Patterns of bits at so many inputs are listed, 2^12 of them.
 _MOST_BITS = 12
 # How finely a line of messages is cut, and what of it may be left out.
-_EFFORT = Effort(tail=1e-30, resolution=1e-4)
-# Of the masses of cells of messages, relative.
-_CELL_ERROR, _NORMAL_CELL_ERROR = 1e-13, 4e-11
+_TAIL, _RESOLUTION = 1e-30, 1e-4
+# Of the masses of cells of messages, relative, beside what the randomizer says.
+_CELL_ERROR = 1e-13
 
 
-@singledispatch
-def signals(randomizer: LocalRandomizer, prior: ArrayLike | None) -> tuple[Signal, Signal]:
+def signals(randomizer: ConcreteRandomizer, prior: ArrayLike | None) -> tuple[Signal, Signal]:
     """A signal that tells at most as much as the randomizer's, and one that tells at least as much.
 
     Args:
-        randomizer: any known completely.
+        randomizer: any whose law is known.
         prior: law of the inputs, uniform if None.
+
+    Raises:
+        ValueError: a prior that is no law of the inputs, or that must be given or be simpler.
     """
-    raise ValueError(f"randomizer must be known completely, got {type(randomizer).__name__}")
-
-
-@signals.register
-def _(randomizer: DiscreteRandomizer, prior: ArrayLike | None) -> tuple[Signal, Signal]:
+    if randomizer.mixture is not None:
+        return _twice(_mixed(randomizer.mixture, prior))
+    if not isinstance(randomizer, FiniteRandomizer):
+        return _cells(randomizer, _prior(prior, randomizer.inputs))
+    if not randomizer.classes_double:
+        return _listed(randomizer, _prior(prior, randomizer.inputs))
+    name = type(randomizer).__name__
+    if prior is None:
+        answers = randomizer.yes_counts()
+        if answers is None:
+            raise ValueError(f"prior must be given for a {name}, got None")
+        return _twice(bit_signal(answers, randomizer.eps0))
     weights = _prior(prior, randomizer.inputs)
-    channel = randomizer.channel
-    held = weights > 0.0
-    return _twice(
-        Signal(
-            weights[held], channel[held], weights @ channel, channel.min(axis=0), _sums(len(held))
+    held = np.count_nonzero(weights > 0.0)
+    if held > _MOST_BITS:
+        raise ValueError(
+            f"prior must be None or positive at no more than {_MOST_BITS} inputs for a {name}, "
+            f"got {held}"
         )
-    )
+    return _listed(randomizer, weights)
 
 
-@signals.register
-def _(randomizer: RandomizedResponse, prior: ArrayLike | None) -> tuple[Signal, Signal]:
+def _mixed(mixture: Mixture, prior: ArrayLike | None) -> Signal:
     """Classes: whether the message is the target's own value, and the prior of the message's value.
 
     A message's ratio to the blanket is e^eps0 or 1, so one row stands for all values.
     """
-    k, keep, lie = randomizer.categories, randomizer.keep_probability, randomizer.lie_probability
+    k, keep, lie = mixture.categories, mixture.keep_probability, mixture.lie_probability
     if prior is None:
         held, alike = np.array([1.0 / k]), np.array([float(k)])
     else:
@@ -69,40 +68,11 @@ def _(randomizer: RandomizedResponse, prior: ArrayLike | None) -> tuple[Signal, 
         alike = counts.astype(np.float64)
     own, other = alike * held, alike * (1.0 - held)
     row = np.concatenate([own * keep, other * lie])
-    each = np.tile(lie + randomizer.truthful * held, 2)
+    each = np.tile(lie + mixture.truthful * held, 2)
     blanket = lie * np.concatenate([own, other])
     mean = each * np.concatenate([own, other])
     sent = (mean > 0.0) | (row > 0.0)
-    return _twice(Signal(np.ones(1), row[None, sent], mean[sent], blanket[sent]))
-
-
-@signals.register
-def _(randomizer: BitRandomizer, prior: ArrayLike | None) -> tuple[Signal, Signal]:
-    if prior is None:
-        return _twice(bit_signal(randomizer))
-    weights = _prior(prior, randomizer.categories)
-    held = np.flatnonzero(weights > 0.0)
-    if held.size > _MOST_BITS:
-        raise ValueError(
-            f"prior must be None or positive at no more than {_MOST_BITS} inputs for a "
-            f"{type(randomizer).__name__}, got {held.size}"
-        )
-    return _listed(randomizer, weights)
-
-
-@signals.register
-def _(randomizer: FiniteRandomizer, prior: ArrayLike | None) -> tuple[Signal, Signal]:
-    return _listed(randomizer, _prior(prior, randomizer.inputs))
-
-
-@signals.register
-def _(randomizer: LaplaceRandomizer, prior: ArrayLike | None) -> tuple[Signal, Signal]:
-    return _cells(LaplacePair(randomizer.eps0), _prior(prior, 2), _CELL_ERROR)
-
-
-@signals.register
-def _(randomizer: GaussianRandomizer, prior: ArrayLike | None) -> tuple[Signal, Signal]:
-    return _cells(GaussianBlanketPair(randomizer.sigma), _prior(prior, 2), _NORMAL_CELL_ERROR)
+    return Signal(np.ones(1), row[None, sent], mean[sent], blanket[sent])
 
 
 def _listed(randomizer: FiniteRandomizer, weights: Array) -> tuple[Signal, Signal]:
@@ -114,20 +84,17 @@ def _listed(randomizer: FiniteRandomizer, weights: Array) -> tuple[Signal, Signa
     return _twice(Signal(weights[held], rows, mean, classes.blanket, _sums(len(held))))
 
 
-def _cells(
-    source: LaplacePair | GaussianBlanketPair, weights: Array, inexact: float
-) -> tuple[Signal, Signal]:
+def _cells(randomizer: ConcreteRandomizer, weights: Array) -> tuple[Signal, Signal]:
     """Two inputs on a line: merged cells tell less, cells split over their ends more."""
     made = []
+    held = weights > 0.0
     for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC):
-        pair = source.letters(side, _EFFORT)
-        rows = np.stack([pair.p0, pair.p1])[:, :-1]  # the last letter is the blank
+        found = randomizer.letters((0, 1), side, tail=_TAIL, resolution=_RESOLUTION)
+        rows = found.probabilities
         sent = rows.any(axis=0)
         rows = rows[:, sent]
-        mean = weights @ rows
-        held = weights > 0.0
-        blanket = pair.q[:-1][sent]
-        made.append(Signal(weights[held], rows[held], mean, blanket, inexact))
+        inexact = 4.0 * float(np.max(found.error, initial=0.0)) + _CELL_ERROR
+        made.append(Signal(weights[held], rows[held], weights @ rows, found.blanket[sent], inexact))
     return made[0], made[1]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import singledispatch
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.laws import law
 from shuffle_accountant.randomizers.base import FiniteRandomizer
-from shuffle_accountant.randomizers.categorical import BitRandomizer
-from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
-from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["Input", "checked_input", "message_laws"]
 
@@ -64,7 +60,6 @@ def checked_input(inputs: int, **named: int | ArrayLike) -> Input:
     return Input(tuple(held.tolist()), tuple(chances[held].tolist()))
 
 
-@singledispatch
 def message_laws(randomizer: FiniteRandomizer, inputs: Sequence[Input]) -> tuple[Array, Array]:
     """Laws of the messages of users with the given inputs, and the blanket.
 
@@ -77,40 +72,21 @@ def message_laws(randomizer: FiniteRandomizer, inputs: Sequence[Input]) -> tuple
         messages of which no two are told apart by these inputs and the blanket.
 
     Raises:
-        ValueError: too many inputs for a frequency oracle.
+        ValueError: too many inputs for a randomizer whose classes double with each one.
     """
-    held, mixtures = _mixtures(inputs)
-    classes = randomizer.classes(held)
-    return mixtures @ classes.probabilities, classes.blanket
-
-
-@message_laws.register
-def _(randomizer: DiscreteRandomizer, inputs: Sequence[Input]) -> tuple[Array, Array]:
-    # its messages as they are: to put equal columns together would take longer
-    held, mixtures = _mixtures(inputs)
-    return mixtures @ randomizer.channel[list(held)], randomizer.channel.min(axis=0)
-
-
-@message_laws.register
-def _(randomizer: BitRandomizer, inputs: Sequence[Input]) -> tuple[Array, Array]:
-    held, mixtures = _mixtures(inputs)
-    if len(held) > _MOST_BITS:
+    held, chances = _mixtures(inputs)
+    mixture = randomizer.mixture
+    if mixture is not None:  # every input that is held is a letter, all others are one
+        blanket = np.full(len(held) + 1, mixture.lie_probability)
+        blanket[-1] = mixture.gamma * ((mixture.categories - len(held)) / mixture.categories)
+        return mixture.truthful * np.pad(chances, ((0, 0), (0, 1))) + blanket, blanket
+    if randomizer.classes_double and len(held) > _MOST_BITS:
         raise ValueError(
             f"target and others must hold at most {_MOST_BITS} inputs with a positive chance "
             f"between them for {type(randomizer).__name__}, got {len(held)}"
         )
     classes = randomizer.classes(held)
-    return mixtures @ classes.probabilities, classes.blanket
-
-
-@message_laws.register
-def _(randomizer: RandomizedResponse, inputs: Sequence[Input]) -> tuple[Array, Array]:
-    # every input that is held is a letter, all others are one
-    held, mixtures = _mixtures(inputs)
-    blanket = np.full(len(held) + 1, randomizer.lie_probability)
-    blanket[-1] = randomizer.gamma * ((randomizer.categories - len(held)) / randomizer.categories)
-    truth = np.pad(mixtures, ((0, 0), (0, 1)))
-    return randomizer.truthful * truth + blanket, blanket
+    return chances @ classes.probabilities, classes.blanket
 
 
 def _mixtures(inputs: Sequence[Input]) -> tuple[tuple[int, ...], Array]:

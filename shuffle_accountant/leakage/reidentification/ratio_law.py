@@ -16,7 +16,6 @@ of the cells, atoms and kinks included, and hold on any grid.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,8 +33,9 @@ from shuffle_accountant.numerics.rounding import (
     raised,
     roundings,
 )
+from shuffle_accountant.randomizers.ratio_tails import RatioTails
 
-__all__ = ["RatioTails", "success_from_ratio_law"]
+__all__ = ["success_from_ratio_law", "success_from_tails"]
 
 Tail = Callable[[Array], ArrayLike]
 
@@ -44,62 +44,47 @@ Tail = Callable[[Array], ArrayLike]
 _LEAST_RATIO = 1e-280
 
 
-@dataclass(frozen=True, eq=False)
-class RatioTails:
-    """Distribution of a likelihood ratio on a grid.
+def success_from_tails(tails: RatioTails, users: int, guesses: int, name: str) -> Bracket:
+    """Bracket of the success probability of k guesses among n messages.
 
-    Attributes:
-        ratios: the grid, strictly rising from 0, shape (m,).
-        target: ``P(w > t)`` there, falling from 1; what no decoy sends has w = inf.
-        decoys: ``Q(w > t)`` there, falling from at most 1.
-        error: relative error of each of these, a number or shape (m,).
+    Args:
+        tails: distribution of the ratio of the target's law to the decoys'.
+        users: messages n, in [1, 2^53].
+        guesses: positions k that are named, in [1, n].
+        name: the reduction that the bracket names.
     """
+    if guesses == users:
+        return Bracket(lower=1.0, upper=1.0, reduction=name)
+    width = np.diff(tails.ratios)
+    gain = np.maximum(tails.target - tails.ratios * tails.decoys, 0.0)
+    slack = product(tails.error, roundings(4))
+    blur = slack * (tails.target + tails.ratios * tails.decoys)
+    mean = (gain[:-1] - gain[1:]) / width
+    doubt = (blur[:-1] + blur[1:]) / width
+    most = np.minimum(raised(tails.decoys, slack), 1.0)[:-1]
+    least = lowered(tails.decoys, slack)[1:]
+    high = np.clip(mean + doubt, least, most)
+    low = np.clip(mean - doubt, least, most)
+    run = most - least
+    share = np.where(run > 0.0, (low - least) / np.where(run > 0.0, run, 1.0), 1.0)
 
-    ratios: Array
-    target: Array
-    decoys: Array
-    error: float | Array
+    def hits(above: Array) -> Array:
+        return expected_hits(users, above, guesses) / users
 
-    def success(self, users: int, guesses: int, name: str) -> Bracket:
-        """Bracket of the success probability of k guesses among n messages.
-
-        Args:
-            users: messages n, in [1, 2^53].
-            guesses: positions k that are named, in [1, n].
-            name: the reduction that the bracket names.
-        """
-        if guesses == users:
-            return Bracket(lower=1.0, upper=1.0, reduction=name)
-        width = np.diff(self.ratios)
-        gain = np.maximum(self.target - self.ratios * self.decoys, 0.0)
-        slack = np.asarray(self.error + roundings(4))
-        blur = slack * (self.target + self.ratios * self.decoys)
-        mean = (gain[:-1] - gain[1:]) / width
-        doubt = (blur[:-1] + blur[1:]) / width
-        most = np.minimum(raised(self.decoys, slack), 1.0)[:-1]
-        least = lowered(self.decoys, slack)[1:]
-        high = np.clip(mean + doubt, least, most)
-        low = np.clip(mean - doubt, least, most)
-        run = most - least
-        share = np.where(run > 0.0, (low - least) / np.where(run > 0.0, run, 1.0), 1.0)
-
-        def hits(above: Array) -> Array:
-            return expected_hits(users, above, guesses) / users
-
-        chord = share * hits(most) + (1.0 - share) * hits(least)
-        rest = min(1.0, 0.5 * users * float(self.decoys[-1]))
-        over = gain[-1] + blur[-1]
-        under = max(float(gain[-1] - blur[-1]), 0.0) * (1.0 - rest)
-        # sums and products of positive terms, and the ratios' own rounding
-        own = product(pairwise_sum(own=8), hits_error(guesses))
-        upper = min(raised(float(np.sum(width * hits(high)) + over), own), 1.0)
-        lower = min(lowered(float(np.sum(width * chord) + under), own), upper)
-        lower = max(lower, min(lowered(guesses / users, own), upper))
-        ledger = ErrorLedger(
-            discretisation=max(upper - lower - 2.0 * own * upper, 0.0),
-            round_off=min(2.0 * own * upper, upper - lower),
-        )
-        return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=name)
+    chord = share * hits(most) + (1.0 - share) * hits(least)
+    rest = min(1.0, 0.5 * users * float(tails.decoys[-1]))
+    over = gain[-1] + blur[-1]
+    under = max(float(gain[-1] - blur[-1]), 0.0) * (1.0 - rest)
+    # sums and products of positive terms, and the ratios' own rounding
+    own = product(pairwise_sum(own=8), hits_error(guesses))
+    upper = min(raised(float(np.sum(width * hits(high)) + over), own), 1.0)
+    lower = min(lowered(float(np.sum(width * chord) + under), own), upper)
+    lower = max(lower, min(lowered(guesses / users, own), upper))
+    ledger = ErrorLedger(
+        discretisation=max(upper - lower - 2.0 * own * upper, 0.0),
+        round_off=min(2.0 * own * upper, upper - lower),
+    )
+    return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=name)
 
 
 def success_from_ratio_law(
@@ -148,7 +133,7 @@ def success_from_ratio_law(
         grid,
         _values("target_above", target_above, grid),
         _values("decoys_above", decoys_above, grid),
-        error,
+        np.asarray(error),
     )
     if not abs(tails.target[0] - 1.0) <= 1e-9:
         raise ValueError(f"target_above must be 1 at ratio 0, got {float(tails.target[0])!r}")
@@ -157,7 +142,7 @@ def success_from_ratio_law(
     if np.any(excess > 0.0):
         at = float(grid[int(np.argmax(excess))])
         raise ValueError(f"decoys_above must be at most target_above/ratio, got more at {at!r}")
-    return tails.success(users, guesses, "ratio law")
+    return success_from_tails(tails, users, guesses, "ratio law")
 
 
 def _values(name: str, tail: Tail, grid: Array) -> Array:

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import singledispatch
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger
-from shuffle_accountant.leakage.reidentification.continuous import (
-    gaussian_blanket,
-    gaussian_success,
-    laplace_blanket,
-    laplace_success,
-)
 from shuffle_accountant.leakage.reidentification.decomposition import clones_psi
 from shuffle_accountant.leakage.reidentification.hits import hits_error
 from shuffle_accountant.leakage.reidentification.layers import Layers, layers
@@ -27,11 +19,10 @@ from shuffle_accountant.leakage.reidentification.messages import (
     checked_input,
     message_laws,
 )
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.leakage.reidentification.ratio_law import success_from_tails
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
-from shuffle_accountant.randomizers.categorical import CategoricalRandomizer
-from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
-from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
+from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["Targets", "clones_bracket", "rounded", "targets"]
@@ -79,31 +70,6 @@ class Targets(ABC, Generic[T]):
     @abstractmethod
     def attained(self, target: T, users: int, guesses: int) -> float:
         """Success probability, at least, of datasets in which all others hold one input."""
-
-
-@singledispatch
-def targets(randomizer: LocalRandomizer) -> Targets[Any]:
-    """The targets of a randomizer of which only the local privacy parameter counts.
-
-    The data of an interactive randomizer are shuffled before it runs. That changes nothing here:
-    given which positions hold clones of the target, all of them are equally likely to be its own.
-    """
-    return _GeneralTargets(randomizer.eps0)
-
-
-@targets.register
-def _(randomizer: FiniteRandomizer) -> Targets[Input]:
-    return _FiniteTargets(randomizer)
-
-
-@targets.register
-def _(randomizer: LaplaceRandomizer) -> Targets[float]:
-    return _LaplaceTargets(randomizer.eps0)
-
-
-@targets.register
-def _(randomizer: GaussianRandomizer) -> Targets[float]:
-    return _GaussianTargets(randomizer.sigma)
 
 
 def rounded(value: float, error: float, name: str) -> Bracket:
@@ -157,56 +123,36 @@ class _FiniteTargets(Targets[Input]):
 
     def attained(self, target: Input, users: int, guesses: int) -> float:
         best = guesses / users
-        for x in self._others(target):
+        for x in self.randomizer.others(target.values):
             (own, other), _ = message_laws(self.randomizer, (target, Input((x,), (1.0,))))
             best = max(best, layers(own, other).success(users, guesses))
         return best * (1.0 - Layers.error(guesses) - _OWN_ERROR)
 
-    def _others(self, target: Input) -> Sequence[int]:
-        """Inputs that the others may all hold; categories the target never holds are alike."""
-        inputs = range(self.randomizer.inputs)
-        if not isinstance(self.randomizer, CategoricalRandomizer):
-            return inputs
-        foreign = [x for x in inputs[: len(target.values) + 1] if x not in target.values]
-        return (*target.values, *foreign[:1])
-
 
 @dataclass(frozen=True)
-class _LaplaceTargets(Targets[float]):
-    eps0: float
-    worst = (0.0,)
+class _ContinuousTargets(Targets[float]):
+    randomizer: ContinuousRandomizer
+
+    @property
+    def worst(self) -> tuple[float, ...]:  # type: ignore[override]
+        return self.randomizer.worst_inputs
 
     def checked(self, target: object) -> float:
-        return validate.closed_unit(target=target)
+        return self.randomizer.checked_input(target=target)
 
     def log_ratio(self, target: float) -> float:
-        return self.eps0 * (abs(target - 0.5) + 0.5)
+        return self.randomizer.log_ratio(target)
 
     def blanket(self, target: float, users: int, guesses: int) -> Bracket:
-        return laplace_blanket(self.eps0, target, users=users, guesses=guesses)
+        return success_from_tails(
+            self.randomizer.ratio_tails(target, None), users, guesses, "blanket"
+        )
 
     def attained(self, target: float, users: int, guesses: int) -> float:
-        gap = self.eps0 * (abs(target - 0.5) + 0.5)
-        return laplace_success(gap, users=users, guesses=guesses).lower
-
-
-@dataclass(frozen=True)
-class _GaussianTargets(Targets[float]):
-    sigma: float
-    worst = (0.0,)
-
-    def checked(self, target: object) -> float:
-        return validate.closed_unit(target=target)
-
-    def log_ratio(self, target: float) -> float:
-        return math.inf
-
-    def blanket(self, target: float, users: int, guesses: int) -> Bracket:
-        return gaussian_blanket(self.sigma, target, users=users, guesses=guesses)
-
-    def attained(self, target: float, users: int, guesses: int) -> float:
-        gap = (abs(target - 0.5) + 0.5) / self.sigma
-        return gaussian_success(gap, users=users, guesses=guesses).lower
+        """All others hold the input that is further away."""
+        other = 0.0 if target >= 0.5 else 1.0
+        tails = self.randomizer.ratio_tails(target, other, unresolved=guesses / users)
+        return success_from_tails(tails, users, guesses, "one dataset").lower
 
 
 @dataclass(frozen=True)
@@ -233,3 +179,17 @@ class _GeneralTargets(Targets[object]):
         """Binary randomized response is one of these randomizers."""
         response = targets(RandomizedResponse(categories=2, eps0=self.eps0))
         return response.attained(response.worst[0], users, guesses)
+
+
+def targets(randomizer: LocalRandomizer) -> Targets[Any]:
+    """The targets of a randomizer.
+
+    If only its local privacy parameter is known, the data of an interactive randomizer are shuffled
+    before it runs. That changes nothing here: given which positions hold clones of the target, all
+    of them are equally likely to be its own.
+    """
+    if isinstance(randomizer, FiniteRandomizer):
+        return _FiniteTargets(randomizer)
+    if isinstance(randomizer, ContinuousRandomizer):
+        return _ContinuousTargets(randomizer)
+    return _GeneralTargets(randomizer.eps0)

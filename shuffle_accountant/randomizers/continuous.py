@@ -1,0 +1,320 @@
+"""Randomizers of the inputs 0 and 1 with real messages and a monotone likelihood ratio.
+
+Where the likelihood ratio rises with the message, a half line of messages is the event that it is
+large. So distribution functions are all that is needed: their values at the edges of cells give
+the cells' masses, and the densities there the range of the ratio within each cell.
+
+A cell of messages is given as one letter of the mean ratio (OPTIMISTIC: merging messages is a
+post-processing) or as two letters of the ratios at its ends, with the same masses under the
+target's and the decoys' law (PESSIMISTIC: the expectation in the density lemma is convex in each
+ratio). Masses that were computed with an error are rounded so before they are split; of two laws
+on the same two ratios the one with the larger mean is the larger one, outcome by outcome.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.randomizers.base import ConcreteRandomizer, LetterClasses
+from shuffle_accountant.randomizers.checks import category_values, generator
+from shuffle_accountant.randomizers.ratio_tails import LARGEST_LOG, RatioTails, grid_of_logs
+
+__all__ = ["ContinuousRandomizer"]
+
+Array = NDArray[np.float64]
+
+# Halvings after which an interval is as narrow as doubles are.
+_HALVINGS = 80
+# Cells of a line at most, and knots from which their edges are found.
+_MOST_CELLS, _KNOTS = 1 << 15, 512
+# A log-ratio's spread is that of messages with chances between this one and its complement.
+_TYPICAL = 0.16
+# Chance of the messages beyond the last edge, where only their ratio's tail is wanted.
+_BEYOND = 1e-18
+
+
+class ContinuousRandomizer(ConcreteRandomizer):
+    """Real messages from the inputs 0 and 1, the larger the likelier they come from 1.
+
+    A subclass has the two distribution functions, their complements and densities. The likelihood
+    ratio of input 1 to input 0 must rise (or stay) with the message, over all real numbers. That
+    holds for noise with a log-concave density, such as normal, Laplace or logistic noise.
+
+    Attributes:
+        error: bound on the relative error of `cdf`, `sf` and `density`, and on the absolute error
+            of `log_density` relative to one more than its size.
+        mass_error: bound on the relative error of a cell's mass, if one is known for all cells;
+            otherwise it is that of a difference of `cdf` or `sf`.
+    """
+
+    error: float = 1e-13
+    mass_error: float | None = None
+
+    @abstractmethod
+    def cdf(self, x: float, y: Array) -> Array:
+        """Probability of messages up to y from input x, accurate where it is small."""
+
+    @abstractmethod
+    def sf(self, x: float, y: Array) -> Array:
+        """Probability of messages above y from input x, accurate where it is small."""
+
+    @abstractmethod
+    def log_density(self, x: float, y: Array) -> Array:
+        """Logarithm of the density of the message y from input x."""
+
+    def density(self, x: float, y: ArrayLike) -> Array:
+        """Density of the message y from input x."""
+        return np.asarray(np.exp(self.log_density(x, np.asarray(y, dtype=np.float64))))
+
+    @property
+    def inputs(self) -> int:
+        """Two: the numbers 0 and 1."""
+        return 2
+
+    @property
+    def crossing(self) -> float:
+        """The message at which both inputs are equally likely; found by bisection."""
+        ends = self._reach(1e-9)
+        self._require_rising(self._log_ratio(1, np.array(ends)), 0.0)
+        return float(self._first(0, np.zeros(1), *ends)[0])
+
+    @property
+    def blanket_mass(self) -> float:
+        """Probability that a message is a draw from the blanket, the smaller one of two densities.
+
+        Below the crossing that is the one of input 1.
+        """
+        at = np.array([self.crossing])
+        return min(float(self.cdf(1.0, at)[0]) + float(self.sf(0.0, at)[0]), 1.0)
+
+    def checked_input(self, *, target: object) -> float:
+        """An input of a target, as its user names it.
+
+        Raises:
+            TypeError: not an integer.
+            ValueError: neither 0 nor 1.
+        """
+        return float(validate.integer(minimum=0, maximum=1, target=target))
+
+    @property
+    def worst_inputs(self) -> tuple[float, ...]:
+        """Inputs of which one is the easiest to name."""
+        return (0.0,) if self.symmetric else (0.0, 1.0)
+
+    def log_ratio(self, target: float) -> float:
+        """Logarithm (nats) of the largest ratio of a target's law to the blanket."""
+        return self.eps0
+
+    def letters(
+        self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
+    ) -> LetterClasses:
+        """Cells of equal width in the logarithm of the ratio, on either side of the crossing.
+
+        Args:
+            inputs: the two inputs, in the order of the datasets.
+            side: on which side of the truth.
+            tail: mass that may be given away, > 0, where the ratio has no bound.
+            resolution: square, about, of a cell's width, > 0.
+        """
+        halves = []
+        for likelier in (0, 1):
+            half = 0 if self.symmetric else likelier  # the other one is its mirror image
+            edges = self.cell_edges(half, tail=tail, resolution=resolution)
+            away = 1.0 if likelier == inputs[0] else -1.0
+            halves.append(self._cells(half, edges, side, away))
+        p, q, error = (np.concatenate(parts) for parts in zip(*halves, strict=True))
+        # messages of a half are as likely from the other input as from the blanket
+        below = np.arange(p.size) < halves[0][0].size
+        rows = [np.where(below == (x == 0), p, q) for x in inputs]
+        return LetterClasses(np.stack(rows), q, error)
+
+    def cell_edges(self, likelier: int, *, tail: float, resolution: float) -> Array:
+        """Edges of cells of the messages that are likelier from one input than from the other.
+
+        Args:
+            likelier: 0 for the messages below the crossing, 1 for those above.
+            tail: mass that may lie beyond the last edge.
+            resolution: square, about, of a cell's width in the logarithm of the ratio.
+
+        Returns:
+            The edges, from the crossing outwards; beyond the last one is an open cell.
+        """
+        start = self.crossing
+        far, typical = (self._quantile(likelier, chance) for chance in (0.1 * tail, _TYPICAL))
+        reach, spread = (
+            abs(float(self._log_ratio(likelier, np.array([y]))[0])) for y in (far, typical)
+        )
+        width = 1.25 * math.sqrt(resolution) * min(spread, 1.0)
+        cells = min(math.ceil(reach / max(width, 1e-300)) + 8, _MOST_CELLS)
+        return self._spread(likelier, start, far, cells)
+
+    def ratio_tails(
+        self, target: float, other: float | None, *, unresolved: float = 0.0
+    ) -> RatioTails:
+        """Distribution of the likelihood ratio of a target's law to that of its decoys.
+
+        Args:
+            target: the target's input.
+            other: the input that all others hold; None for the blanket, and else a blank.
+            unresolved: smaller ratios may be taken together if decoys exceed them with a chance
+                of at least this times 60.
+        """
+        near = int(target)
+        far = self._quantile(near, _BEYOND)
+        start = self.crossing if other is None else self._quantile(1 - near, _BEYOND)
+        ends = self._log_ratio(near, np.array([start, far]))
+        cells = grid_of_logs(float(ends[0]), float(ends[1])).size - 1
+        edges = self._spread(near, start, far, cells)
+        logs = np.clip(self._log_ratio(near, edges), -LARGEST_LOG, LARGEST_LOG)
+        logs = np.maximum.accumulate(logs)
+        beyond = self.cdf if near == 0 else self.sf
+        own, common = beyond(near, edges), beyond(1 - near, edges)
+        if self.eps0 < LARGEST_LOG:  # no ratio is larger
+            logs = np.append(logs, max(self.eps0, float(logs[-1])))
+            own, common = np.append(own, 0.0), np.append(common, 0.0)
+        total = self.blanket_mass if other is None else 1.0
+        # ratios are off by what their logarithms are
+        off = self.error * (3.0 + 2.0 * np.max(np.abs(self.log_density(near, edges))))
+        return RatioTails.of_logs(logs, own, common, total, float(off))
+
+    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> Array:
+        """Randomize each user's value independently, by inverting the distribution function.
+
+        Args:
+            values: integers 0 and 1, any shape.
+            rng: source of randomness.
+
+        Returns:
+            The messages, real numbers, of the same shape.
+
+        Raises:
+            TypeError: values that are not integers, or ``rng`` is not a generator.
+            ValueError: a value other than 0 and 1.
+        """
+        own = category_values(values, 2)
+        chance = generator(rng).random(own.shape)
+        low, high = self._reach(1e-17)
+        left, right = np.full(own.shape, low), np.full(own.shape, high)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (left + right)
+            below = np.where(own == 0, self.cdf(0.0, middle), self.cdf(1.0, middle)) < chance
+            left, right = np.where(below, middle, left), np.where(below, right, middle)
+        return np.asarray(right)
+
+    def _cells(
+        self, likelier: int, edges: Array, side: Bound, away: float
+    ) -> tuple[Array, Array, Array]:
+        """Letters of the cells beyond the crossing, on one side.
+
+        Args:
+            likelier: the input these messages are likelier from.
+            edges: from the crossing outwards; the cell beyond the last one is open.
+            side: PESSIMISTIC splits cells over their ends, and gives away the target mass of
+                messages whose ratio has no bound. OPTIMISTIC keeps cells as letters.
+            away: 1 where more target mass is on that side of the truth, -1 where less is.
+
+        Returns:
+            ``(p, q, error)``: masses for the likelier input, those of the blanket, and the relative
+            error of the blanket's masses and, unless they were split, of the target's.
+        """
+        p, p_error = self._masses(likelier, likelier, edges)
+        q, q_error = self._masses(1 - likelier, likelier, edges)
+        sent = q > 0.0
+        if side is Bound.OPTIMISTIC:
+            return p[sent], q[sent], np.maximum(p_error, q_error)[sent]
+        if math.isinf(self.eps0):
+            sent[-1] = False
+        lost = math.fsum(p[~sent].tolist())
+        left = math.fsum(q[~sent].tolist())
+        logs = self._log_ratio(likelier, edges)
+        off = self.error * (3.0 + 2.0 * np.abs(self.log_density(likelier, edges)))
+        self._require_rising(logs, off[:-1] + off[1:])
+        top = math.exp(min(self.eps0, LARGEST_LOG))
+        low = np.minimum(np.exp(logs - off), top)
+        high = np.minimum(np.append(np.exp((logs + off)[1:]), top), top)[sent]
+        low, p, q = low[sent], (p * (1.0 + away * (p_error + q_error)))[sent], q[sent]
+        run = high - low
+        share = np.clip((p / q - low) / np.where(run > 0.0, run, 1.0), 0.0, 1.0)
+        split = np.concatenate([q * (1.0 - share), q * share])
+        error = np.tile(q_error[sent], 2)
+        mass = split * np.concatenate([low, high])
+        # what is given away, and what decoys send there as if the target never did
+        mass, split = np.append(mass, [lost, 0.0]), np.append(split, [0.0, left])
+        error = np.append(error, [float(p_error.max()), float(q_error.max())])
+        kept = (mass > 0.0) | (split > 0.0)
+        return mass[kept], split[kept], error[kept]
+
+    def _masses(self, x: int, likelier: int, edges: Array) -> tuple[Array, Array]:
+        """Masses of the cells for an input, the open one last, and their relative errors."""
+        beyond, before = (self.cdf, self.sf) if likelier == 0 else (self.sf, self.cdf)
+        tails, heads = beyond(x, edges), before(x, edges)
+        small = tails <= 0.5  # of two differences the one of smaller numbers
+        mass = np.append(
+            np.where(small[:-1], tails[:-1] - tails[1:], heads[1:] - heads[:-1]), tails[-1]
+        )
+        mass = np.maximum(mass, 0.0)
+        if self.mass_error is not None:
+            return mass, np.full(mass.shape, self.mass_error)
+        size = np.append(np.where(small[:-1], tails[:-1], heads[1:]), 0.5 * tails[-1])
+        error = 2.0 * self.error * np.divide(size, mass, out=np.ones_like(mass), where=mass > 0.0)
+        return mass, np.minimum(error, 1.0)
+
+    def _log_ratio(self, likelier: int, y: Array) -> Array:
+        """Logarithm of the ratio of an input to the other one."""
+        return np.asarray(self.log_density(likelier, y) - self.log_density(1 - likelier, y))
+
+    def _require_rising(self, logs: Array, slack: ArrayLike) -> None:
+        """Refuse a likelihood ratio that is not monotone."""
+        if not np.all(np.diff(logs) >= -np.asarray(slack)):
+            raise ValueError(
+                f"randomizer must have a likelihood ratio that rises with the message, got "
+                f"{type(self).__name__}, of which it falls"
+            )
+
+    def _reach(self, chance: float) -> tuple[float, float]:
+        """Messages of which no more than a chance lies below, and above."""
+        low, high = -1.0, 1.0
+        while float(self.cdf(0.0, np.array([low]))[0]) > chance and low > -1e300:
+            low *= 2.0
+        while float(self.sf(1.0, np.array([high]))[0]) > chance and high < 1e300:
+            high *= 2.0
+        return low, high
+
+    def _quantile(self, likelier: int, chance: float) -> float:
+        """The message beyond which an input's messages have a chance, away from the other input."""
+        low, high = self._reach(chance)
+        beyond = self.cdf if likelier == 0 else self.sf
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            if (float(beyond(likelier, np.array([middle]))[0]) <= chance) == (likelier == 0):
+                low = middle
+            else:
+                high = middle
+        return low if likelier == 0 else high
+
+    def _first(self, likelier: int, levels: Array, low: float, high: float) -> Array:
+        """Messages at which the logarithm of the ratio of the likelier input passes levels."""
+        left, right = np.full(levels.shape, low), np.full(levels.shape, high)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (left + right)
+            passed = (self._log_ratio(likelier, middle) >= levels) == (likelier == 0)
+            left, right = np.where(passed, middle, left), np.where(passed, right, middle)
+        return np.asarray(0.5 * (left + right))
+
+    def _spread(self, likelier: int, start: float, far: float, cells: int) -> Array:
+        """Messages from one to another at which the ratio's logarithm takes about equal steps."""
+        ends = self._log_ratio(likelier, np.array([start, far]))
+        knots = np.linspace(float(ends[0]), float(ends[1]), _KNOTS + 1)
+        places = self._first(likelier, knots, min(start, far), max(start, far))
+        places[0], places[-1] = start, far
+        places = np.interp(
+            np.linspace(0.0, 1.0, cells + 1), np.linspace(0.0, 1.0, _KNOTS + 1), places
+        )
+        kept = np.append(True, np.diff(places) != 0.0)
+        return np.asarray(places[kept])
