@@ -7,7 +7,7 @@ and that of the lower pair not above.
 *Losses too rare for a double.* Of total probability ``tau``, in an event S, they add at most
 ``tau e^(t largest)`` to the moment. For the clones, by Hölder's inequality, they also add at most
 ``tau^(1 - 1/p) E_P[e^(p t L)]^(1/p)`` for every p > 1, and that moment has a bound of its own: see
-`_crowd_bound`.
+`_clones_bound`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import numpy as np
 from shuffle_accountant.engine.loss_grids import GridTooFine, loss_grid
 from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.binary import BinaryLoss, CrowdSource
-from shuffle_accountant.losses.clones import CloneCrowd
+from shuffle_accountant.losses.binary import BinaryLoss, BlockSource
+from shuffle_accountant.losses.clones import NumberOfClones
 from shuffle_accountant.losses.diluted import DilutedLoss
-from shuffle_accountant.losses.response import ResponseCrowd
+from shuffle_accountant.losses.response import NumberOfResponses
 from shuffle_accountant.losses.subsampled import SubsampledLoss
 from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF, log_upper_tail
 
@@ -54,7 +54,7 @@ class LogMoments:
         infinite: P-mass that is counted as infinite loss: all of it true (OPTIMISTIC), or cut off
             tails included (PESSIMISTIC).
         largest: no loss is larger, nats.
-        clones: a crowd of clones whose moments are not below those of the loss, if one is known.
+        clones: a number of clones for which no moment is below the loss's, if one is known.
     """
 
     side: Bound
@@ -62,7 +62,7 @@ class LogMoments:
     log_mass: Array
     infinite: float
     largest: float
-    clones: CloneCrowd | None
+    clones: NumberOfClones | None
 
     def kept(self, t: float) -> float:
         """``log E_P[e^(t L)]`` without the infinite losses: of a sub-probability."""
@@ -97,7 +97,7 @@ class LogMoments:
         bounds = [log_tail + t * self.largest]
         if self.clones is not None:
             for p in _HOELDER:
-                bounds.append((1.0 - 1.0 / p) * log_tail + _crowd_bound(self.clones, p * t) / p)
+                bounds.append((1.0 - 1.0 / p) * log_tail + _clones_bound(self.clones, p * t) / p)
         return min(bounds)
 
 
@@ -108,7 +108,7 @@ def log_moments(loss: PrivacyLoss, side: Bound) -> LogMoments:
     while isinstance(inner, DilutedLoss | SubsampledLoss):
         inner = inner.inner
     source = inner.source if isinstance(inner, BinaryLoss) else None
-    tail = _CLONES_TAIL if isinstance(source, CloneCrowd) else _TAIL
+    tail = _CLONES_TAIL if isinstance(source, NumberOfClones) else _TAIL
     if loss.largest == math.inf:
         tail = _UNBOUNDED_TAIL
     spacing = loss.deviation / _CELLS_PER_DEVIATION
@@ -137,21 +137,21 @@ def log_moments(loss: PrivacyLoss, side: Bound) -> LogMoments:
     )
 
 
-def _clones(source: CrowdSource | None) -> CloneCrowd | None:
+def _clones(source: BlockSource | None) -> NumberOfClones | None:
     """The clones themselves, or those that bound k-ary randomized response."""
-    if isinstance(source, ResponseCrowd):
+    if isinstance(source, NumberOfResponses):
         ratio = math.exp(-source.eps0)
-        return CloneCrowd.from_eps0(
+        return NumberOfClones.from_eps0(
             source.eps0,
             decoys=source.decoys,
             rate=2.0 * ratio / (1.0 + ratio),
             idle=math.tanh(0.5 * source.eps0),
         )
-    return source if isinstance(source, CloneCrowd) and source.largest < math.inf else None
+    return source if isinstance(source, NumberOfClones) and source.largest < math.inf else None
 
 
 @lru_cache(maxsize=1024)
-def _crowd_bound(crowd: CloneCrowd, t: float) -> float:
+def _clones_bound(clones: NumberOfClones, t: float) -> float:
     """Upper bound of ``log E_P[e^(t L)]`` for the clones, sampled or not, for every t > 0.
 
     With m of the messages informative, of which a say 0, positive losses are at most
@@ -161,15 +161,15 @@ def _crowd_bound(crowd: CloneCrowd, t: float) -> float:
     probability of all m up to their largest. Sampling the users makes moments smaller.
     """
     log2 = math.log(2.0)
-    first = np.unique(np.floor(np.geomspace(1.0, crowd.decoys + 1.0, _BLOCKS)))
-    last = np.append(first[1:] - 1.0, crowd.decoys + 1.0)
-    s = t * crowd.largest / first
+    first = np.unique(np.floor(np.geomspace(1.0, clones.decoys + 1.0, _BLOCKS)))
+    last = np.append(first[1:] - 1.0, clones.decoys + 1.0)
+    s = t * clones.largest / first
     moment = s + first * (s + np.log1p(np.exp(-2.0 * s)) - log2)
     # P(C <= last - 1), through the number of blank decoys
-    decoys = float(crowd.decoys)
+    decoys = float(clones.decoys)
     weight = log_upper_tail(
-        decoys - (last - 1.0), np.full(last.size, decoys), crowd.idle, crowd.rate
+        decoys - (last - 1.0), np.full(last.size, decoys), clones.idle, clones.rate
     )
     return float(
-        np.logaddexp.reduce(np.append(np.minimum(moment, t * crowd.largest) + weight, 0.0))
+        np.logaddexp.reduce(np.append(np.minimum(moment, t * clones.largest) + weight, 0.0))
     )

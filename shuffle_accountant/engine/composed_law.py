@@ -189,17 +189,17 @@ def _onto(first: int, mass: Array, steps: int, interval: float, error: float) ->
 
 def _whole(first: int, mass: Array, infinite: float) -> tuple[int, Array, float]:
     """The law with a total of 1 and no empty ends."""
-    excess = math.fsum([*mass.tolist(), infinite]) - 1.0
-    if excess < 0.0:
-        infinite = min(infinite - excess + roundings(2), 1.0)
+    surplus = math.fsum([*mass.tolist(), infinite]) - 1.0
+    if surplus < 0.0:
+        infinite = min(infinite - surplus + roundings(2), 1.0)
     else:
         below = np.cumsum(mass)
-        cut = int(np.searchsorted(below, excess, side="right"))
+        cut = int(np.searchsorted(below, surplus, side="right"))
         if cut < mass.size:
             mass = mass.copy()
             # both sums are rounded; what is taken away must not be too much
             rounding = roundings(2) + sequential_sum(cut, own=4) * below[cut]
-            mass[cut] = min(mass[cut], below[cut] - excess + rounding)
+            mass[cut] = min(mass[cut], below[cut] - surplus + rounding)
             mass[:cut] = 0.0
         else:
             mass, infinite = np.zeros(1), 1.0

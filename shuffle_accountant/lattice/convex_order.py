@@ -94,7 +94,7 @@ def _merge_subcells(scaled: Array, weight: Array, tilt: float, size: int) -> tup
 def _merge(scaled: Array, weight: Array, tilt: float, result: Array) -> None:
     """Merge ascending values >= 0, from the largest down, into groups whose mean is an integer.
 
-    ``excess`` is the sum of mass times distance above the group's goal, the integer below its
+    ``surplus`` is the sum of mass times distance above the group's goal, the integer below its
     largest value; a value below the goal is split when taking all of it would make it negative.
     The last group's mean may stay above its goal: it is brought to the next integer by taking
     masses from groups above.
@@ -102,37 +102,37 @@ def _merge(scaled: Array, weight: Array, tilt: float, result: Array) -> None:
     i = scaled.size - 1
     left = weight[i]
     goal = 0
-    excess = 0.0
+    surplus = 0.0
     collected = 0.0
     while i >= 0:
         goal = math.floor(scaled[i])
-        excess = 0.0
+        surplus = 0.0
         collected = 0.0
         whole = False
         while i >= 0 and not whole:
             distance = scaled[i] - goal
             mass = left * math.exp(-tilt * distance)
             deficit = -mass * distance
-            if distance < 0.0 and deficit >= excess:
-                taken = excess / deficit if deficit > 0.0 else 0.0
+            if distance < 0.0 and deficit >= surplus:
+                taken = surplus / deficit if deficit > 0.0 else 0.0
                 collected += taken * mass
                 left *= 1.0 - taken
-                excess = 0.0
+                surplus = 0.0
                 whole = True
                 if left <= 0.0:
                     i -= 1
                     left = weight[i] if i >= 0 else 0.0
             else:
-                excess += mass * distance
+                surplus += mass * distance
                 collected += mass
                 i -= 1
                 left = weight[i] if i >= 0 else 0.0
-        if i >= 0 or excess <= 0.0:
+        if i >= 0 or surplus <= 0.0:
             result[int(goal)] += collected
             collected = 0.0
     if collected <= 0.0:
         return
-    need = collected - excess
+    need = collected - surplus
     above = 0.0
     for j in range(int(goal) + 2, result.size):
         above += result[j] * math.exp(-tilt * (j - goal)) * (j - goal - 1)

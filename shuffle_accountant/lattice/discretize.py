@@ -112,9 +112,9 @@ def _merge_subcells(mass: Array, scaled: Array, spacing: float) -> tuple[Array, 
 def _chords(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
     """Walk down the ROC curve in chords whose slopes are grid points.
 
-    ``excess`` is the sum of ``p - q e^(x_goal)`` over the chord so far: not negative while its mean
-    ratio is above that of its goal. The atom that would make it negative is split. What is left at
-    the bottom has a mean ratio above its goal, so putting it there lowers the pair.
+    ``surplus`` is the sum of ``p - q e^(x_goal)`` over the chord so far: not negative while its
+    mean ratio is above that of its goal. The atom that would make it negative is split. What is
+    left at the bottom has a mean ratio above its goal, so putting it there lowers the pair.
     """
     if mass.size == 0:
         return 0, np.zeros(1)
@@ -133,20 +133,20 @@ def _chords(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
     i, count, left = 0, len(masses), masses[0]
     while i < count:
         goal = floors[i]
-        collected = excess = 0.0
+        collected = surplus = 0.0
         while i < count:
             steps = goal - floors[i]
             if steps == 0:
-                excess += left * adds[i]
+                surplus += left * adds[i]
             else:  # this atom lowers the chord's mean ratio
                 gap = spacing * (goal - losses[i])
                 deficit = takes[i] if steps == 1 else math.expm1(min(gap, 700.0))
-                if excess <= left * deficit:
-                    taken = min(excess / deficit, left)
+                if surplus <= left * deficit:
+                    taken = min(surplus / deficit, left)
                     collected += taken
                     left -= taken
                     break
-                excess -= left * deficit
+                surplus -= left * deficit
             collected += left
             i += 1
             left = masses[i] if i < count else 0.0

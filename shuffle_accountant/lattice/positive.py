@@ -2,8 +2,8 @@
 
 A transform knows a law up to a rounding error relative to its largest value, and a tilt moves the
 largest value to where the question is asked; but only where the law's logarithm is concave. Where
-rare large losses dominate (a subsampled round at a tiny delta: one crowd of decoys far smaller than
-expected outweighs all ordinary rounds) there is a gap that no tilt reaches. Products and sums of
+rare large losses dominate (a subsampled round at a tiny delta: far fewer clones than expected
+outweigh all ordinary rounds) there is a gap that no tilt reaches. Products and sums of
 positive numbers keep relative accuracy everywhere. Direct convolution is quadratic in the number
 of grid points, which is small here: in that regime a grid that resolves epsilon itself will do.
 """

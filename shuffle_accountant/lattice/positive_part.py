@@ -93,7 +93,7 @@ def expected_positive_part(
     """
     sums = _Sums(letters, theta, side, variance)
     tilted = [_tilted(summand, theta) for summand in summands]
-    return sums.excess(tilted)
+    return sums.positive_part(tilted)
 
 
 def _tilted(summand: Summand, theta: float) -> Summand:
@@ -121,7 +121,7 @@ class _Sums:
         self.largest = float(np.max(np.abs(letters.value)))
         self.steps = math.sqrt(-2.0 * _LOG_OUTSIDE) * np.array([0.05, 0.2, 0.6, 1.0])
 
-    def excess(self, summands: Sequence[Summand]) -> float:
+    def positive_part(self, summands: Sequence[Summand]) -> float:
         """Bound of ``E[(sum)_+]`` from tilted summands."""
         main = summands[0]
         stages = self._stages(main)

@@ -26,7 +26,7 @@ from shuffle_accountant.losses.cells import CellSums
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.losses.listing import (
     TIES_ERROR,
-    BinaryCrowds,
+    BinaryBlocks,
     gather,
     loss_at,
     pieces,
@@ -50,9 +50,9 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
 )
 
-__all__ = ["BinaryCrowds", "BinaryLoss", "CrowdSource"]
+__all__ = ["BinaryBlocks", "BinaryLoss", "BlockSource"]
 
-# A crowd whose counts of letter 0 are fewer than this many times the cells is listed atom by atom.
+# A block whose counts of letter 0 are fewer than this many times the cells is listed atom by atom.
 _LIST_WHEN_FEWER = 6
 
 # More than all masses that are too small for a double can add up to.
@@ -65,8 +65,8 @@ _SUBNORMAL = 1e-315
 _REGROUP_FROM = 1.0
 
 
-class CrowdSource(Protocol):
-    """What a protocol says about the crowd that hides the target."""
+class BlockSource(Protocol):
+    """What a protocol says about how many messages hide the target."""
 
     def __hash__(self) -> int:
         """By value, so that grids can be cached."""
@@ -79,19 +79,19 @@ class CrowdSource(Protocol):
     def deviation(self) -> float:
         """Rough standard deviation of the loss, nats."""
 
-    def crowds(self, side: Bound, effort: Effort) -> BinaryCrowds:
+    def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
         """Blocks whose pair bounds the true one in the given direction."""
 
 
 @dataclass(frozen=True)
 class BinaryLoss:
-    """Privacy loss of one binary target in a crowd.
+    """Privacy loss of one binary target among its clones, or other decoys.
 
     Attributes:
-        source: the law of the crowd.
+        source: the law of the number of messages with one of the letters.
     """
 
-    source: CrowdSource
+    source: BlockSource
 
     @property
     def largest(self) -> float:
@@ -120,38 +120,38 @@ class BinaryLoss:
         """
         if epsilon >= self.largest and self.largest < math.inf:
             return 0.0
-        crowd = self.source.crowds(side, effort)
-        low, high = _conditional(epsilon, crowd) if epsilon < math.inf else _disclosed(crowd)
+        blocks = self.source.blocks(side, effort)
+        low, high = _conditional(epsilon, blocks) if epsilon < math.inf else _disclosed(blocks)
         if side is Bound.OPTIMISTIC:
-            total = lowered(float(np.sum(crowd.weight * low)), pairwise_sum(own=4))
+            total = lowered(float(np.sum(blocks.weight * low)), pairwise_sum(own=4))
             return max(total - _SUBNORMAL, 0.0)
-        total = raised(float(np.sum(crowd.weight * high)), pairwise_sum(own=4)) + crowd.missing
+        total = raised(float(np.sum(blocks.weight * high)), pairwise_sum(own=4)) + blocks.missing
         return min(total + _SUBNORMAL, 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
-        """PldAtoms of the pair: one by one for small crowds, cell masses for large ones."""
-        crowd = self.source.crowds(side, replace(effort, tail=0.25 * effort.tail))
-        m = crowd.count
+        """PldAtoms of the pair: one by one for small blocks, cell masses for large ones."""
+        blocks = self.source.blocks(side, replace(effort, tail=0.25 * effort.tail))
+        m = blocks.count
         # Hoeffding: P(a >= m/2 + t sqrt(m)/2) <= 2 exp(-t^2/2) for the P-law, the other side less.
-        reach = np.log(np.maximum(crowd.weight, 1e-320)) - math.log(effort.tail)
+        reach = np.log(np.maximum(blocks.weight, 1e-320)) - math.log(effort.tail)
         reach = np.sqrt(2.0 * np.maximum(reach + math.log(16.0 * m.size), 0.0))
         last = np.minimum(np.ceil(0.5 * (m + reach * np.sqrt(m))), m)
         cut = 0.5 * effort.tail if bool(np.any(last < m)) else 0.0
         first = np.floor(0.5 * m) + 1.0
 
-        top = loss_at(crowd.gap, crowd.rest, last, m)
+        top = loss_at(blocks.gap, blocks.rest, last, m)
         finite = top[np.isfinite(top)]
         grid = edges(float(finite.max(initial=0.0)))
-        # cells up to each crowd's own largest loss
+        # cells up to each block's own largest loss
         cells = np.searchsorted(grid, np.where(np.isfinite(top), top, np.inf)) + 1
         lengths = last - first + 1
         listed = (lengths <= _LIST_WHEN_FEWER * cells) | (m < 4096)
         size = int(lengths[listed].sum()) + int(cells[~listed].sum())
         half = gather(
-            pieces(crowd, first, last, listed, grid, effort.most_atoms),
+            pieces(blocks, first, last, listed, grid, effort.most_atoms),
             CellSums(grid) if size > effort.most_atoms else None,
         )
-        tied = crowd.silent + ties(crowd.weight, m)
+        tied = blocks.silent + ties(blocks.weight, m)
 
         sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
         infinite = float(half.mass[np.isinf(half.loss)].sum())
@@ -159,7 +159,7 @@ class BinaryLoss:
         loss, slack = half.loss[keep], half.slack[keep]
         everything = np.concatenate([half.mass[keep], half.other[keep], [tied]])
         slack = np.concatenate([slack, slack, [TIES_ERROR]])
-        truncated = crowd.missing + cut
+        truncated = blocks.missing + cut
         return PldAtoms(
             side=side,
             mass=outwards(everything, slack, upper=side is Bound.PESSIMISTIC),
@@ -167,27 +167,27 @@ class BinaryLoss:
             infinite=max(infinite + sign * _UNDERFLOW, 0.0)
             + (truncated if side is Bound.PESSIMISTIC else 0.0),
             truncated=truncated,
-            round_off=crowd.round_off + float(np.sum(everything * slack)),
+            round_off=blocks.round_off + float(np.sum(everything * slack)),
             loss_error=float(half.loss_error.max(initial=0.0))
-            + roundings(16) * float(crowd.gap.max(initial=0.0)),
+            + roundings(16) * float(blocks.gap.max(initial=0.0)),
         )
 
 
-def _disclosed(crowd: BinaryCrowds) -> tuple[Array, Array]:
+def _disclosed(blocks: BinaryBlocks) -> tuple[Array, Array]:
     """Bracket of the probability of an infinite loss given each block: all messages are alike."""
-    certain = np.where(crowd.rest == 0.0, np.exp2(1.0 - crowd.count), 0.0)
+    certain = np.where(blocks.rest == 0.0, np.exp2(1.0 - blocks.count), 0.0)
     return certain, certain
 
 
-def _conditional(epsilon: float, crowd: BinaryCrowds) -> tuple[Array, Array]:
+def _conditional(epsilon: float, blocks: BinaryBlocks) -> tuple[Array, Array]:
     """Bracket of the divergence given each block."""
-    m = crowd.count
-    reach = math.tanh(0.5 * epsilon) / crowd.gap
+    m = blocks.count
+    reach = math.tanh(0.5 * epsilon) / blocks.gap
     first = np.minimum(np.floor(0.5 * m * (1.0 + reach)) + 1.0, m)  # smallest a with loss > eps
     pairs, place = _distinct(first, m)
     log_f = log_pmf(*pairs, 0.5, 0.5)[place]
     f = np.exp(log_f)
-    value, scale = _bracket(epsilon, first, crowd)
+    value, scale = _bracket(epsilon, first, blocks)
     error = scale + np.abs(value) * exponential(log_pmf_error(first, m, 0.5, log_f))
     return f * np.maximum(value - error, 0.0), f * np.maximum(value + error, 0.0)
 
@@ -195,7 +195,7 @@ def _conditional(epsilon: float, crowd: BinaryCrowds) -> tuple[Array, Array]:
 def _distinct(a: Array, m: Array) -> tuple[tuple[Array, Array], NDArray[np.intp] | slice]:
     """The different ones among pairs (a, m), and where each pair is among them.
 
-    Crowds that differ in their gap alone often share their pair.
+    Blocks that differ in their gap alone often share their pair.
     """
     largest = float(m.max(initial=0.0))
     if m.size < 4096 or largest >= 2.0**26 or bool(np.all(np.diff(m) > 0)):
@@ -205,15 +205,15 @@ def _distinct(a: Array, m: Array) -> tuple[tuple[Array, Array], NDArray[np.intp]
     return (keys - count * 2.0**27, count), place
 
 
-def _bracket(epsilon: float, a: Array, crowd: BinaryCrowds) -> tuple[Array, Array]:
+def _bracket(epsilon: float, a: Array, blocks: BinaryBlocks) -> tuple[Array, Array]:
     """``sum_{i >= a} (P - alpha Q)(i) / f(a)`` and a bound on its rounding error."""
-    m, gap = crowd.count, crowd.gap
+    m, gap = blocks.count, blocks.gap
     b, share = m - a, a / m
     if epsilon < _REGROUP_FROM:
-        excess = math.expm1(epsilon)
+        growth = math.expm1(epsilon)
         pairs, place = _distinct(a, m)
         tail = upper_tail_ratio(*pairs, 0.5, 0.5)[place]
-        gain, cost = (2.0 + excess) * gap * share, excess * tail
+        gain, cost = (2.0 + growth) * gap * share, growth * tail
     else:
         # gap a/m and the tail ratio are both near 1 here: alpha multiplies what is left of their
         # difference, a sum of three positive terms
@@ -221,7 +221,7 @@ def _bracket(epsilon: float, a: Array, crowd: BinaryCrowds) -> tuple[Array, Arra
         pairs, place = _distinct(np.minimum(a + 1.0, m), m)
         left = left * upper_tail_ratio(*pairs, 0.5, 0.5)[place]
         gain = gap * share + 1.0 + left
-        cost = _scaled_exp(epsilon, left + b / m) + share * _scaled_exp(epsilon, crowd.rest)
+        cost = _scaled_exp(epsilon, left + b / m) + share * _scaled_exp(epsilon, blocks.rest)
     # e^epsilon times a factor is the exponential of a sum of logarithms, of which only those up to
     # about epsilon in size count
     own = exponential(roundings(ELEMENTARY + 1) * (1.0 + epsilon), own=8)

@@ -1,4 +1,4 @@
-"""The crowd of a binary target whose decoys are its clones, or blank.
+"""How many clones a binary target has whose decoys are its clones, or blank.
 
 The target sends letter 0 with probability ``u`` (dataset X) or ``v`` (dataset X'), letter 1
 otherwise, ``u + v = 1`` and ``u/v = e^eps0``; a decoy sends each letter with probability rate/2 and
@@ -16,12 +16,12 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.crowd import crowd_blocks
-from shuffle_accountant.losses.listing import BinaryCrowds
+from shuffle_accountant.losses.counts import count_blocks
+from shuffle_accountant.losses.listing import BinaryBlocks
 from shuffle_accountant.numerics.ratios import log_ratio_above
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["CloneCrowd", "no_subnormal"]
+__all__ = ["NumberOfClones", "no_subnormal"]
 
 
 # Numbers smaller than this have lost digits, or are about to.
@@ -34,7 +34,7 @@ def no_subnormal(chance: Array | float, side: Bound) -> Any:
 
 
 @dataclass(frozen=True)
-class CloneCrowd:
+class NumberOfClones:
     """One binary target among ``decoys`` decoys.
 
     Attributes:
@@ -56,13 +56,13 @@ class CloneCrowd:
 
     @classmethod
     def from_eps0(cls, eps0: float, *, decoys: int, rate: float, idle: float) -> Self:
-        """The crowd whose target has ``u/v = e^eps0``, eps0 in [0, inf]."""
+        """The clones of a target that has ``u/v = e^eps0``, eps0 in [0, inf]."""
         ratio = math.exp(-eps0)
         return cls(math.tanh(0.5 * eps0), 2.0 * ratio / (1.0 + ratio), eps0, decoys, rate, idle)
 
     @classmethod
     def from_chances(cls, u: float, v: float, *, decoys: int, rate: float, idle: float) -> Self:
-        """The crowd whose target sends its letters in proportion to u >= v >= 0, u > 0."""
+        """The clones of a target that sends its letters in proportion to u >= v >= 0, u > 0."""
         largest = log_ratio_above(np.array([u]), np.array([v]))
         return cls((u - v) / (u + v), 2.0 * v / (u + v), float(largest[0]), decoys, rate, idle)
 
@@ -71,10 +71,10 @@ class CloneCrowd:
         """``2 gap / sqrt(expected m)``, but not more than the largest loss."""
         return min(self.largest, 2.0 * self.gap / math.sqrt(1.0 + self.decoys * self.rate))
 
-    def crowds(self, side: Bound, effort: Effort) -> BinaryCrowds:
-        """Blocks of counts: an upper bound takes each block's smallest, a lower one its largest."""
+    def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
+        """An upper bound takes each block's smallest, a lower one its largest."""
         rate = no_subnormal(self.rate, side)
-        crowd = crowd_blocks(
+        blocks = count_blocks(
             self.decoys,
             rate,
             self.idle,
@@ -82,13 +82,13 @@ class CloneCrowd:
             tail=effort.tail,
             resolution=effort.resolution,
         )
-        count = (crowd.low if side is Bound.PESSIMISTIC else crowd.high) + 1.0
-        return BinaryCrowds(
-            weight=crowd.weight,
+        count = (blocks.low if side is Bound.PESSIMISTIC else blocks.high) + 1.0
+        return BinaryBlocks(
+            weight=blocks.weight,
             count=count,
             gap=np.full(count.size, self.gap),
             rest=np.full(count.size, no_subnormal(self.rest, side)),
             silent=0.0,
-            missing=crowd.missing,
-            round_off=crowd.round_off,
+            missing=blocks.missing,
+            round_off=blocks.round_off,
         )

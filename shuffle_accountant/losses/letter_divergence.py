@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.lattice.heavy import heavy_positive_part
+from shuffle_accountant.lattice.heavy_tails import heavy_positive_part
 from shuffle_accountant.lattice.positive_part import Summand, expected_positive_part
 from shuffle_accountant.lattice.tilting import Letters, saddle
 from shuffle_accountant.losses.base import Effort
@@ -37,7 +37,7 @@ from shuffle_accountant.losses.letters import (
     gains,
     largest_multisets,
     multisets,
-    times_excess,
+    times_alpha_less_one,
 )
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -88,7 +88,7 @@ class LetterDivergence:
         value = gains(r0, r1, epsilon, side)
         self.few = largest_multisets(q.size, users, _EXACT) == users
         # sums with a letter this high are all but linear in it
-        high = _LINEAR * users * (1.0 + float(times_excess(np.ones(1), epsilon)[0]))
+        high = _LINEAR * users * (1.0 + float(times_alpha_less_one(np.ones(1), epsilon)[0]))
         heavy = value > (math.inf if self.few else high)
         light = np.where(heavy, 0.0, value)
         self.exposed = self._exposed(value, r1, q, heavy)
@@ -139,8 +139,8 @@ class LetterDivergence:
         exponent = self.users * self.letters.log_mgf_bound(self.theta)
         if exponent > 1.0:
             return alone
-        excess = math.exp(exponent) * 1.001 / (math.e * self.theta * self.users)
-        return min(alone, self.exposed + self.top * (excess + 1e-320) + self._missed + _UNDERFLOW)
+        expected = math.exp(exponent) * 1.001 / (math.e * self.theta * self.users)
+        return min(alone, self.exposed + self.top * (expected + 1e-320) + self._missed + _UNDERFLOW)
 
     @cached_property
     def _missed(self) -> float:

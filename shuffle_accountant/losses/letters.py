@@ -35,7 +35,7 @@ __all__ = [
     "gains",
     "largest_multisets",
     "multisets",
-    "times_excess",
+    "times_alpha_less_one",
 ]
 
 # Heavy tails make the deviation of the ratios say little about that of the loss.
@@ -164,16 +164,16 @@ def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> 
         terms: how many terms each number adds up. A term below the smallest normal double is off
             by the smallest one.
     """
-    cost = times_excess(p1, epsilon)
+    cost = times_alpha_less_one(p1, epsilon)
     # adding up loses two units a term
     error = product(_gains_error(epsilon), sequential_sum(2 * terms)) * (p0 + p1 + cost)
     error += np.where(p0 + p1 > 0.0, _SUBNORMAL, 0.0)
-    lost = (terms + 1.0) * times_excess(np.full(1, SMALLEST), epsilon)
+    lost = (terms + 1.0) * times_alpha_less_one(np.full(1, SMALLEST), epsilon)
     error += np.where(p1 > 0.0, lost, 0.0)
     return np.asarray((p0 - p1) - cost + (error if side is Bound.PESSIMISTIC else -error))
 
 
-def times_excess(p: Array, epsilon: float) -> Array:
+def times_alpha_less_one(p: Array, epsilon: float) -> Array:
     """``(e^epsilon - 1) p``, at most 1e200."""
     if epsilon <= _EXPONENTIAL:
         with np.errstate(over="ignore"):

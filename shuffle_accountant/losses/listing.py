@@ -1,4 +1,4 @@
-"""PldAtoms of a binary target: one by one in small crowds, by cell masses in large ones."""
+"""PldAtoms of a binary target: one by one in small blocks, by cell masses in large ones."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
 )
 
-__all__ = ["TIES_ERROR", "BinaryCrowds", "gather", "loss_at", "pieces", "ties"]
+__all__ = ["TIES_ERROR", "BinaryBlocks", "gather", "loss_at", "pieces", "ties"]
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryCrowds:
+class BinaryBlocks:
     """Blocks of what may be counted apart from the two letters' shares.
 
     Attributes:
@@ -53,35 +53,35 @@ class BinaryCrowds:
 
 
 def pieces(
-    crowd: BinaryCrowds,
+    blocks: BinaryBlocks,
     first: Array,
     last: Array,
     listed: NDArray[np.bool_],
     grid: Array,
     most_atoms: int,
 ) -> Iterator[HalfAtoms]:
-    """All crowds' atoms in pieces of about ``most_atoms`` at most."""
+    """All blocks' atoms in pieces of about ``most_atoms`` at most."""
     one_by_one = np.flatnonzero(listed)
     lengths = np.maximum(last - first + 1, 0)[one_by_one]
     group = np.floor(np.cumsum(lengths) / most_atoms)
     starts = np.flatnonzero(np.diff(group, prepend=-1.0))
     for some in np.split(one_by_one, starts[1:]):
-        yield _listed(crowd, some, first[some], last[some])
+        yield _listed(blocks, some, first[some], last[some])
     for i in np.flatnonzero(~listed):
-        yield _celled(crowd, int(i), first[i], last[i], grid)
+        yield _celled(blocks, int(i), first[i], last[i], grid)
 
 
-def _listed(crowd: BinaryCrowds, some: NDArray[np.intp], first: Array, last: Array) -> HalfAtoms:
+def _listed(blocks: BinaryBlocks, some: NDArray[np.intp], first: Array, last: Array) -> HalfAtoms:
     """Every count of letter 0 above m/2 as an atom."""
-    arrays = crowd.count[some], crowd.gap[some], crowd.rest[some], first, last
+    arrays = blocks.count[some], blocks.gap[some], blocks.rest[some], first, last
     owner, unit = _unit_atoms(*(array.tobytes() for array in arrays))
-    weight = crowd.weight[some][owner]
+    weight = blocks.weight[some][owner]
     return replace(unit, mass=unit.mass * weight, other=unit.other * weight)
 
 
-def _celled(crowd: BinaryCrowds, i: int, first: float, last: float, grid: Array) -> HalfAtoms:
+def _celled(blocks: BinaryBlocks, i: int, first: float, last: float, grid: Array) -> HalfAtoms:
     """The mass of each cell of the grid as one atom."""
-    weight, m, gap = float(crowd.weight[i]), float(crowd.count[i]), float(crowd.gap[i])
+    weight, m, gap = float(blocks.weight[i]), float(blocks.count[i]), float(blocks.gap[i])
     reach = np.minimum(np.tanh(0.5 * grid) / gap, 1.0)
     ends = np.clip(np.ceil(0.5 * m * (1.0 + reach)), first, last + 1.0)
     ends[-1] = last + 1.0
@@ -125,15 +125,15 @@ def loss_at(gap: Array, rest: Array, a: Array, m: Array) -> Array:
 def _unit_atoms(
     m: bytes, gap: bytes, rest: bytes, first: bytes, last: bytes
 ) -> tuple[NDArray[np.intp], HalfAtoms]:
-    """The atoms of crowds (arrays as bytes) with weight one, and which crowd each belongs to.
+    """The atoms of blocks (arrays as bytes) with weight one, and which block each belongs to.
 
-    Cached, because both directions list the same crowds wherever blocks are single counts.
+    Cached, because both directions list the same blocks wherever blocks are single counts.
     """
-    crowd, gaps, rests, start, end = (np.frombuffer(x) for x in (m, gap, rest, first, last))
+    blocks, gaps, rests, start, end = (np.frombuffer(x) for x in (m, gap, rest, first, last))
     owner, a = _ranges(start, end)
-    total, ahead, behind = crowd[owner], 1.0 + gaps[owner], rests[owner]
+    total, ahead, behind = blocks[owner], 1.0 + gaps[owner], rests[owner]
     b = total - a
-    log_f = _log_binomials(crowd, start, end, owner, a)
+    log_f = _log_binomials(blocks, start, end, owner, a)
     f = np.exp(log_f) / total
     loss = loss_at(gaps[owner], behind, a, total)
     slack = exponential(log_pmf_error(a, total, 0.5, log_f), own=8)
@@ -152,7 +152,7 @@ def _ranges(start: Array, end: Array) -> tuple[NDArray[np.intp], Array]:
 def _log_binomials(
     count: Array, start: Array, end: Array, owner: NDArray[np.intp], a: Array
 ) -> Array:
-    """Log-probabilities of a letters among its owner's count; crowds of one count share them."""
+    """Log-probabilities of a letters among its owner's count; blocks of one count share them."""
     counts, which = np.unique(count, return_inverse=True)
     if counts.size == count.size:
         return log_pmf(a, count[owner], 0.5, 0.5)

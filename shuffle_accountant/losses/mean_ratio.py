@@ -113,8 +113,8 @@ class MeanRatioLoss:
             # values are off by a relative amount; take the worse, or the better
             nudge = (1.0 + law.moved) if upper != self.swapped else (1.0 - law.moved)
             gain = self.fraction * (law.value * nudge / self.users - 1.0)
-            excess = math.expm1(epsilon)
-            above = -excess - (1.0 + excess) * gain if self.swapped else gain - excess
+            growth = math.expm1(epsilon)
+            above = -growth - (1.0 + growth) * gain if self.swapped else gain - growth
             total += float(np.sum(law.mass * np.maximum(above, 0.0)))
         if upper:
             total = raised(total, pairwise_sum(own=8)) + _SUBNORMAL

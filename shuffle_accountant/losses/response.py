@@ -1,4 +1,4 @@
-"""The crowd of k-ary randomized response when the adversary knows which *others* were random.
+"""What hides a message of k-RR when the adversary knows which *others* were random.
 
 Theorem 15 of 'Numerical Accounting in the Shuffle Model', with the counts taken jointly. A user
 answers at random over the k values with probability gamma. Of the messages that are left after the
@@ -28,8 +28,8 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.clones import no_subnormal
-from shuffle_accountant.losses.crowd import Crowd, bulk, crowd_blocks, tail_differences
-from shuffle_accountant.losses.listing import BinaryCrowds
+from shuffle_accountant.losses.counts import CountBlocks, bulk, count_blocks, tail_differences
+from shuffle_accountant.losses.listing import BinaryBlocks
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.rounding import (
     Array,
@@ -39,12 +39,12 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
 )
 
-__all__ = ["ResponseCrowd"]
+__all__ = ["NumberOfResponses"]
 
 
 @dataclass(frozen=True)
-class ResponseCrowd:
-    """The crowd of k-RR against the weak adversary, k >= 3.
+class NumberOfResponses:
+    """The counts of k-RR against the weak adversary, k >= 3.
 
     Attributes:
         categories: k.
@@ -86,43 +86,43 @@ class ResponseCrowd:
         """Probability that a decoy shows any other value at random."""
         return self.gamma * ((self.categories - 2) / self.categories)
 
-    def crowds(self, side: Bound, effort: Effort) -> BinaryCrowds:
+    def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
         """Blocks of (C, O); the target's own message adds one to C or to O."""
-        return _crowds(self, side, effort.tail, effort.resolution)
+        return _blocks(self, side, effort.tail, effort.resolution)
 
     def part(
-        self, crowd: Crowd, others: _Others, side: Bound, *, mine: float, chance: float
+        self, blocks: CountBlocks, others: _Others, side: Bound, *, mine: float, chance: float
     ) -> tuple[Array, Array, Array, Array]:
         """Weight, count, gap and rest of the blocks in which the target adds ``mine`` to C."""
-        low, high = crowd.low[:, None] + mine, crowd.high[:, None] + mine
+        low, high = blocks.low[:, None] + mine, blocks.high[:, None] + mine
         other = others.count + (1.0 - mine)
         # the mean of the signs from one end of the block, the factor C / G from the other
         count, scale = (low, high) if side is Bound.PESSIMISTIC else (high, low)
         size = (1.0 + self._m) * scale + self._m * other
         gap = scale / size
         rest = no_subnormal(self._m * (scale + other) / size, side)
-        weight = chance * crowd.weight[:, None] * others.weight
+        weight = chance * blocks.weight[:, None] * others.weight
         return weight.ravel(), np.broadcast_to(count, gap.shape).ravel(), gap.ravel(), rest.ravel()
 
-    def others(self, crowd: Crowd, side: Bound, tail: float, resolution: float) -> _Others:
+    def others(self, blocks: CountBlocks, side: Bound, tail: float, resolution: float) -> _Others:
         """The law of the other values' count among the decoys given each block of C."""
         # fewer others are worse; more decoys on the pair leave fewer for them
-        trials = self.decoys - (crowd.high if side is Bound.PESSIMISTIC else crowd.low)
+        trials = self.decoys - (blocks.high if side is Bound.PESSIMISTIC else blocks.low)
         rate = self.other_rate / (self.truthful + self.other_rate)
         idle = self.truthful / (self.truthful + self.other_rate)
         most, least = int(trials.max()), int(trials.min())
         first, last = bulk(least, rate, idle, tail)[0], bulk(most, rate, idle, tail)[1]
-        width = self._width(crowd, tail, resolution)
+        width = self._width(blocks, tail, resolution)
         edges = np.append(np.arange(first, last + 1, width, dtype=np.float64), last + 1.0)
         return _binned(trials[:, None], rate, idle, edges, side, 2.0 * tail)
 
-    def _width(self, crowd: Crowd, tail: float, resolution: float) -> int:
+    def _width(self, blocks: CountBlocks, tail: float, resolution: float) -> int:
         """Width of blocks of O that costs about the resolution.
 
         A block of relative width w in G changes the exponent z^2/2 of a tail by z^4 w^2 / 24 at
         most.
         """
-        centre = float(np.sum(crowd.weight * crowd.low)) / max(float(crowd.weight.sum()), 1e-300)
+        centre = float(np.sum(blocks.weight * blocks.low)) / max(float(blocks.weight.sum()), 1e-300)
         size = (1.0 + self._m) * (centre + 1.0) + self._m * self.decoys * self.other_rate
         exponent = min(-math.log(tail), 700.0)
         width = size / self._m * math.sqrt(12.0 * resolution / exponent)
@@ -132,17 +132,17 @@ class ResponseCrowd:
 
 
 @lru_cache(maxsize=8)
-def _crowds(source: ResponseCrowd, side: Bound, tail: float, resolution: float) -> BinaryCrowds:
+def _blocks(source: NumberOfResponses, side: Bound, tail: float, resolution: float) -> BinaryBlocks:
     """The blocks; remembered, because one question asks for the same ones many times."""
     share = 0.2 * tail
     pair_idle = source.truthful + source.other_rate
-    crowd = crowd_blocks(
+    blocks = count_blocks(
         source.decoys, source.pair_rate, pair_idle, side, tail=share, resolution=resolution
     )
-    others = source.others(crowd, side, share, resolution)
+    others = source.others(blocks, side, share, resolution)
     parts = [
-        source.part(crowd, others, side, mine=1.0, chance=source.truthful + source.pair_rate),
-        source.part(crowd, others, side, mine=0.0, chance=source.other_rate),
+        source.part(blocks, others, side, mine=1.0, chance=source.truthful + source.pair_rate),
+        source.part(blocks, others, side, mine=0.0, chance=source.other_rate),
     ]
     weight, count, gap, rest = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     slack = pairwise_sum()
@@ -151,14 +151,14 @@ def _crowds(source: ResponseCrowd, side: Bound, tail: float, resolution: float) 
     silent = float(weight[count == 0].sum())
     # what is too unlikely to matter, and counts above the last block, which joined it
     rare = 0.1 * tail + share
-    return BinaryCrowds(
+    return BinaryBlocks(
         weight=weight[heard],
         count=count[heard],
         gap=gap[heard],
         rest=rest[heard],
         silent=silent,
-        missing=crowd.missing + others.missing + rare,
-        round_off=crowd.round_off + others.round_off + slack,
+        missing=blocks.missing + others.missing + rare,
+        round_off=blocks.round_off + others.round_off + slack,
     )
 
 

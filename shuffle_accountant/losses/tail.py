@@ -18,8 +18,8 @@ import numpy as np
 from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.clones import CloneCrowd
-from shuffle_accountant.losses.crowd import Crowd, crowd_blocks
+from shuffle_accountant.losses.clones import NumberOfClones
+from shuffle_accountant.losses.counts import CountBlocks, count_blocks
 from shuffle_accountant.losses.divergence import PROBABILISTIC_DP, Divergence
 from shuffle_accountant.numerics.binomial import log_pmf, log_upper_tail
 from shuffle_accountant.numerics.rounding import (
@@ -49,9 +49,9 @@ _TAIL_ERROR = sequential_sum(2048, own=6144)
 
 @dataclass(frozen=True)
 class ProbabilisticDpLoss:
-    """Tail probability of the loss of a target that never lies (``crowd.eps0`` is inf)."""
+    """Tail probability of the loss of a target that never lies (``clones.largest`` is inf)."""
 
-    crowd: CloneCrowd
+    clones: NumberOfClones
 
     @property
     def divergence(self) -> Divergence:
@@ -66,7 +66,7 @@ class ProbabilisticDpLoss:
     @property
     def deviation(self) -> float:
         """Rough standard deviation, nats."""
-        return self.crowd.deviation if math.isfinite(self.crowd.deviation) else 1.0
+        return self.clones.deviation if math.isfinite(self.clones.deviation) else 1.0
 
     @property
     def reversed(self) -> ProbabilisticDpLoss:
@@ -76,32 +76,32 @@ class ProbabilisticDpLoss:
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``P(loss >= epsilon)``, epsilon >= 0."""
         # a block moves the threshold by half its width, and the tail by about as many deviations
-        crowd = self._blocks(side, effort, min(_BLOCK, _BLOCK_PER_RESOLUTION * effort.resolution))
-        law, threshold = _thresholds(np.array([[epsilon]]), crowd, side)
+        blocks = self._blocks(side, effort, min(_BLOCK, _BLOCK_PER_RESOLUTION * effort.resolution))
+        law, threshold = _thresholds(np.array([[epsilon]]), blocks, side)
         tails = np.exp(log_upper_tail(np.maximum(threshold[0], 0.0), law, 0.5, 0.5))
-        value = float(np.sum(crowd.weight * tails))
+        value = float(np.sum(blocks.weight * tails))
         if side is Bound.OPTIMISTIC:
             return lowered(value, _TAIL_ERROR)
-        return min(raised(value, _TAIL_ERROR) + crowd.missing + 1e-315, 1.0)
+        return min(raised(value, _TAIL_ERROR) + blocks.missing + 1e-315, 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The law of the loss, rounded up (PESSIMISTIC) or down (OPTIMISTIC) to edges."""
-        crowd = self._blocks(side, effort, _BLOCK)
+        blocks = self._blocks(side, effort, _BLOCK)
         # beyond, Hoeffding: P(A >= C/2 + t sqrt(C)/2) <= exp(-t^2/2)
         reach = math.sqrt(-2.0 * math.log(effort.tail))
-        share = min(0.5 + 0.5 * (reach + 1.0) / math.sqrt(1.0 + float(crowd.low[0])), 1.0)
-        end = math.log(float(crowd.high[-1]) + 1.0) + 1.0
+        share = min(0.5 + 0.5 * (reach + 1.0) / math.sqrt(1.0 + float(blocks.low[0])), 1.0)
+        end = math.log(float(blocks.high[-1]) + 1.0) + 1.0
         if share < 1.0:
             end = min(end, math.log(share / (1.0 - share)))
         grid = edges(end)[:: SUBCELLS if side is Bound.OPTIMISTIC else 1]
-        stride = max(math.ceil(2 * grid.size * crowd.weight.size / _MOST_TAILS), 1)
+        stride = max(math.ceil(2 * grid.size * blocks.weight.size / _MOST_TAILS), 1)
         grid = grid[::stride]
         points = np.concatenate([-grid[:0:-1], grid])
         above = np.zeros(points.size)
-        for start in range(0, crowd.weight.size, _BLOCKS_AT_ONCE):
+        for start in range(0, blocks.weight.size, _BLOCKS_AT_ONCE):
             some = slice(start, start + _BLOCKS_AT_ONCE)
             part = replace(
-                crowd, weight=crowd.weight[some], low=crowd.low[some], high=crowd.high[some]
+                blocks, weight=blocks.weight[some], low=blocks.low[some], high=blocks.high[some]
             )
             law, threshold = _thresholds(points[:, None], part, side)
             for i, count in enumerate(law.tolist()):
@@ -109,16 +109,16 @@ class ProbabilisticDpLoss:
         mass = np.maximum(-np.diff(above), 0.0)  # of losses from each point to the next
         if side is Bound.PESSIMISTIC:
             # what lies below the first point goes there, what lies above the last to +inf
-            rest = max(float(crowd.weight.sum()) - float(above[0]), 0.0)
+            rest = max(float(blocks.weight.sum()) - float(above[0]), 0.0)
             loss, mass = points, np.append(rest, mass)
-            infinite = raised(float(above[-1]) + crowd.missing, _TAIL_ERROR)
+            infinite = raised(float(above[-1]) + blocks.missing, _TAIL_ERROR)
             # a difference of tails is off by their errors
             mass = raised(mass, product(_TAIL_ERROR, pairwise_sum())) + _TAIL_ERROR * np.append(
                 above[0], above[:-1] + above[1:]
             )
         else:
             # what is certainly infinite: all messages are alike
-            infinite = lowered(float(np.sum(crowd.weight * np.exp2(-crowd.high))), _TAIL_ERROR)
+            infinite = lowered(float(np.sum(blocks.weight * np.exp2(-blocks.high))), _TAIL_ERROR)
             loss, mass = points, np.append(mass, max(above[-1] - infinite, 0.0))
             both = np.append(above[:-1] + above[1:], above[-1])
             mass = np.maximum(mass - _TAIL_ERROR * both, 0.0)
@@ -127,16 +127,16 @@ class ProbabilisticDpLoss:
             mass=mass,
             loss=loss,
             infinite=infinite,
-            truncated=crowd.missing,
-            round_off=crowd.round_off + 4 * _TAIL_ERROR,
+            truncated=blocks.missing,
+            round_off=blocks.round_off + 4 * _TAIL_ERROR,
             loss_error=roundings(2 * ELEMENTARY) * float(points[-1]),
         )
 
-    def _blocks(self, side: Bound, effort: Effort, width: float) -> Crowd:
+    def _blocks(self, side: Bound, effort: Effort, width: float) -> CountBlocks:
         """Blocks of that many standard deviations of A."""
-        source = self.crowd
+        source = self.clones
         mean = 1.0 + source.decoys * source.rate
-        return crowd_blocks(
+        return count_blocks(
             source.decoys,
             source.rate,
             source.idle,
@@ -146,19 +146,19 @@ class ProbabilisticDpLoss:
         )
 
 
-def _thresholds(losses: Array, crowd: Crowd, side: Bound) -> tuple[Array, Array]:
+def _thresholds(losses: Array, blocks: CountBlocks, side: Bound) -> tuple[Array, Array]:
     """Bounds of ``P(loss >= x | block)``: as ``P(Bin(law, 1/2) >= threshold)``.
 
     Args:
         losses: x, shape (m, 1).
-        crowd: blocks of counts.
+        blocks: blocks of counts.
         side: of the bound.
 
     Returns:
         ``(law, threshold)``, shapes (blocks,) and (m, blocks).
     """
     upper = side is Bound.PESSIMISTIC
-    law, other = (crowd.high, crowd.low) if upper else (crowd.low, crowd.high)
+    law, other = (blocks.high, blocks.low) if upper else (blocks.low, blocks.high)
     share = 1.0 / (1.0 + np.exp(-losses))
     # a threshold that is an integer up to rounding counts as met (PESSIMISTIC) or not (OPTIMISTIC);
     # half of an integer is exact

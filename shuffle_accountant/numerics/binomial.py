@@ -212,8 +212,8 @@ def upper_tail_ratio(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
     r = p / q
     rest = n - k
     # k - n p, from the smaller of the two means
-    excess = k - n * p if p <= q else n * q - rest
-    slope = np.maximum((excess - q) / q, 0.0)
+    above = k - n * p if p <= q else n * q - rest
+    slope = np.maximum((above - q) / q, 0.0)
 
     def exponent(y: Array, part: slice | None = None) -> Array:
         a, b, s = (k, rest, slope) if part is None else (k[part], rest[part], slope[part])

@@ -26,7 +26,7 @@ class Crossing(NamedTuple):
 
 
 def find_crossing(
-    excess: Callable[[float], float],
+    falling: Callable[[float], float],
     high: float,
     guess: float,
     step: float,
@@ -36,7 +36,7 @@ def find_crossing(
     """The sign change in [0, high] of a function that falls: secants between points on both sides.
 
     Args:
-        excess: non-increasing function; positive values mean "not yet private enough". It may be
+        falling: non-increasing function; positive values mean "not yet private enough". It may be
             infinite.
         high: right end, not positive there; may be inf, where the function is then asked.
         guess: where to look first.
@@ -49,7 +49,7 @@ def find_crossing(
     place, value_before, place_before = min(max(guess, 0.0), high), math.nan, math.nan
     outwards, since_halved, width = 1.0, 0, math.inf
     for _ in range(_MOST_TURNS):
-        value = excess(place)
+        value = falling(place)
         if value > 0:
             left, asked_left = place, True
         else:

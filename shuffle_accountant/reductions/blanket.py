@@ -21,9 +21,9 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.binary import BinaryLoss
 from shuffle_accountant.losses.blanket import BlanketLoss
-from shuffle_accountant.losses.clones import CloneCrowd
+from shuffle_accountant.losses.clones import NumberOfClones
 from shuffle_accountant.losses.letters import LetterPair
-from shuffle_accountant.losses.response import ResponseCrowd
+from shuffle_accountant.losses.response import NumberOfResponses
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
@@ -95,9 +95,11 @@ def _response(mixture: Mixture, eps0: float, users: int) -> Reduction:
     if k == 2:  # for two values the blanket is their clones
         loss = clones(eps0, users).loss
     elif gamma in (0.0, 1.0):
-        loss = BinaryLoss(CloneCrowd.from_eps0(eps0, decoys=users - 1, rate=gamma, idle=truthful))
+        loss = BinaryLoss(
+            NumberOfClones.from_eps0(eps0, decoys=users - 1, rate=gamma, idle=truthful)
+        )
     else:
-        loss = BinaryLoss(ResponseCrowd(k, gamma, truthful, users - 1, eps0))
+        loss = BinaryLoss(NumberOfResponses(k, gamma, truthful, users - 1, eps0))
     keep, other = truthful + single, gamma * ((k - 2) / k)
     decoys = TargetAmongDecoys(
         p0=(keep, single, other, 0.0),
@@ -122,9 +124,9 @@ def _finite(randomizer: FiniteRandomizer, users: int) -> Reduction:
         n=users,
     )
     if len(pairs) == 1 and randomizer.symmetric:
-        crowd = _binary(worst, users, randomizer.eps0)
-        if crowd is not None:
-            return Reduction("blanket", decoys, BinaryLoss(crowd))
+        number = _binary(worst, users, randomizer.eps0)
+        if number is not None:
+            return Reduction("blanket", decoys, BinaryLoss(number))
     else:
         pairs = [ordered for pair in pairs for ordered in (pair, pair.reversed)]
     distinct = tuple(dict.fromkeys(pairs))
@@ -169,8 +171,8 @@ def _blanket(found: LetterClasses, off: Array) -> Array:
     return rounded if math.fsum(rounded.tolist()) <= 1.0 else found.blanket
 
 
-def _binary(pair: LetterPair, users: int, eps0: float) -> CloneCrowd | None:
-    """The crowd, if the letters are two mirrored ones and a blank: then they are clones.
+def _binary(pair: LetterPair, users: int, eps0: float) -> NumberOfClones | None:
+    """The number of clones, if the letters are two mirrored ones and a blank: then they are clones.
 
     Probabilities computed from eps0 are off by a unit in their last place each, which for a small
     eps0 is much of their difference; eps0 itself is not.
@@ -179,13 +181,13 @@ def _binary(pair: LetterPair, users: int, eps0: float) -> CloneCrowd | None:
     p0, p1, q = pair.p0[heard], pair.p1[heard], pair.q[heard]
     if p0.size != 2 or p0[0] != p1[1] or p0[1] != p1[0] or q[0] != q[1] or q[0] == 0.0:
         return None
-    crowd = CloneCrowd.from_chances(
+    number = NumberOfClones.from_chances(
         float(p0.max()),
         float(p0.min()),
         decoys=users - 1,
         rate=2.0 * float(q[0]),
         idle=float(pair.q[~heard].sum()),
     )
-    if 0.0 < abs(crowd.largest - eps0) <= 64 * UNIT_ROUNDOFF * (1.0 + eps0):
-        return CloneCrowd.from_eps0(eps0, decoys=users - 1, rate=crowd.rate, idle=crowd.idle)
-    return crowd
+    if 0.0 < abs(number.largest - eps0) <= 64 * UNIT_ROUNDOFF * (1.0 + eps0):
+        return NumberOfClones.from_eps0(eps0, decoys=users - 1, rate=number.rate, idle=number.idle)
+    return number

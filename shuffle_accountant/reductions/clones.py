@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 
 from shuffle_accountant.losses.binary import BinaryLoss
-from shuffle_accountant.losses.clones import CloneCrowd
+from shuffle_accountant.losses.clones import NumberOfClones
 from shuffle_accountant.reductions.base import Reduction
 from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
@@ -54,5 +54,5 @@ def clones(eps0: float, users: int, *, interactive: bool = False) -> Reduction:
         decoys=TargetAmongDecoys(
             p0=(u, v, 0.0), p1=(v, u, 0.0), q=(0.5 * rate, 0.5 * rate, idle), n=users
         ),
-        loss=BinaryLoss(CloneCrowd.from_eps0(eps0, decoys=users - 1, rate=rate, idle=idle)),
+        loss=BinaryLoss(NumberOfClones.from_eps0(eps0, decoys=users - 1, rate=rate, idle=idle)),
     )

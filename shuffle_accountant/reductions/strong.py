@@ -21,7 +21,7 @@ import math
 
 from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.binary import BinaryLoss
-from shuffle_accountant.losses.clones import CloneCrowd
+from shuffle_accountant.losses.clones import NumberOfClones
 from shuffle_accountant.losses.diluted import DilutedLoss
 from shuffle_accountant.losses.tail import ProbabilisticDpLoss
 from shuffle_accountant.randomizers.base import Mixture
@@ -45,12 +45,12 @@ def strong(mixture: Mixture, users: int, variant: str) -> Reduction:
     single = gamma / k
     idle = mixture.truthful + gamma * ((k - 2) / k)
     # a target that never lies
-    crowd = CloneCrowd.from_eps0(math.inf, decoys=users - 1, rate=2.0 * single, idle=idle)
-    loss: PrivacyLoss = BinaryLoss(crowd)
+    clones = NumberOfClones.from_eps0(math.inf, decoys=users - 1, rate=2.0 * single, idle=idle)
+    loss: PrivacyLoss = BinaryLoss(clones)
     if variant == "exact":
         loss = DilutedLoss(loss, active=mixture.truthful, harmless=gamma)
     elif variant == "tail":
-        loss = ProbabilisticDpLoss(crowd)
+        loss = ProbabilisticDpLoss(clones)
     decoys = TargetAmongDecoys(
         p0=(1.0, 0.0, 0.0), p1=(0.0, 1.0, 0.0), q=(single, single, idle), n=users
     )

@@ -20,9 +20,9 @@ from oracles.precision import MP, Real, exact
 import shuffle_accountant as sa
 from shuffle_accountant.baselines import rdp
 from shuffle_accountant.baselines.base import OutsideValidityError
-from shuffle_accountant.baselines.moments import _crowd_bound
+from shuffle_accountant.baselines.moments import _clones_bound
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.losses.clones import CloneCrowd
+from shuffle_accountant.losses.clones import NumberOfClones
 
 # What `renyi_divergence` promises of finite randomizers.
 WIDTH = 2e-3
@@ -110,12 +110,12 @@ def test_many_users() -> None:
 def test_the_bound_of_rare_losses(eps0: float, users: int, t: float) -> None:
     """It bounds the moment of the whole loss, so that of any part of it."""
     ratio = math.exp(-eps0)
-    crowd = CloneCrowd.from_eps0(
+    clones = NumberOfClones.from_eps0(
         eps0, decoys=users - 1, rate=2.0 * ratio / (1.0 + ratio), idle=math.tanh(0.5 * eps0)
     )
     truth = MP.log(sum(p * (p / q) ** exact(t) for p, q in clones.pair(eps0, users)))
     # what is lost is the chord's slope, squared, and as many terms of at most 1 as there are users
-    assert float(truth) <= _crowd_bound(crowd, t) <= 6.0 * float(truth) + math.log(users + 1.0)
+    assert float(truth) <= _clones_bound(clones, t) <= 6.0 * float(truth) + math.log(users + 1.0)
 
 
 def test_orders_that_rare_losses_may_decide() -> None:

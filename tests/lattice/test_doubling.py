@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shuffle_accountant.lattice import pairs
 from shuffle_accountant.lattice.doubling import SumLaw, additions, power
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.lattice.heavy import heavy_positive_part
+from shuffle_accountant.lattice.heavy_tails import heavy_positive_part
 from shuffle_accountant.lattice.pairs import pair_sums
 from shuffle_accountant.lattice.tilting import Letters
 
@@ -31,7 +31,7 @@ def exact_power(law: Law, count: int) -> Law:
     return total
 
 
-def exact_excess(law: Law, strike: Fraction) -> Fraction:
+def exact_positive_part(law: Law, strike: Fraction) -> Fraction:
     return sum((p * max(x - strike, Fraction(0)) for x, p in law.items()), Fraction(0))
 
 
@@ -102,7 +102,7 @@ def test_power_is_a_bound_in_convex_order(
     upper = side is Bound.PESSIMISTIC
     for strike in {*list(truth)[:20], Fraction(count), Fraction(count) * 3 / 2}:
         k = float(strike)
-        exact = exact_excess(truth, strike)
+        exact = exact_positive_part(truth, strike)
         raised = law.value * (1.0 + (law.moved if upper else -law.moved))
         found = float(np.sum(law.mass * np.maximum(raised - k, 0.0)))
         # the sum of products here is good to 1e-13; what was left out is below 1e-29
@@ -110,7 +110,7 @@ def test_power_is_a_bound_in_convex_order(
             assert found * (1 + 1e-13) + count * law.lost_gain >= exact * Fraction(1 - 1e-15)
         else:
             assert found * (1 - 1e-13) <= exact
-        put = exact_excess({-x: p for x, p in truth.items()}, -strike)
+        put = exact_positive_part({-x: p for x, p in truth.items()}, -strike)
         lowered = law.value * (1.0 - (law.moved if upper else -law.moved))
         found = float(np.sum(law.mass * np.maximum(k - lowered, 0.0)))
         if upper:
@@ -123,7 +123,7 @@ def test_power_is_narrow() -> None:
     """Seven values with a heavy tail, at a strike where one of them decides."""
     value, mass = likelihood_ratios(3, 4)
     one = SumLaw(value, mass, 1, 0.0, 0.0, 0.0, float(value[-1]))
-    truth = float(exact_excess(exact_power(exact_law(value, mass), 7), Fraction(10)))
+    truth = float(exact_positive_part(exact_power(exact_law(value, mass), 7), Fraction(10)))
     ends = []
     for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC):
         law = power(one, 7, side, width=0.005, tail=1e-30)
@@ -134,11 +134,11 @@ def test_power_is_narrow() -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 10**6), letters=st.integers(2, 4), count=st.integers(1, 7))
-def test_heavy_excess(seed: int, letters: int, count: int) -> None:
+def test_heavy_positive_part(seed: int, letters: int, count: int) -> None:
     """Values of both signs."""
     value, mass = likelihood_ratios(seed, letters)
     value = value - 1.5 * value[np.random.default_rng(seed).permutation(letters)]
-    truth = exact_excess(exact_power(exact_law(value, mass), count), Fraction(0))
+    truth = exact_positive_part(exact_power(exact_law(value, mass), count), Fraction(0))
     law = Letters(value, mass, count)
     low = heavy_positive_part(law, Bound.OPTIMISTIC, resolution=1e-5, tail=1e-30)
     high = heavy_positive_part(law, Bound.PESSIMISTIC, resolution=1e-5, tail=1e-30)

@@ -49,7 +49,7 @@ def rounded(scaled: Array, mass: Array, tilt: float, side: Bound) -> tuple[Array
     return points, weight * np.exp(-tilt * points)
 
 
-def excess(values: Array, mass: Array, level: float) -> float:
+def mean_above(values: Array, mass: Array, level: float) -> float:
     return math.fsum((mass * np.maximum(values - level, 0.0)).tolist())
 
 
@@ -66,7 +66,7 @@ def check_rounding(scaled: Array, mass: Array, tilt: float) -> None:
             # the lowest group moves down to its lattice point if too little lies more than one
             # spacing above it; a law inside one cell is the extreme case
             lowest = int(np.flatnonzero(out)[0])
-            above = excess(points, out, points[lowest] + 1.0)
+            above = mean_above(points, out, points[lowest] + 1.0)
             if above < out[lowest]:
                 assert mean - 1.0 <= new_mean <= mean + slack
             else:
@@ -74,7 +74,7 @@ def check_rounding(scaled: Array, mass: Array, tilt: float) -> None:
         else:
             assert new_mean == pytest.approx(mean, abs=slack)
         for level in levels.tolist():
-            before, after = excess(scaled, mass, level), excess(points, out, level)
+            before, after = mean_above(scaled, mass, level), mean_above(points, out, level)
             if side is Bound.PESSIMISTIC:
                 assert after >= before - slack
             else:
@@ -145,11 +145,11 @@ def test_both_sides_are_of_second_order() -> None:
     rng = np.random.default_rng(11)
     values, mass = rng.normal(size=4000), np.full(4000, 1.0 / 4000)
     levels = np.linspace(0.3, 0.7, 81).tolist()  # two cells of the coarse lattice
-    truth = np.array([excess(values, mass, level) for level in levels])
+    truth = np.array([mean_above(values, mass, level) for level in levels])
     gaps: dict[Bound, list[float]] = {side: [] for side in Bound}
     for spacing, side in itertools.product((0.2, 0.02), Bound):
         points, out = rounded(values / spacing, mass, 0.0, side)
-        found = np.array([excess(spacing * points, out, level) for level in levels])
+        found = np.array([mean_above(spacing * points, out, level) for level in levels])
         gaps[side].append(float(np.abs(found - truth).mean()))
     for coarse, fine in gaps.values():
         # 100 for a smooth law; first order would be 10, and 4000 values are not quite smooth

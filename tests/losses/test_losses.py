@@ -12,7 +12,7 @@ from oracles import clones as clones_oracle
 from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.crowd import crowd_blocks
+from shuffle_accountant.losses.counts import count_blocks
 from shuffle_accountant.losses.hoeffding import hoeffding_atoms
 from shuffle_accountant.reductions.clones import clones
 from shuffle_accountant.reductions.subsampling import subsampled
@@ -37,8 +37,8 @@ def loss_of(eps0: float, users: int, population: int | None = None) -> PrivacyLo
 
 
 CASES = [
-    (4.0, 10_000, None),  # every crowd listed
-    (0.5, 3_000_000, None),  # large crowds, in cells
+    (4.0, 10_000, None),  # every block listed
+    (0.5, 3_000_000, None),  # large blocks, in cells
     (2.0, 10**12, None),
     (3.0, 1_000, 100_000),  # subsampled
     (1e-6, 10**9, None),  # tiny losses
@@ -92,29 +92,29 @@ def test_blocks_hold_the_mass_of_their_counts(
     trials: int, rate: float, resolution: float, side: Bound
 ) -> None:
     tail = 1e-30
-    crowd = crowd_blocks(trials, rate, 1 - rate, side, tail=tail, resolution=resolution)
-    total = math.fsum(crowd.weight.tolist()) + crowd.missing
+    blocks = count_blocks(trials, rate, 1 - rate, side, tail=tail, resolution=resolution)
+    total = math.fsum(blocks.weight.tolist()) + blocks.missing
     if side is Bound.PESSIMISTIC:
-        assert 1.0 - 1e-14 <= total <= 1.0 + 2 * crowd.round_off + 1e-12
+        assert 1.0 - 1e-14 <= total <= 1.0 + 2 * blocks.round_off + 1e-12
         # replacing counts by smaller ones: every upper tail must not grow
-        ks, sums = crowd.low, np.cumsum(crowd.weight)
+        ks, sums = blocks.low, np.cumsum(blocks.weight)
         for i in range(0, ks.size, max(1, ks.size // 7)):
             below = oracle.lower_tail(int(ks[i]), trials, rate)
-            assert sums[i] + crowd.missing >= float(below) * (1 - 1e-9)
+            assert sums[i] + blocks.missing >= float(below) * (1 - 1e-9)
     else:
         assert total <= 1.0 + tail + 1e-12
         # replacing counts by larger ones: no lower tail may be above the truth
-        sums = np.cumsum(crowd.weight)
-        for i in range(0, crowd.low.size, max(1, crowd.high.size // 7)):
-            below = oracle.lower_tail(int(crowd.high[i]), trials, rate)
+        sums = np.cumsum(blocks.weight)
+        for i in range(0, blocks.low.size, max(1, blocks.high.size // 7)):
+            below = oracle.lower_tail(int(blocks.high[i]), trials, rate)
             assert sums[i] <= float(below) * (1 + 1e-9)
 
 
 def test_degenerate_crowds() -> None:
     for trials, rate, idle, count in ((0, 0.3, 0.7, 0), (9, 0.0, 1.0, 0), (9, 1.0, 0.0, 9)):
-        crowd = crowd_blocks(trials, rate, idle, Bound.PESSIMISTIC, tail=1e-9, resolution=0.0)
-        assert crowd.low.tolist() == crowd.high.tolist() == [count]
-        assert crowd.weight.tolist() == [1.0]
+        blocks = count_blocks(trials, rate, idle, Bound.PESSIMISTIC, tail=1e-9, resolution=0.0)
+        assert blocks.low.tolist() == blocks.high.tolist() == [count]
+        assert blocks.weight.tolist() == [1.0]
 
 
 @pytest.mark.parametrize("users", [1, 2, 7, 25])

@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.leakage.mutual_information.blanket_information import information
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
 from shuffle_accountant.leakage.mutual_information.exposure import Exposure, entropy
 from shuffle_accountant.leakage.mutual_information.positions import MOST_USERS, given_laws
 from shuffle_accountant.leakage.mutual_information.ratios import Array, Ratios
-from shuffle_accountant.leakage.mutual_information.signal import information
 from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
 
 __all__ = ["message", "message_estimate"]

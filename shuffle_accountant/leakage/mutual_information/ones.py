@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from shuffle_accountant.leakage.mutual_information.signal import Signal
+from shuffle_accountant.leakage.mutual_information.blanket_information import Signal
 from shuffle_accountant.randomizers.base import YesCounts
 
 __all__ = ["bit_signal"]

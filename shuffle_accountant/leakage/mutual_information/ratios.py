@@ -11,7 +11,7 @@ import numpy as np
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, roundings
 
-__all__ = ["HUGE_RATIO", "TINY", "Array", "Ratios", "excess"]
+__all__ = ["HUGE_RATIO", "TINY", "Array", "Ratios", "entropy_term"]
 
 # A letter that the target sends so many times as often as a decoy is, at any number of users that
 # doubles can count, a letter that decoys never send (up to 1e-130, see `Exposure`).
@@ -87,7 +87,7 @@ class Ratios:
     def divergence(self) -> Estimate:
         """``D(P‖Q) = sum_y Q(y) g(p/q - 1)``, ``g(t) = (1 + t) log(1 + t) - t``: terms >= 0."""
         near = np.abs(self.centred) < _SERIES_BELOW
-        terms = self.q * excess(np.where(near, self.centred, 0.0))
+        terms = self.q * entropy_term(np.where(near, self.centred, 0.0))
         heard = ~near & (self.p > 0.0)
         logs = np.zeros_like(terms)
         logs[heard] = self.p[heard] * np.log(self.p[heard] / self.q[heard])
@@ -105,11 +105,11 @@ class Ratios:
         t = self.centred / users
         near = np.abs(t) < _SERIES_BELOW
         far = np.where(near, 1.0, t)
-        terms = np.where(near, excess(np.where(near, t, 0.0)), _direct(far))
+        terms = np.where(near, entropy_term(np.where(near, t, 0.0)), _direct(far))
         return users * math.fsum((self.q * terms).tolist())
 
 
-def excess(t: Array) -> Array:
+def entropy_term(t: Array) -> Array:
     """``(1 + t) log(1 + t) - t`` for |t| < 1/4, a few units in the last place."""
     total = np.zeros_like(t)
     for k in range(_SERIES_TERMS, 1, -1):

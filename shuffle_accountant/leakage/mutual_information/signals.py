@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage.laws import law
+from shuffle_accountant.leakage.mutual_information.blanket_information import Signal
 from shuffle_accountant.leakage.mutual_information.ones import bit_signal
 from shuffle_accountant.leakage.mutual_information.ratios import Array
-from shuffle_accountant.leakage.mutual_information.signal import Signal
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
 from shuffle_accountant.randomizers.base import ConcreteRandomizer, FiniteRandomizer, Mixture
 

@@ -52,10 +52,10 @@ def additive_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int =
     """
     target, decoys = two_laws(p, q)
     users, guesses = checked_counts(users, guesses)
-    certain, excess, mass = _excess(target, decoys)
-    order = np.argsort(excess)
-    excess, mass = excess[order], mass[order]
-    steps = np.diff(excess)  # below the least ratio all decoys are above, and nothing is gained
+    certain, above_one, mass = _ratios_less_one(target, decoys)
+    order = np.argsort(above_one)
+    above_one, mass = above_one[order], mass[order]
+    steps = np.diff(above_one)  # below the least ratio all decoys are above, and nothing is gained
     below = np.minimum(running_sum(mass)[:-1], 1.0)
     above = np.minimum(running_sum(mass[::-1])[::-1][1:], 1.0)
     if guesses == 1:
@@ -125,10 +125,10 @@ def advantage_bounds(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
     """
     target, decoys = two_laws(p, q)
     users, _ = checked_counts(users, 1)
-    certain, excess, mass = _excess(target, decoys)
-    gained = math.fsum((excess * mass)[excess > 0.0].tolist())  # D - f
+    certain, above_one, mass = _ratios_less_one(target, decoys)
+    gained = math.fsum((above_one * mass)[above_one > 0.0].tolist())  # D - f
     distance = certain + gained
-    largest = float(np.max(excess, initial=0.0))  # M - 1
+    largest = float(np.max(above_one, initial=0.0))  # M - 1
     if users == 1 or distance == 0.0:
         return Bracket(lower=0.0, upper=0.0, reduction="total variation")
     upper = certain
@@ -165,7 +165,7 @@ def asymptote(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> fl
     return min(certain + min(guesses / users * sliced.largest, 1.0 - certain), 1.0)
 
 
-def _excess(p: Array, q: Array) -> tuple[float, Array, Array]:
+def _ratios_less_one(p: Array, q: Array) -> tuple[float, Array, Array]:
     """P(Q = 0), and of the other letters ``w - 1``, without cancellation, and the decoys' mass."""
     common = q > 1e-306  # as in `layers`: less is nothing, and the ratio stays a double
     certain = math.fsum(p[~common].tolist())

@@ -28,14 +28,14 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["Crowd", "bulk", "crowd_blocks", "tail_differences"]
+__all__ = ["CountBlocks", "bulk", "count_blocks", "tail_differences"]
 
 # Up to so many counts the probabilities are added one by one; beyond, tails are subtracted.
 _ADD_UP_TO = 200_000
 
 
 @dataclass(frozen=True, eq=False)
-class Crowd:
+class CountBlocks:
     """Blocks of counts of informative decoys.
 
     Attributes:
@@ -54,9 +54,9 @@ class Crowd:
 
 
 @lru_cache(maxsize=64)
-def crowd_blocks(
+def count_blocks(
     trials: int, rate: float, idle: float, side: Bound, *, tail: float, resolution: float
-) -> Crowd:
+) -> CountBlocks:
     """Blocks of the counts C ~ Bin(trials, rate).
 
     Args:
@@ -69,10 +69,10 @@ def crowd_blocks(
         resolution: a block may be as wide as this fraction of its counts.
     """
     if trials == 0 or rate == 0.0:
-        return Crowd(np.ones(1), np.zeros(1), np.zeros(1), 0.0, 0.0)
+        return CountBlocks(np.ones(1), np.zeros(1), np.zeros(1), 0.0, 0.0)
     if idle == 0.0:
         everyone = np.full(1, float(trials))
-        return Crowd(np.ones(1), everyone, everyone, 0.0, 0.0)
+        return CountBlocks(np.ones(1), everyone, everyone, 0.0, 0.0)
     low, high = bulk(trials, rate, idle, tail)
     edges = _edges(low, high, resolution)
     if high - low <= _ADD_UP_TO:
@@ -93,7 +93,7 @@ def crowd_blocks(
     else:
         missing += tail if high < trials else 0.0
         weight = np.maximum(weight - error, 0.0)
-    return Crowd(weight, edges[:-1], edges[1:] - 1.0, missing, float(error.sum()))
+    return CountBlocks(weight, edges[:-1], edges[1:] - 1.0, missing, float(error.sum()))
 
 
 def bulk(trials: int, rate: float, idle: float, tail: float) -> tuple[int, int]:

@@ -1,0 +1,163 @@
+"""The rooms of the package: who may import whom, read off the source without running it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import shuffle_accountant
+
+PACKAGE = "shuffle_accountant"
+ROOT = Path(shuffle_accountant.__file__).parent
+
+# From the ground up: a room imports only from rooms before it. Rooms on one line know nothing of
+# each other. Files at the top of the package are rooms of their own.
+FLOORS = (
+    ("validation", "bracket", "progress", "lazy", "registry", "adjacency", "numerics"),
+    ("lattice",),
+    ("randomizers",),
+    ("losses",),
+    ("reductions",),
+    ("engine",),
+    ("rounds",),
+    ("accountant",),
+    ("calibration", "baselines", "leakage", "order", "sweeping", "interop"),
+    ("training",),
+    ("reports",),
+    ("", "cli"),
+    ("__main__",),
+)
+# These stand on the ground and use one another: arguments are checked, brackets are printed.
+GROUND = FLOORS[0]
+
+# Imported where they are used, because they raise where an optional library is missing.
+OPTIONAL = {f"{PACKAGE}.interop.dp_accounting.library"}
+
+
+def name_of(path: Path) -> str:
+    parts = (PACKAGE, *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {name_of(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def targets(node: ast.AST) -> Iterator[str]:
+    """The package's own modules that an import statement names."""
+    if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
+        for alias in node.names:
+            inner = f"{node.module}.{alias.name}"
+            yield inner if inner in FILES else str(node.module)
+    elif isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name.split(".")[0] == PACKAGE)
+
+
+def for_types_only(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
+
+
+@cache
+def imports(module: str) -> tuple[tuple[str, str], ...]:
+    """Pairs of an imported module and the function that imports it ('' at the top of the file)."""
+    found: list[tuple[str, str]] = []
+
+    def walk(node: ast.AST, function: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if for_types_only(child):
+                continue
+            found.extend((target, function) for target in targets(child))
+            named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            walk(child, child.name if named else function)
+
+    walk(ast.parse(FILES[module].read_text(encoding="utf-8")), "")
+    return tuple(found)
+
+
+def test_every_room_is_on_a_floor_and_at_the_top_are_few_files() -> None:
+    rooms = {room(module) for module in FILES}
+    assert rooms == {one for floor in FLOORS for one in floor}
+    assert len(list(ROOT.glob("*.py"))) <= 10
+
+
+def test_rooms_import_only_from_floors_below() -> None:
+    floor = {one: number for number, rooms in enumerate(FLOORS) for one in rooms}
+    wrong = [
+        f"{module} imports {target}"
+        for module in FILES
+        for target, _ in imports(module)
+        if room(module) != room(target)
+        and not (room(module) in GROUND and room(target) in GROUND)
+        and not (room(module) == "cli" and room(target) == "")
+        and floor[room(target)] >= floor[room(module)]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_numerics_imports_nothing_of_the_package() -> None:
+    wrong = [
+        f"{module} imports {target}"
+        for module in FILES
+        for target, _ in imports(module)
+        if room(module) == "numerics" and room(target) != "numerics"
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_circles_between_files() -> None:
+    done: set[str] = set()
+
+    def visit(module: str, way: tuple[str, ...]) -> None:
+        assert module not in way, " -> ".join((*way[way.index(module) :], module))
+        if module in done:
+            return
+        for target, _ in imports(module):
+            visit(target, (*way, module))
+        done.add(module)
+
+    for module in FILES:
+        visit(module, ())
+
+
+def test_own_modules_are_imported_at_the_top_of_the_file() -> None:
+    wrong = [
+        f"{module}.{function} imports {target}"
+        for module in FILES
+        for target, function in imports(module)
+        if function and target not in OPTIONAL
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_names_of_files_differ_by_more_than_an_s() -> None:
+    """No two files of one folder have names that differ by an s."""
+    for module, path in FILES.items():
+        plural = path.with_name(f"{path.stem}s.py")
+        assert not plural.exists(), f"{module} and its plural"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from shuffle_accountant.numerics import binomial", f"{PACKAGE}.numerics.binomial"),
+        ("from shuffle_accountant.bracket import Bracket", f"{PACKAGE}.bracket"),
+        ("import shuffle_accountant as sa", PACKAGE),
+    ],
+)
+def test_imports_are_read_as_python_reads_them(source: str, found: str) -> None:
+    assert list(targets(ast.parse(source).body[0])) == [found]
+
+
+def test_imports_of_other_packages_are_none_of_ours() -> None:
+    assert not list(targets(ast.parse("import numpy, shuffle_accountants").body[0]))
