@@ -35,7 +35,7 @@ LEVELS = {"8 labels": 0, "4 crescents": 1, "2 clusters": 2}
 SEED = 2106
 # Users, radii, trials, trees: radii for fewer users are as many neighbours wide.
 FULL = (20_000, (0.02, 0.03, 0.05), 25, 10)
-QUICK = (800, (0.22,), 5, 2)
+QUICK = (2_000, (0.1,), 5, 2)
 BLOCK = 0.5  # width of the baseline's blocks
 
 # Figure 7: users, delta; (width, alpha, length): share kept by the best of sampled permutations.
@@ -52,7 +52,7 @@ Permutation = NDArray[np.int64]
 
 
 def run(quick: bool, note: Note) -> Outcome:
-    """All settings on 20,000 users; 1000 users and fewer settings when quick."""
+    """All settings on 20,000 users; 2,000 users and fewer settings when quick."""
     users, radii, trials, trees = QUICK if quick else FULL
     data = experiments.crescents(users, rng=SEED)
     test = experiments.crescents(users, rng=SEED + 1)

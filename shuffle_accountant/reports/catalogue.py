@@ -1,20 +1,21 @@
-"""Which randomizer can be accounted for how: a table made by asking the code.
+"""Which randomizer can be accounted for how, and which bounds are published: tables by asking.
 
-`python -m shuffle_accountant.reports.catalogue` prints it; README.md holds a copy that a test
+`python -m shuffle_accountant.reports.catalogue` prints them; README.md holds copies that a test
 compares.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import shuffle_accountant as sa
+from shuffle_accountant.baselines import BOUNDS
 from shuffle_accountant.randomizers.base import LocalRandomizer
 
-__all__ = ["Maker", "makers", "randomizer_table"]
+__all__ = ["Maker", "bounds_table", "makers", "randomizer_table"]
 
 # A constructor, or a constructor with some arguments given.
 Maker = Callable[..., LocalRandomizer]
@@ -60,8 +61,20 @@ def makers() -> dict[str, Maker]:
 
 def randomizer_table() -> str:
     """The table in Markdown, one line per randomizer."""
-    rows = [_HEADER, ("---",) * len(_HEADER), *map(_row, makers().values())]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return _markdown(_HEADER, map(_row, makers().values()))
+
+
+def bounds_table() -> str:
+    """The published bounds in Markdown, one line per bound."""
+    return _markdown(
+        ("bound", "about", "sound", "source"),
+        ((f"`{b.name}`", b.about, "yes" if b.sound else "no", b.source) for b in BOUNDS),
+    )
+
+
+def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ("---",) * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _wanted(maker: Maker) -> list[inspect.Parameter]:
@@ -129,4 +142,4 @@ def _attained(one: sa.ShuffleRound, epsilon: float) -> float | None:
 
 
 if __name__ == "__main__":
-    print(randomizer_table())
+    print(randomizer_table(), bounds_table(), sep="\n\n")

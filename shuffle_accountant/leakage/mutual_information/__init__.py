@@ -12,11 +12,8 @@ Almost all numbers of 'Mutual Information Bounds in the Shuffle Model' are diffe
 functional, `shuffled_divergence`.
 """
 
-from shuffle_accountant.leakage.mutual_information.best_decoys import (
-    leading_constant,
-    optimal_decoy,
-)
-from shuffle_accountant.leakage.mutual_information.closed_form import (
+from shuffle_accountant.leakage.mutual_information.best_decoys import leading_constant, optimal_decoy
+from shuffle_accountant.leakage.mutual_information.divergences import (
     closed_form,
     shuffled_divergence,
 )

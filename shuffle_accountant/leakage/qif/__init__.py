@@ -1,6 +1,6 @@
 """Quantitative information flow: posterior vulnerability of one user among the shuffled.
 
-Channels and what they leak: `Channel` and the constructors of `channels`, small and exact. Chances
+Channels and what they leak: `Channel` and its `constructors`, small and exact. Chances
 of a right guess for any number of users: `posterior_vulnerability_shuffle`,
 `posterior_vulnerability_krr_shuffle`, `all_but_one_vulnerability`. After Jurado, Gonze, Alvim and
 Palamidessi, 'Analyzing the Shuffle Model Through the Lens of Quantitative Information Flow' (CSF
@@ -21,7 +21,7 @@ from shuffle_accountant.leakage.qif.asymptotics import (
     printed_vulnerability_shuffle,
 )
 from shuffle_accountant.leakage.qif.channel import Channel
-from shuffle_accountant.leakage.qif.channels import (
+from shuffle_accountant.leakage.qif.constructors import (
     datasets,
     keep_probability,
     krr,
@@ -33,6 +33,12 @@ from shuffle_accountant.leakage.qif.channels import (
     shuffle_channel,
 )
 from shuffle_accountant.leakage.qif.gains import identity_gain, single_target_gain
+from shuffle_accountant.leakage.qif.integer_partitions import (
+    brown_number,
+    partition_vulnerability_shuffle,
+    partitions,
+    remixed_keys_number,
+)
 from shuffle_accountant.leakage.qif.load import (
     expected_maximum_load,
     expected_maximum_load_of,
@@ -40,12 +46,6 @@ from shuffle_accountant.leakage.qif.load import (
     expected_minimum_load_of,
 )
 from shuffle_accountant.leakage.qif.local_shuffle import posterior_vulnerability_local_shuffle
-from shuffle_accountant.leakage.qif.partitions import (
-    brown_number,
-    partition_vulnerability_shuffle,
-    partitions,
-    remixed_keys_number,
-)
 from shuffle_accountant.leakage.qif.vulnerability import (
     posterior_vulnerability_krr,
     posterior_vulnerability_krr_shuffle,

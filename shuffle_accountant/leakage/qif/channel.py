@@ -20,7 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.qif.checks import distinct_names, gains_over, prior_over, stochastic
 from shuffle_accountant.leakage.qif.equivalence import equivalent, merge_columns
+from shuffle_accountant.leakage.qif.histograms import require_room
 from shuffle_accountant.leakage.qif.refinement import post_processing
+from shuffle_accountant.randomizers.base import FiniteRandomizer
+from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 
 __all__ = ["Channel", "as_channel"]
 
@@ -63,6 +66,38 @@ class Channel:
         object.__setattr__(self, "matrix", checked)
         object.__setattr__(self, "inputs", distinct_names("inputs", inputs, checked.shape[0]))
         object.__setattr__(self, "outputs", distinct_names("outputs", outputs, checked.shape[1]))
+
+    @classmethod
+    def from_randomizer(cls, randomizer: FiniteRandomizer) -> Channel:
+        """What one message of a local randomizer tells about its user's value.
+
+        Args:
+            randomizer: any with finitely many inputs and messages. The channel of a
+                `DiscreteRandomizer` is its own; of others, messages that no prior and no gain tell
+                apart are one output.
+
+        Raises:
+            TypeError: not such a randomizer.
+            ValueError: a matrix of more than 2^24 entries.
+        """
+        randomizer = validate.instance(FiniteRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
+        inputs = randomizer.inputs
+        # as many classes as there are patterns of bits, or at the least one
+        cells = inputs << min(inputs, 64) if randomizer.classes_double else inputs
+        require_room(
+            "randomizer", "its channel", cells if randomizer.mixture is None else inputs**2
+        )
+        return cls(randomizer.matrix())
+
+    def to_randomizer(self) -> DiscreteRandomizer:
+        """The channel as what each user of a shuffled round applies; names are left out.
+
+        Outputs that are never seen are left out.
+
+        Raises:
+            ValueError: there is only one input.
+        """
+        return DiscreteRandomizer(self.matrix[:, self.matrix.any(axis=0)])
 
     def __repr__(self) -> str:
         return f"Channel({len(self.inputs)} inputs, {len(self.outputs)} outputs)"

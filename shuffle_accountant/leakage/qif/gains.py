@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.qif.channels import datasets
+from shuffle_accountant.leakage.qif.constructors import datasets
 from shuffle_accountant.leakage.qif.histograms import require_room
 
 __all__ = ["identity_gain", "single_target_gain"]

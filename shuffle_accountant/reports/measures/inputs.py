@@ -66,7 +66,7 @@ def _any_prior(one: ShuffleRound) -> float:
 
 def _entropy(randomizer: LocalRandomizer) -> float | None:
     """Most that could be told about the input, nats; None if its number of values is not known."""
-    return None if randomizer.inputs is None else math.log(randomizer.inputs)
+    return None if randomizer.values is None else math.log(randomizer.values)
 
 
 MEASURES.register(RoundMeasure(name="information on the input", rows=_of_round, rank=30))

@@ -1,0 +1,128 @@
+"""What is imported on first use has types, for mypy and for pyright, and `dir` knows of it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import shuffle_accountant as sa
+
+PACKAGES = (
+    "shuffle_accountant",
+    "shuffle_accountant.baselines",
+    "shuffle_accountant.interop",
+    "shuffle_accountant.leakage",
+    "shuffle_accountant.order",
+    "shuffle_accountant.training",
+)
+
+USER = """
+import numpy as np
+import shuffle_accountant as sa
+from shuffle_accountant.leakage import reidentification
+
+one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=3.0), users=1000)
+published: float = sa.baselines.girgis.epsilon(eps0=3.0, users=1000, delta=1e-5)
+rounds: float = sa.baselines.rdp.epsilon(one, rounds=4, delta=1e-6)
+names: list[str] = [bound.name for bound in sa.baselines.BOUNDS]
+chance: float = sa.leakage.qif.posterior_vulnerability_shuffle(users=10, categories=3)
+named: sa.Bracket = reidentification.bound(sa.GeneralRandomizer(1.0), users=10)
+told: sa.Bracket = sa.leakage.mutual_information.position([0.5, 0.5], [0.9, 0.1], users=10)
+groups: sa.order.Groups = sa.order.Groups.from_scalar(np.arange(20.0), 2.0)
+shuffler = sa.order.DSigmaShuffler(groups, alpha=2.0)
+order = shuffler.permutation(7)
+odds: float = sa.order.reidentification_bound(10, 2, eps0=1.0, alpha=1.0).odds
+rows: tuple[sa.ReportRow, ...] = sa.report(sa.Protocol([(one, 3)]), delta=1e-5).rows
+ledger = sa.training.ShuffleLedger(sa.GeneralRandomizer(1.0), users=10)
+
+
+def draw() -> None:
+    sa.plot.profile(one).set_title("a profile")
+
+
+reveal_type(sa.plot.profile)
+"""
+
+# Every line is an error.
+WRONG = """
+sa.typo
+sa.baselines.typo
+sa.baselines.girgis.typo
+sa.interop.typo
+sa.leakage.typo
+sa.leakage.qif.typo
+sa.order.typo
+sa.plot.typo
+sa.training.typo
+sa.baselines.girgis.epsilon(eps0="3", users=1000, delta=1e-5)
+sa.leakage.qif.posterior_vulnerability_shuffle(users="10", categories=3)
+sa.order.DSigmaShuffler(3, alpha=2.0)
+sa.plot.profile("a round")
+""".strip().splitlines()
+
+CHECKERS = {
+    "mypy": ["-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context"],
+    "pyright": ["-m", "pyright", "--pythonpath", sys.executable],
+}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_dir_lists_what_there_is(package: str) -> None:
+    module = importlib.import_module(package)
+    assert set(module.__all__) <= set(dir(module))
+    missing = "nonsense"
+    with pytest.raises(AttributeError, match=f"^module '{package}' has no attribute 'nonsense'$"):
+        getattr(module, missing)
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+
+
+def test_what_is_loaded_on_first_use_is_the_module() -> None:
+    for name in ("baselines", "interop", "leakage", "order", "training"):
+        assert getattr(sa, name) is importlib.import_module(f"shuffle_accountant.{name}")
+    assert sa.plot is importlib.import_module("shuffle_accountant.reports.plot")
+
+
+def check(checker: str, script: Path, root: Path) -> list[str]:
+    """The lines that the checker prints about a script."""
+    if importlib.util.find_spec(checker) is None:
+        pytest.skip(f"{checker} is not installed (extra 'test')")
+    command = [sys.executable, *CHECKERS[checker], str(script)]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if checker == "pyright" and not re.search(r"\d+ errors?,", done.stdout):
+        pytest.skip(f"pyright must fetch its program once, and cannot here: {done.stderr[-200:]}")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_a_user_s_script_passes(checker: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    script = tmp_path / "user.py"
+    script.write_text(USER, encoding="utf-8")
+    printed = check(checker, script, pytestconfig.rootpath)
+    assert not [line for line in printed if ": error:" in line or " - error:" in line]
+    (revealed,) = (line for line in printed if "Revealed type" in line or "Type of" in line)
+    assert re.search(r'"(def )?\(subject: .*-> .*Axes"', revealed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_what_does_not_exist_or_fit_is_an_error(
+    checker: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    script = tmp_path / "wrong.py"
+    lines = ["import shuffle_accountant as sa", *WRONG]
+    script.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    printed = check(checker, script, pytestconfig.rootpath)
+    found = {
+        int(match[1])
+        for line in printed
+        if (match := re.search(r"wrong\.py:(\d+):(?:\d+ - | )error:", line))
+    }
+    assert found == set(range(2, len(lines) + 1)), "\n".join(printed)

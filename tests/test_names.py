@@ -1,0 +1,52 @@
+"""Names of modules, packages and functions do not get into each other's way."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
+
+import shuffle_accountant as sa
+
+
+def packages() -> Iterator[ModuleType]:
+    """The package and all packages inside."""
+    yield sa
+    for found in pkgutil.walk_packages(sa.__path__, f"{sa.__name__}."):
+        if found.ispkg:
+            yield importlib.import_module(found.name)
+
+
+def exported(package: ModuleType) -> Iterator[tuple[str, object]]:
+    """What a package offers by name, without the names that only an extra brings."""
+    names = {*getattr(package, "__all__", ()), *vars(package)}
+    for name in sorted(names):
+        if not name.startswith("_"):
+            yield name, getattr(package, name)
+
+
+def test_the_walk_finds_the_rooms() -> None:
+    names = {package.__name__ for package in packages()}
+    rooms = ("baselines", "cli", "leakage.mutual_information", "order.mallows", "reports.measures")
+    assert {f"shuffle_accountant.{room}" for room in rooms} <= names
+
+
+def test_no_function_or_class_hides_a_module() -> None:
+    """`package.name` is the module of that name, whatever was imported before."""
+    hidden = []
+    for package in packages():
+        modules = {found.name for found in pkgutil.iter_modules(package.__path__)}
+        hidden += [
+            f"{package.__name__}.{name}"
+            for name, value in exported(package)
+            if name in modules and not inspect.ismodule(value)
+        ]
+    assert hidden == []
+
+
+def test_modules_do_not_differ_by_an_s_alone() -> None:
+    for package in packages():
+        modules = {found.name for found in pkgutil.iter_modules(package.__path__)}
+        assert not {name for name in modules if f"{name}s" in modules}, package.__name__
