@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shuffle_accountant.lattice.convex_order import _merge, round_to_lattice
 from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.lattice.positive_part import Summand, expected_positive_part
-from shuffle_accountant.lattice.convex_order import _merge, round_to_lattice
 from shuffle_accountant.lattice.tilting import Letters, saddle
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.letter_divergence import LetterDivergence
