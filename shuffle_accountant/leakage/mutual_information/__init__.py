@@ -12,7 +12,10 @@ Almost all numbers of 'Mutual Information Bounds in the Shuffle Model' are diffe
 functional, `shuffled_divergence`.
 """
 
-from shuffle_accountant.leakage.mutual_information.best_decoys import leading_constant, optimal_decoy
+from shuffle_accountant.leakage.mutual_information.best_decoys import (
+    leading_constant,
+    optimal_decoy,
+)
 from shuffle_accountant.leakage.mutual_information.divergences import (
     closed_form,
     shuffled_divergence,

@@ -10,10 +10,10 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage.laws import law
+from shuffle_accountant.leakage.mutual_information.blanket_information import between
 from shuffle_accountant.leakage.mutual_information.exposure import entropy
 from shuffle_accountant.leakage.mutual_information.positions import MOST_USERS
-from shuffle_accountant.leakage.mutual_information.randomizer_signals import signals
-from shuffle_accountant.leakage.mutual_information.blanket_information import between
+from shuffle_accountant.leakage.mutual_information.signals import signals
 from shuffle_accountant.leakage.mutual_information.universal import universal_bounds
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
