@@ -13,7 +13,7 @@ import sys
 
 from benchmarks.claims import Claim, Note, Outcome, Timing, answer, interleave
 
-MOST_IMPORT, MOST_FIRST, MOST_WARM = 0.5, 2.0, 0.05
+MOST_IMPORT, MOST_FIRST, MOST_WARM = 0.25, 2.0, 0.05
 
 _EMPTY = "import numpy"
 _IMPORT = """

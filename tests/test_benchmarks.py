@@ -17,10 +17,9 @@ FIELDS = {"script", "name", "text", "measured", "holds"}
 
 
 @pytest.fixture
-def suite(pytestconfig, monkeypatch):
-    """The suite's command-line module; it lives beside the package, not in it."""
-    monkeypatch.syspath_prepend(str(pytestconfig.rootpath))
-    return importlib.import_module("benchmarks.__main__")
+def suite(benchmark_script):
+    """The suite's command-line module."""
+    return benchmark_script("__main__")
 
 
 def claims_in(folder):
@@ -29,6 +28,7 @@ def claims_in(folder):
     return results["claims"]
 
 
+@pytest.mark.slow
 def test_one_script_from_the_command_line_to_the_files(suite, tmp_path, capsys):
     output = tmp_path / "new" / "folder"
     code = suite.main(["--quick", "--only", "scale_users", "--output", str(output)])
@@ -121,6 +121,7 @@ def test_timing_interleaves_and_leaves_the_first_round_out(suite):
         assert timing.result == name.upper()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", ["fig1", "fig2", "fig3", "fig4", "fig5"])
 def test_a_figure_writes_its_table_and_its_picture(suite, tmp_path, capsys, figure):
     code = suite.main(["--quick", "--only", f"figures.{figure}", "--output", str(tmp_path)])

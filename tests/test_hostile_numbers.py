@@ -59,6 +59,7 @@ def test_usual_arguments_are_answered():
                 entry.call(**base)
 
 
+@pytest.mark.slow
 def test_hostile_arguments():
     """An answer without NaN or one line that names the argument, without a warning, in time."""
     pytest.importorskip("sklearn", reason="a model is trained")
@@ -180,6 +181,7 @@ def test_a_blanket_that_does_not_reach():
         baselines.blanket_bennett.epsilon(eps0=1e-300, users=5, delta=0.1)
 
 
+@pytest.mark.slow
 def test_girgis_of_huge_losses():
     """The largest term is the one of the order itself; nothing is NaN."""
     setting = {"users": 5, "population": 20, "rounds": 2, "delta": 1e-3}

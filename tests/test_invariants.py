@@ -20,10 +20,6 @@ from oracles.containment import assert_contains, assert_ordered, assert_overlaps
 
 import shuffle_accountant as sa
 
-# The same examples on every run; no deadline, because the first answer warms caches up.
-settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=15)
-settings.load_profile("fixed")
-
 # A looser bracket than asked for is still a bracket; that is what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore::shuffle_accountant.LooseBracketWarning")
 
@@ -105,6 +101,7 @@ def test_delta_is_between_zero_and_one(one: sa.ShuffleRound, count: int, fractio
         assert bracket.lower == 0.0
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(
     powers_of_ten(0.0, 12.0).map(round),
@@ -240,6 +237,7 @@ def test_the_order_of_rounds_is_irrelevant(
     assert x.lower == pytest.approx(y.lower, rel=1e-9)
 
 
+@pytest.mark.slow
 @given(rounds(), rounds(), deltas)
 def test_a_mixture_costs_at_least_each_part(
     a: sa.ShuffleRound, b: sa.ShuffleRound, delta: float

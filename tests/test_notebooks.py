@@ -24,6 +24,7 @@ def test_stored_without_outputs(path):
             assert cell.execution_count is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs(path):
     notebook = nbformat.read(path, as_version=4)

@@ -8,11 +8,11 @@ once, and the oracle and the comparisons themselves.
 from __future__ import annotations
 
 import copy
-import importlib
 import itertools
 import math
 import time
 import warnings
+from collections.abc import Callable
 from fractions import Fraction
 from types import ModuleType
 from typing import Any
@@ -31,10 +31,9 @@ LONGEST = 20.0
 
 
 @pytest.fixture
-def fuzz(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The fuzzer; it lives beside the package, not in it."""
-    monkeypatch.syspath_prepend(str(pytestconfig.rootpath))
-    return importlib.import_module("benchmarks.fuzz")
+def fuzz(benchmark_script: Callable[[str], ModuleType]) -> ModuleType:
+    """The fuzzer."""
+    return benchmark_script("fuzz")
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -44,6 +43,7 @@ def test_random_protocols(fuzz: ModuleType, chunk: int) -> None:
     assert not judge.failures, fuzz.report(judge.checks, judge.failures)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", range(9))
 def test_composed_rounds_of_each_style(fuzz: ModuleType, style: int) -> None:
     judge, rng = fuzz.Judge(), np.random.default_rng([SEED, 100 + style])
@@ -192,7 +192,8 @@ def test_channels_that_say_nothing(reduction: str, rounds: int) -> None:
     assert told(lambda: sa.epsilon(one, delta=1e-9, rounds=rounds)).upper <= 1e-15
 
 
-@pytest.mark.parametrize("users", [1, 2, 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("users", [1, 3])
 def test_three_rounds_of_rare_messages(users: int) -> None:
     one = sa.ShuffleRound(sa.DiscreteRandomizer(RARE), users=users)
     single = rational.Channel.of_floats(RARE).blanket_dominating(users).merged()

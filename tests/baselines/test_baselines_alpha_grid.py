@@ -25,6 +25,7 @@ def divergence(atoms: PldAtoms, epsilon: float) -> float:
     return math.fsum((atoms.mass * -np.expm1(-above)).tolist()) + atoms.infinite
 
 
+@pytest.mark.slow
 def test_growing_grids_come_down_to_the_explicit_pair() -> None:
     epsilons = np.linspace(3e-4, 2e-3, 40).tolist()
     explicit = np.array([FIGURE_2.delta(epsilon=epsilon).lower for epsilon in epsilons])

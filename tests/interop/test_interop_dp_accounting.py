@@ -244,6 +244,7 @@ def test_out_and_in_again() -> None:
 # ---------------------------------------------------------------------------------------------- in
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "rounds"), [(1.0, 1), (1.0, 10), (20.0, 100)])
 @pytest.mark.filterwarnings("ignore::shuffle_accountant.LooseBracketWarning")
 def test_gaussian_against_the_closed_form(sigma: float, rounds: int) -> None:

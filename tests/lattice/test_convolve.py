@@ -67,6 +67,7 @@ def test_a_large_power_keeps_its_bound() -> None:
     assert abs(found.mass[5_000] - exact) <= found.error < 1e-7
 
 
+@pytest.mark.slow
 def test_pyfftw_and_scipy_agree() -> None:
     pytest.importorskip("pyfftw", reason="pyFFTW is not installed, so there is nothing to compare")
     values = np.random.default_rng(5).random(1 << 19)  # long enough for pyFFTW to be used

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 
 
-@pytest.fixture
-def script(pytestconfig, monkeypatch):
-    monkeypatch.syspath_prepend(str(pytestconfig.rootpath))
-    return lambda name: importlib.import_module(f"benchmarks.{name}")
-
-
-def test_errata_hold(script):
-    outcome = script("errata_qif").run(True, lambda text: None)
+def test_errata_hold(benchmark_script):
+    outcome = benchmark_script("errata_qif").run(True, lambda text: None)
     assert [claim.name for claim in outcome.claims if claim.holds is not True] == []
     assert len(outcome.claims) == 12
 
 
-def test_figures_hold_and_can_be_drawn(script, tmp_path, monkeypatch):
-    figure = script("figures.qif")
+def test_figures_hold_and_can_be_drawn(benchmark_script, tmp_path, monkeypatch):
+    figure = benchmark_script("figures.qif")
     # speed is not tested here
     monkeypatch.setattr(figure, "LARGE", figure.LARGE[:2])
     monkeypatch.setattr(figure, "TIMED_TOGETHER", (2,))
@@ -38,8 +30,8 @@ def test_figures_hold_and_can_be_drawn(script, tmp_path, monkeypatch):
     assert (tmp_path / "qif.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_wrong_printed_value_fails_its_claim(script, monkeypatch):
-    figure = script("figures.qif")
+def test_a_wrong_printed_value_fails_its_claim(benchmark_script, monkeypatch):
+    figure = benchmark_script("figures.qif")
     monkeypatch.setattr(figure, "LARGE", figure.LARGE[:1])
     monkeypatch.setattr(figure, "TIMED_TOGETHER", (2,))
     monkeypatch.setattr(figure, "TIMED", (1000, 2))

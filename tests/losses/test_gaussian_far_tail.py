@@ -112,6 +112,7 @@ def test_epsilon_of_two(sigma: float, delta: float) -> None:
 # Three to ten
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "users", "epsilons"),
     [
@@ -131,6 +132,7 @@ def test_delta_of_a_few(sigma: float, users: int, epsilons: tuple[float, ...]) -
         assert_narrow_tail(bracket, DELTA_WIDTH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.1, 1e-6, 1e-60])
 def test_epsilon_of_ten(delta: float) -> None:
     bracket = gaussian_round(0.5, 10).epsilon(delta=delta)
@@ -144,6 +146,7 @@ def test_epsilon_of_ten(delta: float) -> None:
 # Many
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "users", "epsilon"),
     [
@@ -164,6 +167,7 @@ def test_delta_of_many(sigma: float, users: int, epsilon: float) -> None:
     assert_narrow_tail(bracket, DELTA_WIDTH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("users", [10**5, 10**9])
 def test_delta_falls_with_the_number_of_messages(users: int) -> None:
     """At n = 1000 it is 5.11e-12 already; more messages than that hide the target better."""

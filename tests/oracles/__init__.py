@@ -1,6 +1,7 @@
 """Independent oracles: exact enumeration that shares no code with the package.
 
-Nothing in this folder imports ``shuffle_accountant``. Each file has one job:
+Nothing in this folder but ``hostile``, which asks it, imports ``shuffle_accountant``. Each file has
+one job:
 
 * ``precision``: the 50-digit arithmetic context that the others use,
 * ``enumeration``: exact laws of shuffled multisets and their hockey-stick divergences,
@@ -24,5 +25,9 @@ Nothing in this folder imports ``shuffle_accountant``. Each file has one job:
 * ``loads``: expected largest and smallest counts of balls in bins, by counting,
 * ``channels``: random locally private channels,
 * ``orders``: permutations, their distances and d-sigma-private shuffles, by listing them all,
+* ``leavers``: who leaves a set of slots, by listing permutations, slot by slot and by moved points,
+* ``pointing_out``: two adversaries against a shuffled group, played out in full,
+* ``rational``: channels, clones and their compositions in integers, for strict comparisons,
+* ``hostile``: arguments that nobody means, and what an answer to them must not be,
 * ``containment``: "the bracket contains the truth", in exact comparisons.
 """

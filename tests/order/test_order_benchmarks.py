@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,9 @@ import pytest
 
 
 @pytest.fixture
-def suite(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The suite's command-line module; it lives beside the package, not in it."""
-    monkeypatch.syspath_prepend(str(pytestconfig.rootpath))
-    return importlib.import_module("benchmarks.__main__")
+def suite(benchmark_script: Callable[[str], Any]) -> Any:
+    """The suite's command-line module."""
+    return benchmark_script("__main__")
 
 
 def claims_of(suite: Any, name: str, folder: Path) -> dict[str, bool | None]:

@@ -1,4 +1,4 @@
-"""README's table of randomizers is the one that the code gives."""
+"""README's tables of randomizers and of published bounds are those that the code gives."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.reports import catalogue
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-SECTION = re.compile(r"<!-- randomizers: begin -->\n(.*?)\n<!-- randomizers: end -->", re.DOTALL)
+SECTION = r"<!-- {0}: begin -->\n(.*?)\n<!-- {0}: end -->"
 
 
 @pytest.fixture(scope="module")
@@ -20,12 +20,27 @@ def table():
     return catalogue.randomizer_table()
 
 
-def test_readme_holds_the_table(table):
-    sections = SECTION.findall(README.read_text(encoding="utf-8"))
+@pytest.fixture(scope="module")
+def bounds():
+    return catalogue.bounds_table()
+
+
+@pytest.mark.parametrize("section", ["randomizers", "bounds"])
+def test_readme_holds_the_tables(section, table, bounds):
+    text = README.read_text(encoding="utf-8")
+    sections = re.findall(SECTION.format(section), text, re.DOTALL)
     assert len(sections) == 1
-    assert sections[0] == table, (
-        "README.md is behind: python -m shuffle_accountant.reports.catalogue prints its table"
+    assert sections[0] == {"randomizers": table, "bounds": bounds}[section], (
+        "README.md is behind: python -m shuffle_accountant.reports.catalogue prints its tables"
     )
+
+
+def test_every_published_bound_is_in_the_table(bounds):
+    _, _, *lines = bounds.splitlines()
+    named = [line.split("`")[1] for line in lines]
+    assert set(named) == set(sa.baselines.__all__) - {"BOUNDS", "alpha_grid"}  # a construction
+    unsound = [line.split("`")[1] for line in lines if "| no |" in line]
+    assert unsound == ["specialised_clones"]
 
 
 def test_every_public_randomizer_is_in_the_table(table):
@@ -49,9 +64,10 @@ def test_every_randomizer_can_be_accounted_for(table):
         assert sampling != "no"
 
 
-def test_the_module_prints_the_table(table, pytestconfig):
+@pytest.mark.slow
+def test_the_module_prints_the_tables(table, bounds, pytestconfig):
     command = [sys.executable, "-m", "shuffle_accountant.reports.catalogue"]
     done = subprocess.run(
         command, cwd=pytestconfig.rootpath, capture_output=True, text=True, check=True
     )
-    assert (done.stdout, done.stderr) == (table + "\n", "")
+    assert (done.stdout, done.stderr) == (f"{table}\n\n{bounds}\n", "")

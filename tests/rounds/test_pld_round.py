@@ -267,6 +267,7 @@ def rounded_gaussian(mu: float, spacing: float, *, up: bool) -> sa.LossTable:
     return sa.LossTable(edges, np.append(mass, ndtr(-score[-1])))
 
 
+@pytest.mark.slow
 @LOOSE
 @pytest.mark.parametrize(("mu", "rounds"), [(1.0, 1), (0.5, 8), (0.1, 400)])
 def test_gaussian_between_two_tables(mu: float, rounds: int) -> None:

@@ -1,0 +1,60 @@
+"""What tests of several rooms share: Hypothesis, the command line, the benchmarks."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+# The same examples on every run; no deadline, because the first answer warms caches up.
+settings.register_profile("same", derandomize=True, deadline=None, max_examples=20)
+settings.load_profile("same")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests are not traced: short ones cover the same, and tracing takes as long again."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker("no_cover")
+
+
+@pytest.fixture
+def benchmark_script(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], ModuleType]:
+    """Imports a module of the benchmarks, which lie beside the package, not in it."""
+    monkeypatch.syspath_prepend(str(pytestconfig.rootpath))
+    return lambda name: importlib.import_module(f"benchmarks.{name}")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command line: its exit code, and what it printed and complained about."""
+    from shuffle_accountant import cli
+
+    def run(*arguments: Any) -> tuple[int, str, str]:
+        code = cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def in_a_fresh_process(pytestconfig: pytest.Config) -> Callable[[str], str]:
+    """Runs code in an interpreter of its own, in the root of the tree: what it printed."""
+
+    def run(code: str) -> str:
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(
+            command, cwd=pytestconfig.rootpath, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    return run
