@@ -92,6 +92,43 @@ def test_randomized_response() -> None:
     )
 
 
+def test_rounds_and_protocols_are_compared_as_the_numbers_that_describe_them() -> None:
+    one = sa.ShuffleRound(sa.RandomizedResponse(categories=3, eps0=1.0), users=200)
+    wanted = compare(eps0=1.0, users=200, categories=3, delta=1e-4, rounds=3)
+    assert compare(one, delta=1e-4, rounds=3) == wanted
+    assert compare([(one, 3)], delta=1e-4) == wanted
+    assert compare(sa.Protocol([(one, 1), (one, 2)]), delta=1e-4) == wanted
+
+
+def test_different_rounds() -> None:
+    """What is about equal rounds says so; what composes is what its module says."""
+    first = sa.ShuffleRound(sa.GeneralRandomizer(0.5), users=1000)
+    second = sa.ShuffleRound(sa.HadamardResponse(categories=8, eps0=1.0), users=2000)
+    mixed = sa.Protocol([(first, 2), (second, 1)])
+    rows = compare(mixed, delta=1e-5)
+    accountant = sa.FourierAccountant().compose(first, count=2).compose(second)
+    certified = accountant.epsilon(delta=1e-5)
+    assert (rows[0].lower, rows[0].epsilon) == (certified.lower, certified.upper)
+    # and as if only eps0 were known
+    assert [row.form for row in rows if row.name == CERTIFIED][1] == "clones"
+    named = by_name(rows)
+    assert named["rdp"].epsilon == baselines.rdp.epsilon(list(mixed), delta=1e-5)
+    for name in ("girgis", "strong_composition", "erlingsson", "blanket_bennett"):
+        assert named[name].condition == "rounds of one kind, got 2"
+    assert "specialised_clones" not in named
+
+
+def test_rounds_of_another_adjacency_have_bounds_that_are_about_any() -> None:
+    table = sa.LossTable([-1.0, 1.0], [0.25, 0.75])
+    one = sa.PldRound.from_tables(table, adjacency=sa.Adjacency.ZERO_OUT)
+    named = by_name(compare(one, delta=0.3, rounds=2))
+    assert named[CERTIFIED].epsilon is not None
+    split = named["strong_composition"].epsilon
+    assert split is not None
+    assert split >= named[CERTIFIED].epsilon
+    assert named["rdp"].condition == named["girgis"].condition == "shuffled rounds alone"
+
+
 def test_no_rounds_cost_nothing() -> None:
     assert {row.epsilon for row in compare(eps0=1.0, users=9, rounds=0, delta=0.1)} == {0.0}
 
@@ -107,6 +144,8 @@ def test_no_rounds_cost_nothing() -> None:
         ({"population": 3}, ValueError, "population"),
         ({"categories": 1}, ValueError, "categories"),
         ({"tolerance": 0.0}, ValueError, "tolerance"),
+        ({"users": None}, TypeError, "users"),
+        ({"eps0": None}, TypeError, "eps0"),
     ],
 )
 def test_bad_values_are_named(change: dict[str, Any], error: type[Exception], named: str) -> None:
@@ -114,3 +153,11 @@ def test_bad_values_are_named(change: dict[str, Any], error: type[Exception], na
     with pytest.raises(error, match=rf"^{named} must be ") as caught:
         compare(**setting)
     assert "\n" not in str(caught.value)
+
+
+def test_rounds_are_said_once() -> None:
+    one = sa.ShuffleRound(sa.GeneralRandomizer(0.5), users=1000)
+    with pytest.raises(ValueError, match="must be None beside rounds that say them"):
+        compare(one, users=1000, delta=1e-5)
+    with pytest.raises(TypeError, match="rounds must be a round, a Protocol or a list"):
+        compare("rounds", delta=1e-5)  # type: ignore[arg-type]
