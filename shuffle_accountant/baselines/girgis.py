@@ -21,18 +21,16 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol, require
 from shuffle_accountant.baselines.question import Question
 from shuffle_accountant.baselines.registry import BOUNDS, ProtocolBound
 from shuffle_accountant.baselines.renyi import epsilon_of
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["MOST_EPS0", "MOST_ORDER", "MOST_ROUNDS", "epsilon", "name", "renyi_divergence"]
 __all__ += ["sound", "source", "valid"]
-
-Array = NDArray[np.float64]
 
 name = "girgis"
 source = "Girgis, Data and Diggavi 2021, Theorem 2"

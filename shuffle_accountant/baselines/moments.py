@@ -20,14 +20,21 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.engine.loss_grids import GridTooFine, loss_grid
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.binary import BinaryLoss, BlockSource
 from shuffle_accountant.losses.clones import NumberOfClones
 from shuffle_accountant.losses.diluted import DilutedLoss
 from shuffle_accountant.losses.response import NumberOfResponses
 from shuffle_accountant.losses.subsampled import SubsampledLoss
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF, log_upper_tail
+from shuffle_accountant.numerics.binomial import log_upper_tail
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    logarithm,
+    roundings,
+    sequential_sum,
+)
 
 __all__ = ["LogMoments", "log_moments"]
 
@@ -74,11 +81,12 @@ class LogMoments:
         if top == math.inf:  # beyond the doubles: at least the largest of them
             return math.inf if self.side is Bound.PESSIMISTIC else sys.float_info.max
         total = top + math.log(float(np.sum(np.exp(exponent - top))))
-        # each exponent that counts is rounded a few times, at the size of its parts, and the sum by
-        # a unit per term at most
+        # each exponent that counts is rounded a few times, at the size of its parts
         near = exponent > top - 50.0
         size = np.abs(self.log_mass[near]) + 2.0 * t * np.abs(self.loss[near])
-        slack = UNIT_ROUNDOFF * (4.0 * (float(size.max()) + abs(top)) + self.loss.size + 8.0)
+        exponents = roundings(4) * (float(size.max()) + abs(top))
+        slack = sequential_sum(self.loss.size, own=2 * ELEMENTARY) + exponents
+        slack += logarithm(total)
         return total + slack if self.side is Bound.PESSIMISTIC else total - slack
 
     def bound(self, t: float) -> float:

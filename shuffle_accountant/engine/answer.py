@@ -12,7 +12,14 @@ from shuffle_accountant.engine.refinement import Refinement
 from shuffle_accountant.engine.single import single_delta, single_epsilon, what_limits
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import (
+    BELOW_ONE,
+    ELEMENTARY,
+    lowered,
+    raised,
+    roundings,
+    sequential_sum,
+)
 from shuffle_accountant.reductions.base import DominatingPair
 
 __all__ = ["answer", "bracket"]
@@ -69,12 +76,12 @@ def answer(
     rounds = sum(count for _, count in losses)
     largest = math.fsum(count * loss.largest for loss, count in losses)
     if rounds > 1:
-        largest *= 1 + 4 * UNIT_ROUNDOFF  # the products and the sum are rounded once each
+        largest = raised(largest, roundings(4))  # products and an exact sum of them
     # the composition is purely `largest`-private, so its total variation is at most
     # tanh(largest/2), or 1 - e^-largest if only ``P <= e^largest Q`` is known
     two_sided = all(reduction.two_sided for reduction, _ in parts)
     distance = math.tanh(0.5 * largest) if two_sided else -math.expm1(-largest)
-    distance *= 1 + 8 * UNIT_ROUNDOFF
+    distance = raised(distance, roundings(ELEMENTARY))
     cause: str | None = None
     if rounds == 0 or (
         query.delta >= distance if query.delta is not None else query.required >= largest
@@ -119,5 +126,5 @@ def _disclosed(losses: Sequence[tuple[PrivacyLoss, int]], delta: float) -> float
     for loss, count in losses:
         if loss.largest == math.inf:
             chance = loss.delta(math.inf, Bound.OPTIMISTIC, effort)
-            none += count * math.log1p(-min(chance, 1.0 - UNIT_ROUNDOFF))
-    return -math.expm1(none) * (1.0 - 8 * UNIT_ROUNDOFF)
+            none += count * math.log1p(-min(chance, BELOW_ONE))
+    return lowered(-math.expm1(none), sequential_sum(len(losses), own=2 * ELEMENTARY + 1))

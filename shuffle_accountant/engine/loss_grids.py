@@ -9,8 +9,9 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
-from shuffle_accountant.lattice.grid import Array, Bound, PldGrid
+from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["GridTooFine", "loss_grid"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["law", "numbers", "two_laws"]
+from shuffle_accountant.numerics.rounding import Array
 
-Array = NDArray[np.float64]
+__all__ = ["law", "numbers", "two_laws"]
 
 # As closely as the rows of a channel must add up to one. What is left is spread over the letters,
 # in proportion: that is the law a sampler runs.

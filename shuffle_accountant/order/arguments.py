@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = [
     "Array",
@@ -23,7 +24,6 @@ __all__ = [
     "renamed",
 ]
 
-Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 RandomSource: TypeAlias = np.random.Generator | int | None

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.order.arguments import renamed
 
 __all__ = [
@@ -53,8 +54,6 @@ _MOST_ROWS = 200
 _SPREAD = 20.0
 # Of a logarithm of a factorial, relative: eight units.
 _ROUND_OFF = 8.0 * 2.0**-53
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import Array, IntArray, any_array, coordinates, renamed
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.order.arguments import IntArray, any_array, coordinates, renamed
 from shuffle_accountant.order.listing import check_listable
 from shuffle_accountant.order.neighbours import within_hops, within_radius
 

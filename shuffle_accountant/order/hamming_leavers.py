@@ -23,7 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.order.leavers import UNIT_ROUNDOFF, Array, first_descent, window
+from shuffle_accountant.numerics.rounding import Array, roundings
+from shuffle_accountant.order.leavers import first_descent, window
 
 __all__ = ["hamming_tail"]
 
@@ -61,7 +62,7 @@ def hamming_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, 
     value = math.fsum([*(part for part, _ in parts), math.log(float(weights.sum()))])
     # a ratio is off by its seed and by every step of the recurrence, a weight by all its ratios
     longest = max(side.longest for side in sides)
-    relative = 2.0 * weights.size * 8.0 * UNIT_ROUNDOFF * (longest + weights.size)
+    relative = 2.0 * weights.size * roundings(8) * (longest + weights.size)
     return value, math.fsum(error for _, error in parts) + relative
 
 
@@ -129,7 +130,7 @@ class _Side:
         power = s * _log_rate(self.theta) if s else 0.0
         value = power + float(terms[0] - terms[1:].sum())
         total = self._sum(j, s)
-        error = 16.0 * UNIT_ROUNDOFF * (abs(power) + float(np.abs(terms).sum()) + self.longest)
+        error = roundings(16) * (abs(power) + float(np.abs(terms).sum()) + self.longest)
         return value + math.log(total), error
 
     def _mode(self, j: int) -> int:

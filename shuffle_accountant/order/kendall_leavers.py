@@ -25,7 +25,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.order.leavers import UNIT_ROUNDOFF, Array, first_descent, window
+from shuffle_accountant.numerics.rounding import Array, roundings
+from shuffle_accountant.order.leavers import first_descent, window
 
 __all__ = ["MOST_CELLS", "end_tail", "inner_tail"]
 
@@ -80,7 +81,7 @@ def end_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, floa
     value = math.fsum([*steps, math.log(float(tail.sum())), -math.log(float(whole.sum()))])
     count = anchor - mode + whole.size + tail.size
     largest = 1.0 + (2.0 * (anchor + tail.size) + 1.0) * theta + 4.0 * math.log(n + 1.0)
-    return value, 8.0 * UNIT_ROUNDOFF * count * largest
+    return value, roundings(8) * count * largest
 
 
 def inner_tail(
@@ -142,7 +143,7 @@ def inner_tail(
             total.append(float(both[part] @ np.where(counts, chance, 0.0).sum(axis=1)))
     # eight sides of laws, and the rare triples
     neglected = 9.0 * _NEGLECTED + MOST_CELLS * _RARE
-    return math.fsum(total), 8.0 * table.error + 64.0 * UNIT_ROUNDOFF * n, neglected
+    return math.fsum(total), 8.0 * table.error + roundings(64) * n, neglected
 
 
 class _Factorials:
@@ -154,9 +155,9 @@ class _Factorials:
         self.log = wide.astype(float)
         self.theta = theta
         largest = float(self.log[-1]) + theta
-        steps = float(np.finfo(np.longdouble).eps) * n + 8.0 * UNIT_ROUNDOFF
+        steps = float(np.finfo(np.longdouble).eps) * n + roundings(8)
         # nine of them, and a multiple of theta up to n^2/4 that cancels against none
-        self.error = 9.0 * steps * largest + 4.0 * UNIT_ROUNDOFF * 0.25 * theta * n * n
+        self.error = 9.0 * steps * largest + roundings(4) * 0.25 * theta * n * n
 
     def chance(self, r: Counts, k: Counts, of: int, others: Counts) -> Array:
         """Chance that k slots hold so many of the ``of - r`` values above; 0 where impossible."""

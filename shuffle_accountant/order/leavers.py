@@ -19,13 +19,12 @@ from fractions import Fraction
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffle_accountant.bracket import Bracket, ErrorLedger
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, lowered, raised, roundings
 from shuffle_accountant.validation import shown
 
 __all__ = [
-    "UNIT_ROUNDOFF",
     "Array",
     "PreservationDelta",
     "fewest_leavers",
@@ -34,12 +33,9 @@ __all__ = [
     "window",
 ]
 
-Array = NDArray[np.float64]
-
 # p(j + 1) / p(j) for j = first, ..., last - 1.
 Ratios = Callable[[int, int], Array]
 
-UNIT_ROUNDOFF = 2.0**-53
 
 # What is left out of a sum, relative to it.
 NEGLIGIBLE = 2.0**-75
@@ -79,10 +75,12 @@ class PreservationDelta(Bracket):
         """Round the ends outwards and build the float."""
         log_upper = min(log_upper, 0.0)
         log_lower = min(log_lower, log_upper)
-        lower = math.exp(log_lower) * (1.0 - 4.0 * UNIT_ROUNDOFF)
+        lower = lowered(math.exp(log_lower), roundings(ELEMENTARY))
         upper = 0.0
         if log_upper > -math.inf:
-            upper = min(math.nextafter(math.exp(log_upper) * (1.0 + 4.0 * UNIT_ROUNDOFF), 2.0), 1.0)
+            upper = min(
+                math.nextafter(raised(math.exp(log_upper), roundings(ELEMENTARY)), 2.0), 1.0
+            )
         ledger = ErrorLedger(truncation=truncation, round_off=max(upper - lower - truncation, 0.0))
         made = super().__new__(cls, lower=lower, upper=upper, ledger=ledger, reduction=reduction)
         self = cast("PreservationDelta", made)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from shuffle_accountant.order.arguments import Array, IntArray, any_array
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.order.arguments import IntArray, any_array
 from shuffle_accountant.order.listing import MOST_LISTED
 
 __all__ = ["within_hops", "within_radius"]

@@ -17,17 +17,16 @@ import math
 from abc import abstractmethod
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import ConcreteRandomizer, LetterClasses
 from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.randomizers.ratio_tails import LARGEST_LOG, RatioTails, grid_of_logs
 
 __all__ = ["ContinuousRandomizer"]
-
-Array = NDArray[np.float64]
 
 # Halvings after which an interval is as narrow as doubles are.
 _HALVINGS = 80

@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import Array, exponential, roundings
 from shuffle_accountant.randomizers.arguments import FromArguments
 from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
 from shuffle_accountant.randomizers.ratio_tails import RatioTails, grid_of_logs
 
 __all__ = ["GaussianRandomizer", "normal_blanket_tails", "normal_tails"]
-
-Array = NDArray[np.float64]
 
 # A small gap, or much noise, spreads a short range of ratios over all scores: cells by the score.
 _CELLS = 1 << 18
@@ -175,7 +173,7 @@ def normal_tails(gap: float, unresolved: float = 0.0) -> RatioTails:
 
     if gap == 0.0:
         certain = np.array([1.0, 0.0])  # that the ratio is 1
-        return RatioTails(np.array([0.0, 1.0]), certain, certain, np.asarray(16 * UNIT_ROUNDOFF))
+        return RatioTails(np.array([0.0, 1.0]), certain, certain, np.asarray(roundings(16)))
     # where so many decoys are above that all guesses go to them, one cell will do
     most = min(60.0 * unresolved, 1.0)
     first = -_REACH if most > 0.5 else max(-float(ndtri(most)), -_REACH)
@@ -184,7 +182,7 @@ def normal_tails(gap: float, unresolved: float = 0.0) -> RatioTails:
     logs = grid_of_logs(gap * first - middle, gap * (gap + _REACH) - middle, _CELLS)
     score = logs / gap + 0.5 * gap
     # good to a few units of their exponent
-    error = UNIT_ROUNDOFF * (8.0 + 4.0 * score**2)
+    error = exponential(roundings(4) * score**2)
     return RatioTails.of_logs(logs, ndtr(gap - score), ndtr(-score), 1.0, error)
 
 
@@ -208,6 +206,6 @@ def normal_blanket_tails(sigma: float, lean: float) -> RatioTails:
     right, left = reach / near, reach / far if far > 0.0 else np.full(reach.shape, math.inf)
     common = ndtr(-(right + 0.5) / sigma) + ndtr(-(left + 0.5) / sigma)
     own = ndtr((lean - right) / sigma) + ndtr(-(left + lean) / sigma)
-    error = UNIT_ROUNDOFF * (16.0 + 4.0 * ((right + 0.5) / sigma) ** 2)
+    error = exponential(roundings(4) * ((right + 0.5) / sigma) ** 2, own=8)
     total = 2.0 * float(ndtr(-0.5 / sigma))
     return RatioTails.of_logs(logs, own, common, total, error)

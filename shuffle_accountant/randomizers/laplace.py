@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import Array, exponential, roundings
 from shuffle_accountant.randomizers.arguments import FromArguments
 from shuffle_accountant.randomizers.base import LetterClasses
 from shuffle_accountant.randomizers.checks import generator, unit_values
@@ -19,8 +19,6 @@ from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
 from shuffle_accountant.randomizers.ratio_tails import LARGEST_LOG, RatioTails, grid_of_logs
 
 __all__ = ["LaplaceRandomizer", "laplace_tails"]
-
-Array = NDArray[np.float64]
 
 _LAST_STEP = 1e-12
 # Beyond, nothing hides the target, to a double. A larger gap helps the adversary no less: the lower
@@ -210,7 +208,7 @@ def laplace_tails(gap: float, dilution: float) -> RatioTails:
     target = np.where(inside, 1.0 - 0.5 * np.exp(-0.5 * (gap - logs)), 0.0)
     share = math.exp(-dilution)
     # exponents are good to a unit of their size
-    error = UNIT_ROUNDOFF * (16.0 + 2.0 * gap + dilution)
+    error = exponential(roundings(1) * (2.0 * gap + dilution), own=8)
     kept = logs + dilution <= LARGEST_LOG
     return RatioTails.of_logs(
         (logs + dilution)[kept], target[kept], share * decoys[kept], share, error

@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["LARGEST_LOG", "RatioTails", "grid_of_logs"]
-
-Array = NDArray[np.float64]
 
 # Step of the ratio's logarithm: brackets are some 1e-10 wide, relative, with it.
 _STEP = 1e-4

@@ -24,7 +24,7 @@ from shuffle_accountant.losses.blanket import BlanketLoss
 from shuffle_accountant.losses.clones import NumberOfClones
 from shuffle_accountant.losses.letters import LetterPair
 from shuffle_accountant.losses.response import NumberOfResponses
-from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
+from shuffle_accountant.numerics.rounding import Array, roundings
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
     FiniteRandomizer,
@@ -188,6 +188,6 @@ def _binary(pair: LetterPair, users: int, eps0: float) -> NumberOfClones | None:
         rate=2.0 * float(q[0]),
         idle=float(pair.q[~heard].sum()),
     )
-    if 0.0 < abs(number.largest - eps0) <= 64 * UNIT_ROUNDOFF * (1.0 + eps0):
+    if 0.0 < abs(number.largest - eps0) <= roundings(64) * (1.0 + eps0):
         return NumberOfClones.from_eps0(eps0, decoys=users - 1, rate=number.rate, idle=number.idle)
     return number

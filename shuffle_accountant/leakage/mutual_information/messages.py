@@ -13,8 +13,8 @@ from shuffle_accountant.leakage.mutual_information.blanket_information import in
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
 from shuffle_accountant.leakage.mutual_information.exposure import Exposure, entropy
 from shuffle_accountant.leakage.mutual_information.positions import MOST_USERS, given_laws
-from shuffle_accountant.leakage.mutual_information.ratios import Array, Ratios
-from shuffle_accountant.numerics.binomial import UNIT_ROUNDOFF
+from shuffle_accountant.leakage.mutual_information.ratios import Ratios
+from shuffle_accountant.numerics.rounding import Array, raised, roundings
 
 __all__ = ["message", "message_estimate"]
 
@@ -49,7 +49,7 @@ def message(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
     """
     target, decoys = given_laws(p, q)
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
-    sent = entropy(target) * (1.0 + 16 * UNIT_ROUNDOFF)
+    sent = raised(entropy(target), roundings(16))
     return message_estimate(target, decoys, users).bracket("target among decoys", most=sent)
 
 
@@ -64,7 +64,7 @@ def message_estimate(p: Array, q: Array, users: int) -> Estimate:
     estimate = Estimate(
         told,
         truncation=exposure.error(users, p.size),
-        round_off=16 * UNIT_ROUNDOFF * told if exposure.exposed.any() or users == 1 else 0.0,
+        round_off=roundings(16) * told if exposure.exposed.any() or users == 1 else 0.0,
     )
     if rest is None:
         return estimate

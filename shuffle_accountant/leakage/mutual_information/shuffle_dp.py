@@ -14,8 +14,8 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage.mutual_information.blanket_information import Signal
 from shuffle_accountant.leakage.mutual_information.positions import MOST_USERS, position_estimate
-from shuffle_accountant.leakage.mutual_information.ratios import Array
 from shuffle_accountant.leakage.mutual_information.signals import signals
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 
 __all__ = ["PositionBounds", "position_bounds"]

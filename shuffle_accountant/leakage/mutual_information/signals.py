@@ -9,8 +9,7 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage.laws import law
 from shuffle_accountant.leakage.mutual_information.blanket_information import Signal
 from shuffle_accountant.leakage.mutual_information.ones import bit_signal
-from shuffle_accountant.leakage.mutual_information.ratios import Array
-from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import Array, sequential_sum
 from shuffle_accountant.randomizers.base import ConcreteRandomizer, FiniteRandomizer, Mixture
 
 __all__ = ["signals"]
@@ -100,7 +99,7 @@ def _cells(randomizer: ConcreteRandomizer, weights: Array) -> tuple[Signal, Sign
 
 def _sums(terms: int) -> float:
     """Relative error of sums of so many positive terms, each of a few roundings."""
-    return (64 + 2 * terms) * UNIT_ROUNDOFF
+    return sequential_sum(2 * terms, own=64)
 
 
 def _twice(signal: Signal) -> tuple[Signal, Signal]:

@@ -15,19 +15,18 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.qif.checks import distinct_names, gains_over, prior_over, stochastic
 from shuffle_accountant.leakage.qif.equivalence import equivalent, merge_columns
 from shuffle_accountant.leakage.qif.histograms import require_room
 from shuffle_accountant.leakage.qif.refinement import post_processing
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 
 __all__ = ["Channel", "as_channel"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)

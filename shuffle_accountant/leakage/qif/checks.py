@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shuffle_accountant.leakage.laws import law, numbers
 from shuffle_accountant.leakage.qif.histograms import require_room
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.checks import row_sums
 
 __all__ = ["distinct_names", "gains_over", "prior_over", "stochastic"]
-
-Array = NDArray[np.float64]
 
 
 def prior_over(inputs: int, prior: ArrayLike | None) -> Array:

@@ -21,7 +21,7 @@ import itertools
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.qif.channel import Channel, as_channel
@@ -31,6 +31,7 @@ from shuffle_accountant.leakage.qif.histograms import (
     require_room,
     require_steps,
 )
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = [
     "datasets",
@@ -44,7 +45,6 @@ __all__ = [
     "shuffle_channel",
 ]
 
-Array = NDArray[np.float64]
 Histogram = tuple[int, ...]
 
 

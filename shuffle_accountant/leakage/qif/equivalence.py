@@ -8,11 +8,10 @@ columns never occur. Two channels are equivalent if and only if what is left, as
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["equivalent", "merge_columns"]
-
-Array = NDArray[np.float64]
 
 
 def merge_columns(matrix: Array, tolerance: float) -> list[list[int]]:

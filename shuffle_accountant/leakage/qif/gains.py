@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.qif.constructors import datasets
 from shuffle_accountant.leakage.qif.histograms import require_room
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["identity_gain", "single_target_gain"]
-
-Array = NDArray[np.float64]
 
 
 def single_target_gain(*, users: int, categories: int, target: int = 0) -> Array:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.numerics.rounding import Array
+
 __all__ = [
     "MOST_CELLS",
     "MOST_STEPS",
@@ -16,8 +18,6 @@ __all__ = [
     "require_room",
     "require_steps",
 ]
-
-Array = NDArray[np.float64]
 
 MOST_CELLS = 1 << 24
 """Numbers in the largest table that is made (128 MiB)."""

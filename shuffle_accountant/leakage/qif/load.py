@@ -30,6 +30,7 @@ from shuffle_accountant.leakage.qif.occupancy import Bins, Occupancy
 from shuffle_accountant.leakage.qif.sums import sum_over_integers
 from shuffle_accountant.numerics.binomial import deviance, log_pmf, log_upper_tail
 from shuffle_accountant.numerics.poisson import Side, window
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = [
     "MOST_TIED_USERS",
@@ -39,8 +40,6 @@ __all__ = [
     "expected_minimum_load",
     "expected_minimum_load_of",
 ]
-
-Array = NDArray[np.float64]
 
 MOST_USERS = 2**53
 """Every integer up to here is a double."""

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from shuffle_accountant.numerics.binomial import stirling_error
 from shuffle_accountant.numerics.fft import good_length, real_fft
 from shuffle_accountant.numerics.poisson import Side, Window
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["Bins", "Occupancy", "log_characteristic"]
 
-Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 Integers = NDArray[np.int64]
 

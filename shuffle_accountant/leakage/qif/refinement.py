@@ -8,11 +8,10 @@ cascade with some channel D is B: linear equations and inequalities in the entri
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["MOST_VARIABLES", "post_processing"]
-
-Array = NDArray[np.float64]
 
 MOST_VARIABLES = 1 << 16
 """Entries of the largest post-processing channel that is searched for."""

@@ -8,9 +8,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.numerics.rounding import Array
+
 __all__ = ["sum_over_integers"]
 
-Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _SIZES = (96, 192, 384)

@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.laws import law
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 
 __all__ = ["Input", "checked_input", "message_laws"]
-
-Array = NDArray[np.float64]
 
 # Messages of a frequency oracle are told apart by their bits at the inputs asked for: 2^m classes.
 _MOST_BITS = 15

@@ -20,7 +20,7 @@ from shuffle_accountant.leakage.reidentification.messages import (
     message_laws,
 )
 from shuffle_accountant.leakage.reidentification.ratio_law import success_from_tails
-from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import exponential, pairwise_sum, product, roundings
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
@@ -28,7 +28,7 @@ from shuffle_accountant.randomizers.randomized_response import RandomizedRespons
 __all__ = ["Targets", "clones_bracket", "rounded", "targets"]
 
 # What a randomizer computes of its parameters is good to a few units in the last place.
-_OWN_ERROR = 64 * UNIT_ROUNDOFF
+_OWN_ERROR = pairwise_sum(own=8)
 # Beyond, e^-x is zero to a double, and what n clones hide is zero to a double.
 _LARGEST_EXPONENT = 800.0
 _LOG_LARGEST = 709.0  # e^709 is a double
@@ -85,7 +85,7 @@ def clones_bracket(log_ratio: float, users: int, guesses: int) -> Bracket:
         return Bracket(lower=1.0, upper=1.0, reduction="clones")
     value = clones_psi(math.exp(-log_ratio), users=users, guesses=guesses)
     exponent = min(log_ratio, _LARGEST_EXPONENT)
-    error = _OWN_ERROR + 4.0 * UNIT_ROUNDOFF * exponent + hits_error(guesses)
+    error = product(_OWN_ERROR, exponential(roundings(4) * exponent), hits_error(guesses))
     return rounded(value, error, "clones")
 
 

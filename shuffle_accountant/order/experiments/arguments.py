@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffle_accountant.order.arguments import Array, IntArray, any_array, coordinates
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.order.arguments import IntArray, any_array, coordinates
 
 __all__ = ["located", "table", "values_below"]
 

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from shuffle_accountant.order.arguments import Array, IntArray
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.order.arguments import IntArray
 from shuffle_accountant.order.mallows.base import Mallows
 from shuffle_accountant.order.mallows.decode import decode
 
