@@ -13,12 +13,15 @@ import functools
 import itertools
 import json
 import math
+import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,8 @@ import numpy as np
 import shuffle_accountant as sa
 
 SEED, RANDOM = 13, 200
+# Seconds of the processor's time for one question; what takes longer is not compared.
+LONGEST = 20.0
 
 Generator = np.random.Generator
 # A few words, and what to call.
@@ -239,18 +244,22 @@ def _round(rng: Generator, *, most: float = 1e7, sampled: bool = False) -> Any:
     return sa.ShuffleRound(randomizer, users=users, population=population, reduction=reduction)
 
 
+def _six_digits(epsilon: float) -> float:
+    """An argument that is the same whatever the last digits of an answer are; 1 for infinity."""
+    return float(f"{epsilon:.6g}") if epsilon < math.inf else 1.0
+
+
 def _query(rng: Generator, one: Any, rounds: int = 1) -> Question:
     """Epsilon at some delta, or delta at the epsilon of another one."""
     rough, fine = _delta(rng), _delta(rng)
     if rng.random() < 0.5:
         text = f"epsilon({one!r}, delta={fine}, rounds={rounds})"
         return text, lambda: sa.epsilon(one, delta=fine, rounds=rounds)
-    # an argument in six digits is the same whatever the last digits of the answer are
     text = f"delta({one!r}, epsilon=that of {rough}, rounds={rounds})"
 
     def ask() -> Any:
-        asked = float(f"{sa.epsilon(one, delta=rough, rounds=rounds).lower:.6g}")
-        return sa.delta(one, epsilon=asked if asked < math.inf else 1.0, rounds=rounds)
+        asked = _six_digits(sa.epsilon(one, delta=rough, rounds=rounds).lower)
+        return sa.delta(one, epsilon=asked, rounds=rounds)
 
     return text, ask
 
@@ -280,11 +289,12 @@ def _mixed(rng: Generator) -> Question:
     delta = _delta(rng)
 
     def ask() -> Any:
-        accountant = sa.FourierAccountant()
+        accountant = sa.FourierAccountant(memory_limit=2**26)
         for one, count in rounds:
             accountant.compose(one, count=count)
         found = accountant.epsilon(delta=delta)
-        profile = accountant.profile([0.1, 0.5, 2.0])
+        middle = _six_digits(found.lower)
+        profile = accountant.profile([0.5 * middle, middle, 1.25 * middle])
         resumed = sa.FourierAccountant.from_state_dict(
             json.loads(json.dumps(accountant.state_dict()))
         )
@@ -574,6 +584,25 @@ def _plain(name: str, answer: Any) -> Iterator[list[Any]]:
             yield from _plain(f"{name}[{index}]", entry)
 
 
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Stop what takes more of the processor's time, where the system can."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"more than {seconds:g} s")
+
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+
+
 def main() -> None:
     """Ask everything; a line of JSON for each answer, with the seconds of the processor it took."""
     print(json.dumps({"package": sa.__file__}), flush=True)
@@ -583,7 +612,8 @@ def main() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of loose brackets: their ends are compared
             try:
-                found["answer"] = plain(call())
+                with _at_most(LONGEST):
+                    found["answer"] = plain(call())
             except Exception as error:
                 found["error"] = f"{type(error).__name__}: {error}"
         found["seconds"] = round(time.process_time() - start, 4)

@@ -75,7 +75,8 @@ class Difference:
     Attributes:
         distance: largest difference of numbers or ends, relative to the larger one; inf if the
             answers cannot be compared.
-        verdict: "same", "rounding", "another grid", "answered now", a reason, or "differs".
+        verdict: "same", "rounding", "another grid", "answered now", "too long", a reason, or
+            "differs".
         text: the number it is about, old and new.
     """
 
@@ -91,6 +92,8 @@ def compare(old: dict[str, Any], new: dict[str, Any]) -> Difference:
         old: a line of ``questions.py``.
         new: the same line from another revision.
     """
+    if any(answer.get("error", "").startswith("TimeoutError") for answer in (old, new)):
+        return Difference(0.0, "too long", old.get("error", f"now {new.get('error')}"))
     if "error" in new:
         if "error" in old:
             same = old["error"].partition(":")[0] == new["error"].partition(":")[0]

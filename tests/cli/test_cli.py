@@ -21,16 +21,6 @@ LEDGER = ["discretisation", "truncation", "aliasing", "round-off"]
 
 
 @pytest.fixture
-def run(capsys):
-    def run(*arguments):
-        code = cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
 def one():
     return sa.ShuffleRound(sa.GeneralRandomizer(eps0=4.0), users=10_000)
 

@@ -9,22 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from shuffle_accountant import cli
 from shuffle_accountant.reports.comparison import compare
 
 Run = Callable[..., tuple[int, str, str]]
 JOB = ["--eps0", "4", "--users", "10000", "--rounds", "4"]
 PNG = b"\x89PNG"
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 def test_the_table(run: Run) -> None:

@@ -100,7 +100,7 @@ def test_bad_lists(lists, n, error, message):
 # -- scalars and points
 
 
-@settings(deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.integers(0, 12), min_size=1, max_size=30),
     st.integers(0, 13),
@@ -116,7 +116,7 @@ def test_a_scalars_groups_are_those_of_the_definition(t, r, unit):
     assert len(groups) == len({tuple(group) for group in expected})
 
 
-@settings(deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=30),
     st.integers(0, 7),
@@ -199,7 +199,7 @@ def test_bad_points(make, values, r, error, message):
 # -- graphs
 
 
-@settings(deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_a_graphs_groups_are_so_many_edges_away(n, hops, seed):
     rng = np.random.default_rng(seed)
@@ -267,7 +267,7 @@ def test_the_papers_example_is_visited_in_the_papers_order():
     assert reference_order(groups)[0] == A10["inputs"]["root"] - 1
 
 
-@settings(deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 12), st.floats(0.0, 0.5), st.integers(0, 2**32 - 1))
 def test_own_groups_are_searched_along_their_edges(n, density, seed):
     rng = np.random.default_rng(seed)
@@ -279,7 +279,7 @@ def test_own_groups_are_searched_along_their_edges(n, density, seed):
     assert reference_order(Groups.from_lists(lists)).tolist() == queue_order(n, near, roots)
 
 
-@settings(deadline=None)
+@settings(max_examples=100)
 @given(st.integers(2, 12), st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_shared_groups_join_their_members(n, count, seed):
     rng = np.random.default_rng(seed)
@@ -291,7 +291,7 @@ def test_shared_groups_join_their_members(n, count, seed):
     assert found.tolist() == queue_order(n, near, by_size(sizes))
 
 
-@settings(deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(0, 8), min_size=1, max_size=15), st.integers(0, 3))
 def test_users_at_one_place_are_searched_as_if_their_groups_were_apart(t, r):
     apart = Groups.from_lists(

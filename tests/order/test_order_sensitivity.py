@@ -62,7 +62,7 @@ def test_any_order_and_overlapping_groups(n, data):
     assert found == orders.sensitivity(sigma0, groups, distance)
 
 
-@settings(deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1))
 def test_the_formulas_as_they_are_printed(n, seed):
     rng = np.random.default_rng(seed)
@@ -83,7 +83,7 @@ def test_the_formulas_as_they_are_printed(n, seed):
     assert sensitivity(order, groups, distance="spearman") == max(spearman)
 
 
-@settings(deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.floats(0, 10), min_size=1, max_size=25),
     st.floats(0, 10),
@@ -106,7 +106,7 @@ def test_a_scalars_intervals_are_worth_what_their_lists_are(t, r, seed):
                 )
 
 
-@settings(deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1), st.sampled_from(DISTANCES))
 def test_the_bound_is_one_and_no_group_adds_privacy(n, seed, distance):
     rng = np.random.default_rng(seed)

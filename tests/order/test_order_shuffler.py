@@ -176,7 +176,7 @@ def test_the_spent_alpha_of_the_papers_bound():
 
 
 @given(st.floats(1e-6, 1e6), st.integers(2, 40), st.sampled_from(SHUFFLED))
-@settings(deadline=None)
+@settings(max_examples=100)
 def test_theta_never_exceeds_its_share(alpha, n, distance):
     groups = Groups.from_scalar(np.arange(n), 1.0)
     shuffler = DSigmaShuffler(groups, alpha, distance=distance)
@@ -232,7 +232,7 @@ def test_the_order_by_default():
 
 
 @given(st.integers(1, 60), st.floats(0.0, 20.0), st.sampled_from(SHUFFLED), st.integers(0, 99))
-@settings(deadline=None)
+@settings(max_examples=100)
 def test_a_shuffle_is_a_permutation(n, alpha, distance, seed):
     rng = np.random.default_rng(seed)
     groups = Groups.from_radius(rng.integers(0, 10, (n, 2)), 2.0)
@@ -306,7 +306,7 @@ def test_blocks_are_shuffled_uniformly_within():
         shuffler.permutation("seed")
 
 
-@settings(deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 6), st.data())
 def test_disjoint_groups_are_told_from_overlapping_ones(n, data):
     users = st.lists(st.sampled_from(range(n)), min_size=1, max_size=n, unique=True)
@@ -322,7 +322,7 @@ def test_disjoint_groups_are_told_from_overlapping_ones(n, data):
                 assert (label[a] == label[b]) == together
 
 
-@settings(deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=8), st.integers(0, 3))
 def test_a_scalars_partition(t, r):
     intervals = Groups.from_scalar(t, r)

@@ -17,7 +17,6 @@ import pytest
 from oracles import enumeration, exact_channels, reidentification
 
 import shuffle_accountant as sa
-from shuffle_accountant import cli
 from shuffle_accountant.order import OrderWarning
 
 # Binary randomized response that keeps a value with probability 3/4, among three users.
@@ -135,6 +134,7 @@ def test_a_guess_is_rounded_outwards(eps0: float) -> None:
     assert Fraction(guess.lower) <= (1 + Fraction(variation.lower)) / 2
 
 
+@pytest.mark.slow
 def test_several_kinds_of_rounds_are_numbered() -> None:
     accountant = sa.FourierAccountant().compose(three_users(), count=2)
     accountant.compose(sa.ShuffleRound(sa.LaplaceRandomizer(eps0=1.0), users=20))
@@ -227,16 +227,6 @@ def test_the_picture_leaves_out_what_has_no_share() -> None:
 
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 JOB = ["report", "--eps0", 1, "--users", 100, "--rounds", 2, "--delta", 1e-5, "--categories", 3]
