@@ -255,6 +255,10 @@ class FiniteRandomizer(ConcreteRandomizer):
         """The classes of messages themselves, on either side."""
         return self.classes(inputs)
 
+    def matrix(self) -> NDArray[np.float64]:
+        """A channel matrix of all inputs that tells as much as the messages, row by row."""
+        return self.classes(range(self.inputs)).probabilities
+
     @property
     def blanket_mass(self) -> float:
         """Probability, in [0, 1], that a message is a draw from the blanket."""

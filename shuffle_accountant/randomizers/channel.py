@@ -36,6 +36,10 @@ class ChannelRandomizer(FiniteRandomizer):
         """Number of inputs: the rows."""
         return len(self.channel)
 
+    def matrix(self) -> NDArray[np.float64]:
+        """The channel itself."""
+        return self.channel
+
     @cached_property
     def eps0(self) -> float:
         """Largest log-ratio in a column, nats, rounded up; infinite if a message rules one out."""

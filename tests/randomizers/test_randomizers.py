@@ -31,7 +31,6 @@ from oracles.letter_classes import (
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
     FiniteRandomizer,
-    randomizer_from_dict,
 )
 from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
@@ -40,6 +39,7 @@ from shuffle_accountant.randomizers.randomized_response import (
     BinaryRandomizedResponse,
     RandomizedResponse,
 )
+from shuffle_accountant.randomizers.registry import randomizer_from_dict
 
 # Parameters are found with at most six roundings, each of half a unit in the last place.
 FEW_ULPS = 1e-15
@@ -267,7 +267,8 @@ def test_equal_columns_share_a_class() -> None:
 def test_channels_of_extreme_ratios() -> None:
     small = 1e-320  # 1 / small is no double
     randomizer = DiscreteRandomizer([[small, 1.0], [1.0, small]])
-    assert randomizer.eps0 == pytest.approx(float(-mpmath.log(small)), rel=FEW_ULPS)
+    # rounded up by what two logarithms may be off
+    assert randomizer.eps0 == pytest.approx(float(-mpmath.log(small)), rel=4 * FEW_ULPS)
     assert randomizer.symmetric
     near = DiscreteRandomizer([[0.5, 0.5], [0.5 + 2**-50, 0.5 - 2**-50]])
     # log(max/min) of the second column: 2^-49, and half its square
