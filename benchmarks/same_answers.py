@@ -6,8 +6,8 @@ random ones, the same for both. An answer is the same if
 
 * whole numbers are equal, and other numbers agree to `ROUNDING`,
 * brackets overlap, and either their ends agree to `ROUNDING`, or each end has moved by less than
-  the wider bracket is wide and the new one is no wider: grids are chosen by rounded numbers, so
-  that an accuracy that was asked for may be met by another grid,
+  the wider bracket is wide and the new one is at most `WIDER` times as wide: grids are chosen by
+  rounded numbers, and what is allowed for round-off is a part of the width,
 * a question that was refused is refused; an answer to it is news, not a difference.
 
 What is meant to differ is listed in `EXPECTED`, with its reason. Exit code 1 if anything else does.
@@ -31,10 +31,12 @@ from typing import Any
 
 from benchmarks.revisions import ROOT, checked_out
 
-__all__ = ["EXPECTED", "ROUNDING", "Difference", "compare", "main"]
+__all__ = ["EXPECTED", "ROUNDING", "WIDER", "Difference", "compare", "main"]
 
 # Thousands of roundings of 1e-16, or one of eps0 where delta changes a thousand times as fast.
 ROUNDING = 1e-10
+# An allowance for round-off that has doubled adds less than this to a bracket limited by its grid.
+WIDER = 1.01
 
 _QUESTIONS = Path(__file__).resolve().with_name("questions.py")
 
@@ -75,7 +77,7 @@ class Difference:
     Attributes:
         distance: largest difference of numbers or ends, relative to the larger one; inf if the
             answers cannot be compared.
-        verdict: "same", "rounding", "another grid", "answered now", "too long", a reason, or
+        verdict: "same", "rounding", "within its width", "answered now", "too long", a reason, or
             "differs".
         text: the number it is about, old and new.
     """
@@ -131,11 +133,11 @@ def _numbers(question: str, old: Sequence[Any], new: Sequence[Any]) -> Differenc
     elif max(first[0], second[0]) <= min(first[1], second[1]) * (1 + ROUNDING):
         wider = max(first[1] - first[0], second[1] - second[0])
         moved = max(abs(a - b) for a, b in zip(first, second, strict=True))
-        narrower = second[1] - second[0] <= (first[1] - first[0]) * (1 + 1e-3)
+        as_wide = second[1] - second[0] <= (first[1] - first[0]) * WIDER
         if distance <= ROUNDING:
             verdict = "rounding"
-        elif narrower and moved <= wider:
-            verdict = "another grid"
+        elif as_wide and moved <= wider:
+            verdict = "within its width"
     if verdict == "differs":
         reasons = (reason.text for reason in EXPECTED if reason.excuses(question, first, second))
         verdict = next(reasons, verdict)
