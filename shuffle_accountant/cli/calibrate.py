@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import shuffle_accountant as sa
 from shuffle_accountant.cli.options import (
     AsJson,
     Categories,
@@ -111,8 +112,6 @@ def _wanted(question: dict[str, Any]) -> str:
 
 def _solve(wanted: str, question: dict[str, Any]) -> CalibratedFloat | CalibratedInt:
     """Put the question to the library."""
-    import shuffle_accountant as sa
-
     make = _randomizer(question["categories"], question["interactive"])
 
     def take(*names: str) -> dict[str, Any]:
@@ -130,8 +129,6 @@ def _solve(wanted: str, question: dict[str, Any]) -> CalibratedFloat | Calibrate
 
 
 def _randomizer(categories: int | None, interactive: bool) -> Callable[..., LocalRandomizer]:
-    import shuffle_accountant as sa
-
     if categories is None:
         return partial(sa.GeneralRandomizer, interactive=interactive)
     if interactive:

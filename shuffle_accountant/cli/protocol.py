@@ -8,6 +8,7 @@ from dataclasses import MISSING, dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, get_type_hints
 
+import shuffle_accountant as sa
 from shuffle_accountant.cli.options import (
     Categories,
     Eps0,
@@ -45,8 +46,6 @@ class Protocol:
 
     def accountant(self) -> FourierAccountant:
         """An accountant that has recorded the rounds."""
-        import shuffle_accountant as sa
-
         one = sa.ShuffleRound(
             self.randomizer(),
             users=self.users,
@@ -58,8 +57,6 @@ class Protocol:
 
     def randomizer(self) -> LocalRandomizer:
         """Randomized response if its number of values is given, else any ε0-LDP randomizer."""
-        import shuffle_accountant as sa
-
         if self.categories is None:
             return sa.GeneralRandomizer(self.eps0, interactive=self.interactive)
         if self.interactive:

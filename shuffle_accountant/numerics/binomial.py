@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike
 from shuffle_accountant.numerics.quadrature import gauss_legendre
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
-    UNIT_ROUNDOFF,
     Array,
     roundings,
     sequential_sum,
@@ -30,8 +29,6 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = [
     "TAIL_RATIO_ERROR",
-    "UNIT_ROUNDOFF",
-    "Array",
     "deviance",
     "log1p_minus",
     "log_pmf",

@@ -11,8 +11,9 @@ from oracles import binomial as oracle
 
 from shuffle_accountant.numerics import binomial
 from shuffle_accountant.numerics.quadrature import gauss_legendre
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
 
-U = binomial.UNIT_ROUNDOFF
+U = UNIT_ROUNDOFF
 
 
 def points(n: int, p: float) -> list[int]:
