@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shuffle_accountant.bracket import Bracket
@@ -14,7 +14,7 @@ from shuffle_accountant.cli.output import (
     print_warnings,
     recorded_warnings,
 )
-from shuffle_accountant.cli.protocol import Protocol, of_protocol
+from shuffle_accountant.cli.protocol import Protocol, with_flags_of
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.tables import columns
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["delta", "epsilon"]
 
 
-@of_protocol
+@with_flags_of(Protocol)
 def epsilon(protocol: Protocol, delta: Delta, as_json: AsJson = False) -> None:
     """Bracket the ε of a shuffled protocol at a given δ."""
     answer = _ask(protocol, lambda accountant: accountant.epsilon(delta=delta))
     _print_bracket("epsilon", {"delta": delta}, protocol, answer, as_json)
 
 
-@of_protocol
+@with_flags_of(Protocol)
 def delta(protocol: Protocol, epsilon: Epsilon, as_json: AsJson = False) -> None:
     """Bracket the δ of a shuffled protocol at a given ε."""
     answer = _ask(protocol, lambda accountant: accountant.delta(epsilon=epsilon))
@@ -75,7 +75,9 @@ def _as_object(
         "reduction": bracket.reduction,
         "ledger": {name: json_number(width) for name, width in bracket.ledger.as_dict().items()},
         "limited_by": bracket.ledger.limited_by,
-        "question": {name: json_number(value) for name, value in (asdict(protocol) | at).items()},
+        "question": {
+            name: json_number(value) for name, value in (protocol.question() | at).items()
+        },
         "warnings": answer.warnings,
     }
 

@@ -5,7 +5,6 @@ The checks of values are the library's; here is only which of the three question
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,21 +26,21 @@ from shuffle_accountant.cli.output import (
     print_warnings,
     recorded_warnings,
 )
+from shuffle_accountant.cli.protocol import NamedRandomizer, with_flags_of
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.tables import columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from shuffle_accountant.calibration.evidence import CalibratedFloat, CalibratedInt
-    from shuffle_accountant.randomizers.base import LocalRandomizer
 
 __all__ = ["calibrate"]
 
 _WANTED = {"eps0": "largest", "users": "least", "rounds": "largest"}
 
 
+@with_flags_of(NamedRandomizer)
 def calibrate(
+    law: NamedRandomizer,
     target_epsilon: Annotated[float, typer.Option(help="ε to stay within, > 0.")],
     delta: Delta,
     eps0: Annotated[
@@ -79,12 +78,12 @@ def calibrate(
         "tolerance": tolerance,
         "target_epsilon": target_epsilon,
         "delta": delta,
-    }
-    wanted = _wanted(question)
+    } | law.given()
+    wanted = _wanted(question, law)
     if wanted != "rounds" and rounds is None:
         question["rounds"] = 1
     with recorded_warnings() as lines, progress_bar("calibrating"):
-        answer = _solve(wanted, question)
+        answer = _solve(wanted, question, law)
     print_warnings(lines)
     if as_json:
         print_json(_as_object(wanted, answer, question) | {"warnings": lines})
@@ -92,8 +91,15 @@ def calibrate(
         print(_as_table(wanted, answer, question))
 
 
-def _wanted(question: dict[str, Any]) -> str:
+def _wanted(question: dict[str, Any], law: NamedRandomizer) -> str:
     """Which of eps0, users and rounds is to be found."""
+    if not law.takes_eps0():
+        if question["users"] is None or question["rounds"] is not None:
+            raise ValueError(
+                f"users must be given for {law.randomizer}, and rounds be left out: they are what "
+                "calibrate finds for a randomizer without eps0"
+            )
+        return "rounds"
     if question["eps0"] is None:
         if question["users"] is None:
             raise ValueError("users must be given to find eps0, or eps0 to find users")
@@ -110,9 +116,11 @@ def _wanted(question: dict[str, Any]) -> str:
     raise ValueError("one of eps0, users and rounds must be left out: it is what calibrate finds")
 
 
-def _solve(wanted: str, question: dict[str, Any]) -> CalibratedFloat | CalibratedInt:
+def _solve(
+    wanted: str, question: dict[str, Any], law: NamedRandomizer
+) -> CalibratedFloat | CalibratedInt:
     """Put the question to the library."""
-    make = _randomizer(question["categories"], question["interactive"])
+    make = law.maker(categories=question["categories"], interactive=question["interactive"])
 
     def take(*names: str) -> dict[str, Any]:
         return {name: question[name] for name in names}
@@ -124,16 +132,9 @@ def _solve(wanted: str, question: dict[str, Any]) -> CalibratedFloat | Calibrate
         return sa.max_eps0(**given, **target, **how, randomizer=make)
     if wanted == "users":
         return sa.min_users(**take("eps0", "rounds"), **target, **how, randomizer=make)
-    one = sa.ShuffleRound(make(eps0=question["eps0"]), **take("users", "population"), **how)
+    randomizer = make() if question["eps0"] is None else make(eps0=question["eps0"])
+    one = sa.ShuffleRound(randomizer, **take("users", "population"), **how)
     return sa.max_rounds(one, **target)
-
-
-def _randomizer(categories: int | None, interactive: bool) -> Callable[..., LocalRandomizer]:
-    if categories is None:
-        return partial(sa.GeneralRandomizer, interactive=interactive)
-    if interactive:
-        raise ValueError("interactive is for any randomizer; it cannot go with categories")
-    return partial(sa.RandomizedResponse, categories=categories)
 
 
 def _as_object(

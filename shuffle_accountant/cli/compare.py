@@ -22,6 +22,7 @@ from shuffle_accountant.cli.output import (
     print_warnings,
     recorded_warnings,
 )
+from shuffle_accountant.cli.protocol import NamedRandomizer, Protocol, with_flags_of
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.comparison import ComparisonRow
 from shuffle_accountant.reports.comparison import compare as compare_bounds
@@ -30,10 +31,12 @@ from shuffle_accountant.reports.tables import columns
 __all__ = ["compare"]
 
 
+@with_flags_of(NamedRandomizer)
 def compare(
-    eps0: Eps0,
+    law: NamedRandomizer,
     users: Users,
     delta: Delta,
+    eps0: Eps0 = None,
     rounds: Rounds = 1,
     population: Population = None,
     categories: Categories = None,
@@ -51,15 +54,23 @@ def compare(
         "delta": delta,
     }
     with recorded_warnings() as warnings, progress_bar("comparing"):
-        rows = compare_bounds(**question)
+        if law.given():
+            protocol = Protocol(
+                **law.given(), eps0=eps0, users=users, population=population, categories=categories
+            )
+            one = protocol.one_round()
+            found = compare_bounds(one, delta=delta, rounds=rounds, tolerance=tolerance)
+        else:
+            found = compare_bounds(**question)
+    question |= law.given()
     print_warnings(warnings)
     if as_json:
-        answers = [{k: json_number(v) for k, v in asdict(row).items()} for row in rows]
+        answers = [{k: json_number(v) for k, v in asdict(row).items()} for row in found]
         print_json({"rows": answers, "question": question, "warnings": warnings})
     else:
         print(
             columns(
-                [("bound", "form", "sound", f"epsilon at delta = {delta:g}"), *map(_line, rows)]
+                [("bound", "form", "sound", f"epsilon at delta = {delta:g}"), *map(_line, found)]
             )
         )
 

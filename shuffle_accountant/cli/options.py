@@ -8,20 +8,37 @@ import typer
 
 __all__ = [
     "AsJson",
+    "Buckets",
     "Categories",
     "Delta",
+    "Dimension",
     "Eps0",
     "Epsilon",
     "Interactive",
     "Population",
+    "Radius",
+    "Randomizer",
     "Reduction",
     "Rounds",
+    "Sigma",
+    "Size",
     "Tolerance",
     "Users",
     "Variant",
 ]
 
-Eps0 = Annotated[float, typer.Option(help="ε0 of the local randomizer, >= 0.")]
+Eps0 = Annotated[float | None, typer.Option(help="ε0 of the local randomizer, >= 0.")]
+Randomizer = Annotated[
+    str | None,
+    typer.Option(
+        help="Name of the local randomizer, such as hadamard or laplace; by default any of that ε0."
+    ),
+]
+Sigma = Annotated[float | None, typer.Option(help="Standard deviation, for gaussian.")]
+Buckets = Annotated[int | None, typer.Option(help="Buckets of hashes, for local-hashing.")]
+Size = Annotated[int | None, typer.Option(help="Categories in a message, for subset-selection.")]
+Dimension = Annotated[int | None, typer.Option(help="Length of vectors, for privunit and others.")]
+Radius = Annotated[float | None, typer.Option(help="Radius of the ball of vectors.")]
 Users = Annotated[int, typer.Option(help="Users who send a message in each round, >= 1.")]
 Rounds = Annotated[int, typer.Option(help="Number of rounds, >= 0.")]
 Population = Annotated[
@@ -30,7 +47,9 @@ Population = Annotated[
 ]
 Categories = Annotated[
     int | None,
-    typer.Option(help="The randomizer is randomized response over this many values, >= 2."),
+    typer.Option(
+        help="Number of values, >= 2; the randomizer is randomized response unless it is named."
+    ),
 ]
 Reduction = Annotated[str, typer.Option(help="Theorem to use; auto takes the smallest bound.")]
 Variant = Annotated[

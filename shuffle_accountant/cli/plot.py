@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from shuffle_accountant.cli.output import print_warnings, recorded_warnings, saved_figure
-from shuffle_accountant.cli.protocol import Protocol, of_protocol
+from shuffle_accountant.cli.protocol import Protocol, with_flags_of
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports import plot as pictures
 
@@ -23,7 +23,7 @@ CompareAt = Annotated[
 ]
 
 
-@of_protocol
+@with_flags_of(Protocol)
 def plot(protocol: Protocol, output: Output, compare_at: CompareAt = None) -> None:
     """Draw δ(ε) of a shuffled protocol, or ε by every published bound against rounds."""
     with (
@@ -34,6 +34,11 @@ def plot(protocol: Protocol, output: Output, compare_at: CompareAt = None) -> No
         if compare_at is None:
             pictures.profile(protocol.accountant(), ax=ax)
         else:
+            if protocol.randomizer is not None or protocol.eps0 is None:
+                raise ValueError(
+                    "compare-at is for any randomizer and for randomized response, by eps0 and "
+                    f"categories; got randomizer={protocol.randomizer} and eps0={protocol.eps0}"
+                )
             pictures.compare(
                 eps0=protocol.eps0,
                 users=protocol.users,

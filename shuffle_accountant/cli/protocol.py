@@ -1,40 +1,89 @@
-"""The flags that say what happens, as one object, and the rounds they stand for."""
+"""The flags that say what happens, as objects, and the randomizer and rounds they stand for."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, get_type_hints
+from dataclasses import MISSING, asdict, dataclass, fields
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
-import shuffle_accountant as sa
 from shuffle_accountant.cli.options import (
+    Buckets,
     Categories,
+    Dimension,
     Eps0,
     Interactive,
     Population,
+    Radius,
+    Randomizer,
     Reduction,
     Rounds,
+    Sigma,
+    Size,
     Tolerance,
     Users,
     Variant,
 )
 
 if TYPE_CHECKING:
-    from shuffle_accountant import FourierAccountant
+    from shuffle_accountant import FourierAccountant, ShuffleRound
     from shuffle_accountant.randomizers.base import LocalRandomizer
 
-__all__ = ["Protocol", "of_protocol"]
+__all__ = ["NamedRandomizer", "Protocol", "with_flags_of"]
 
 P = ParamSpec("P")
+Flags = TypeVar("Flags")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Protocol:
+class NamedRandomizer:
+    """Which randomizer, and those of its parameters that few have; each field is a flag."""
+
+    randomizer: Randomizer = None
+    sigma: Sigma = None
+    buckets: Buckets = None
+    size: Size = None
+    dimension: Dimension = None
+    radius: Radius = None
+
+    def given(self) -> dict[str, Any]:
+        """The flags of these that were typed."""
+        every = ((field.name, getattr(self, field.name)) for field in fields(NamedRandomizer))
+        return {name: value for name, value in every if value is not None}
+
+    def maker(self, *, categories: int | None, interactive: bool) -> Callable[..., LocalRandomizer]:
+        """What makes the randomizer when called with ``eps0=``, if it takes that.
+
+        Without a name it is randomized response if its number of values is given, else any
+        ε0-LDP randomizer.
+        """
+        from shuffle_accountant.randomizers.registry import named
+
+        parameters = self.given()
+        name = parameters.pop("randomizer", None)
+        if name is None:
+            name = "general" if categories is None else "randomized-response"
+            if interactive and categories is not None:
+                raise ValueError("interactive is for any randomizer; it cannot go with categories")
+        if categories is not None:
+            parameters["categories"] = categories
+        if interactive:
+            parameters["interactive"] = True
+        return partial(named, name, **parameters)
+
+    def takes_eps0(self) -> bool:
+        """Whether ε0 is a parameter of the randomizer."""
+        from shuffle_accountant.randomizers.registry import parameters_of
+
+        return self.randomizer is None or "eps0" in parameters_of(self.randomizer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol(NamedRandomizer):
     """What happens, as typed, in the order of the JSON object; each field is a flag."""
 
-    eps0: Eps0
+    eps0: Eps0 = None
     users: Users
     rounds: Rounds = 1
     population: Population = None
@@ -44,29 +93,39 @@ class Protocol:
     interactive: Interactive = False
     tolerance: Tolerance = 1e-3
 
-    def accountant(self) -> FourierAccountant:
-        """An accountant that has recorded the rounds."""
-        one = sa.ShuffleRound(
-            self.randomizer(),
+    def question(self) -> dict[str, Any]:
+        """The flags as they were typed, those of a named randomizer only if given."""
+        every = asdict(self)
+        for field in fields(NamedRandomizer):
+            del every[field.name]
+        return every | self.given()
+
+    def one_round(self) -> ShuffleRound:
+        """One of the rounds."""
+        import shuffle_accountant as sa
+
+        make = self.maker(categories=self.categories, interactive=self.interactive)
+        return sa.ShuffleRound(
+            make() if self.eps0 is None else make(eps0=self.eps0),
             users=self.users,
             population=self.population,
             reduction=self.reduction,
             variant=self.variant,
         )
-        return sa.FourierAccountant(tolerance=self.tolerance).compose(one, count=self.rounds)
 
-    def randomizer(self) -> LocalRandomizer:
-        """Randomized response if its number of values is given, else any ε0-LDP randomizer."""
-        if self.categories is None:
-            return sa.GeneralRandomizer(self.eps0, interactive=self.interactive)
-        if self.interactive:
-            raise ValueError("interactive is for any randomizer; it cannot go with categories")
-        return sa.RandomizedResponse(categories=self.categories, eps0=self.eps0)
+    def accountant(self) -> FourierAccountant:
+        """An accountant that has recorded the rounds."""
+        import shuffle_accountant as sa
+
+        accountant = sa.FourierAccountant(tolerance=self.tolerance)
+        return accountant.compose(self.one_round(), count=self.rounds)
 
 
-def of_protocol(command: Callable[Concatenate[Protocol, P], None]) -> Callable[..., None]:
-    """A command whose flags are those of the protocol, its first argument, and then its own."""
-    hints = get_type_hints(Protocol, include_extras=True)
+def with_flags_of(
+    kind: type[Flags],
+) -> Callable[[Callable[Concatenate[Flags, P], None]], Callable[..., None]]:
+    """Makes a command whose flags are the fields of a class, its first argument, and its own."""
+    hints = get_type_hints(kind, include_extras=True)
     flags = [
         inspect.Parameter(
             field.name,
@@ -74,19 +133,22 @@ def of_protocol(command: Callable[Concatenate[Protocol, P], None]) -> Callable[.
             default=inspect.Parameter.empty if field.default is MISSING else field.default,
             annotation=hints[field.name],
         )
-        for field in fields(Protocol)
-    ]
-    own = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        for field in fields(kind)  # type: ignore[arg-type]
     ]
 
-    @wraps(command)
-    def run(**given: Any) -> None:
-        protocol = Protocol(**{flag.name: given.pop(flag.name) for flag in flags})
-        command(protocol, **given)  # type: ignore[call-arg]
+    def decorate(command: Callable[Concatenate[Flags, P], None]) -> Callable[..., None]:
+        own = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        ]
 
-    # what the parser reads
-    run.__signature__ = inspect.Signature([*flags, *own])  # type: ignore[attr-defined]
-    run.__annotations__ = {flag.name: flag.annotation for flag in [*flags, *own]}
-    return run
+        @wraps(command)
+        def run(**given: Any) -> None:
+            command(kind(**{flag.name: given.pop(flag.name) for flag in flags}), **given)  # type: ignore[call-arg]
+
+        # what the parser reads
+        run.__signature__ = inspect.Signature([*flags, *own])  # type: ignore[attr-defined]
+        run.__annotations__ = {flag.name: flag.annotation for flag in [*flags, *own]}
+        return run
+
+    return decorate

@@ -16,7 +16,7 @@ from shuffle_accountant.cli.output import (
     recorded_warnings,
     saved_figure,
 )
-from shuffle_accountant.cli.protocol import Protocol, of_protocol
+from shuffle_accountant.cli.protocol import Protocol, with_flags_of
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports import plot as pictures
 from shuffle_accountant.reports.compiling import report as measure
@@ -28,7 +28,7 @@ Picture = Annotated[
 ]
 
 
-@of_protocol
+@with_flags_of(Protocol)
 def report(
     protocol: Protocol, delta: Delta, output: Picture = None, as_json: AsJson = False
 ) -> None:
@@ -41,7 +41,7 @@ def report(
             pictures.report(found, ax=ax)
     if as_json:
         rows = [{k: json_number(v) for k, v in asdict(row).items()} for row in found.rows]
-        question: dict[str, Any] = asdict(protocol) | {"delta": delta}
+        question: dict[str, Any] = protocol.question() | {"delta": delta}
         question = {name: json_number(value) for name, value in question.items()}
         print_json({"rows": rows, "question": question, "warnings": warnings})
     else:

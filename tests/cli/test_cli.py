@@ -308,3 +308,51 @@ def test_a_progress_bar_for_long_work_on_a_terminal(monkeypatch, fraction, shown
             report(fraction / 2)  # never runs backwards
         time.sleep(0.3)
     assert f"composing: {shown:>4} |" in sys.stderr.getvalue()
+
+
+def test_any_named_randomizer(run):
+    answer = ask(
+        run,
+        *("epsilon", "--randomizer", "hadamard", "--categories", 1000, "--eps0", 2),
+        *("--users", 10_000, "--delta", 1e-6),
+    )
+    one = sa.ShuffleRound(sa.HadamardResponse(categories=1000, eps0=2.0), users=10_000)
+    expected = sa.epsilon(one, delta=1e-6)
+    assert (answer["lower"], answer["upper"]) == (expected.lower, expected.upper)
+    assert answer["reduction"] == "blanket"
+    assert answer["question"]["randomizer"] == "hadamard"
+    noise = ("--randomizer", "gaussian", "--sigma", 3, "--users", 50)
+    answer = ask(run, "delta", *noise, "--epsilon", 0.1)
+    expected = sa.delta(sa.ShuffleRound(sa.GaussianRandomizer(3.0), users=50), epsilon=0.1)
+    assert (answer["lower"], answer["upper"]) == (expected.lower, expected.upper)
+
+
+def test_a_named_randomizer_is_compared_and_calibrated(run):
+    named = ("--randomizer", "subset-selection", "--categories", 50, "--size", 9)
+    rest = ("--eps0", 1, "--users", 1000, "--delta", 1e-6)
+    rows = ask(run, "compare", *named, *rest)["rows"]
+    one = sa.ShuffleRound(sa.SubsetSelection(categories=50, eps0=1.0, size=9), users=1000)
+    assert rows[0]["epsilon"] == sa.epsilon(one, delta=1e-6).upper
+    answer = ask(run, "calibrate", *named, *rest, "--target-epsilon", 0.5)
+    assert answer["value"] == sa.max_rounds(one, target_epsilon=0.5, delta=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--randomizer", "magic"], "hadamard"),
+        (["--randomizer", "hadamard", "--eps0", "1"], "categories"),
+        (["--randomizer", "gaussian", "--eps0", "1", "--sigma", "1"], "eps0"),
+        (["--randomizer", "gaussian", "--sigma", "-1"], "sigma"),
+        (
+            ["--randomizer", "rappor", "--eps0", "1", "--categories", "5", "--interactive"],
+            "interac",
+        ),
+        (["--randomizer", "discrete"], "channel"),
+        (["--sigma", "1", "--eps0", "1"], "sigma"),
+    ],
+)
+def test_a_bad_randomizer_is_one_line_and_exit_2(run, flags, named):
+    arguments = ("epsilon", *flags, "--users", "9", "--delta", "0.1")
+    assert_one_line_error(run, *arguments)
+    assert named in run(*arguments)[2]
