@@ -110,12 +110,12 @@ def test_many_users() -> None:
 def test_the_bound_of_rare_losses(eps0: float, users: int, t: float) -> None:
     """It bounds the moment of the whole loss, so that of any part of it."""
     ratio = math.exp(-eps0)
-    clones = NumberOfClones.from_eps0(
+    number = NumberOfClones.from_eps0(
         eps0, decoys=users - 1, rate=2.0 * ratio / (1.0 + ratio), idle=math.tanh(0.5 * eps0)
     )
     truth = MP.log(sum(p * (p / q) ** exact(t) for p, q in clones.pair(eps0, users)))
     # what is lost is the chord's slope, squared, and as many terms of at most 1 as there are users
-    assert float(truth) <= _clones_bound(clones, t) <= 6.0 * float(truth) + math.log(users + 1.0)
+    assert float(truth) <= _clones_bound(number, t) <= 6.0 * float(truth) + math.log(users + 1.0)
 
 
 def test_orders_that_rare_losses_may_decide() -> None:
