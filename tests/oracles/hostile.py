@@ -628,8 +628,8 @@ def _without(base: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _then(kind: type, method: str) -> Callable[..., Any]:
-    def call(n: Any, theta: Any) -> Any:
-        return getattr(kind(n, theta), method)()
+    def call(users: Any, theta: Any) -> Any:
+        return getattr(kind(users, theta), method)()
 
     return call
 
