@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from shuffle_accountant.baselines import blanket_bennett as blanket_bennett
     from shuffle_accountant.baselines import blanket_hoeffding as blanket_hoeffding
     from shuffle_accountant.baselines import clones_closed_form as clones_closed_form
+    from shuffle_accountant.baselines import clones_enumeration as clones_enumeration
     from shuffle_accountant.baselines import erlingsson as erlingsson
     from shuffle_accountant.baselines import girgis as girgis
     from shuffle_accountant.baselines import rdp as rdp
@@ -30,6 +31,7 @@ __all__ = [
     "blanket_bennett",
     "blanket_hoeffding",
     "clones_closed_form",
+    "clones_enumeration",
     "erlingsson",
     "girgis",
     "rdp",

@@ -7,13 +7,11 @@ import math
 import numpy as np
 import pytest
 from oracles import binomial as oracle
-from oracles import clones as clones_oracle
 
 from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.counts import count_blocks
-from shuffle_accountant.losses.hoeffding import hoeffding_atoms
 from shuffle_accountant.reductions.clones import clones
 from shuffle_accountant.reductions.subsampling import subsampled
 
@@ -115,39 +113,3 @@ def test_degenerate_crowds() -> None:
         blocks = count_blocks(trials, rate, idle, Bound.PESSIMISTIC, tail=1e-9, resolution=0.0)
         assert blocks.low.tolist() == blocks.high.tolist() == [count]
         assert blocks.weight.tolist() == [1.0]
-
-
-@pytest.mark.parametrize("users", [1, 2, 7, 25])
-def test_lemma_11_against_enumeration(users: int) -> None:
-    atoms = hoeffding_atoms(1.5, users, tau=1e-9)
-    truth = clones_oracle.pair(1.5, users)
-    for epsilon in (0.0, 0.2, 1.0):
-        exact = float(clones_oracle.delta(truth, epsilon))
-        found = divergence(atoms, epsilon)
-        # an upper bound that neglects at most tau, here counted in full
-        assert exact * (1 - 1e-12) <= found <= exact + 2e-9
-
-
-def test_lemma_11_neglects_at_most_tau_and_grows_linearly() -> None:
-    sizes = []
-    for users in (10**4, 10**5):
-        atoms = hoeffding_atoms(4.0, users, tau=1e-6)
-        assert 1.0 - atoms.mass.sum() <= 1e-6
-        assert atoms.infinite == 1e-6
-        sizes.append(atoms.mass.size)
-        assert atoms.mass.size <= 2 * math.log(4 / 1e-6) * users
-    # ten times the users: ten times the atoms, where all pairs of counts would be a hundred times
-    assert 9 <= sizes[1] / sizes[0] <= 11
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"eps0": 0.0, "users": 5}, "eps0"),
-        ({"eps0": 1.0, "users": 0}, "users"),
-        ({"eps0": 1.0, "users": 5, "tau": 1.0}, "tau"),
-    ],
-)
-def test_lemma_11_refuses(arguments: dict[str, float], name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        hoeffding_atoms(**arguments)
