@@ -25,7 +25,6 @@ from shuffle_accountant.numerics.fft import good_length, inverse_real_fft, real_
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
-    exponential,
     lowered,
     pairwise_sum,
     raised,
@@ -110,13 +109,19 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
         np.abs(turn, out=turn)
         turn -= modulus
         # both are elementary functions of a number good to a few roundings, times the count
-        moved += factor.count * roundings(ELEMENTARY + 1 + len(factors)) * (1.0 + turn)
+        turn += 1.0
+        turn *= factor.count * roundings(ELEMENTARY + 1 + len(factors))
+        moved += turn
     modulus = np.exp(log_modulus, out=log_modulus)
     bound = np.exp(log_bound, out=log_bound)
     bound -= lowered(modulus, roundings(2 * ELEMENTARY))
     # an exponential, a cosine or sine and their product; where the exponent itself is in doubt the
     # bound of the powers is what counts
-    moved = exponential(np.minimum(moved, 600.0), own=ELEMENTARY + 1)
+    np.minimum(moved, 600.0, out=moved)
+    np.expm1(moved, out=moved)
+    own = roundings(2 * ELEMENTARY + 2)
+    moved *= 1.0 + own
+    moved += own
     moved *= modulus
     bound += moved
     del moved
