@@ -221,6 +221,19 @@ def test_two_rounds_of_a_million_users_far_out() -> None:
     assert truth * (1 - 1e-15) <= answer.upper
 
 
+def test_losses_that_reach_their_limit_at_once() -> None:
+    """Next to the other rounds the last step of these is shorter than the numbers are apart."""
+    few = sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.66785), users=7)
+    many = sa.ShuffleRound(sa.SubsetSelection(categories=8, eps0=0.136772, size=4), users=28_900)
+    accountant = sa.FourierAccountant().compose(few, count=9)
+    alone = told(lambda: accountant.epsilon(delta=1e-6))
+    both = told(lambda: accountant.compose(many, count=3).epsilon(delta=1e-6))
+    apart = told(lambda: sa.epsilon(many, delta=5e-7, rounds=3))
+    rest = told(lambda: sa.epsilon(few, delta=5e-7, rounds=9))
+    assert alone.lower <= both.upper
+    assert both.lower <= rest.upper + apart.upper
+
+
 def test_a_wide_bracket_of_one_round_is_announced() -> None:
     one = sa.ShuffleRound(
         sa.RandomizedResponse(categories=4, eps0=3.0),

@@ -132,9 +132,9 @@ def _below_chords(
     value = low - below
     slope = (low[-1] - high[-2]) / run[-1] + offset[-1]
     if low[-1] > infinite and slope < 0.0:
-        # beyond the last point, down to the limit, if that point is a double
+        # beyond the last point, down to the limit, if that point is another double
         run = (low[-1] - infinite) / max(-slope, (low[-1] - infinite) / _FARTHEST)
-        if run < _FARTHEST:
+        if run < _FARTHEST and place[-1] + run > place[-1]:
             place, value = np.append(place, place[-1] + run), np.append(value, infinite)
             loss = np.append(loss, math.log1p(place[-1]))
         else:
