@@ -35,8 +35,8 @@ __all__ = ["EXPECTED", "ROUNDING", "WIDER", "Difference", "compare", "main"]
 
 # Thousands of roundings of 1e-16, or one of eps0 where delta changes a thousand times as fast.
 ROUNDING = 1e-10
-# An allowance for round-off that has doubled adds less than this to a bracket limited by its grid.
-WIDER = 1.01
+# Rounded numbers choose a tilt and where the points of a grid lie: widths vary by some hundredths.
+WIDER = 1.05
 
 _QUESTIONS = Path(__file__).resolve().with_name("questions.py")
 
