@@ -205,11 +205,13 @@ def test_more_noise_and_more_company_hide_better(
     here = reidentification_bound(r, k, eps, alpha)
     assert 0.0 <= here.odds < math.inf
     assert 0.0 < here.win_cap <= 1.0
-    # the linear program is solved to 1e-7, and may stop at another corner
-    slack = 1 + 1e-5
-    assert reidentification_bound(r, k, eps + more, alpha).win_cap >= here.win_cap / slack
-    assert reidentification_bound(r, k, eps, alpha + more).win_cap >= here.win_cap / slack
-    assert reidentification_bound(r + 1, k, eps, alpha).win_cap <= here.win_cap * slack
+    # the linear program is solved to 1e-7, and may stop at another corner; chances below that may
+    # differ by a factor from one corner to the next, and all of them are bounds
+    slack, least = 1 + 1e-5, 1e-7
+    noisier = reidentification_bound(r, k, eps + more, alpha).win_cap
+    looser = reidentification_bound(r, k, eps, alpha + more).win_cap
+    assert min(noisier, looser) >= here.win_cap / slack - least
+    assert reidentification_bound(r + 1, k, eps, alpha).win_cap <= here.win_cap * slack + least
 
 
 def test_without_a_shuffle_everything_is_found() -> None:
