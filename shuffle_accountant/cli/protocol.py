@@ -8,6 +8,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
+import shuffle_accountant as sa
 from shuffle_accountant.cli.options import (
     Buckets,
     Categories,
@@ -25,6 +26,7 @@ from shuffle_accountant.cli.options import (
     Users,
     Variant,
 )
+from shuffle_accountant.randomizers.registry import named, parameters_of
 
 if TYPE_CHECKING:
     from shuffle_accountant import FourierAccountant, ShuffleRound
@@ -58,8 +60,6 @@ class NamedRandomizer:
         Without a name it is randomized response if its number of values is given, else any
         ε0-LDP randomizer.
         """
-        from shuffle_accountant.randomizers.registry import named
-
         parameters = self.given()
         name = parameters.pop("randomizer", None)
         if name is None:
@@ -74,8 +74,6 @@ class NamedRandomizer:
 
     def takes_eps0(self) -> bool:
         """Whether ε0 is a parameter of the randomizer."""
-        from shuffle_accountant.randomizers.registry import parameters_of
-
         return self.randomizer is None or "eps0" in parameters_of(self.randomizer)
 
 
@@ -102,8 +100,6 @@ class Protocol(NamedRandomizer):
 
     def one_round(self) -> ShuffleRound:
         """One of the rounds."""
-        import shuffle_accountant as sa
-
         make = self.maker(categories=self.categories, interactive=self.interactive)
         return sa.ShuffleRound(
             make() if self.eps0 is None else make(eps0=self.eps0),
@@ -115,8 +111,6 @@ class Protocol(NamedRandomizer):
 
     def accountant(self) -> FourierAccountant:
         """An accountant that has recorded the rounds."""
-        import shuffle_accountant as sa
-
         accountant = sa.FourierAccountant(tolerance=self.tolerance)
         return accountant.compose(self.one_round(), count=self.rounds)
 
