@@ -56,7 +56,7 @@ def test_what_is_expected_has_its_reason(shared: ModuleType) -> None:
     old, new = line(0.1, 0.11, question=question), line(0.1, 0.1001, question=question)
     assert shared.compare(old, new).verdict in {"within its width", shared.EXPECTED[0].text}
     # an end outside of the old bracket is a difference whatever was asked
-    outside = line(0.09, 0.1001, question=question)
+    outside = line(0.08, 0.1001, question=question)
     assert shared.compare(old, outside).verdict == "differs"
 
 
