@@ -34,18 +34,10 @@ def plot(protocol: Protocol, output: Output, compare_at: CompareAt = None) -> No
         if compare_at is None:
             pictures.profile(protocol.accountant(), ax=ax)
         else:
-            if protocol.randomizer is not None or protocol.eps0 is None:
-                raise ValueError(
-                    "compare-at is for any randomizer and for randomized response, by eps0 and "
-                    f"categories; got randomizer={protocol.randomizer} and eps0={protocol.eps0}"
-                )
             pictures.compare(
-                eps0=protocol.eps0,
-                users=protocol.users,
+                protocol.one_round(),
                 delta=compare_at,
                 rounds=_doublings(protocol.rounds),
-                population=protocol.population,
-                categories=protocol.categories,
                 ax=ax,
             )
     print_warnings(warnings)

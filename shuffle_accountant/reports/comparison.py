@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.baselines import strong_composition
 from shuffle_accountant.baselines.question import Question
 from shuffle_accountant.baselines.registry import BOUNDS, Answer, PublishedBound
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+from shuffle_accountant.reports.compiling import accountant_of
 from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -131,10 +131,7 @@ def _readings(question: Question) -> Iterator[Protocol]:
 
 
 def _certified(protocol: Protocol, delta: float, tolerance: float) -> ComparisonRow:
-    accountant = FourierAccountant(tolerance=tolerance)
-    for one, count in protocol:
-        accountant.compose(one, count=count)
-    found = accountant.epsilon(delta=delta)
+    found = accountant_of(protocol, tolerance=tolerance).epsilon(delta=delta)
     return ComparisonRow(
         name=CERTIFIED,
         form=found.reduction,

@@ -18,7 +18,7 @@ from shuffle_accountant.reports.rows import Report, ReportRow
 from shuffle_accountant.rounds.protocol import Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["report"]
+__all__ = ["accountant_of", "report"]
 
 
 def report(
@@ -45,16 +45,29 @@ def report(
             than the shuffler's, a sampled one, or one that is not a shuffled round.
     """
     delta = validate.open_unit(delta=delta)
-    if not isinstance(subject, FourierAccountant):
-        accountant = FourierAccountant(tolerance=tolerance)
-        for one, count in as_protocol(subject, name="subject"):
-            accountant.compose(one, count=count)
-        subject = accountant
+    accountant = accountant_of(subject, tolerance=tolerance)
     if order is not None:
         order = validate.instance(DSigmaShuffler, order=order)
-    measured = Subject(subject, delta, order)
+    measured = Subject(accountant, delta, order)
     _check_order(measured)
     return Report(delta, tuple(_rows(measured)))
+
+
+def accountant_of(
+    subject: Rounds | FourierAccountant, *, tolerance: float = 1e-3
+) -> FourierAccountant:
+    """The accountant, or a new one that has recorded the rounds.
+
+    Raises:
+        TypeError: neither rounds nor an accountant.
+        ValueError: a count or a tolerance outside its range.
+    """
+    if isinstance(subject, FourierAccountant):
+        return subject
+    accountant = FourierAccountant(tolerance=tolerance)
+    for one, count in as_protocol(subject, name="subject"):
+        accountant.compose(one, count=count)
+    return accountant
 
 
 def _check_order(subject: Subject) -> None:

@@ -15,8 +15,9 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.reports.comparison import CERTIFIED
 from shuffle_accountant.reports.comparison import compare as compare_bounds
+from shuffle_accountant.reports.compiling import accountant_of
 from shuffle_accountant.reports.rows import Report
-from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.protocol import Rounds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +34,7 @@ _ROUNDS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def profile(
-    subject: Round | FourierAccountant,
+    subject: Rounds | FourierAccountant,
     *,
     epsilons: ArrayLike | None = None,
     label: str | None = None,
@@ -42,7 +43,8 @@ def profile(
     """Draw delta(epsilon), on a logarithmic scale, as the band between both ends of its bracket.
 
     Args:
-        subject: a round, or everything that an accountant has recorded.
+        subject: a round, a `shuffle_accountant.Protocol`, a list of pairs (round, count), or
+            everything that an accountant has recorded.
         epsilons: nats, finite, >= 0, shape (m,); by default up to where delta is 1e-12.
         label: for the legend; by default none.
         ax: axes to draw on; by default new ones.
@@ -52,9 +54,7 @@ def profile(
         ValueError: an argument outside its range.
         ImportError: Matplotlib is not installed.
     """
-    if isinstance(subject, Round):
-        subject = FourierAccountant().compose(subject)
-    accountant = validate.instance(FourierAccountant, subject=subject)
+    accountant = accountant_of(subject)
     if epsilons is None:
         reach = accountant.epsilon(delta=_SMALLEST_DELTA).upper
         epsilons = np.linspace(0.0, reach if 0.0 < reach < np.inf else 1.0, _POINTS)
@@ -73,9 +73,11 @@ def profile(
 
 
 def compare(
+    rounds_or_protocol: Rounds | None = None,
+    /,
     *,
-    eps0: float,
-    users: int,
+    eps0: float | None = None,
+    users: int | None = None,
     delta: float,
     rounds: Sequence[int] = _ROUNDS,
     population: int | None = None,
@@ -88,10 +90,12 @@ def compare(
     nowhere; one that is not sound is dashed. See `shuffle_accountant.reports.comparison.compare`.
 
     Args:
+        rounds_or_protocol: a round, a `shuffle_accountant.Protocol` or a list of pairs (round,
+            count); or None, and ``eps0`` and ``users`` say what happens.
         eps0: local privacy parameter, nats, finite, >= 0.
         users: messages in each round, >= 1.
         delta: of all rounds together, in (0, 1).
-        rounds: numbers of rounds, each >= 1.
+        rounds: how many times, each >= 1.
         population: if given, the users of each round are drawn from this many.
         categories: if given, the randomizer is randomized response over this many values.
         ax: axes to draw on; by default new ones.
@@ -109,6 +113,7 @@ def compare(
     sound: dict[tuple[str, str], bool] = {}
     for count in counts:
         for row in compare_bounds(
+            rounds_or_protocol,
             eps0=eps0,
             users=users,
             delta=delta,

@@ -59,16 +59,16 @@ def test_nothing_happened() -> None:
     ax = sa.plot.profile(sa.FourierAccountant())
     assert len(ax.get_lines()[0].get_xdata()) == 0
     ax.figure.canvas.draw()
-    ax = sa.plot.compare(eps0=0.0, users=10_000, delta=1e-6, rounds=[1])
+    ax = sa.plot.compare(eps0=0.0, users=4000, delta=1e-6, rounds=[1])
     assert len(ax.get_lines()) == 0
     ax.figure.canvas.draw()
 
 
 def test_compare_draws_every_bound_that_applies() -> None:
-    ax = sa.plot.compare(eps0=0.4, users=10_000, delta=1e-6, rounds=(1, 4))
+    ax = sa.plot.compare(eps0=0.4, users=4000, delta=1e-6, rounds=(1, 4))
     lines = {line.get_label(): line for line in ax.get_lines()}
     for count in (0, 1):
-        rows = compare(eps0=0.4, users=10_000, delta=1e-6, rounds=(1, 4)[count])
+        rows = compare(eps0=0.4, users=4000, delta=1e-6, rounds=(1, 4)[count])
         assert len(rows) == len(lines)
         for row in rows:
             line = lines[f"{row.name} ({row.form})" if row.form else row.name]
@@ -107,3 +107,18 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'shuffle-accountant\[plot\]'"):
         sa.plot.profile(sa.FourierAccountant())
+
+
+def test_rounds_and_protocols_are_drawn_as_what_an_accountant_recorded() -> None:
+    one = sa.ShuffleRound(sa.HadamardResponse(categories=8, eps0=1.0), users=100)
+    recorded = sa.FourierAccountant().compose(one, count=2)
+    wanted = sa.plot.profile(recorded, epsilons=[0.1, 0.2]).get_lines()[0].get_ydata()
+    for subject in (sa.Protocol([(one, 2)]), [(one, 2)]):
+        drawn = sa.plot.profile(subject, epsilons=[0.1, 0.2]).get_lines()[0].get_ydata()
+        assert list(drawn) == list(wanted)
+    ax = sa.plot.compare(one, delta=1e-4, rounds=[1])
+    rows = compare(one, delta=1e-4)
+    labels = {line.get_label() for line in ax.get_lines()}
+    assert labels == {
+        f"{row.name} ({row.form})" if row.form else row.name for row in rows if row.epsilon
+    }
