@@ -225,6 +225,7 @@ def test_one_by_one_is_all_at_once(one: sa.ShuffleRound, count: int, delta: floa
     assert (a.lower, a.upper) == (b.lower, b.upper)
 
 
+@pytest.mark.slow
 @given(rounds(), rounds(), rounds(), counts, deltas)
 def test_the_order_of_rounds_is_irrelevant(
     a: sa.ShuffleRound, b: sa.ShuffleRound, c: sa.ShuffleRound, count: int, delta: float
@@ -322,6 +323,7 @@ def test_every_tolerance_contains_the_truth(
         assert_contains(bracket, truth, rtol=rtol)
 
 
+@pytest.mark.slow
 @given(rounds(), counts, deltas)
 def test_finer_and_coarser_brackets_overlap_and_keep_their_promise(
     one: sa.ShuffleRound, count: int, delta: float

@@ -104,6 +104,7 @@ def test_max_rounds(eps0, users, target, delta):
     assert_certified(answer, lambda rounds: cost(eps0, users, rounds, delta), target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_min_users_by_trying_all(rounds):
     eps0, delta = 1.2, 1e-3
@@ -258,6 +259,7 @@ def test_round_trips(users, rounds, target, exponent):
     assert sa.max_rounds(one, target_epsilon=target, delta=delta) >= rounds
 
 
+@pytest.mark.slow
 @few
 @given(
     users=st.integers(1, 1000),

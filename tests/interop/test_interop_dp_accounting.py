@@ -151,6 +151,7 @@ PROTOCOLS: dict[str, Parts] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", PROTOCOLS.values(), ids=PROTOCOLS)
 @pytest.mark.filterwarnings("ignore::shuffle_accountant.LooseBracketWarning")
 def test_epsilon_is_between_our_ends_and_one_interval(parts: Parts) -> None:

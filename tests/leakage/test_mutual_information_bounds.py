@@ -371,6 +371,7 @@ def test_bad_input(call, error, text):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_figure_and_the_errata(pytestconfig, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(pytestconfig.rootpath))
     script = importlib.import_module("benchmarks.figures.mutual_information")

@@ -11,6 +11,7 @@ def test_errata_hold(benchmark_script):
     assert len(outcome.claims) == 12
 
 
+@pytest.mark.slow
 def test_figures_hold_and_can_be_drawn(benchmark_script, tmp_path, monkeypatch):
     figure = benchmark_script("figures.qif")
     # speed is not tested here

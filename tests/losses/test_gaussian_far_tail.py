@@ -77,6 +77,7 @@ def test_epsilon_of_one(sigma: float, delta: float) -> None:
 # Two messages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "epsilon"),
     [
@@ -98,6 +99,7 @@ def test_delta_of_two(sigma: float, epsilon: float) -> None:
     assert_narrow_tail(bracket, DELTA_WIDTH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-6, 1e-60, 1e-300])
 @pytest.mark.parametrize("sigma", [0.5, 2.0])
 def test_epsilon_of_two(sigma: float, delta: float) -> None:

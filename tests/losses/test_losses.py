@@ -81,6 +81,7 @@ def test_upper_side_is_a_pair_of_laws(eps0: float, users: int, population: int |
     assert grid.round_off < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", list(Bound))
 @pytest.mark.parametrize(
     ("trials", "rate", "resolution"),

@@ -30,6 +30,7 @@ def test_errata(suite: Any, tmp_path: Path) -> None:
     assert all(found.values())
 
 
+@pytest.mark.slow
 def test_figure(suite: Any, tmp_path: Path) -> None:
     found = claims_of(suite, "figures.order", tmp_path)
     found.pop("speed")

@@ -42,6 +42,7 @@ COMPOSED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("randomizer", "rounds"), COMPOSED, ids=repr)
 def test_auto_is_the_smallest_composed(randomizer: sa.DiscreteRandomizer, rounds: int) -> None:
     made = bounds(randomizer)

@@ -280,6 +280,7 @@ def test_two_codes_agree_where_both_enumerate(categories: int, users: int) -> No
             assert a.upper == pytest.approx(b.upper, rel=1e-10, abs=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("categories", "users"),
     [(3, 10**3), (10, 10**3), (50, 10**3), (3, 10**4), (50, 10**4), (10, 10**6), (50, 10**6)],

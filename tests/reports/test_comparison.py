@@ -76,6 +76,7 @@ def test_what_does_not_apply_says_why() -> None:
     assert rows["strong_clones_closed_form"].condition is None
 
 
+@pytest.mark.slow
 def test_randomized_response() -> None:
     rows = compare(eps0=1.0, users=200, categories=3, delta=1e-4)
     assert [row.form for row in rows if row.name == CERTIFIED] == ["blanket", "clones"]
