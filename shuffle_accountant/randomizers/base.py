@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,11 +119,24 @@ class LocalRandomizer(ABC):
         """Inverse of `to_dict`, without the ``kind``."""
 
 
-class RunsOnData(Protocol):
+class RunsOnData(ABC):
     """What can be run on data, whatever is known of its law."""
 
-    def randomize(self, values: Any, rng: np.random.Generator) -> Any:
-        """One message for each value, drawn independently."""
+    @abstractmethod
+    def randomize(self, values: Any, rng: np.random.Generator, /) -> Any:
+        """Randomize each user's value independently.
+
+        Args:
+            values: the users' values, one after the other along the first axes.
+            rng: source of randomness.
+
+        Returns:
+            One message per value.
+
+        Raises:
+            TypeError: values of the wrong type, or ``rng`` is not a generator.
+            ValueError: a value that is not an input of this randomizer.
+        """
 
 
 @dataclass(frozen=True, eq=False)

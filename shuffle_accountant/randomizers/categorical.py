@@ -11,7 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.binomial import log_pmf
-from shuffle_accountant.randomizers.base import FiniteRandomizer, LetterClasses, YesCounts
+from shuffle_accountant.randomizers.base import (
+    FiniteRandomizer,
+    LetterClasses,
+    RunsOnData,
+    YesCounts,
+)
 from shuffle_accountant.randomizers.checks import distinct_inputs
 
 __all__ = ["BitRandomizer", "CategoricalRandomizer"]
@@ -25,7 +30,7 @@ _MOST_COUNTS = 4096
 _LARGEST_EPS0 = 300.0
 
 
-class CategoricalRandomizer(FiniteRandomizer):
+class CategoricalRandomizer(RunsOnData, FiniteRandomizer):
     """A randomizer of a value in 0 … ``categories`` - 1 for which no category is special.
 
     Whoever permutes the categories can rename the messages so that the randomizer is what it was.

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant.numerics.ratios import log_ratio_above
-from shuffle_accountant.randomizers.base import FiniteRandomizer, LetterClasses
+from shuffle_accountant.randomizers.base import FiniteRandomizer, LetterClasses, RunsOnData
 from shuffle_accountant.randomizers.checks import category_values, distinct_inputs, generator
 
 __all__ = ["ChannelRandomizer"]
 
 
-class ChannelRandomizer(FiniteRandomizer):
+class ChannelRandomizer(RunsOnData, FiniteRandomizer):
     """A randomizer that knows its channel matrix, from which all else follows.
 
     A subclass need only have the property `channel`, and be written and read.

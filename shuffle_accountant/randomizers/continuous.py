@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.randomizers.base import ConcreteRandomizer, LetterClasses
+from shuffle_accountant.randomizers.base import ConcreteRandomizer, LetterClasses, RunsOnData
 from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.randomizers.ratio_tails import LARGEST_LOG, RatioTails, grid_of_logs
 
@@ -38,7 +38,7 @@ _TYPICAL = 0.16
 _BEYOND = 1e-18
 
 
-class ContinuousRandomizer(ConcreteRandomizer):
+class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
     """Real messages from the inputs 0 and 1, the larger the likelier they come from 1.
 
     A subclass has the two distribution functions, their complements and densities. The likelihood

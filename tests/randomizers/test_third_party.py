@@ -23,10 +23,12 @@ from scipy.special import expit, log_expit
 import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage import mutual_information, reidentification
-from shuffle_accountant.randomizers.arguments import FromArguments
-from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.randomizers.channel import ChannelRandomizer
-from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
+from shuffle_accountant.randomizers import (
+    ChannelRandomizer,
+    ContinuousRandomizer,
+    FromArguments,
+    LocalRandomizer,
+)
 from shuffle_accountant.randomizers.registry import named, randomizer_from_dict
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.arguments import FromArguments
+from shuffle_accountant.randomizers.base import RunsOnData
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.vectors.blocks import in_blocks
 from shuffle_accountant.randomizers.vectors.tensors import as_rows, like
@@ -28,7 +29,7 @@ _CLIPPED = 1e-5
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class VectorRandomizer(FromArguments):
+class VectorRandomizer(FromArguments, RunsOnData):
     """An unbiased eps0-LDP randomizer of vectors in a ball, whose messages have one constant norm.
 
     The law of a message is eps0-LDP for every input, clipped or not: an input outside the ball
