@@ -126,7 +126,7 @@ class Composition:
 
     def saddle_for_delta(self, delta: float) -> float:
         """A tilt at which the law concentrates near epsilon(delta); 0 if delta is that large."""
-        goal = math.log(delta)
+        goal = math.log(max(delta, 5e-324))
 
         def log_delta(lam: float) -> float:
             value, mean, variance = self.cumulants(lam)

@@ -139,7 +139,7 @@ class BinaryLoss:
         cut = 0.5 * effort.tail if bool(np.any(last < m)) else 0.0
         first = np.floor(0.5 * m) + 1.0
 
-        top = loss_at(blocks.gap, blocks.rest, last, m)
+        top = loss_at(blocks.gap, blocks.log_rest, last, m)
         finite = top[np.isfinite(top)]
         grid = edges(float(finite.max(initial=0.0)))
         # cells up to each block's own largest loss
@@ -175,7 +175,7 @@ class BinaryLoss:
 
 def _disclosed(blocks: BinaryBlocks) -> tuple[Array, Array]:
     """Bracket of the probability of an infinite loss given each block: all messages are alike."""
-    certain = np.where(blocks.rest == 0.0, np.exp2(1.0 - blocks.count), 0.0)
+    certain = np.where(blocks.log_rest == -np.inf, np.exp2(1.0 - blocks.count), 0.0)
     return certain, certain
 
 
@@ -221,7 +221,8 @@ def _bracket(epsilon: float, a: Array, blocks: BinaryBlocks) -> tuple[Array, Arr
         pairs, place = _distinct(np.minimum(a + 1.0, m), m)
         left = left * upper_tail_ratio(*pairs, 0.5, 0.5)[place]
         gain = gap * share + 1.0 + left
-        cost = _scaled_exp(epsilon, left + b / m) + share * _scaled_exp(epsilon, blocks.rest)
+        cost = _scaled_exp(epsilon, left + b / m)
+        cost = cost + share * np.exp(np.minimum(epsilon + blocks.log_rest, 700.0))
     # e^epsilon times a factor is the exponential of a sum of logarithms, of which only those up to
     # about epsilon in size count
     own = exponential(roundings(ELEMENTARY + 1) * (1.0 + epsilon), own=8)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -19,18 +19,8 @@ from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.counts import count_blocks
 from shuffle_accountant.losses.listing import BinaryBlocks
 from shuffle_accountant.numerics.ratios import log_ratio_above
-from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["NumberOfClones", "no_subnormal"]
-
-
-# Numbers smaller than this have lost digits, or are about to.
-_TINY = 1e-300
-
-
-def no_subnormal(chance: Array | float, side: Bound) -> Any:
-    """Chances that hide the target, where tiny: none (PESSIMISTIC), or larger ones (OPTIMISTIC)."""
-    return np.where(chance < _TINY, 0.0 if side is Bound.PESSIMISTIC else _TINY, chance)[()]
+__all__ = ["NumberOfClones"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +29,7 @@ class NumberOfClones:
 
     Attributes:
         gap: ``u - v``, in [0, 1], good to a few units in its last place.
-        rest: ``1 - gap``, without cancellation.
+        log_rest: logarithm of ``1 - gap``, which may be too small for a double.
         largest: ``log(u/v)``, rounded up where it is rounded, nats; ``inf`` if the target never
             lies. No loss is larger.
         decoys: number of decoys, n - 1 >= 0.
@@ -48,7 +38,7 @@ class NumberOfClones:
     """
 
     gap: float
-    rest: float
+    log_rest: float
     largest: float
     decoys: int
     rate: float
@@ -57,14 +47,15 @@ class NumberOfClones:
     @classmethod
     def from_eps0(cls, eps0: float, *, decoys: int, rate: float, idle: float) -> Self:
         """The clones of a target that has ``u/v = e^eps0``, eps0 in [0, inf]."""
-        ratio = math.exp(-eps0)
-        return cls(math.tanh(0.5 * eps0), 2.0 * ratio / (1.0 + ratio), eps0, decoys, rate, idle)
+        log_rest = math.log(2.0) - eps0 - math.log1p(math.exp(-eps0))
+        return cls(math.tanh(0.5 * eps0), log_rest, eps0, decoys, rate, idle)
 
     @classmethod
     def from_chances(cls, u: float, v: float, *, decoys: int, rate: float, idle: float) -> Self:
         """The clones of a target that sends its letters in proportion to u >= v >= 0, u > 0."""
         largest = log_ratio_above(np.array([u]), np.array([v]))
-        return cls((u - v) / (u + v), 2.0 * v / (u + v), float(largest[0]), decoys, rate, idle)
+        log_rest = math.log(2.0) + math.log(v) - math.log(u + v) if v > 0.0 else -math.inf
+        return cls((u - v) / (u + v), log_rest, float(largest[0]), decoys, rate, idle)
 
     @property
     def deviation(self) -> float:
@@ -73,10 +64,9 @@ class NumberOfClones:
 
     def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
         """An upper bound takes each block's smallest, a lower one its largest."""
-        rate = no_subnormal(self.rate, side)
         blocks = count_blocks(
             self.decoys,
-            rate,
+            self.rate,
             self.idle,
             side,
             tail=effort.tail,
@@ -87,7 +77,7 @@ class NumberOfClones:
             weight=blocks.weight,
             count=count,
             gap=np.full(count.size, self.gap),
-            rest=np.full(count.size, no_subnormal(self.rest, side)),
+            log_rest=np.full(count.size, self.log_rest),
             silent=0.0,
             missing=blocks.missing,
             round_off=blocks.round_off,

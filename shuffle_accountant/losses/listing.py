@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -29,6 +30,10 @@ from shuffle_accountant.numerics.rounding import (
 __all__ = ["TIES_ERROR", "BinaryBlocks", "gather", "loss_at", "pieces", "ties"]
 
 
+# The logarithm of numbers that are about to lose digits.
+_TINY = -690.0
+
+
 @dataclass(frozen=True, eq=False)
 class BinaryBlocks:
     """Blocks of what may be counted apart from the two letters' shares.
@@ -37,7 +42,7 @@ class BinaryBlocks:
         weight: probability of each block, shape (m,), rounded in its direction.
         count: messages with one of the two letters, shape (m,), >= 1.
         gap: the largest ``|z|``, in (0, 1], shape (m,).
-        rest: ``1 - gap``, without cancellation, shape (m,).
+        log_rest: logarithm of ``1 - gap``, -inf where that is 0, shape (m,).
         silent: probability that no message carries either letter: loss 0.
         missing: bound on the probability in no block.
         round_off: probability added (PESSIMISTIC) or removed (OPTIMISTIC) for rounding, in total.
@@ -46,7 +51,7 @@ class BinaryBlocks:
     weight: Array
     count: Array
     gap: Array
-    rest: Array
+    log_rest: Array
     silent: float
     missing: float
     round_off: float
@@ -73,7 +78,7 @@ def pieces(
 
 def _listed(blocks: BinaryBlocks, some: NDArray[np.intp], first: Array, last: Array) -> HalfAtoms:
     """Every count of letter 0 above m/2 as an atom."""
-    arrays = blocks.count[some], blocks.gap[some], blocks.rest[some], first, last
+    arrays = blocks.count[some], blocks.gap[some], blocks.log_rest[some], first, last
     owner, unit = _unit_atoms(*(array.tobytes() for array in arrays))
     weight = blocks.weight[some][owner]
     return replace(unit, mass=unit.mass * weight, other=unit.other * weight)
@@ -114,28 +119,35 @@ def ties(weight: Array, m: Array) -> float:
     return float(np.sum(weight[m % 2 == 0] * np.exp(log_pmf(0.5 * even, even, 0.5, 0.5))))
 
 
-def loss_at(gap: Array, rest: Array, a: Array, m: Array) -> Array:
+def loss_at(gap: Array, log_rest: Array, a: Array, m: Array) -> Array:
     """Loss at a letters 0 among m, nats, for a >= m/2; +inf if X' can't produce it."""
     b = m - a
-    with np.errstate(divide="ignore"):
-        return np.log1p(2.0 * gap * (a - b) / (a * rest + b * (1.0 + gap)))
+    # with no letter 1 left all hangs on the rest, which may be too small for a double
+    alone = (b == 0.0) & (log_rest < _TINY)
+    share = a * np.exp(log_rest) + b * (1.0 + gap)
+    loss = np.log1p(2.0 * gap * (a - b) / np.where(alone, 1.0, share))
+    with np.errstate(divide="ignore"):  # no gap, no loss
+        far = math.log(2.0) + np.log(gap) - log_rest
+    return np.asarray(np.where(alone, far, loss))
 
 
 @lru_cache(maxsize=4)
 def _unit_atoms(
-    m: bytes, gap: bytes, rest: bytes, first: bytes, last: bytes
+    m: bytes, gap: bytes, log_rest: bytes, first: bytes, last: bytes
 ) -> tuple[NDArray[np.intp], HalfAtoms]:
     """The atoms of blocks (arrays as bytes) with weight one, and which block each belongs to.
 
     Cached, because both directions list the same blocks wherever blocks are single counts.
     """
-    blocks, gaps, rests, start, end = (np.frombuffer(x) for x in (m, gap, rest, first, last))
+    blocks, gaps, log_rests, start, end = (
+        np.frombuffer(x) for x in (m, gap, log_rest, first, last)
+    )
     owner, a = _ranges(start, end)
-    total, ahead, behind = blocks[owner], 1.0 + gaps[owner], rests[owner]
+    total, ahead, behind = blocks[owner], 1.0 + gaps[owner], np.exp(log_rests)[owner]
     b = total - a
     log_f = _log_binomials(blocks, start, end, owner, a)
     f = np.exp(log_f) / total
-    loss = loss_at(gaps[owner], behind, a, total)
+    loss = loss_at(gaps[owner], log_rests[owner], a, total)
     slack = exponential(log_pmf_error(a, total, 0.5, log_f), own=8)
     error = log1p(np.where(np.isfinite(loss), loss, 0.0), own=8)
     mass, other = f * (a * ahead + b * behind), f * (b * ahead + a * behind)

@@ -27,7 +27,6 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.clones import no_subnormal
 from shuffle_accountant.losses.counts import CountBlocks, bulk, count_blocks, tail_differences
 from shuffle_accountant.losses.listing import BinaryBlocks
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
@@ -77,6 +76,13 @@ class NumberOfResponses:
         return 2.0 * self.gamma / (self.categories * self.truthful)
 
     @property
+    def _log_m(self) -> float:
+        """``log M = log 2 - log(e^eps0 - 1)``, where M itself is too small for a double too."""
+        if self.eps0 < 700.0:
+            return math.log(self._m)
+        return math.log(2.0) - self.eps0
+
+    @property
     def pair_rate(self) -> float:
         """Probability that a decoy shows one of the target's two values at random."""
         return 2.0 * self.gamma / self.categories
@@ -93,16 +99,21 @@ class NumberOfResponses:
     def part(
         self, blocks: CountBlocks, others: _Others, side: Bound, *, mine: float, chance: float
     ) -> tuple[Array, Array, Array, Array]:
-        """Weight, count, gap and rest of the blocks in which the target adds ``mine`` to C."""
+        """Weight, count, gap and log of the rest of the blocks in which the target adds ``mine`` to C."""
         low, high = blocks.low[:, None] + mine, blocks.high[:, None] + mine
         other = others.count + (1.0 - mine)
         # the mean of the signs from one end of the block, the factor C / G from the other
         count, scale = (low, high) if side is Bound.PESSIMISTIC else (high, low)
         size = (1.0 + self._m) * scale + self._m * other
         gap = scale / size
-        rest = no_subnormal(self._m * (scale + other) / size, side)
+        log_rest = self._log_m + np.log((scale + other) / size)
         weight = chance * blocks.weight[:, None] * others.weight
-        return weight.ravel(), np.broadcast_to(count, gap.shape).ravel(), gap.ravel(), rest.ravel()
+        return (
+            weight.ravel(),
+            np.broadcast_to(count, gap.shape).ravel(),
+            gap.ravel(),
+            log_rest.ravel(),
+        )
 
     def others(self, blocks: CountBlocks, side: Bound, tail: float, resolution: float) -> _Others:
         """The law of the other values' count among the decoys given each block of C."""
@@ -125,7 +136,7 @@ class NumberOfResponses:
         centre = float(np.sum(blocks.weight * blocks.low)) / max(float(blocks.weight.sum()), 1e-300)
         size = (1.0 + self._m) * (centre + 1.0) + self._m * self.decoys * self.other_rate
         exponent = min(-math.log(tail), 700.0)
-        width = size / self._m * math.sqrt(12.0 * resolution / exponent)
+        width = size / max(self._m, 1e-290) * math.sqrt(12.0 * resolution / exponent)
         # losses near the largest depend on the logarithm of C + O
         heard = centre + self.decoys * self.other_rate
         return max(int(min(width, math.sqrt(resolution) * heard)), 1)
@@ -144,7 +155,7 @@ def _blocks(source: NumberOfResponses, side: Bound, tail: float, resolution: flo
         source.part(blocks, others, side, mine=1.0, chance=source.truthful + source.pair_rate),
         source.part(blocks, others, side, mine=0.0, chance=source.other_rate),
     ]
-    weight, count, gap, rest = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    weight, count, gap, log_rest = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     slack = pairwise_sum()
     weight = outwards(weight, slack, upper=side is Bound.PESSIMISTIC)
     heard = (count > 0) & (weight > 0.1 * tail / weight.size)
@@ -155,7 +166,7 @@ def _blocks(source: NumberOfResponses, side: Bound, tail: float, resolution: flo
         weight=weight[heard],
         count=count[heard],
         gap=gap[heard],
-        rest=rest[heard],
+        log_rest=log_rest[heard],
         silent=silent,
         missing=blocks.missing + others.missing + rare,
         round_off=blocks.round_off + others.round_off + slack,
