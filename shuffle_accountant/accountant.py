@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, PrivacyProfile
-from shuffle_accountant.engine.answer import bracket
+from shuffle_accountant.engine.evaluation import evaluate, theorems
 from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.tolerance import warn_if_loose
 from shuffle_accountant.rounds.base import Round
-from shuffle_accountant.rounds.pld import PldRound
-from shuffle_accountant.rounds.shuffle import ShuffleRound
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
 
-__all__ = ["FourierAccountant", "delta", "epsilon"]
+__all__ = ["FourierAccountant", "certified", "delta", "epsilon"]
 
-SCHEMA = 1
-MAX_ROUNDS = 10**12
+SCHEMA = 2
 MEMORY_LIMIT = 2**30  # bytes
 # Brackets this wide, relative, say nothing more; grids for still wider ones have no spacing left.
 LOOSEST = 10.0
@@ -45,32 +44,36 @@ class FourierAccountant:
     def __init__(self, tolerance: float = 1e-3, memory_limit: int = MEMORY_LIMIT) -> None:
         self.tolerance = validate.positive(tolerance=tolerance)
         self.memory_limit = validate.integer(minimum=2**20, memory_limit=memory_limit)
-        self._counts: dict[Round, int] = {}
+        self._protocol = Protocol()
 
     def __len__(self) -> int:
         """Number of rounds composed so far."""
-        return sum(self._counts.values())
+        return len(self._protocol)
 
     def __repr__(self) -> str:
-        return f"FourierAccountant({len(self)} rounds, {len(self._counts)} distinct)"
+        return f"FourierAccountant({len(self)} rounds, {len(self.rounds)} distinct)"
 
-    def __copy__(self) -> FourierAccountant:
-        """An accountant of its own: composing with it leaves this one as it is."""
-        copied = type(self).__new__(type(self))
-        copied.__dict__.update(self.__dict__)
-        copied._counts = dict(self._counts)
-        return copied
+    @property
+    def protocol(self) -> Protocol:
+        """Everything composed so far."""
+        return self._protocol
+
+    @property
+    def adjacency(self) -> Adjacency | None:
+        """The adjacency of all rounds; None before the first."""
+        return self._protocol.adjacency
 
     @property
     def rounds(self) -> tuple[tuple[Round, int], ...]:
         """The distinct rounds with their counts, in the order of their first appearance."""
-        return tuple(self._counts.items())
+        return tuple(self._protocol)
 
-    def compose(self, round: Round, *, count: int = 1) -> FourierAccountant:
+    def compose(self, round: Rounds, *, count: int = 1) -> FourierAccountant:
         """Record ``count`` further rounds; nothing is computed.
 
         Args:
-            round: what happened: a `ShuffleRound`, or a `PldRound` for a mechanism of another kind.
+            round: what happened: a `ShuffleRound`, or a `PldRound` for a mechanism of another kind;
+                or several: a `Protocol`, or a list of pairs (round, count).
             count: how many times, >= 0.
 
         Returns:
@@ -78,12 +81,12 @@ class FourierAccountant:
 
         Raises:
             TypeError: not a round, or a count that is not an integer.
-            ValueError: a negative count.
+            ValueError: a negative count, or rounds of different adjacency; nothing is recorded.
         """
-        round = validate.instance(Round, round=round)  # type: ignore[type-abstract]
-        count = validate.integer(minimum=0, maximum=MAX_ROUNDS - len(self), count=count)
-        if count > 0:
-            self._counts[round] = self._counts.get(round, 0) + count
+        further = as_protocol(round, name="round")
+        most = (MAX_ROUNDS - len(self)) // max(len(further), 1)
+        count = validate.integer(minimum=0, maximum=most, count=count)
+        self._protocol += further * count
         return self
 
     def epsilon(self, *, delta: float) -> Bracket:
@@ -135,10 +138,9 @@ class FourierAccountant:
         )
 
     def _answer(self, query: Query) -> Bracket:
-        # a fixed order, so that the order of composition does not even change the rounding
-        ordered = sorted(self._counts.items(), key=lambda item: repr(item[0]))
-        parts = [(round.reduced(), count) for round, count in ordered]
-        return bracket(parts, query, min(self.tolerance, LOOSEST), self.memory_limit)
+        found, cause = certified(self._protocol, query, self.tolerance, self.memory_limit)
+        warn_if_loose(found, cause, min(self.tolerance, LOOSEST))
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere, in plain JSON types."""
@@ -146,9 +148,7 @@ class FourierAccountant:
             "schema": SCHEMA,
             "tolerance": self.tolerance,
             "memory_limit": self.memory_limit,
-            "rounds": [
-                {"round": round.to_dict(), "count": count} for round, count in self._counts.items()
-            ],
+            **self._protocol.to_dict(),
         }
 
     @classmethod
@@ -163,51 +163,87 @@ class FourierAccountant:
         state = validate.instance(dict, state=state)
         schema = validate.integer(minimum=1, maximum=SCHEMA, schema=state.get("schema"))
         wanted = {"schema", "tolerance", "memory_limit", "rounds"}
+        if schema > 1:  # schema 1 knew one adjacency only
+            wanted |= {"adjacency"}
         if set(state) != wanted:
             raise ValueError(
                 f"state of schema {schema} must have fields {sorted(wanted)}, "
                 f"got {sorted(map(str, state))}"
             )
         accountant = cls(tolerance=state["tolerance"], memory_limit=state["memory_limit"])
-        if not isinstance(state["rounds"], list):
-            raise TypeError(f"rounds must be a list, got {type(state['rounds']).__name__}")
-        for entry in state["rounds"]:
-            if not isinstance(entry, dict) or set(entry) != {"round", "count"}:
-                text = json.dumps(entry, default=repr)
-                raise ValueError(f"rounds must hold objects with round and count, got {text:.80}")
-            accountant.compose(_round_from_dict(entry["round"]), count=entry["count"])
+        if schema == 1:
+            accountant._protocol = Protocol.from_list(state["rounds"])
+        else:
+            held = {name: state[name] for name in ("adjacency", "rounds")}
+            accountant._protocol = Protocol.from_dict(held)
         return accountant
 
 
-def _round_from_dict(state: Any) -> Round:
-    """The round that was written as this; a shuffled round names no kind."""
-    if isinstance(state, dict) and state.get("kind") == "pld":
-        return PldRound.from_dict(state)
-    return ShuffleRound.from_dict(state)
+def certified(
+    protocol: Protocol, query: Query, tolerance: float, memory_limit: int = MEMORY_LIMIT
+) -> tuple[Bracket, str | None]:
+    """Bracket of a protocol's answer, and what kept it wider than the tolerance; never warns.
+
+    Args:
+        protocol: what happens.
+        query: the question.
+        tolerance: relative width in epsilon to aim for, > 0.
+        memory_limit: bytes.
+
+    Returns:
+        The bracket, and None if it is as narrow as asked for.
+    """
+    # a fixed order, so that the order of composition does not even change the rounding
+    parts = [(one.reduced(), count) for one, count in protocol.in_order]
+    answer = evaluate(parts, query, min(tolerance, LOOSEST), memory_limit)
+    found = answer.bracket(reduction=theorems(parts), adjacency=protocol.adjacency)
+    return found, answer.cause
 
 
 def epsilon(
-    round: Round,
+    round: Rounds,
     *,
     delta: float,
     rounds: int = 1,
     tolerance: float = 1e-3,
 ) -> Bracket:
-    """Bracket of epsilon (nats) for ``rounds`` rounds; see `FourierAccountant.epsilon`."""
+    """Bracket of epsilon (nats) for ``rounds`` times what happens in ``round``.
+
+    Args:
+        round: a round, a `Protocol`, or a list of pairs (round, count).
+        delta: in (0, 1).
+        rounds: how many times, >= 0.
+        tolerance: relative width of the bracket to aim for, > 0.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
     return _record(round, rounds, tolerance).epsilon(delta=delta)
 
 
 def delta(
-    round: Round,
+    round: Rounds,
     *,
     epsilon: float,
     rounds: int = 1,
     tolerance: float = 1e-3,
 ) -> Bracket:
-    """Bracket of delta for ``rounds`` rounds; see `FourierAccountant.delta`."""
+    """Bracket of delta for ``rounds`` times what happens in ``round``.
+
+    Args:
+        round: a round, a `Protocol`, or a list of pairs (round, count).
+        epsilon: nats, finite, >= 0.
+        rounds: how many times, >= 0.
+        tolerance: relative width in epsilon of the bracket to aim for, > 0.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
     return _record(round, rounds, tolerance).delta(epsilon=epsilon)
 
 
-def _record(round: Round, rounds: int, tolerance: float) -> FourierAccountant:
+def _record(round: Rounds, rounds: int, tolerance: float) -> FourierAccountant:
     rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
     return FourierAccountant(tolerance=tolerance).compose(round, count=rounds)

@@ -4,15 +4,35 @@ from __future__ import annotations
 
 import decimal
 import math
+import os
+import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from shuffle_accountant.adjacency import Adjacency
+
+_PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+
 
 class LooseBracketWarning(UserWarning):
     """The bracket is valid but wider than the tolerance asked for; the message says why."""
+
+
+def warn_loose(message: str) -> None:
+    """Issue a `LooseBracketWarning` that points at the line which called this package.
+
+    However many of the package's own functions lie between: it is the line whose author can do
+    something about the bracket.
+    """
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, LooseBracketWarning, stacklevel=level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,20 +87,29 @@ class Bracket(float):
         upper: certified upper end, >= lower; inf where nothing finite is true.
         ledger: where the width comes from.
         reduction: name of the theorem that turned the protocol into the pair that was evaluated.
+        adjacency: what the datasets that are told apart may differ in; None where the answer is
+            not about neighbouring datasets.
 
     Raises:
         ValueError: the ends are NaN, negative or in the wrong order, which is always a bug in the
             code that built them and never the fault of user input.
     """
 
-    __slots__ = ("_ledger", "_lower", "_reduction")
+    __slots__ = ("_adjacency", "_ledger", "_lower", "_reduction")
 
+    _adjacency: Adjacency | None
     _ledger: ErrorLedger
     _lower: float
     _reduction: str
 
     def __new__(
-        cls, *, lower: float, upper: float, ledger: ErrorLedger | None = None, reduction: str
+        cls,
+        *,
+        lower: float,
+        upper: float,
+        ledger: ErrorLedger | None = None,
+        reduction: str,
+        adjacency: Adjacency | None = None,
     ) -> Bracket:
         """Check the ends and build the float."""
         if not 0.0 <= lower <= upper:  # also false for NaN
@@ -91,6 +120,7 @@ class Bracket(float):
         self._lower = float(lower)
         self._ledger = ErrorLedger() if ledger is None else ledger
         self._reduction = reduction
+        self._adjacency = adjacency
         return self
 
     @property
@@ -114,6 +144,11 @@ class Bracket(float):
         return self._reduction
 
     @property
+    def adjacency(self) -> Adjacency | None:
+        """What the datasets that are told apart may differ in; None if that is not the question."""
+        return self._adjacency
+
+    @property
     def width(self) -> float:
         """Upper minus lower end."""
         return 0.0 if self._lower == self.upper else self.upper - self._lower
@@ -126,17 +161,38 @@ class Bracket(float):
         """Both ends as text, just long enough to tell them apart, rounded outwards."""
         return format_ends(self._lower, self.upper)
 
+    def as_dict(self) -> dict[str, Any]:
+        """What a record of the answer needs, in plain Python types; infinities are floats."""
+        from importlib.metadata import version  # slow to load, and seldom needed
+
+        return {
+            "lower": self._lower,
+            "upper": self.upper,
+            "reduction": self._reduction,
+            "adjacency": None if self._adjacency is None else self._adjacency.value,
+            "ledger": self._ledger.as_dict(),
+            "version": version("shuffle-accountant"),
+        }
+
     def __repr__(self) -> str:
         lower, upper = self.ends()
         return f"Bracket({lower} <= x <= {upper}, reduction={self._reduction!r})"
 
-    def __reduce__(self) -> tuple[Callable[..., Bracket], tuple[float, float, ErrorLedger, str]]:
-        return _rebuild, (self._lower, self.upper, self._ledger, self._reduction)
+    def __reduce__(self) -> tuple[Callable[..., Bracket], tuple[Any, ...]]:
+        return _rebuild, (self._lower, self.upper, self._ledger, self._reduction, self._adjacency)
 
 
-def _rebuild(lower: float, upper: float, ledger: ErrorLedger, reduction: str) -> Bracket:
+def _rebuild(
+    lower: float,
+    upper: float,
+    ledger: ErrorLedger,
+    reduction: str,
+    adjacency: Adjacency | None = None,  # brackets pickled by 0.1.0 have none
+) -> Bracket:
     """Inverse of `Bracket.__reduce__`: pickling and copying."""
-    return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=reduction)
+    return Bracket(
+        lower=lower, upper=upper, ledger=ledger, reduction=reduction, adjacency=adjacency
+    )
 
 
 class Attained(float):

@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import MAX_ROUNDS
 from shuffle_accountant.calibration.evidence import CalibratedFloat, CalibratedInt
 from shuffle_accountant.calibration.search import (
     decimals_downwards,
@@ -26,6 +25,7 @@ from shuffle_accountant.calibration.search import (
 from shuffle_accountant.calibration.target import Target
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = [
@@ -94,17 +94,19 @@ def max_eps0(
     # about this is enough without any shuffling, except against a stronger adversary
     alone = min(max(target.epsilon / max(rounds, 1), LEAST_EPS0), LARGEST_EPS0)
 
-    def protocol(eps0: float) -> tuple[ShuffleRound, int]:
-        one = ShuffleRound(
+    def one_round(eps0: float) -> ShuffleRound:
+        return ShuffleRound(
             make(eps0=eps0),
             users=users,
             population=population,
             reduction=reduction,
             variant=variant,
         )
-        return one, rounds
 
-    one, _ = protocol(alone)
+    def protocol(eps0: float) -> Protocol:
+        return Protocol([(one_round(eps0), rounds)])
+
+    one = one_round(alone)
     drawn = one.users / (one.population or one.users)
     signal = _squared(target.epsilon / drawn) * one.users / (max(rounds, 1) * target.log_delta)
     # solve `_signal` for e^eps0 - 1
@@ -152,8 +154,9 @@ def min_users(
     target = Target(target_epsilon, delta, tolerance)
     made = _maker(randomizer)(eps0=eps0)
 
-    def protocol(users: int) -> tuple[ShuffleRound, int]:
-        return ShuffleRound(made, users=users, reduction=reduction, variant=variant), rounds
+    def protocol(users: int) -> Protocol:
+        one = ShuffleRound(made, users=users, reduction=reduction, variant=variant)
+        return Protocol([(one, rounds)])
 
     guess = rounds * _signal(eps0) * target.log_delta / _squared(target.epsilon)
     guess = min(max(guess, 1.0), MOST_USERS)
@@ -163,33 +166,35 @@ def min_users(
 
 
 def max_rounds(
-    round: ShuffleRound, *, target_epsilon: float, delta: float, tolerance: float = 1e-3
+    round: Rounds, *, target_epsilon: float, delta: float, tolerance: float = 1e-3
 ) -> CalibratedInt:
     """The most rounds that are (target_epsilon, delta)-private together.
 
     Args:
-        round: what happens in each of them.
+        round: what happens in each of them: a round, or several that are repeated together, as a
+            `Protocol` or a list of pairs (round, count).
         target_epsilon: nats, finite, > 0.
         delta: in (0, 1).
         tolerance: relative width in epsilon of the brackets that decide, > 0.
 
     Returns:
-        The number of rounds, at least 1 and at most `MOST_ROUNDS`, with its evidence; a step is one
-        round.
+        How often that may happen, at least once and at most `MOST_ROUNDS` times, with its evidence;
+        a step is once.
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a target that one round does not meet.
+        ValueError: an argument outside its range, or a target that is not even met once.
     """
-    round = validate.instance(ShuffleRound, round=round)
+    repeated = as_protocol(round, name="round")
     target = Target(target_epsilon, delta, tolerance)
-    drawn = round.users / (round.population or round.users)
-    signal = _signal(min(round.randomizer.eps0, LARGEST_EPS0)) * target.log_delta
-    guess = _squared(target.epsilon / drawn) * round.users / max(signal, 1e-300)
-    guess = min(max(guess, 1.0), MOST_ROUNDS)
-    ladder = integers_downwards(MOST_ROUNDS)
+    most = min(MOST_ROUNDS, MAX_ROUNDS // max(len(repeated), 1))
+    # the quantile of a normal law whose variance is the sum of all losses'
+    variance = sum(count * _squared(one.reduced().loss.deviation) for one, count in repeated)
+    guess = _squared(target.epsilon) / (2.0 * target.log_delta * max(variance, 1e-300))
+    guess = min(max(guess, 1.0), most)
+    named = "one round alone" if len(repeated) == 1 else f"{len(repeated)} rounds alone"
     return CalibratedInt(
-        *target.search(ladder, lambda count: (round, count), guess, 0.5, "one round alone")
+        *target.search(integers_downwards(most), lambda times: repeated * times, guess, 0.5, named)
     )
 
 

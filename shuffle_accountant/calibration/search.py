@@ -1,4 +1,4 @@
-"""The first of a row of candidates, ever more private, that meets a target.
+"""Monotone search: the first of a row of candidates, ever more private, that meets a target.
 
 On a logarithmic scale, where log-epsilon is nearly a straight line, the sign change is found by
 `shuffle_accountant.numerics.roots`; what is left between two candidates is halved. The end is
@@ -9,6 +9,7 @@ monotone.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +17,13 @@ from typing import Generic, TypeVar
 
 from shuffle_accountant.numerics.roots import find_crossing
 
-__all__ = ["Ladder", "decimals_downwards", "frontier", "integers_downwards", "integers_upwards"]
+__all__ = [
+    "Ladder",
+    "decimals_downwards",
+    "first_that_meets",
+    "integers_downwards",
+    "integers_upwards",
+]
 
 N = TypeVar("N", int, float)
 
@@ -92,7 +99,7 @@ def _ranked(rank: int) -> float:
     return float(f"{mantissa + 100_000}e{exponent - 5}")
 
 
-def frontier(
+def first_that_meets(
     ladder: Ladder[N],
     rough: Callable[[N], float],
     epsilon: Callable[[N], float],
@@ -115,7 +122,7 @@ def frontier(
     Returns:
         The index; 0 if even that candidate meets the target; None if the last one does not.
     """
-    about, close = _excess(ladder, rough, target), _excess(ladder, epsilon, target)
+    about, close = _log_ratio(ladder, rough, target), _log_ratio(ladder, epsilon, target)
     end = ladder.place(ladder.value(ladder.last))
     near = find_crossing(
         lambda place: about(ladder.nearest(place)),
@@ -139,16 +146,11 @@ def frontier(
         return None
     if close(misses) <= 0.0:
         return misses
-    while meets - misses > 1:
-        middle = (misses + meets) // 2
-        if close(middle) > 0.0:
-            misses = middle
-        else:
-            meets = middle
-    return meets
+    between = range(misses + 1, meets)
+    return between.start + bisect_left(between, True, key=lambda index: close(index) <= 0.0)
 
 
-def _excess(
+def _log_ratio(
     ladder: Ladder[N], epsilon: Callable[[N], float], target: float
 ) -> Callable[[int], float]:
     """Log-ratio of epsilon to the target by index, remembered."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import TypeVar
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import LOOSEST, MEMORY_LIMIT
-from shuffle_accountant.bracket import Bracket, LooseBracketWarning
+from shuffle_accountant.accountant import certified
+from shuffle_accountant.bracket import Bracket, warn_loose
 from shuffle_accountant.calibration.evidence import Evidence
-from shuffle_accountant.calibration.search import Ladder, frontier
-from shuffle_accountant.engine.answer import answer
+from shuffle_accountant.calibration.search import Ladder, first_that_meets
 from shuffle_accountant.engine.question import Query
-from shuffle_accountant.rounds.shuffle import ShuffleRound
+from shuffle_accountant.rounds.protocol import Protocol
 
 __all__ = ["Target"]
 
@@ -47,7 +45,7 @@ class Target:
     def search(
         self,
         ladder: Ladder[N],
-        protocol: Callable[[N], tuple[ShuffleRound, int]],
+        protocol: Callable[[N], Protocol],
         guess: float,
         slope: float,
         safest: str,
@@ -56,7 +54,7 @@ class Target:
 
         Args:
             ladder: the candidates.
-            protocol: the round, and how many of it, that a candidate stands for.
+            protocol: what happens with a candidate.
             guess: where to look first.
             slope: of log-epsilon over the logarithm of the candidate, roughly.
             safest: the last candidate in words.
@@ -67,9 +65,7 @@ class Target:
 
         @cache
         def ask(value: N, tolerance: float) -> tuple[Bracket, str | None]:
-            one, count = protocol(value)
-            parts = [(one.reduced(), count)] if count > 0 else []
-            return answer(parts, Query(delta=self.delta), min(tolerance, LOOSEST), MEMORY_LIMIT)
+            return certified(protocol(value), Query(delta=self.delta), tolerance)
 
         def rough(value: N) -> float:
             bracket, _ = ask(value, max(self.tolerance, _ROUGH))
@@ -78,7 +74,7 @@ class Target:
         def upper(value: N) -> float:
             return ask(value, self.tolerance)[0].upper
 
-        index = frontier(ladder, rough, upper, self.epsilon, guess, slope)
+        index = first_that_meets(ladder, rough, upper, self.epsilon, guess, slope)
         if index is None:
             least = ask(ladder.value(ladder.last), self.tolerance)[0].ends()[1]
             raise ValueError(
@@ -87,11 +83,9 @@ class Target:
             )
         bracket, cause = ask(ladder.value(index), self.tolerance)
         if cause is not None:
-            warnings.warn(
+            warn_loose(
                 f"the answer is conservative by more than tolerance {self.tolerance!r}: its "
-                f"bracket {bracket!r} is limited by {cause}",
-                LooseBracketWarning,
-                stacklevel=3,  # the line that asked for the calibration
+                f"bracket {bracket!r} is limited by {cause}"
             )
         further = ladder.value(index - 1) if index > 0 else None
         evidence = Evidence(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.bracket import Bracket, ErrorLedger, LooseBracketWarning
-from shuffle_accountant.engine.answer import loose
+from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.engine.question import Query
-from shuffle_accountant.engine.single import single_delta, single_epsilon, what_limits
+from shuffle_accountant.engine.single import single_answer
+from shuffle_accountant.engine.tolerance import warn_if_loose
 from shuffle_accountant.reductions.base import DominatingPair
 
 __all__ = ["Round"]
@@ -46,9 +45,7 @@ class Round(ABC):
             TypeError: ``epsilon`` is not a number.
             ValueError: ``epsilon`` is negative, NaN or infinite.
         """
-        epsilon = validate.finite_nonnegative(epsilon=epsilon)
-        pair = self.reduced()
-        return _checked(pair, Query(epsilon=epsilon), single_delta(pair.loss, epsilon))
+        return self._bracket(Query(epsilon=validate.finite_nonnegative(epsilon=epsilon)))
 
     def epsilon(self, *, delta: float) -> Bracket:
         """Bracket of epsilon (nats) at delta for this round alone.
@@ -60,18 +57,12 @@ class Round(ABC):
             TypeError: ``delta`` is not a number.
             ValueError: ``delta`` is outside (0, 1) or NaN.
         """
-        delta = validate.open_unit(delta=delta)
+        return self._bracket(Query(delta=validate.open_unit(delta=delta)))
+
+    def _bracket(self, query: Query) -> Bracket:
+        """The answer; warns if it is much wider than a finite sum should be."""
         pair = self.reduced()
-        return _checked(pair, Query(delta=delta), single_epsilon(pair.loss, delta))
-
-
-def _checked(
-    pair: DominatingPair, query: Query, answer: tuple[float, float, ErrorLedger]
-) -> Bracket:
-    """The answer as a bracket; warns if it is much wider than a finite sum should be."""
-    found = Bracket(lower=answer[0], upper=answer[1], ledger=answer[2], reduction=pair.name)
-    cause = what_limits(pair.loss, query, answer, _TOLERANCE)
-    if cause is not None:
-        text = loose(found, _TOLERANCE, cause)
-        warnings.warn(text, LooseBracketWarning, stacklevel=3)  # the line that asked the round
-    return found
+        answer = single_answer(pair.loss, query, _TOLERANCE)
+        found = answer.bracket(reduction=pair.name, adjacency=self.adjacency)
+        warn_if_loose(found, answer.cause, _TOLERANCE)
+        return found

@@ -6,17 +6,18 @@ import math
 import threading
 from functools import lru_cache
 
-from shuffle_accountant.accountant import MAX_ROUNDS, FourierAccountant
+from shuffle_accountant.accountant import FourierAccountant
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["BudgetExceeded", "Frontier", "frontier"]
+__all__ = ["BudgetCache", "BudgetExceeded", "budget_cache"]
 
 
 class BudgetExceeded(RuntimeError):
     """A round would go over the budget; it was refused and not recorded."""
 
 
-class Frontier:
+class BudgetCache:
     """How many equal rounds are known to fit a budget, and how many are known not to.
 
     Fewer rounds are a post-processing of more, so one bracket decides for all smaller (or larger)
@@ -62,6 +63,8 @@ class Frontier:
 
 
 @lru_cache(maxsize=256)
-def frontier(round: ShuffleRound, epsilon: float, delta: float, tolerance: float) -> Frontier:
-    """The one frontier of these rounds and this budget; arguments as for `Frontier`."""
-    return Frontier(round, epsilon, delta, tolerance)
+def budget_cache(
+    round: ShuffleRound, epsilon: float, delta: float, tolerance: float
+) -> BudgetCache:
+    """What is known of these rounds and this budget; arguments as for `BudgetCache`."""
+    return BudgetCache(round, epsilon, delta, tolerance)

@@ -6,11 +6,12 @@ import threading
 from typing import Any
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import MAX_ROUNDS, FourierAccountant
+from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.training.budget import BudgetExceeded, frontier
+from shuffle_accountant.training.budget import BudgetExceeded, budget_cache
 from shuffle_accountant.training.flower import PrivacyConfig, PrivacySpent
 
 __all__ = ["ShuffleLedger"]
@@ -273,7 +274,7 @@ class ShuffleLedger:
         return FourierAccountant(tolerance=self._tolerance).compose(self._round, count=self._steps)
 
     def _exceeded_by(self, steps: int, epsilon: float, delta: float) -> bool:
-        return frontier(self._round, epsilon, delta, self._tolerance).exceeded_by(steps)
+        return budget_cache(self._round, epsilon, delta, self._tolerance).exceeded_by(steps)
 
     def _count(self, count: int) -> int:
         return validate.integer(minimum=0, maximum=MAX_ROUNDS, count=count)

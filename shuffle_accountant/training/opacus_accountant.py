@@ -9,10 +9,11 @@ from typing import Any
 from opacus.accountants import IAccountant, register_accountant
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import MAX_ROUNDS, FourierAccountant
+from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.training.budget import frontier
+from shuffle_accountant.training.budget import budget_cache
 
 __all__ = ["ShuffleAccountant"]
 
@@ -115,7 +116,7 @@ class ShuffleAccountant(IAccountant):
         delta = validate.open_unit(delta=delta)
         after = self._composed().compose(round)
         if len(after.rounds) == 1:
-            return frontier(round, epsilon, delta, after.tolerance).exceeded_by(len(after))
+            return budget_cache(round, epsilon, delta, after.tolerance).exceeded_by(len(after))
         return after.epsilon(delta=delta) > epsilon
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Any:

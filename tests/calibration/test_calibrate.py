@@ -22,7 +22,7 @@ from shuffle_accountant.calibration import calibrate
 from shuffle_accountant.calibration import target as target_module
 from shuffle_accountant.calibration.search import (
     decimals_downwards,
-    frontier,
+    first_that_meets,
     integers_downwards,
     integers_upwards,
 )
@@ -306,14 +306,14 @@ def test_integers_are_all_there(ladder):
     noise=st.sampled_from([0.0, 1e-9, 1e-3]),
     power=st.floats(0.1, 3.0),
 )
-def test_the_frontier_is_two_neighbours_even_in_noise(first, guess, noise, power):
+def test_the_search_ends_at_two_neighbours_even_in_noise(first, guess, noise, power):
     """Epsilon falls as a power of the candidate, jitters, and the estimate is 10 % off."""
 
     def epsilon(value):
         return (1.0 + noise * math.sin(1e6 * value)) * ((first + 0.5) / value) ** power
 
     ladder = integers_upwards(10**6)
-    index = frontier(ladder, lambda value: 1.1 * epsilon(value), epsilon, 1.0, guess, 0.5)
+    index = first_that_meets(ladder, lambda value: 1.1 * epsilon(value), epsilon, 1.0, guess, 0.5)
     if index is None:
         assert epsilon(10**6) > 1.0
         return

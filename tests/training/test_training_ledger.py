@@ -30,7 +30,7 @@ from shuffle_accountant.training import (
     clip,
     private_mean,
 )
-from shuffle_accountant.training.budget import Frontier
+from shuffle_accountant.training.budget import BudgetCache
 from shuffle_accountant.training.sampling import UserBatches
 
 RARE = 1e-6  # significance of every statistical test; seeds are fixed
@@ -76,11 +76,11 @@ def test_it_counts_and_answers_as_the_library_does() -> None:
 @pytest.mark.parametrize("limit", [0.0, 0.05, 0.31, 0.7, 1.5])
 def test_would_exceed_is_what_brackets_say(limit: float) -> None:
     spent = ledger()
-    frontier = Frontier(spent.round, limit, DELTA, 1e-3)
+    cache = BudgetCache(spent.round, limit, DELTA, 1e-3)
     for steps in range(12):
         assert spent.would_exceed(epsilon=limit, delta=DELTA) == (after(steps + 1) > limit)
         # whatever was asked before
-        assert frontier.exceeded_by((7 * steps) % 12 + 1) == (after((7 * steps) % 12 + 1) > limit)
+        assert cache.exceeded_by((7 * steps) % 12 + 1) == (after((7 * steps) % 12 + 1) > limit)
         spent.step()
     assert not spent.would_exceed(epsilon=1e9, delta=DELTA, count=10)
     assert spent.would_exceed(epsilon=limit, delta=DELTA, count=10**6)

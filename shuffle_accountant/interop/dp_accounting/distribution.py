@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import MAX_ROUNDS
 from shuffle_accountant.engine.composed_law import composed_law
 from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.divergence import HOCKEY_STICK
-from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -20,7 +18,7 @@ __all__ = ["to_privacy_loss_distribution"]
 
 
 def to_privacy_loss_distribution(
-    rounds: Sequence[tuple[Round, int]],
+    rounds: Rounds,
     *,
     value_discretization_interval: float = 1e-4,
     tolerance: float = 1e-3,
@@ -34,12 +32,13 @@ def to_privacy_loss_distribution(
     1e-30 in the distribution itself; composing it in dp_accounting truncates tails of 1e-15 and
     transforms without a bound on round-off, so answers there are good for delta above 1e-12 or so.
 
-    Adjacency: one user's value is replaced (`NeighboringRelation.REPLACE_ONE`); compose it with
-    distributions of that relation. Bound: upper. A pair that is not symmetric (only that of
-    the Gaussian example) gives two pmfs: "remove" is the order in which P holds the target's value.
+    Adjacency: that of the rounds. Where one user's value is replaced that is
+    `NeighboringRelation.REPLACE_ONE`, where it is replaced by a null record `REPLACE_SPECIAL`;
+    compose it with distributions of that relation. Bound: upper. A pair that is not symmetric gives
+    two pmfs: "remove" is the order in which P holds the target's value.
 
     Args:
-        rounds: pairs (round, count), count >= 0, in any order.
+        rounds: a round, a `Protocol`, or a list of pairs (round, count).
         value_discretization_interval: nats, > 0: the grid of the other distributions.
         tolerance: relative accuracy in epsilon to aim for besides the interval's, > 0.
 
@@ -51,7 +50,7 @@ def to_privacy_loss_distribution(
     """
     interval = validate.positive(value_discretization_interval=value_discretization_interval)
     tolerance = validate.positive(tolerance=tolerance)
-    parts = _parts(rounds)
+    parts = _parts(as_protocol(rounds))
     from shuffle_accountant.interop.dp_accounting.library import pld
 
     library = pld.privacy_loss_distribution
@@ -79,28 +78,16 @@ def _pmf(law: PldGrid) -> tuple[dict[int, float], float]:
     return {index: mass for index, mass in indexed if mass > 0.0} or {0: 0.0}, law.infinite
 
 
-def _parts(rounds: Sequence[tuple[Round, int]]) -> tuple[tuple[PrivacyLoss, int], ...]:
-    """The losses that are not 0, equal rounds together, in an order of their own."""
-    if not isinstance(rounds, Sequence) or isinstance(rounds, str):
-        raise TypeError(
-            f"rounds must be a list of pairs (round, count), got {type(rounds).__name__}"
-        )
-    counts: dict[Round, int] = {}
-    for pair in rounds:
-        if not isinstance(pair, Sequence) or len(pair) != 2:
-            raise TypeError(f"rounds must hold pairs (round, count), got {pair!r:.60}")
-        one = validate.instance(Round, round=pair[0])  # type: ignore[type-abstract]
-        counts[one] = counts.get(one, 0) + validate.integer(
-            minimum=0, maximum=MAX_ROUNDS, count=pair[1]
-        )
+def _parts(protocol: Protocol) -> tuple[tuple[PrivacyLoss, int], ...]:
+    """The losses that are not 0, in an order of their own."""
     parts = []
-    for one, count in sorted(counts.items(), key=lambda item: repr(item[0])):
+    for one, count in protocol.in_order:
         loss = one.reduced().loss
         if loss.divergence is not HOCKEY_STICK:
             raise ValueError(
                 "rounds must be read by the hockey-stick divergence to have a privacy loss "
                 f"distribution, got {one!r:.200}"
             )
-        if count > 0 and loss.largest > 0.0:
+        if loss.largest > 0.0:
             parts.append((loss, count))
     return tuple(parts)

@@ -10,6 +10,7 @@ import attr
 from shuffle_accountant import validation as validate
 from shuffle_accountant.interop.dp_accounting.distribution import to_privacy_loss_distribution
 from shuffle_accountant.interop.dp_accounting.library import dp_accounting, pld
+from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["ShuffleDpEvent", "ShufflePLDAccountant"]
@@ -65,7 +66,7 @@ class ShufflePLDAccountant(pld.PLDAccountant):  # type: ignore[misc]
         interval = validate.positive(value_discretization_interval=value_discretization_interval)
         super().__init__(neighboring_relation, interval)
         self._nothing = self._pld = pld.privacy_loss_distribution.identity(interval)
-        self._rounds: dict[ShuffleRound, int] = {}
+        self._rounds = Protocol()
         self._total: Any = None
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
@@ -79,7 +80,7 @@ class ShufflePLDAccountant(pld.PLDAccountant):  # type: ignore[misc]
                     f"says, not that there is one. Found {self.neighboring_relation}.",
                 )
             if do_compose:
-                self._rounds[event.round] = self._rounds.get(event.round, 0) + count
+                self._rounds += Protocol([(event.round, count)])
             return None
         if isinstance(event, dp_accounting.RandomizedResponseDpEvent) and do_compose and count > 1:
             # the parent class leaves out the count of this event
@@ -92,9 +93,8 @@ class ShufflePLDAccountant(pld.PLDAccountant):  # type: ignore[misc]
     def _composed(self) -> Any:
         """The distribution of everything so far."""
         if self._total is None:
-            rounds = list(self._rounds.items())
             total = to_privacy_loss_distribution(
-                rounds, value_discretization_interval=self._value_discretization_interval
+                self._rounds, value_discretization_interval=self._value_discretization_interval
             )
             # composing with nothing would still truncate tails
             self._total = total if self._pld is self._nothing else self._pld.compose(total)

@@ -1,0 +1,158 @@
+"""One end of a bracket, on the grid of a plan."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from shuffle_accountant.engine.composition import Composition, DirectSum, TiltedSum
+from shuffle_accountant.engine.loss_grids import GridTooFine, loss_grid
+from shuffle_accountant.engine.plan import FINEST_RESOLUTION, Plan, Problem
+from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.roots import find_crossing
+
+__all__ = ["End", "find_end"]
+
+_LEAST_TAIL = 1e-305
+
+
+@dataclass(frozen=True)
+class End:
+    """One end's answer.
+
+    Attributes:
+        value: what was asked for: epsilon or delta.
+        delta: at the answer.
+        slope: ``-d log(delta) / d epsilon`` there.
+        truncation: what limits it: of delta, by tails cut off.
+        aliasing: of delta, by wrapped mass.
+        round_off: of delta, by floating-point arithmetic.
+    """
+
+    value: float
+    delta: float
+    slope: float
+    truncation: float
+    aliasing: float
+    round_off: float
+
+
+def find_end(problem: Problem, plan: Plan, side: Bound) -> tuple[End, Plan]:
+    """The end on that side of the truth.
+
+    Returns:
+        The end, and the plan with the spacing that memory allowed.
+
+    Raises:
+        GridTooFine: memory does not allow the spacing of direct convolution.
+    """
+    law: TiltedSum | DirectSum
+    if plan.top is None:
+        composition, law, tilt, plan = _tilted(problem, plan, side)
+        near = composition.cumulants(tilt)[1]  # the epsilon that the tilt was made for
+    else:
+        composition = _composition(problem, plan, side)
+        law, tilt, near = DirectSum(composition, plan.top), 1.0 / plan.top, 0.25 * plan.top
+    if problem.query.epsilon is not None:
+        value = problem.query.epsilon
+    else:
+        near = max(near, 0.01 * plan.spacing)
+        value = _epsilon(problem, composition, law, near, max(tilt, 1.0 / problem.deviation))
+        if value == math.inf:
+            infinite, known = composition.infinite, composition.truncated
+            return End(math.inf, infinite, 1.0 / problem.deviation, known, 0.0, 0.0), plan
+    terms = law.delta(value)
+    step = 0.01 / max(tilt, 0.1 / problem.deviation)
+    beyond = law.delta(value + step).value
+    slope = math.log(terms.value / beyond) / step if 0 < beyond < terms.value else tilt
+    end = End(
+        value=terms.value if problem.query.delta is None else value,
+        delta=terms.value,
+        slope=max(slope, tilt),
+        truncation=terms.truncation,
+        aliasing=terms.aliasing,
+        round_off=terms.round_off,
+    )
+    return end, plan
+
+
+def _epsilon(
+    problem: Problem,
+    composition: Composition,
+    law: TiltedSum | DirectSum,
+    near: float,
+    slope: float,
+) -> float:
+    """Where delta is the one asked about, on the safe side."""
+    target, largest = problem.query.delta, problem.largest
+    assert target is not None
+    if composition.side is Bound.PESSIMISTIC and composition.infinite > target:
+        return largest
+
+    def log_ratio(epsilon: float) -> float:
+        found = law.delta(epsilon).value
+        return math.log(found / target) if found > 0 else -math.inf
+
+    step = 0.5 / slope  # delta changes by about a factor e^0.5
+    rtol = 1e-5 * problem.tolerance  # far below the grid's share of the bracket
+    crossing = find_crossing(log_ratio, largest, near, step, rtol)
+    return crossing.right if composition.side is Bound.PESSIMISTIC else crossing.left
+
+
+def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
+    """The grids of all losses."""
+    # quantised, so that neighbouring questions share grids
+    share = max(problem.share * plan.delta / problem.rounds, _LEAST_TAIL)
+    tail = 10.0 ** math.floor(math.log10(share))
+    resolution = 2.0 ** (math.floor(2.0 * math.log2(plan.resolution)) / 2.0)
+    effort = Effort(
+        tail=max(tail, _LEAST_TAIL),
+        resolution=max(resolution, FINEST_RESOLUTION),
+        most_atoms=problem.most_atoms,
+    )
+    spacing = _aligned(problem, plan.spacing)
+    return Composition(
+        [
+            (loss_grid(loss, side, spacing, effort, problem.most_cells), count)
+            for loss, count in problem.losses
+        ],
+        problem.losses[0][0].divergence,
+    )
+
+
+def _aligned(problem: Problem, spacing: float) -> float:
+    """The spacing, a little smaller, so that the largest loss of all lies on the grid."""
+    largest = max(loss.largest for loss, _ in problem.losses)
+    if not largest < 1e7 * spacing:
+        return float(2.0 ** (math.floor(4 * math.log2(spacing)) / 4))
+    return largest / math.ceil(largest / spacing)
+
+
+def _tilted(
+    problem: Problem, plan: Plan, side: Bound
+) -> tuple[Composition, TiltedSum, float, Plan]:
+    """The composition under the tilt that suits the question, within the memory limit."""
+    while True:
+        try:
+            composition = _composition(problem, plan, side)
+        except GridTooFine as error:
+            plan = plan.coarser(error.factor)
+            continue
+        tilt = _tilt(problem, composition)
+        first, last, _, _ = composition.window(tilt)
+        points = last - first + 1
+        allowed = problem.memory_limit / BYTES_PER_POINT / 1.2
+        if points <= allowed:
+            return composition, composition.tilted(tilt), tilt, plan
+        plan = plan.coarser(points / allowed)
+
+
+def _tilt(problem: Problem, composition: Composition) -> float:
+    """The saddle point of the question."""
+    delta = problem.query.delta
+    if delta is None:
+        return composition.saddle_for_epsilon(problem.query.required)
+    infinite = composition.infinite if composition.side is Bound.PESSIMISTIC else 0.0
+    return composition.saddle_for_delta(max(delta - infinite, 0.01 * delta))

@@ -1,0 +1,101 @@
+"""From a composition and a question to two ends: what needs no grid first, then what does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from shuffle_accountant.bracket import ErrorLedger
+from shuffle_accountant.engine.answer import EVERYTHING, NOTHING, Answer
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.refinement import refine
+from shuffle_accountant.engine.single import single_answer
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.numerics.rounding import (
+    BELOW_ONE,
+    ELEMENTARY,
+    lowered,
+    raised,
+    roundings,
+    sequential_sum,
+)
+from shuffle_accountant.reductions.base import DominatingPair
+
+__all__ = ["evaluate", "theorems"]
+
+# Compositions with losses below this are answered by pure privacy alone: squares would underflow.
+_SMALLEST_LOSS = 1e-120
+
+# If nothing is kept secret with at least this probability, there is no law left to compose.
+_HOPELESS = 1.0 - 1e-9
+
+
+def theorems(parts: Sequence[tuple[DominatingPair, int]]) -> str:
+    """Where the pairs come from, as brackets report it."""
+    return ", ".join(dict.fromkeys(pair.name for pair, _ in parts)) or "no rounds"
+
+
+def evaluate(
+    parts: Sequence[tuple[DominatingPair, int]], query: Query, tolerance: float, memory_limit: int
+) -> Answer:
+    """Certified ends of the composition's answer; never warns.
+
+    Args:
+        parts: pairs that dominate the distinct rounds, with their counts.
+        query: the question.
+        tolerance: relative width in epsilon to aim for.
+        memory_limit: bytes.
+
+    Raises:
+        ValueError: rounds with and without variant="tail".
+    """
+    losses = [(pair.loss, count) for pair, count in parts if pair.loss.largest > 0]
+    if len({loss.divergence for loss, _ in losses}) > 1:
+        raise ValueError(
+            "rounds with variant='tail' compose with one another only: a tail probability is no "
+            "hockey-stick divergence"
+        )
+    rounds = sum(count for _, count in losses)
+    largest = math.fsum(count * loss.largest for loss, count in losses)
+    if rounds > 1:
+        largest = raised(largest, roundings(4))  # products and an exact sum of them
+    # the composition is purely `largest`-private, so its total variation is at most
+    # tanh(largest/2), or 1 - e^-largest if only ``P <= e^largest Q`` is known
+    two_sided = all(pair.two_sided for pair, _ in parts)
+    distance = math.tanh(0.5 * largest) if two_sided else -math.expm1(-largest)
+    distance = raised(distance, roundings(ELEMENTARY))
+    if rounds == 0 or (
+        query.delta >= distance if query.delta is not None else query.required >= largest
+    ):
+        return NOTHING
+    if query.delta is not None and _disclosed(losses, query.delta) > query.delta:
+        return EVERYTHING
+    if query.delta is None and (disclosed := _disclosed(losses, 1.0)) > _HOPELESS:
+        return Answer(lower=disclosed, upper=1.0, ledger=ErrorLedger(round_off=1.0 - disclosed))
+    if rounds == 1:
+        # half the width of a block is its share of the bracket; the rest is exact
+        resolution = max(1e-5, 0.025 * tolerance) if tolerance > 1e-5 else 0.1 * tolerance
+        return single_answer(losses[0][0], query, tolerance, resolution)
+    if largest < _SMALLEST_LOSS:
+        upper = largest if query.delta is not None else min(distance, 1.0)
+        ledger, cause = ErrorLedger(round_off=upper), "the range of double precision"
+        return Answer(lower=0.0, upper=upper, ledger=ledger, cause=cause)
+    found = refine(losses, query, tolerance, memory_limit, largest)
+    backward = [(loss.reversed, count) for loss, count in losses]
+    if all(back is loss for (back, _), (loss, _) in zip(backward, losses, strict=True)):
+        return found
+    # neighbours may be either way round: the larger answer counts
+    return found.worse(refine(backward, query, tolerance, memory_limit, largest))
+
+
+def _disclosed(losses: Sequence[tuple[PrivacyLoss, int]], delta: float) -> float:
+    """Lower bound of the probability of an infinite loss, resolved well below delta."""
+    rounds = sum(count for _, count in losses)
+    effort = Effort(tail=max(1e-6 * delta / rounds, 1e-300), resolution=1e-5)
+    none = 0.0  # log-probability that no round's loss is infinite
+    for loss, count in losses:
+        if loss.largest == math.inf:
+            chance = loss.delta(math.inf, Bound.OPTIMISTIC, effort)
+            none += count * math.log1p(-min(chance, BELOW_ONE))
+    return lowered(-math.expm1(none), sequential_sum(len(losses), own=2 * ELEMENTARY + 1))

@@ -1,0 +1,170 @@
+"""Which grid a question is answered on: values, and the steps from one to the next.
+
+The width of a bracket falls with the square of the grid's spacing and linearly with the width of
+the blocks of decoy counts; both are chosen from the whole composition and from the question.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.losses.base import PrivacyLoss
+
+__all__ = ["FINEST_RESOLUTION", "Plan", "Problem", "direct_plan", "finer", "first_plan"]
+
+FINEST_RESOLUTION = 2e-6
+"""Blocks of decoy counts are not made narrower than this: about 1e8 atoms in the worst case."""
+
+# Peak memory of putting a loss on a grid, per cell between 0 and its largest loss.
+_BYTES_PER_CELL = 256
+# A window of this many points is transformed in a few milliseconds.
+_FREE_POINTS = 1 << 17
+# Peak memory of listing one atom, and a number of atoms that takes a few milliseconds.
+_BYTES_PER_ATOM = 400
+_MOST_ATOMS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One question about one composition: what does not change while grids are tried.
+
+    Attributes:
+        losses: of the distinct rounds, with their counts.
+        query: the question.
+        tolerance: relative width in epsilon to aim for.
+        memory_limit: bytes.
+        largest: no sum of losses is larger, nats.
+        rounds: their number.
+        deviation: standard deviation of the sum, roughly, nats.
+        coarse: spacing at which the grid should cost no more than the tolerance, nats.
+    """
+
+    losses: tuple[tuple[PrivacyLoss, int], ...]
+    query: Query
+    tolerance: float
+    memory_limit: int
+    largest: float
+    rounds: int
+    deviation: float
+    coarse: float
+
+    @classmethod
+    def of(
+        cls,
+        losses: Sequence[tuple[PrivacyLoss, int]],
+        query: Query,
+        tolerance: float,
+        memory_limit: int,
+        largest: float,
+    ) -> Problem:
+        """The question with what follows from it."""
+        rounds = sum(count for _, count in losses)
+        # relative to the largest, because squares of tiny losses underflow
+        top = max(loss.deviation for loss, _ in losses)
+        variance = sum(count * (loss.deviation / top) ** 2 for loss, count in losses)
+        return cls(
+            losses=tuple(losses),
+            query=query,
+            tolerance=tolerance,
+            memory_limit=memory_limit,
+            largest=largest,
+            rounds=rounds,
+            deviation=top * math.sqrt(variance),
+            # Connecting the dots adds about spacing^2/6 to the variance of each round and the
+            # chords take away as much; epsilon moves by at most that share of itself.
+            coarse=top * math.sqrt(1.5 * tolerance * variance / rounds),
+        )
+
+    @property
+    def most_cells(self) -> float:
+        """Cells between 0 and the largest loss that memory allows."""
+        return self.memory_limit / _BYTES_PER_CELL
+
+    @property
+    def most_atoms(self) -> int:
+        """Atoms of one loss that memory allows."""
+        return max(min(self.memory_limit // _BYTES_PER_ATOM, _MOST_ATOMS), 1024)
+
+    @property
+    def share(self) -> float:
+        """What may be cut off in all rounds together, relative to delta."""
+        return 1e-3 * min(self.tolerance, 1e-3)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one bracket is computed.
+
+    Attributes:
+        spacing: distance of grid points, nats.
+        resolution: relative width of blocks of decoy counts.
+        delta: about what delta is expected to be, for what may be cut off.
+        limited: whether the memory limit made the spacing what it is.
+        top: end of the window of direct convolution, nats; None for a transform.
+        previous: spacing and excess of the grid before, if it had a finite excess.
+    """
+
+    spacing: float
+    resolution: float
+    delta: float
+    limited: bool = False
+    top: float | None = None
+    previous: tuple[float, float] | None = None
+
+    def coarser(self, factor: float) -> Plan:
+        """The plan within the memory limit, which this one exceeds by the factor."""
+        return replace(self, spacing=self.spacing * (1.1 * factor), limited=True)
+
+
+def first_plan(problem: Problem) -> Plan:
+    """Where to begin."""
+    # finer than asked for while that costs next to nothing
+    fine = max(0.25 * problem.coarse, 18.0 * problem.deviation / _FREE_POINTS)
+    delta = problem.query.delta
+    return Plan(
+        spacing=min(problem.coarse, fine),
+        resolution=0.25 * problem.tolerance,
+        delta=1e-30 if delta is None else delta,
+    )
+
+
+def finer(plan: Plan, excess: float) -> Plan:
+    """The next grid after one whose bracket was wider than allowed by the factor ``excess``.
+
+    The width falls with the spacing to a power: 2 where atoms lie closer than grid points, down to
+    1 where they lie so far apart that the chords have to merge distant ones.
+    """
+    order = 2.0
+    if plan.previous is not None and plan.previous[0] > plan.spacing and excess < math.inf:
+        spacing, before = plan.previous
+        order = math.log(before / excess) / math.log(spacing / plan.spacing)
+    order = min(max(order, 0.9), 2.0)
+    shrink = min(max((0.5 / excess) ** (1.0 / order), 0.02), 0.8)
+    return replace(
+        plan,
+        spacing=plan.spacing * shrink,
+        resolution=max(plan.resolution * shrink**2, FINEST_RESOLUTION),
+        previous=(plan.spacing, excess) if excess < math.inf else None,
+    )
+
+
+def direct_plan(problem: Problem, plan: Plan, epsilon: float, cells: int) -> Plan | None:
+    """A grid without a transform, which resolves epsilon rather than one round's loss.
+
+    Args:
+        problem: the question.
+        plan: the last one with a transform.
+        epsilon: about where the answer comes from, nats.
+        cells: of the grid, up to the end of its window.
+
+    Returns:
+        The plan; None if there is no window of such a size.
+    """
+    top = min(4.0 * max(epsilon, problem.deviation), problem.largest)
+    if not 0.0 < top < math.inf:
+        return None
+    resolution = 0.25 * problem.tolerance
+    return replace(plan, spacing=top / cells, resolution=resolution, top=top)

@@ -1,0 +1,68 @@
+"""When a bracket is wide, and what is said then."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from shuffle_accountant.bracket import Bracket, warn_loose
+from shuffle_accountant.engine.question import Query
+
+__all__ = ["excess", "warn_if_loose"]
+
+# The smallest number above 0; a delta that is not larger is 0 but for rounding.
+_LEAST = 5e-324
+# An epsilon this far below the spread of the loss is 0 for all purposes.
+_SPREAD = 1e-3
+
+
+def excess(
+    query: Query,
+    lower: float,
+    upper: float,
+    *,
+    tolerance: float,
+    deviation: float,
+    slope: Callable[[], float],
+) -> float:
+    """Width of a bracket over the width that the tolerance allows, both measured in epsilon.
+
+    Args:
+        query: what was asked.
+        lower: lower end.
+        upper: upper end.
+        tolerance: relative width in epsilon.
+        deviation: standard deviation of the loss, nats.
+        slope: computes ``-d log(delta) / d epsilon``, by which a width in log-delta is one in
+            epsilon; called only if that decides.
+
+    Returns:
+        At most 1 if the tolerance is met; inf if the ends say too little for a ratio.
+    """
+    if lower == upper or upper <= _LEAST:
+        return 0.0
+    if query.delta is not None:
+        if upper == math.inf:
+            return math.inf
+        return (upper - lower) / max(tolerance * max(upper, _SPREAD * deviation), _LEAST)
+    if lower <= 0.0:
+        return math.inf
+    wide = math.log(upper / lower) / tolerance
+    # a relative width in epsilon is one of epsilon times the slope in log-delta, and less than
+    # the tolerance in delta itself is asked of nobody
+    return wide / max(1.0, slope() * query.required) if wide > 1.0 else wide
+
+
+def warn_if_loose(found: Bracket, cause: str | None, tolerance: float) -> None:
+    """Say that the bracket is wider than the tolerance, at the caller's line, if there is a cause.
+
+    Args:
+        found: the bracket.
+        cause: what kept it wide; None if it is not.
+        tolerance: what was asked for.
+    """
+    if cause is not None:
+        warn_loose(
+            f"bracket [{found.lower!r}, {found.upper!r}] is wider than tolerance {tolerance!r}: "
+            f"limited by {cause}"
+        )
