@@ -34,6 +34,7 @@ from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.divergence import HOCKEY_STICK
+from shuffle_accountant.rounds.protocol import Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = [
@@ -58,15 +59,12 @@ _MOST_LOSS = 1e100
 # Beyond, the divergence is the largest loss to some twelve digits.
 _MOST_EXCESS = 1e15
 
-# One round, or several kinds of rounds with their counts.
-Rounds = ShuffleRound | Sequence[tuple[ShuffleRound, int]]
-
 
 def valid(round: Rounds, *, rounds: int = 1, delta: float = 0.5) -> str | None:
     """The condition that is not met, or None: some Rényi divergence must be finite.
 
     Args:
-        round: what happened in each round, or a list of pairs (round, count).
+        round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
         rounds: how many times, >= 0.
         delta: in (0, 1); any will do.
 
@@ -89,7 +87,7 @@ def epsilon(round: Rounds, *, rounds: int = 1, delta: float) -> float:
     """Epsilon (nats) of all rounds, at the best real order.
 
     Args:
-        round: what happened in each round, or a list of pairs (round, count).
+        round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
         rounds: how many times, >= 0.
         delta: in (0, 1).
 
@@ -104,7 +102,7 @@ def delta(round: Rounds, *, rounds: int = 1, epsilon: float) -> float:
     """Delta of all rounds, at the best real order.
 
     Args:
-        round: what happened in each round, or a list of pairs (round, count).
+        round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
         rounds: how many times, >= 0.
         epsilon: nats, finite, >= 0.
 
@@ -119,7 +117,7 @@ def epsilon_as_published(round: Rounds, *, rounds: int = 1, delta: float) -> flo
     """`epsilon` with the overstated divergence of the published figure; never below `epsilon`.
 
     Args:
-        round: what happened in each round, or a list of pairs (round, count).
+        round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
         rounds: how many times, >= 0.
         delta: in (0, 1).
 
@@ -134,7 +132,7 @@ def delta_as_published(round: Rounds, *, rounds: int = 1, epsilon: float) -> flo
     """`delta` with the overstated divergence of the published figure; never below `delta`.
 
     Args:
-        round: what happened in each round, or a list of pairs (round, count).
+        round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
         rounds: how many times, >= 0.
         epsilon: nats, finite, >= 0.
 
@@ -216,18 +214,9 @@ def _delta(round: Rounds, rounds: int, epsilon: float, *, published: bool) -> fl
 def _parts(round: Rounds, rounds: int) -> list[tuple[PrivacyLoss, int]]:
     """The losses that are not 0, with their numbers of rounds."""
     rounds = validate.integer(minimum=0, maximum=_MOST_ROUNDS, rounds=rounds)
-    pairs = [(round, 1)] if isinstance(round, ShuffleRound) else round
-    if not isinstance(pairs, Sequence) or isinstance(pairs, str):
-        raise TypeError(
-            "round must be a ShuffleRound or a list of pairs (round, count), got "
-            f"{type(round).__name__}"
-        )
     parts = []
-    for pair in pairs:
-        if not isinstance(pair, Sequence) or len(pair) != 2:
-            raise TypeError(f"round must hold pairs (round, count), got {pair!r:.60}")
-        one = validate.instance(ShuffleRound, round=pair[0])
-        count = validate.integer(minimum=0, maximum=_MOST_ROUNDS, count=pair[1])
+    for one, count in as_protocol(round, name="round"):
+        validate.instance(ShuffleRound, round=one)
         loss = one.reduced().loss
         if count * rounds > 0 and loss.largest > 0.0:
             parts.append((loss, count * rounds))

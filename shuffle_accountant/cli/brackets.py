@@ -73,6 +73,7 @@ def _as_object(
         "lower": json_number(bracket.lower),
         "upper": json_number(bracket.upper),
         "reduction": bracket.reduction,
+        "adjacency": bracket.as_dict()["adjacency"],
         "ledger": {name: json_number(width) for name, width in bracket.ledger.as_dict().items()},
         "limited_by": bracket.ledger.limited_by,
         "question": {
@@ -92,5 +93,6 @@ def _as_table(quantity: str, at: dict[str, float], bracket: Bracket) -> str:
         ("upper", upper),
         *((name.replace("_", "-"), f"{width:.1e}") for name, width in ledger.items()),
         ("reduction", bracket.reduction),
+        ("adjacency", bracket.as_dict()["adjacency"] or "no rounds"),
     ]
     return columns(rows)
