@@ -99,7 +99,7 @@ class NumberOfResponses:
     def part(
         self, blocks: CountBlocks, others: _Others, side: Bound, *, mine: float, chance: float
     ) -> tuple[Array, Array, Array, Array]:
-        """Weight, count, gap and log of the rest of blocks in which the target adds ``mine`` to C."""
+        """Weight, count, gap and log of the rest of blocks: the target adds ``mine`` to C."""
         low, high = blocks.low[:, None] + mine, blocks.high[:, None] + mine
         other = others.count + (1.0 - mine)
         # the mean of the signs from one end of the block, the factor C / G from the other

@@ -116,7 +116,7 @@ class PreservationDelta(Bracket):
             text = f"{lower} <= x <= {upper}"
         return f"PreservationDelta({text}, leavers >= {self._leavers})"
 
-    def __reduce__(  # type: ignore[override]  # more to keep than the two ends
+    def __reduce__(
         self,
     ) -> tuple[Callable[..., PreservationDelta], tuple[float | int | str, ...]]:
         state = self._log_lower, self._log_upper, self._truncation, self._leavers, self.reduction
