@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from shuffle_accountant import order as orders
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
-from shuffle_accountant.order.shuffler import DSigmaShuffler
 from shuffle_accountant.reports.measures.registry import (
     MEASURES,
     Measure,
@@ -25,7 +25,7 @@ def report(
     subject: Rounds | FourierAccountant,
     *,
     delta: float,
-    order: DSigmaShuffler | None = None,
+    order: orders.DSigmaShuffler | None = None,
     tolerance: float = 1e-3,
 ) -> Report:
     """Measure one protocol in every currency.
@@ -47,7 +47,7 @@ def report(
     delta = validate.open_unit(delta=delta)
     accountant = accountant_of(subject, tolerance=tolerance)
     if order is not None:
-        order = validate.instance(DSigmaShuffler, order=order)
+        order = validate.instance(orders.DSigmaShuffler, order=order)
     measured = Subject(accountant, delta, order)
     _check_order(measured)
     return Report(delta, tuple(_rows(measured)))

@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.order.shuffler import DSigmaShuffler
 from shuffle_accountant.registry import Registry
 from shuffle_accountant.reports.rows import ReportRow
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
+
+if TYPE_CHECKING:
+    from shuffle_accountant.order import DSigmaShuffler
 
 __all__ = ["ALL_ROUNDS", "MEASURES", "UP", "Measure", "RoundMeasure", "Stage", "Subject"]
 
