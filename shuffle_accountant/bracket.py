@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import functools
 import math
 import os
 import sys
@@ -16,7 +17,8 @@ import numpy.typing as npt
 
 from shuffle_accountant.adjacency import Adjacency
 
-_PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+# Files whose frames are no caller's: the package's own, and what caches its properties.
+_OURS = (os.path.join(os.path.dirname(os.path.abspath(__file__)), ""), functools.__file__)
 
 
 class LooseBracketWarning(UserWarning):
@@ -30,7 +32,7 @@ def warn_loose(message: str) -> None:
     something about the bracket.
     """
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, LooseBracketWarning, stacklevel=level)
 
