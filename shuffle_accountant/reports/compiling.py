@@ -64,10 +64,7 @@ def accountant_of(
     """
     if isinstance(subject, FourierAccountant):
         return subject
-    accountant = FourierAccountant(tolerance=tolerance)
-    for one, count in as_protocol(subject, name="subject"):
-        accountant.compose(one, count=count)
-    return accountant
+    return FourierAccountant(tolerance=tolerance).compose(as_protocol(subject, name="subject"))
 
 
 def _check_order(subject: Subject) -> None:
