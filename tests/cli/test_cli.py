@@ -145,10 +145,11 @@ def test_the_table(run, one):
     assert (code, err) == (0, "")
     rows = dict(line.split(maxsplit=1) for line in out.splitlines())
     bracket = sa.epsilon(one, delta=1e-6, rounds=4)
-    assert list(rows) == ["epsilon", "lower", "upper", *LEDGER, "reduction"]
+    assert list(rows) == ["epsilon", "lower", "upper", *LEDGER, "reduction", "adjacency"]
     assert rows["epsilon"] == "at delta = 1e-06"
     assert (rows["lower"], rows["upper"]) == bracket.ends()
     assert rows["reduction"] == "clones"
+    assert rows["adjacency"] == "replace-one"
     starts = {len(line) - len(line.split(maxsplit=1)[1]) for line in out.splitlines()}
     assert len(starts) == 1, "the second column is aligned"
 

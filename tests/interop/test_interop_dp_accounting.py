@@ -411,7 +411,7 @@ def test_events_are_values() -> None:
 # --------------------------------------------------------------------------------------- bad input
 
 BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "a round": (lambda: to_privacy_loss_distribution(general(1.0, 5)), TypeError, "rounds"),
+    "no round": (lambda: to_privacy_loss_distribution("general"), TypeError, "rounds"),
     "text": (lambda: to_privacy_loss_distribution("ab"), TypeError, "rounds"),
     "no pairs": (lambda: to_privacy_loss_distribution([general(1.0, 5)]), TypeError, "rounds"),
     "no round": (lambda: to_privacy_loss_distribution([(1.0, 2)]), TypeError, "round"),
@@ -457,6 +457,16 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "rounds",
     ),
 }
+
+
+def test_a_round_and_a_protocol_are_lists_of_pairs() -> None:
+    one = general(1.0, 50)
+    listed = to_privacy_loss_distribution([(one, 2)]).get_delta_for_epsilon(0.5)
+    assert (
+        to_privacy_loss_distribution(sa.Protocol([(one, 2)])).get_delta_for_epsilon(0.5) == listed
+    )
+    alone = to_privacy_loss_distribution([(one, 1)]).get_delta_for_epsilon(0.5)
+    assert to_privacy_loss_distribution(one).get_delta_for_epsilon(0.5) == alone
 
 
 @pytest.mark.parametrize(("call", "kind", "name"), BAD.values(), ids=BAD)
