@@ -414,7 +414,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no round": (lambda: to_privacy_loss_distribution("general"), TypeError, "rounds"),
     "text": (lambda: to_privacy_loss_distribution("ab"), TypeError, "rounds"),
     "no pairs": (lambda: to_privacy_loss_distribution([general(1.0, 5)]), TypeError, "rounds"),
-    "no round": (lambda: to_privacy_loss_distribution([(1.0, 2)]), TypeError, "round"),
+    "a number for a round": (lambda: to_privacy_loss_distribution([(1.0, 2)]), TypeError, "round"),
     "count": (
         lambda: to_privacy_loss_distribution([(general(1.0, 5), -1)]),
         ValueError,
