@@ -411,7 +411,7 @@ def test_events_are_values() -> None:
 # --------------------------------------------------------------------------------------- bad input
 
 BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "no round": (lambda: to_privacy_loss_distribution("general"), TypeError, "rounds"),
+    "a word": (lambda: to_privacy_loss_distribution("general"), TypeError, "rounds"),
     "text": (lambda: to_privacy_loss_distribution("ab"), TypeError, "rounds"),
     "no pairs": (lambda: to_privacy_loss_distribution([general(1.0, 5)]), TypeError, "rounds"),
     "a number for a round": (lambda: to_privacy_loss_distribution([(1.0, 2)]), TypeError, "round"),
