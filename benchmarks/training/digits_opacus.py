@@ -63,7 +63,7 @@ def train(
         try:
             for some_images, some_labels in loader:
                 optimizer.zero_grad()
-                nn.divergence.cross_entropy(model(some_images), some_labels).backward()
+                nn.functional.cross_entropy(model(some_images), some_labels).backward()
                 optimizer.step()
         except BudgetExceeded:
             return

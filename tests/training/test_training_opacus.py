@@ -83,7 +83,7 @@ def private(batch: int = 40, seed: int = 1, engine: Any = None, **options: Any) 
 def one_step(model: Any, optimizer: Any, batch: Any) -> None:
     images, labels = batch
     optimizer.zero_grad()
-    nn.divergence.cross_entropy(model(images), labels).backward()
+    nn.functional.cross_entropy(model(images), labels).backward()
     optimizer.step()
 
 
@@ -243,14 +243,14 @@ def test_the_gradient_is_the_private_mean(sampling: str, reduction: str) -> None
     rows = []
     for i in range(len(images)):
         plain.zero_grad()
-        nn.divergence.cross_entropy(plain(images[i : i + 1]), labels[i : i + 1]).backward()
+        nn.functional.cross_entropy(plain(images[i : i + 1]), labels[i : i + 1]).backward()
         rows.append(torch.cat([p.grad.flatten() for p in plain.parameters()]))
     rng = np.random.default_rng()
     rng.bit_generator.state = engine._rng.bit_generator.state
     expected = private_mean(torch.stack(rows), engine.randomizer, max_norm=1.0, rng=rng)
     before = torch.cat([p.flatten() for p in parameters(model)])
     optimizer.zero_grad()
-    loss = nn.divergence.cross_entropy(model(images), labels, reduction=reduction)
+    loss = nn.functional.cross_entropy(model(images), labels, reduction=reduction)
     loss.backward()
     optimizer.step()
     after = torch.cat([p.flatten() for p in parameters(model)])
@@ -518,7 +518,7 @@ def test_what_a_loop_does_with_a_batch() -> None:
         model.eval()
         model(torch.randn(7, FEATURES)).sum().item()
         model.train()
-        loss = nn.divergence.cross_entropy(model(images), torch.flip(labels, dims=(0,)))
+        loss = nn.functional.cross_entropy(model(images), torch.flip(labels, dims=(0,)))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -530,7 +530,7 @@ def test_what_a_loop_does_with_a_batch() -> None:
     assert engine.get_epsilon(DELTA) == sa.epsilon(one, delta=DELTA, rounds=3)
     # a batch that was abandoned after its backward pass is no part of the next step
     images, labels = next(iter(loader))
-    nn.divergence.cross_entropy(model(images), labels).backward()
+    nn.functional.cross_entropy(model(images), labels).backward()
     one_step(model, optimizer, next(iter(loader)))
     assert len(engine.accountant) == 4
     averaged = copy.deepcopy(model)
@@ -579,7 +579,7 @@ def test_batches_of_any_structure(kind: Any, tmp_path: Path) -> None:
         for fails in (False, True):
             optimizer.zero_grad()
             scores = model(batch=batch)["scores"][0]
-            nn.divergence.cross_entropy(scores, batch["list"][0]).backward()
+            nn.functional.cross_entropy(scores, batch["list"][0]).backward()
             if fails:
                 with pytest.raises(ValueError, match="a step must use a new batch"):
                     optimizer.step()
@@ -618,7 +618,7 @@ def test_a_gradient_that_is_not_finite_counts_as_zero(value: float) -> None:
     rows = []
     for i in range(len(images)):
         plain.zero_grad()
-        nn.divergence.cross_entropy(plain(images[i : i + 1]), labels[i : i + 1]).backward()
+        nn.functional.cross_entropy(plain(images[i : i + 1]), labels[i : i + 1]).backward()
         rows.append(torch.cat([p.grad.flatten() for p in plain.parameters()]))
     assert not torch.isfinite(rows[7]).all()
     rows[7] = torch.zeros_like(rows[7])
@@ -641,7 +641,7 @@ def test_a_scaled_loss_is_refused(unscale: bool, worst: float) -> None:
     images, labels = next(iter(loader))
     images[7, 0] += worst
     weights = parameters(model)
-    scaler.scale(nn.divergence.cross_entropy(model(images), labels)).backward()
+    scaler.scale(nn.functional.cross_entropy(model(images), labels)).backward()
     if unscale:
         scaler.unscale_(optimizer)
     with pytest.raises(ValueError, match="must be made without a GradScaler") as error:
@@ -652,7 +652,7 @@ def test_a_scaled_loss_is_refused(unscale: bool, worst: float) -> None:
     # one that is switched off scales nothing, and nothing is left of the other
     off = torch.amp.GradScaler("cpu", enabled=False)
     images, labels = next(iter(loader))
-    off.scale(nn.divergence.cross_entropy(model(images), labels)).backward()
+    off.scale(nn.functional.cross_entropy(model(images), labels)).backward()
     off.step(optimizer)
     off.update()
     assert not same(weights, parameters(model))
