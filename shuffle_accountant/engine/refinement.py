@@ -25,6 +25,8 @@ _HOPELESS = 3  # grids on which delta's lower end is 0
 _ENDLESS = 2  # grids on which epsilon's upper end is infinite
 # Grids of direct convolution, in cells up to the end of its window: milliseconds to a second each.
 _DIRECT_CELLS = (2000, 4000, 8000, 12000)
+# A bracket so many times wider than asked for has missed what decides it: rare large losses.
+_FAR_OFF = 30.0
 # Less of delta than this is not looked for.
 _LEAST_DELTA = 1e-300
 
@@ -70,7 +72,8 @@ def refine(
     """
     problem = Problem.of(losses, query, tolerance, memory_limit, largest)
     ends, plan = _by_transforms(problem)
-    if _excess(problem, ends) > 1.0:
+    wide = _excess(problem, ends)
+    if wide > _FAR_OFF or (wide > 1.0 and ends.out_of_reach):
         ends = _directly(problem, plan, ends)
     return _answer(problem, plan, ends)
 
