@@ -45,7 +45,10 @@ def test_every_argument_is_tried():
     """All arguments of a function are in one of its sets of usual arguments."""
     for entry in hostile.ENTRIES:
         named = {name for base in entry.bases for name in base}
-        assert set(inspect.signature(entry.call).parameters) - {"law"} <= named, entry.name
+        parameters = inspect.signature(entry.call).parameters.values()
+        # rounds have tests of their own, and no name to be called by
+        wanted = {one.name for one in parameters if one.kind is not one.POSITIONAL_ONLY}
+        assert wanted - {"law"} <= named, entry.name
 
 
 def test_usual_arguments_are_answered():

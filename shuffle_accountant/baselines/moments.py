@@ -80,9 +80,11 @@ class LogMoments:
         top = float(exponent.max())
         if top == math.inf:  # beyond the doubles: at least the largest of them
             return math.inf if self.side is Bound.PESSIMISTIC else sys.float_info.max
+        if top == -math.inf:  # the other way round
+            return -sys.float_info.max if self.side is Bound.PESSIMISTIC else -math.inf
         total = top + math.log(float(np.sum(np.exp(exponent - top))))
         # each exponent that counts is rounded a few times, at the size of its parts
-        near = exponent > top - 50.0
+        near = exponent >= top - 50.0  # the top itself where 50 is lost in it
         size = np.abs(self.log_mass[near]) + 2.0 * t * np.abs(self.loss[near])
         exponents = roundings(4) * (float(size.max()) + abs(top))
         slack = sequential_sum(self.loss.size, own=2 * ELEMENTARY) + exponents

@@ -667,7 +667,8 @@ EXEMPT: Mapping[str, str] = {
 
 def public_callables() -> dict[str, Callable[..., Any]]:
     """All that the facades name and that can be called, by module and name."""
-    modules: list[ModuleType] = [getattr(sa.baselines, name) for name in sa.baselines.__all__]
+    named = [getattr(sa.baselines, name) for name in sa.baselines.__all__]
+    modules: list[ModuleType] = [one for one in named if inspect.ismodule(one)]
     modules += [qif, reidentification, reidentification.examples, reidentification.published]
     modules += [mutual_information, sa.order, experiments]
     modules.append(importlib.import_module("shuffle_accountant.calibration.calibrate"))
