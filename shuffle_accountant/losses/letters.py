@@ -168,8 +168,8 @@ def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> 
     # adding up loses two units a term
     error = product(_gains_error(epsilon), sequential_sum(2 * terms)) * (p0 + p1 + cost)
     error += np.where(p0 + p1 > 0.0, _SUBNORMAL, 0.0)
-    lost = (terms + 1.0) * times_alpha_less_one(np.full(1, SMALLEST), epsilon)
-    error += np.where(p1 > 0.0, lost, 0.0)
+    # the smallest double in p1, as a share of it
+    error += cost * ((terms + 1.0) * SMALLEST / np.where(p1 > 0.0, p1, 1.0))
     return np.asarray((p0 - p1) - cost + (error if side is Bound.PESSIMISTIC else -error))
 
 
