@@ -18,6 +18,7 @@ from shuffle_accountant.lazy import lazy_attributes
 from shuffle_accountant.losses.tabulated import PldTable as LossTable
 from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
+from shuffle_accountant.randomizers.gaussian_vectors import GaussianVectors
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.randomizers.hadamard import HadamardResponse
 from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
@@ -31,6 +32,10 @@ from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.reports.compiling import report
 from shuffle_accountant.reports.rows import Report, ReportRow
+from shuffle_accountant.rounds.allocation import RandomAllocation
+from shuffle_accountant.rounds.attained import attained_epsilon
+from shuffle_accountant.rounds.batches import ShuffledBatches
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism, PureMechanism
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
@@ -56,9 +61,12 @@ __all__ = [
     "DiscreteRandomizer",
     "ErrorLedger",
     "FourierAccountant",
+    "GaussianMechanism",
     "GaussianRandomizer",
+    "GaussianVectors",
     "GeneralRandomizer",
     "HadamardResponse",
+    "LaplaceMechanism",
     "LaplaceRandomizer",
     "LocalHashing",
     "LooseBracketWarning",
@@ -66,13 +74,17 @@ __all__ = [
     "PldRound",
     "PrivacyProfile",
     "Protocol",
+    "PureMechanism",
+    "RandomAllocation",
     "RandomizedResponse",
     "Report",
     "ReportRow",
     "ShuffleRound",
+    "ShuffledBatches",
     "SubsetSelection",
     "SweepRecord",
     "TargetAmongDecoys",
+    "attained_epsilon",
     "baselines",
     "delta",
     "epsilon",

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, PrivacyProfile
-from shuffle_accountant.engine.evaluation import evaluate, theorems
+from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, theorems
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import warn_if_loose
 from shuffle_accountant.rounds.base import Round
@@ -19,7 +19,6 @@ from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_
 __all__ = ["FourierAccountant", "certified", "delta", "epsilon"]
 
 SCHEMA = 2
-MEMORY_LIMIT = 2**30  # bytes
 # Brackets this wide, relative, say nothing more; grids for still wider ones have no spacing left.
 LOOSEST = 10.0
 

@@ -198,12 +198,12 @@ def _rebuild(
 
 
 class Attained(float):
-    """What a concrete pair of datasets certainly loses: a lower bound on the real delta.
+    """What a concrete pair of datasets certainly loses: a lower bound on the real delta or epsilon.
 
     Its value as a float is the *lower* end, the safe one for a lower bound.
 
     Args:
-        lower: certified lower end of the datasets' divergence.
+        lower: certified lower end of the datasets' delta, or epsilon (nats).
         upper: certified upper end of it.
         dataset: ``(x0, x1, others)``: the target's two values, and the value of all other users.
     """
@@ -223,12 +223,12 @@ class Attained(float):
 
     @property
     def lower(self) -> float:
-        """Certified lower bound on the real delta."""
+        """Certified lower bound on the real delta or epsilon."""
         return float(self)
 
     @property
     def upper(self) -> float:
-        """Certified upper end of this pair of datasets' own divergence."""
+        """Certified upper end of this pair of datasets' own delta or epsilon."""
         return self._upper
 
     @property

@@ -46,7 +46,7 @@ def run(quick: bool, note: Note) -> Outcome:
     brackets: dict[tuple[int, float], sa.Bracket] = {}
     for users in (*few, *MANY):
         note(f"n = {compact(users)}")
-        one = sa.ShuffleRound(sa.GaussianRandomizer(sigma=SIGMA), users=users)
+        one = sa.ShuffleRound(sa.GaussianRandomizer(sigma=SIGMA), users=users, reduction="example")
         spread = DEVIATIONS[::3] if quick else DEVIATIONS
         epsilons = picked if users in few else tuple(_deviation(users) * x for x in spread)
         for epsilon in epsilons:

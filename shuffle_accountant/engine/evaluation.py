@@ -12,6 +12,7 @@ from shuffle_accountant.engine.refinement import refine
 from shuffle_accountant.engine.single import single_answer
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.product import factors
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,
@@ -22,7 +23,10 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.reductions.base import DominatingPair
 
-__all__ = ["evaluate", "theorems"]
+__all__ = ["MEMORY_LIMIT", "evaluate", "theorems"]
+
+MEMORY_LIMIT = 2**30
+"""Bytes that the numerical work may use at once, unless one says otherwise."""
 
 # Compositions with losses below this are answered by pure privacy alone: squares would underflow.
 _SMALLEST_LOSS = 1e-120
@@ -50,7 +54,12 @@ def evaluate(
     Raises:
         ValueError: rounds with and without variant="tail".
     """
-    losses = [(pair.loss, count) for pair, count in parts if pair.loss.largest > 0]
+    losses = [
+        (loss, count * number)
+        for pair, count in parts
+        for loss, number in factors(pair.loss)
+        if loss.largest > 0
+    ]
     if len({loss.divergence for loss, _ in losses}) > 1:
         raise ValueError(
             "rounds with variant='tail' compose with one another only: a tail probability is no "

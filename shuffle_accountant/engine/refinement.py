@@ -10,19 +10,28 @@ from shuffle_accountant.bracket import ErrorLedger
 from shuffle_accountant.engine.answer import Answer
 from shuffle_accountant.engine.ends import End, find_end
 from shuffle_accountant.engine.loss_grids import GridTooFine
-from shuffle_accountant.engine.plan import Plan, Problem, direct_plan, finer, first_plan
+from shuffle_accountant.engine.plan import (
+    FINEST_RESOLUTION,
+    Plan,
+    Problem,
+    direct_plan,
+    finer,
+    first_plan,
+)
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import excess
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import PrivacyLoss
 
-__all__ = ["refine"]
+__all__ = ["lower_end", "refine"]
 
 _MOST_REFINEMENTS = 12
 # A finer grid that leaves this much of the width says that something else decides it.
 _STALLED = 0.95
 _HOPELESS = 3  # grids on which delta's lower end is 0
 _ENDLESS = 2  # grids on which epsilon's upper end is infinite
+# Finer grids that a lower end alone is asked for.
+_LOWER_GRIDS = 3
 # Grids of direct convolution, in cells up to the end of its window: milliseconds to a second each.
 _DIRECT_CELLS = (2000, 4000, 8000, 12000)
 # A bracket so many times wider than asked for has missed what decides it: rare large losses.
@@ -76,6 +85,41 @@ def refine(
     if wide > _FAR_OFF or (wide > 1.0 and ends.out_of_reach):
         ends = _directly(problem, plan, ends)
     return _answer(problem, plan, ends)
+
+
+def lower_end(
+    losses: Sequence[tuple[PrivacyLoss, int]],
+    query: Query,
+    tolerance: float,
+    memory_limit: int,
+    largest: float,
+) -> float:
+    """The best lower end of a few grids, for losses that are known from below only.
+
+    The arguments are those of `refine`.
+    """
+    problem = Problem.of(losses, query, tolerance, memory_limit, largest)
+    end, plan = find_end(problem, first_plan(problem), Bound.OPTIMISTIC)
+    for _ in range(_LOWER_GRIDS):
+        resolution = max(0.25 * plan.resolution, FINEST_RESOLUTION)
+        plan = replace(plan, spacing=0.5 * plan.spacing, resolution=resolution)
+        other, plan = find_end(problem, plan, Bound.OPTIMISTIC)
+        gain = other.value - end.value
+        end = max(end, other, key=lambda end: end.value)
+        if plan.limited or gain <= 0.1 * tolerance * end.value:
+            break
+    if end.value > 0.0 and end.round_off + end.aliasing > 0.1 * end.delta:
+        for cells in _DIRECT_CELLS[:2]:
+            epsilon = end.value if query.delta is not None else query.required
+            direct = direct_plan(problem, plan, epsilon, cells)
+            if direct is None:
+                break
+            try:
+                other, _ = find_end(problem, direct, Bound.OPTIMISTIC)
+            except GridTooFine:
+                break
+            end = max(end, other, key=lambda end: end.value)
+    return end.value
 
 
 def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:

@@ -23,9 +23,9 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.pairs import pair_sums
-from shuffle_accountant.numerics.rounding import Array, outwards, raised, roundings
+from shuffle_accountant.numerics.rounding import Array, outwards, pairwise_sum, raised, roundings
 
-__all__ = ["SumLaw", "additions", "power"]
+__all__ = ["SumLaw", "add", "additions", "power", "sum_cells"]
 
 # PldAtoms of which a law's shape is read off before its cells are chosen.
 _SKETCH = 160
@@ -36,6 +36,8 @@ _WIDEST = 0.05
 _MOST_CELLS = 4608
 # Cells of heavy tails are narrower by the root of this at most.
 _HEAVIEST = 9.0
+# e^epsilon overflows beyond.
+_LARGEST_EXPONENT = 700.0
 # Relative error of a value per addition: the sum, the share of a split, the edge of a cell.
 _MOVED = roundings(8)
 
@@ -45,12 +47,12 @@ class SumLaw:
     """Bound of the law of a sum of ``count`` values, up to events that were left out.
 
     Attributes:
-        value: ascending, shape (m,).
+        value: ascending, shape (m,); either none is negative or errors are relative to ``reach``.
         mass: probabilities, rounded in the direction, shape (m,).
         count: how many values add up; one value's positive part has mean at most 1.
         lost_gain: bound of the expectation of ``(sum / count)_+`` over what was left out.
         lost: bound of the probability of what was left out.
-        moved: error of a value, relative to itself if all are positive, else to ``reach``.
+        moved: error of a value, relative to itself if none is negative, else to ``reach``.
         reach: the largest size of one value times their number.
     """
 
@@ -64,7 +66,27 @@ class SumLaw:
 
     def sizes(self, value: Array) -> Array:
         """What errors of the given values are relative to."""
-        return value if self.value[0] > 0.0 else np.full_like(value, self.reach)
+        return np.full_like(value, self.reach) if self.signed else value
+
+    @property
+    def signed(self) -> bool:
+        """Whether some value is negative."""
+        return bool(self.value[0] < 0.0)
+
+    def divergence(self, epsilon: float, side: Bound, swapped: bool) -> float:
+        """Bound of ``H_alpha(P‖Q)``, or of ``H_alpha(Q‖P)``, where this is the law of dP/dQ."""
+        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+        total = self.lost if swapped else self.lost_gain
+        if epsilon > _LARGEST_EXPONENT:
+            total += float(self.mass[self.value == 0.0].sum()) if swapped else 0.0
+        else:
+            alpha = math.exp(epsilon)
+            value = self.value * (1.0 + (-sign if swapped else sign) * self.moved)
+            with np.errstate(over="ignore"):
+                above = 1.0 - alpha * value if swapped else value - alpha
+            total += float(np.sum(self.mass * np.maximum(above, 0.0)))
+        rounding = sign * (pairwise_sum(own=8) * total + 1e-300)
+        return min(max(total + rounding, 0.0), 1.0)
 
 
 def additions(count: int) -> int:
@@ -98,6 +120,25 @@ def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) ->
             assert total is not None
             return total
         base = step.add(base, base)
+
+
+def add(a: SumLaw, b: SumLaw, side: Bound, *, width: float, budget: float, users: int) -> SumLaw:
+    """The law of the sum of a value of each of two laws.
+
+    Args:
+        a: one law.
+        b: another one.
+        side: which way cells are gathered.
+        width: of cells, in normal scores.
+        budget: gain or probability that may be left out.
+        users: number of values in the whole sum that this is a part of.
+    """
+    return _Addition(side, min(width, _WIDEST), budget, users).add(a, b)
+
+
+def sum_cells(a: SumLaw, b: SumLaw, *, width: float) -> Array:
+    """Lower ends of cells for the sum of a value of each of two laws, of a normal score's width."""
+    return _Addition(Bound.OPTIMISTIC, min(width, _WIDEST), 0.0, 1)._edges(a, b)
 
 
 @dataclass(frozen=True)
@@ -150,8 +191,9 @@ class _Addition:
             moved=max(a.moved, b.moved) + _MOVED,
             reach=a.reach + b.reach,
         )
-        # means have the error of masses and moments
-        rounded = 2.0 * error * float(np.max(run / law.sizes(edges)))
+        # a mean's distance from its cell's lower end has the error of masses and moments; it is no
+        # larger than the mean itself where no value is negative
+        rounded = 2.0 * error * (float(np.max(run)) / law.reach if law.signed else 1.0)
         return self._pruned(replace(law, moved=law.moved + rounded))
 
     def _pruned(self, law: SumLaw) -> SumLaw:

@@ -18,7 +18,14 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, outwards, product, roundings
 
-__all__ = ["profile_atoms"]
+__all__ = [
+    "below_chords",
+    "polygon_atoms",
+    "profile_atoms",
+    "whole_losses",
+    "whole_places",
+    "whole_profile",
+]
 
 # Points further to the right could not be told from infinity.
 _FARTHEST = 1e300
@@ -47,19 +54,56 @@ def profile_atoms(
             losses may lie off the given ones.
     """
     which = 1 if side is Bound.PESSIMISTIC else 0
-    loss = np.concatenate([[-math.inf], -losses[:0:-1], losses])
-    place = np.concatenate([[-1.0], np.expm1(loss[1:])])
-
-    def whole(which: int) -> Array:
-        below = np.exp(-losses[:0:-1]) * backward[which][:0:-1]
-        return np.concatenate([[0.0], below, forward[which]])
-
-    value = whole(which)
-    truncated = 0.0
+    loss = whole_losses(losses)
+    place = whole_places(loss)
+    value = whole_profile(losses, forward[which], backward[which])
     if side is Bound.PESSIMISTIC:
-        infinite = truncated = float(value[-1])
-    else:
-        place, value, loss = _below_chords(place, value, whole(1), loss, infinite)
+        return polygon_atoms(place, value, loss, float(value[-1]), side)
+    high = whole_profile(losses, forward[1], backward[1])
+    place, value, loss = _with_end(place, value, high, loss, infinite)
+    return polygon_atoms(place, value, loss, infinite, side)
+
+
+def whole_losses(losses: Array) -> Array:
+    """The losses, their mirror images and -inf, ascending."""
+    return np.concatenate([[-math.inf], -losses[:0:-1], losses])
+
+
+def whole_places(loss: Array) -> Array:
+    """``alpha - 1`` at losses that start with -inf."""
+    return np.concatenate([[-1.0], np.expm1(loss[1:])])
+
+
+def whole_profile(losses: Array, forward: Array, backward: Array) -> Array:
+    """The part of a profile above ``(1 - alpha)_+``, at the losses, their mirror images and -inf.
+
+    Args:
+        losses: 0 = x_0 < x_1 < … < x_m, nats.
+        forward: ``H_alpha(P‖Q)`` at ``e^losses``, shape (…, m + 1).
+        backward: ``H_alpha(Q‖P)`` there.
+
+    Returns:
+        Shape (…, 2 m + 2).
+    """
+    below = np.exp(-losses[:0:-1]) * backward[..., :0:-1]
+    return np.concatenate([np.zeros((*forward.shape[:-1], 1)), below, forward], axis=-1)
+
+
+def polygon_atoms(
+    place: Array, value: Array, loss: Array, infinite: float, side: Bound
+) -> PldAtoms:
+    """The pair of laws whose profile is the lower convex hull of some points.
+
+    Args:
+        place: ``alpha - 1`` of the points, the first one -1.
+        value: the profile's part above ``(1 - alpha)_+`` there; for OPTIMISTIC a polygon through
+            the points must be below the profile.
+        loss: ``log(alpha)``.
+        infinite: the profile's limit (PESSIMISTIC: its last value; OPTIMISTIC: a lower bound of
+            it).
+        side: which side of the profile the points are on.
+    """
+    truncated = infinite if side is Bound.PESSIMISTIC else 0.0
     points = _hull(list(zip(place.tolist(), value.tolist(), loss.tolist(), strict=True)))
     if side is Bound.OPTIMISTIC:
         points = _clip(points, infinite)
@@ -105,32 +149,50 @@ def _hull(points: list[Point]) -> list[Point]:
     return hull
 
 
-def _below_chords(
-    place: Array, low: Array, high: Array, loss: Array, infinite: float
-) -> tuple[Array, Array, Array]:
-    """Points whose polygon is below every convex function between the bounds.
+def below_chords(place: Array, low: Array, high: Array, loss: Array) -> Array:
+    """Values whose polygon is below every convex function between the bounds.
 
     Such a function is, over each step, above the continuations of the chords to the left and to the
     right, which go through an upper bound further away and the lower bound next to the step. The
     polygon passes below the point where they meet.
+
+    Args:
+        place: ``alpha - 1``, ascending from -1, shape (m,).
+        low: lower bounds of the part above ``(1 - alpha)_+``, shape (…, m).
+        high: upper bounds of it, of the same shape.
+        loss: ``log(alpha)``, shape (m,).
     """
     run = np.where(place[1:] > -0.5, np.diff(place), np.diff(np.exp(loss)))
     offset = np.where(place[1:] > 0.0, 0.0, -1.0)  # slope of (1 - alpha)_+ over each step
+    edge = np.zeros((*low.shape[:-1], 1))
     across = np.diff(low) / run
     # over the first step, the chord to the left is (1 - alpha)_+ itself
-    before = np.append(0.0, (low[1:-1] - high[:-2]) / run[:-1])
+    before = np.concatenate([edge, (low[..., 1:-1] - high[..., :-2]) / run[:-1]], axis=-1)
     bend_left = across - before + np.diff(offset, prepend=-1.0)
-    after = (high[2:] - low[1:-1]) / run[1:]
-    bend_right = np.append(after - across[:-1] + np.diff(offset), math.inf)
+    after = (high[..., 2:] - low[..., 1:-1]) / run[1:]
+    bend_right = np.concatenate(
+        [after - across[..., :-1] + np.diff(offset), edge + math.inf], axis=-1
+    )
     left, right = np.maximum(bend_left, 0.0), np.maximum(bend_right, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         depth = run * left / (1.0 + left / right)  # of the meeting point below the chord across
     depth = np.where(right > 0.0, depth, 0.0)
-    below = np.maximum(np.append(0.0, depth), np.append(depth[:-1], [0.0, 0.0]))
-    below[0] = 0.0  # the profile is 1 at alpha = 0
-    below[1] = max(below[1], low[1] if depth[0] > 0.0 else 0.0)
-    value = low - below
-    slope = (low[-1] - high[-2]) / run[-1] + offset[-1]
+    below = np.maximum(
+        np.concatenate([edge, depth], axis=-1),
+        np.concatenate([depth[..., :-1], edge, edge], axis=-1),
+    )
+    below[..., 0] = 0.0  # the profile is 1 at alpha = 0
+    below[..., 1] = np.maximum(below[..., 1], np.where(depth[..., 0] > 0.0, low[..., 1], 0.0))
+    return np.asarray(low - below)
+
+
+def _with_end(
+    place: Array, low: Array, high: Array, loss: Array, infinite: float
+) -> tuple[Array, Array, Array]:
+    """The points of `below_chords`, and one beyond the last, where the limit is reached."""
+    value = below_chords(place, low, high, loss)
+    run = place[-1] - place[-2] if place[-1] > -0.5 else math.exp(loss[-1]) - math.exp(loss[-2])
+    slope = (low[-1] - high[-2]) / run + (0.0 if place[-1] > 0.0 else -1.0)
     if low[-1] > infinite and slope < 0.0:
         # beyond the last point, down to the limit, if that point is another double
         run = (low[-1] - infinite) / max(-slope, (low[-1] - infinite) / _FARTHEST)

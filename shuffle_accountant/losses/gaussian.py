@@ -13,6 +13,7 @@ import numpy as np
 
 from shuffle_accountant.lattice.doubling import SumLaw
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.mean_ratio import RatioSource
 from shuffle_accountant.numerics.quadrature import gauss_legendre
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -23,7 +24,7 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["GaussianRatio"]
+__all__ = ["GaussianRatio", "gaussian_profile"]
 
 # Ratios with a larger logarithm and scores of smaller density are left out: doubles end there.
 _LARGEST_LOG = 600.0
@@ -36,7 +37,7 @@ _NODES = 8
 
 
 @dataclass(frozen=True)
-class GaussianRatio:
+class GaussianRatio(RatioSource):
     """The lognormal law of one ratio.
 
     Attributes:
@@ -96,20 +97,13 @@ class GaussianRatio:
             return np.zeros(0)
         return np.linspace(low, high, min(math.ceil((high - low) / width) + 8, _MOST_CELLS) + 1)
 
-    def alone(self, epsilon: float) -> float:
-        """Upper bound of ``H_alpha`` of one message, in either order: the Gaussian mechanism's."""
-        from scipy.special import log_ndtr
+    def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
+        """Bound of ``H_alpha`` of one message, in either order: the Gaussian mechanism's."""
+        return gaussian_profile(self.sigma, epsilon, side)
 
-        if epsilon == math.inf:
-            return 0.0
-        shift = 1.0 / self.sigma
-        first = float(log_ndtr(0.5 * shift - epsilon / shift))
-        if first < -700.0:
-            return 1e-300
-        second = epsilon + float(log_ndtr(-0.5 * shift - epsilon / shift))
-        # the logarithms are good to a few units in their last place
-        slack = roundings(64) * (1.0 + abs(first) + abs(second) + 2.0 * epsilon)
-        return math.exp(first + slack) * min(-math.expm1(min(second - first - slack, 0.0)), 1.0)
+    def below(self, log_ratio: float) -> float:
+        """The normal probability of the scores that have such ratios."""
+        return _below(self.sigma * log_ratio + 0.5 / self.sigma)
 
     def told_apart(self, epsilon: float, users: int) -> float:
         """``P(e) - alpha Q(e)`` for the event e that some message has a score above t, best t."""
@@ -120,6 +114,31 @@ class GaussianRatio:
         log_cost = epsilon + math.log(users) + log_ndtr(-t)
         gain = ndtr(shift - t) - np.exp(np.minimum(log_cost, 1.0))
         return max(float(gain.max()) - 1e-12, 0.0)  # far more than these functions are off
+
+
+def gaussian_profile(sigma: float, epsilon: float, side: Bound) -> float:
+    """Bound of ``Phi(1/(2 sigma) - sigma epsilon) - e^epsilon Phi(-1/(2 sigma) - sigma epsilon)``.
+
+    The hockey-stick divergence of N(1, sigma^2) and N(0, sigma^2), in either order, with relative
+    accuracy down to 1e-300.
+    """
+    from scipy.special import log_ndtr
+
+    upper = side is Bound.PESSIMISTIC
+    if epsilon == math.inf:
+        return 0.0
+    shift = 1.0 / sigma
+    first = float(log_ndtr(0.5 * shift - epsilon / shift))
+    if first < -700.0:
+        return 1e-300 if upper else 0.0
+    second = epsilon + float(log_ndtr(-0.5 * shift - epsilon / shift))
+    # the logarithms are good to a few units in their last place, and so are their arguments
+    place = 0.5 * shift + epsilon / shift
+    slack = roundings(64) * (1.0 + abs(first) + abs(second) + 2.0 * epsilon)
+    slack += roundings(8) * place * (1.0 + place)
+    slack = slack if upper else -slack
+    part = -math.expm1(min(second - first - slack, 0.0))
+    return min(math.exp(first + slack) * min(part, 1.0), 1.0)
 
 
 def _below(score: float) -> float:

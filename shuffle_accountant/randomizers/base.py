@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.lattice.grid import Bound
 
 __all__ = [
@@ -103,6 +104,16 @@ class LocalRandomizer(ABC):
     def normal_noise(self) -> float | None:
         """Standard deviation of normal noise on the inputs 0 and 1, where it is that; else None."""
         return None
+
+    @property
+    def noisy_vectors(self) -> float | None:
+        """Deviation of normal noise on vectors of norm at most 1, where it is that; else None."""
+        return None
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """What its rounds hide: that one user's value is replaced, unless it says otherwise."""
+        return Adjacency.REPLACE_ONE
 
     @property
     @abstractmethod

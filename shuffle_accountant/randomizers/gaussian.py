@@ -1,4 +1,4 @@
-"""The Gaussian mechanism on one bit: the example pair of the paper's Section 5."""
+"""The Gaussian mechanism on one bit."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ _REACH = 9.0
 class GaussianRandomizer(FromArguments, ContinuousRandomizer):
     """Input 0 or 1 plus Gaussian noise of standard deviation ``sigma``.
 
-    The randomizer of Section 5 of 'Numerical Accounting in the Shuffle Model'. There all users but
-    the target hold 0, and the target holds 0 or 1. That is an example pair of datasets, not a worst
-    case over datasets: what is said of it bounds nothing else. Alone the message satisfies no pure
-    local differential privacy.
+    The randomizer of Section 5 of 'Numerical Accounting in the Shuffle Model'. A round of it is
+    bounded by its blanket, for all pairs of datasets. The paper's own numbers are those of an
+    example: all users but the target hold 0, and the target holds 0 or 1. They bound nothing else,
+    and are had by ``reduction="example"``. Alone the message satisfies no pure local differential
+    privacy.
 
     Args:
         sigma: standard deviation of the noise, finite, > 0, in units of the distance of the inputs.

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 
 from shuffle_accountant.randomizers.base import ConcreteRandomizer, LocalRandomizer
-from shuffle_accountant.reductions.base import Reduction
+from shuffle_accountant.reductions.base import DominatingPair
 from shuffle_accountant.reductions.blanket import blanket
 from shuffle_accountant.reductions.clones import clones
 from shuffle_accountant.reductions.example import example
+from shuffle_accountant.reductions.null_clones import null_clones
 from shuffle_accountant.reductions.strong import VARIANTS, strong
 from shuffle_accountant.reductions.subsampling import subsampled
 
 __all__ = ["REDUCTIONS", "check", "reduce"]
 
-REDUCTIONS = ("auto", "clones", "blanket", "strong")
+REDUCTIONS = ("auto", "clones", "blanket", "strong", "example", "null clones")
 
 
 def check(randomizer: LocalRandomizer, reduction: str, variant: str | None, sampled: bool) -> None:
@@ -39,6 +40,17 @@ def check(randomizer: LocalRandomizer, reduction: str, variant: str | None, samp
         raise ValueError(
             f"reduction='clones' needs a randomizer with a finite eps0, got {kind} with eps0=inf"
         )
+    if reduction == "example" and randomizer.normal_noise is None:
+        raise ValueError(f"reduction='example' needs a GaussianRandomizer, got {kind}")
+    vectors = randomizer.noisy_vectors is not None
+    if reduction == "null clones" and not vectors:
+        raise ValueError(f"reduction='null clones' needs GaussianVectors, got {kind}")
+    if vectors and reduction not in ("auto", "null clones"):
+        raise ValueError(f"{kind} needs reduction='null clones', got {reduction!r}")
+    if vectors and sampled:
+        raise ValueError(
+            f"{kind} needs population=None: no theorem amplifies null clones by sampling"
+        )
     if variant == "tail" and sampled:
         raise ValueError(
             "variant='tail' is no hockey-stick divergence, so no theorem amplifies it by sampling: "
@@ -52,14 +64,16 @@ def reduce(
     population: int,
     reduction: str,
     variant: str | None,
-) -> Reduction:
+) -> DominatingPair:
     """The dominating pair by the theorem asked for, or by the tightest that applies.
 
     The blanket is never above the clones: by eps0-LDP ``m(y) >= e^-eps0 max(R(x0), R(x1))(y)``, and
     the clones bound every randomizer with that smaller blanket (see `reductions.clones`).
     """
-    if reduction == "auto" and randomizer.normal_noise is not None:
+    if reduction == "example" and randomizer.normal_noise is not None:
         return example(randomizer.normal_noise, users, population)
+    if randomizer.noisy_vectors is not None:
+        return null_clones(randomizer.noisy_vectors, users)
     if reduction == "strong" and randomizer.mixture is not None:
         inner = strong(randomizer.mixture, users, variant or VARIANTS[0])
     elif reduction == "clones" or not isinstance(randomizer, ConcreteRandomizer):

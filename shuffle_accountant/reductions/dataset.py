@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from shuffle_accountant.losses.blanket import most_distinguishable
+from shuffle_accountant.losses.blanket import BlanketLoss, most_distinguishable
 from shuffle_accountant.losses.letters import LetterPair
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 
-__all__ = ["attained"]
+__all__ = ["attained", "dataset_losses"]
 
 
 def attained(
@@ -32,17 +32,42 @@ def attained(
     Returns:
         ``(lower, upper, (x0, x1, others))``: a bracket of that dataset's divergence.
     """
-    triples = randomizer.datasets()
-    fraction = users / population
+    pairs = _pairs(randomizer, users / population)
+    pair, low, high = most_distinguishable(tuple(pairs), users, epsilon)
+    return low, high, pairs[pair]
+
+
+def dataset_losses(
+    randomizer: FiniteRandomizer, users: int, population: int
+) -> dict[BlanketLoss, tuple[int, int, int]]:
+    """Privacy losses of the datasets of which all others hold one value.
+
+    Args:
+        randomizer: what every user applies.
+        users: messages in the round.
+        population: from how many they are drawn.
+
+    Returns:
+        The datasets ``(x0, x1, others)`` by their loss; both orders of x0 and x1 are one loss.
+    """
+    losses: dict[BlanketLoss, tuple[int, int, int]] = {}
+    for pair, triple in _pairs(randomizer, users / population).items():
+        deviation = pair.deviation(users)
+        loss = BlanketLoss((pair,), (pair.reversed,), users, deviation, pair.largest)
+        losses.setdefault(loss, triple)
+    return losses
+
+
+def _pairs(randomizer: FiniteRandomizer, fraction: float) -> dict[LetterPair, tuple[int, int, int]]:
+    """The datasets by their pairs of laws; another user takes the target's place if not drawn."""
     pairs: dict[LetterPair, tuple[int, int, int]] = {}
-    for triple in triples:
+    for triple in randomizer.datasets():
         first, second, others = randomizer.classes(triple).probabilities
         if fraction < 1.0:
             first, second = (_mixture(fraction, law, others) for law in (first, second))
         letters = LetterPair(np.array(first), np.array(second), others, randomizer.eps0)
         pairs.setdefault(letters, triple)
-    pair, low, high = most_distinguishable(tuple(pairs), users, epsilon)
-    return low, high, pairs[pair]
+    return pairs
 
 
 def _mixture(fraction: float, law: Array, others: Array) -> Array:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from shuffle_accountant.losses.gaussian import GaussianRatio
-from shuffle_accountant.losses.mean_ratio import MeanRatioLoss
+from shuffle_accountant.losses.far_apart import gaussian_mean_loss
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
 from shuffle_accountant.reductions.base import Reduction
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys
@@ -32,5 +31,5 @@ def example(sigma: float, users: int, population: int) -> Reduction:
     return Reduction(
         name,
         DensitiesAmongDecoys(p0=one, p1=zero, q=zero, blank=0.0, n=users),
-        MeanRatioLoss(GaussianRatio(sigma), users, users / population),
+        gaussian_mean_loss(sigma, users, users / population),
     )

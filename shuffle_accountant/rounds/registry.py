@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -14,7 +16,9 @@ __all__ = ["round_from_dict"]
 # A shuffled round names no kind.
 _READERS: dict[str | None, Callable[[Any], Round]] = {
     None: ShuffleRound.from_dict,
+    "allocation": RandomAllocation.from_dict,
     "pld": PldRound.from_dict,
+    "shuffled batches": ShuffledBatches.from_dict,
 }
 
 

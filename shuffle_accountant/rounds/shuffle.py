@@ -11,7 +11,7 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Attained
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
-from shuffle_accountant.reductions.base import Reduction
+from shuffle_accountant.reductions.base import DominatingPair, Reduction
 from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce
 from shuffle_accountant.reductions.dataset import attained
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
@@ -36,9 +36,9 @@ class ShuffleRound(Round):
             population. A population equal to ``users`` is no population.
         reduction: theorem for the upper bound. "clones" holds for any eps0-LDP randomizer;
             "blanket" for known ones, and is never above the clones; "strong" for k-ary randomized
-            response against an adversary who also sees which users answered at random; "auto" is
-            the smallest of the first two that applies (for Gaussian noise the example pair of
-            `GaussianRandomizer`).
+            response against an adversary who also sees which users answered at random; "null
+            clones" for `GaussianVectors`; "auto" is the smallest of these that applies. "example"
+            is no bound for other datasets than the pair that `GaussianRandomizer` describes.
         variant: for "strong": "exact" (the default), "paper" or "tail", each above the one before;
             see `shuffle_accountant.reductions.strong`.
 
@@ -79,15 +79,18 @@ class ShuffleRound(Round):
         check(randomizer, reduction, variant, sampled=population is not None)
         if reduction == "strong" and variant is None:
             values["variant"] = VARIANTS[0]
+        if reduction == "auto" and randomizer.normal_noise is not None:
+            # "auto" was once the example pair, and states that say so still mean it
+            values["reduction"] = "blanket"
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @property
     def adjacency(self) -> Adjacency:
-        """One user's value is replaced."""
-        return Adjacency.REPLACE_ONE
+        """What the randomizer is about: one user's value is replaced, or zeroed out."""
+        return self.randomizer.adjacency
 
-    def reduced(self) -> Reduction:
+    def reduced(self) -> DominatingPair:
         """The dominating pair of this round, with the theorem it comes from."""
         return _reduced(self)
 
@@ -97,8 +100,16 @@ class ShuffleRound(Round):
         Laws for finite alphabets, densities for continuous ones. Of several pairs of inputs this is
         the one whose likelihood ratios differ most; answers are about the worst pair at each
         epsilon.
+
+        Raises:
+            ValueError: null clones, whose number of decoys is random.
         """
-        return self.reduced().decoys
+        reduced = self.reduced()
+        if not isinstance(reduced, Reduction):
+            raise ValueError(
+                f"target_among_decoys needs one number of decoys, which {reduced.name} have not"
+            )
+        return reduced.decoys
 
     def attained(self, *, epsilon: float) -> Attained:
         """Certified lower bound on the real delta, from an explicit pair of datasets.
@@ -137,6 +148,9 @@ class ShuffleRound(Round):
     def from_dict(cls, state: Any) -> ShuffleRound:
         """Inverse of `to_dict`.
 
+        States of version 0.1.0 with reduction "auto" and a `GaussianRandomizer` were answered for
+        the example pair: they load as "example".
+
         Raises:
             TypeError: a field of the wrong type.
             ValueError: missing or unknown fields, or a field outside its range.
@@ -148,16 +162,19 @@ class ShuffleRound(Round):
             raise ValueError(
                 f"round must be an object with fields {sorted(wanted)}, got {state!r:.80}"
             )
+        randomizer, reduction = randomizer_from_dict(state["randomizer"]), state["reduction"]
+        if reduction == "auto" and randomizer.normal_noise is not None:
+            reduction = "example"
         return cls(
-            randomizer_from_dict(state["randomizer"]),
+            randomizer,
             users=state["users"],
             population=state["population"],
-            reduction=state["reduction"],
+            reduction=reduction,
             variant=state["variant"],
         )
 
 
 @lru_cache(maxsize=128)
-def _reduced(round: ShuffleRound) -> Reduction:
+def _reduced(round: ShuffleRound) -> DominatingPair:
     population = round.population or round.users
     return reduce(round.randomizer, round.users, population, round.reduction, round.variant)

@@ -74,7 +74,7 @@ def test_both_laws_have_mass_one() -> None:
 
 
 def test_an_asymmetric_round() -> None:
-    one = sa.ShuffleRound(sa.GaussianRandomizer(2.0), users=3)
+    one = sa.ShuffleRound(sa.GaussianRandomizer(2.0), users=3, reduction="example")
     for epsilon in (0.05, 0.3):
         certified = one.delta(epsilon=epsilon)
         found = alpha_grid.delta(one, epsilon=epsilon, points=40, reach=1.0)

@@ -87,7 +87,7 @@ def test_randomized_response(order: float) -> None:
 
 @pytest.mark.parametrize("order", [1.5, 2.0, 5.0])
 def test_one_gaussian_message(order: float) -> None:
-    one = sa.ShuffleRound(sa.GaussianRandomizer(2.0), users=1)
+    one = sa.ShuffleRound(sa.GaussianRandomizer(2.0), users=1, reduction="example")
     bracket = rdp.renyi_divergence(one, order=order)
     truth = order / (2.0 * 2.0**2)
     # no bound of the losses beyond the grid is known; those on it add up to the truth
@@ -304,7 +304,7 @@ def test_what_has_no_finite_divergence(one: sa.ShuffleRound, condition: str) -> 
 
 
 def test_a_delta_below_what_the_grid_follows() -> None:
-    one = sa.ShuffleRound(sa.GaussianRandomizer(2.0), users=1)
+    one = sa.ShuffleRound(sa.GaussianRandomizer(2.0), users=1, reduction="example")
     with pytest.raises(OutsideValidityError, match=r"^rdp is valid for delta > .*not followed"):
         rdp.epsilon(one, delta=1e-30)
 

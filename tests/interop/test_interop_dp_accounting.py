@@ -166,7 +166,7 @@ def test_epsilon_is_between_our_ends_and_one_interval(parts: Parts) -> None:
 
 
 def test_both_orders_of_a_pair_that_is_not_symmetric() -> None:
-    one = sa.ShuffleRound(sa.GaussianRandomizer(sigma=2.0), users=7)
+    one = sa.ShuffleRound(sa.GaussianRandomizer(sigma=2.0), users=7, reduction="example")
     made = to_privacy_loss_distribution([(one, 1)])
     assert not made._symmetric
     loss = one.reduced().loss

@@ -29,7 +29,7 @@ LEAST = 1e-270
 
 
 def gaussian_round(sigma: float, users: int) -> sa.ShuffleRound:
-    return sa.ShuffleRound(sa.GaussianRandomizer(sigma=sigma), users=users)
+    return sa.ShuffleRound(sa.GaussianRandomizer(sigma), users=users, reduction="example")
 
 
 def assert_inverse(

@@ -24,6 +24,7 @@ WIDTH = 2e-3
 
 
 def gaussian_round(sigma: float, users: int, **options: object) -> sa.ShuffleRound:
+    options = {"reduction": "example", **options}
     return sa.ShuffleRound(sa.GaussianRandomizer(sigma=sigma), users=users, **options)
 
 
@@ -283,3 +284,39 @@ def test_gaussian_blanket_letters(sigma: float, alpha: float, effort: Effort) ->
     grid = np.concatenate([np.linspace(-6.0, 6.0, 41), [1.0 - alpha, 1e-3, -1e-3]])
     values = [(t, gaussian.blanket_excess(sigma, alpha, t)) for t in grid.tolist()]
     check_letters(InputPair(sa.GaussianRandomizer(sigma), (0, 1)), alpha, values, effort)
+
+
+# ------------------------------------------------------------------------ which reduction is meant
+
+
+def test_auto_is_a_bound_for_all_datasets() -> None:
+    """The example pair answers 0.1891 here, which bounds one pair of datasets only."""
+    noise = sa.GaussianRandomizer(sigma=1.0)
+    auto = sa.ShuffleRound(noise, users=600)
+    blanket = sa.ShuffleRound(noise, users=600, reduction="blanket")
+    example = sa.ShuffleRound(noise, users=600, reduction="example")
+    assert auto == blanket
+    assert auto.epsilon(delta=1e-5).reduction == "blanket"
+    assert auto.epsilon(delta=1e-5).lower > 1.2 * example.epsilon(delta=1e-5).upper
+
+
+def test_states_of_the_first_version_keep_their_numbers() -> None:
+    """There "auto" was the example pair."""
+    old = {
+        "randomizer": {"kind": "gaussian", "sigma": 2.0},
+        "users": 7,
+        "population": None,
+        "reduction": "auto",
+        "variant": None,
+    }
+    loaded = sa.ShuffleRound.from_dict(old)
+    assert loaded == gaussian_round(2.0, 7)
+    assert loaded.delta(epsilon=0.5).reduction == "gaussian example"
+    for reduction in ("auto", "example"):
+        one = gaussian_round(2.0, 7, reduction=reduction)
+        assert sa.ShuffleRound.from_dict(one.to_dict()) == one
+
+
+def test_the_example_is_for_gaussian_noise() -> None:
+    with pytest.raises(ValueError, match=r"^reduction='example' needs a GaussianRandomizer"):
+        sa.ShuffleRound(sa.LaplaceRandomizer(eps0=1.0), users=7, reduction="example")

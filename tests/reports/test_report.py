@@ -115,7 +115,7 @@ def test_the_answers_are_the_library_s() -> None:
 
 def test_no_more_is_told_than_there_is() -> None:
     """Gaussian noise has no finite eps0, but only two inputs."""
-    one = sa.ShuffleRound(sa.GaussianRandomizer(sigma=0.5), users=3)
+    one = sa.ShuffleRound(sa.GaussianRandomizer(sigma=0.5), users=3, reduction="example")
     rows = by_name(sa.report(sa.FourierAccountant().compose(one, count=5), delta=0.01))
     told = rows["information on the input", "all rounds"].upper
     assert math.log(2.0) <= told <= math.log(2.0) * (1 + ROUND_OFF)

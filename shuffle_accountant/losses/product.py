@@ -1,0 +1,116 @@
+"""The loss of independent parts that belong to one round: the sum of their losses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.positive import positive_sum
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
+from shuffle_accountant.losses.divergence import Divergence
+from shuffle_accountant.numerics.rounding import Array, pairwise_sum, roundings
+
+__all__ = ["ProductLoss", "factors"]
+
+# Cells of the sum: direct convolution is quadratic in them.
+_MOST_CELLS = 4096
+
+
+@dataclass(frozen=True)
+class ProductLoss:
+    """Privacy loss of a product of pairs.
+
+    Whoever composes rounds takes the parts one by one (see `factors`); the sum here is for
+    questions about the round as a whole.
+
+    Attributes:
+        parts: losses with their counts, at least one.
+    """
+
+    parts: tuple[tuple[PrivacyLoss, int], ...]
+
+    @property
+    def largest(self) -> float:
+        """No finite loss is larger, nats."""
+        total = math.fsum(count * part.largest for part, count in self.parts)
+        return total * (1.0 + roundings(4))
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats."""
+        top = max(part.deviation for part, _ in self.parts)
+        return top * math.sqrt(sum(n * (part.deviation / top) ** 2 for part, n in self.parts))
+
+    @property
+    def reversed(self) -> ProductLoss:
+        """The loss of (Q, P)."""
+        backward = tuple((part.reversed, count) for part, count in self.parts)
+        same = all(back is part for (back, _), (part, _) in zip(backward, self.parts, strict=True))
+        return self if same else ProductLoss(backward)
+
+    @property
+    def divergence(self) -> Divergence:
+        """That of the parts."""
+        return self.parts[0][0].divergence
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound of the divergence at ``alpha = e^epsilon``, epsilon >= 0: a sum over the atoms."""
+        atoms = _atoms(self, side, effort)
+        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+        if epsilon == math.inf:
+            return atoms.infinite
+        weight = self.divergence.weight(atoms.loss + sign * atoms.loss_error - epsilon)
+        total = float(np.sum(atoms.mass * weight)) + atoms.infinite
+        return min(max(total * (1.0 + sign * pairwise_sum(own=8)), 0.0), 1.0)
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The sum of the parts' losses on a grid of its own."""
+        atoms = _atoms(self, side, effort)
+        edges(float(np.max(np.abs(atoms.loss), initial=0.0)))
+        return atoms
+
+
+def factors(loss: PrivacyLoss) -> tuple[tuple[PrivacyLoss, int], ...]:
+    """The independent parts of a loss, with their counts; most losses have only themselves."""
+    return loss.parts if isinstance(loss, ProductLoss) else ((loss, 1),)
+
+
+@lru_cache(maxsize=16)
+def _atoms(loss: ProductLoss, side: Bound, effort: Effort) -> PldAtoms:
+    parts = [(_alone(part, side, effort), count) for part, count in loss.parts]
+    low = math.fsum(n * min(float(one.loss.min()), 0.0) for one, n in parts)
+    high = math.fsum(n * max(float(one.loss.max()), 0.0) for one, n in parts)
+    spacing = max((high - low) / _MOST_CELLS, 1e-12 * loss.deviation)
+    grids = [(discretize(one, spacing), count) for one, count in parts]
+    first, last = math.floor(low / spacing) - 2, math.ceil(high / spacing) + 2
+    law = positive_sum(grids, side, first, last)
+    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+    rounding = law.relative + roundings(8)
+    scale = max(1.0 + sign * rounding, 0.0)
+    losses = spacing * (law.offset + np.arange(law.mass.size, dtype=np.float64))
+    return PldAtoms(
+        side=side,
+        mass=law.mass * scale,
+        loss=losses,
+        infinite=min(law.infinite * scale, 1.0),
+        truncated=min(sum(count * grid.truncated for grid, count in grids), 1.0),
+        round_off=rounding + sum(count * grid.round_off for grid, count in grids),
+        loss_error=sum(count * grid.loss_error for grid, count in grids)
+        + roundings(4) * max(high, -low),
+    )
+
+
+def _alone(part: PrivacyLoss, side: Bound, effort: Effort) -> PldAtoms:
+    """A part's atoms in cells of a small share of its deviation."""
+    step = part.deviation * math.sqrt(6.0 * effort.resolution)
+
+    def edges(largest: float) -> Array:
+        width = max(step / (SUBCELLS if side is Bound.OPTIMISTIC else 1), largest / 1e6)
+        return np.arange(math.ceil(largest / width) + 2, dtype=np.float64) * width
+
+    return part.atoms(side, edges, effort)

@@ -1,0 +1,90 @@
+"""Vectors with Gaussian noise, sent through the shuffler."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.randomizers.arguments import FromArguments
+from shuffle_accountant.randomizers.checks import generator
+
+__all__ = ["GaussianVectors"]
+
+# Norms may exceed 1 by the rounding of whoever clipped the vectors.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class GaussianVectors(FromArguments):
+    """A vector of 2-norm at most 1, of any dimension, plus normal noise in every coordinate.
+
+    Adjacency: zero-out. One user's vector is replaced by the vector 0, or the reverse, and the user
+    goes on sending a message. A round of it is reduced by null clones (see
+    `shuffle_accountant.reductions.null_clones`), whatever the dimension and the other vectors.
+
+    Privacy is that of real-valued noise; sampled doubles follow it up to their rounding.
+
+    Args:
+        noise_multiplier: standard deviation of the noise per coordinate, finite, > 0, in units of
+            the largest norm.
+
+    Raises:
+        TypeError: not a number.
+        ValueError: not positive, NaN or infinite.
+    """
+
+    kind: ClassVar[str] = "gaussian vectors"
+    arguments: ClassVar[tuple[str, ...]] = ("noise_multiplier",)
+
+    noise_multiplier: float
+
+    def __init__(self, *, noise_multiplier: float) -> None:
+        value = validate.positive(noise_multiplier=noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", value)
+
+    @property
+    def eps0(self) -> float:
+        """Infinite: the ratio of two normal densities is not bounded."""
+        return math.inf
+
+    @property
+    def noisy_vectors(self) -> float:
+        """The noise multiplier."""
+        return self.noise_multiplier
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Zero-out: one user's vector is replaced by the vector 0, or the reverse."""
+        return Adjacency.ZERO_OUT
+
+    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Add independent noise to each user's vector.
+
+        Args:
+            values: vectors of 2-norm at most 1, shape (..., d).
+            rng: source of randomness.
+
+        Returns:
+            The messages, of the same shape.
+
+        Raises:
+            TypeError: values that are not numbers, or ``rng`` is not a generator.
+            ValueError: a vector that is too long, or NaN.
+        """
+        array = np.asarray(values)
+        if array.dtype.kind not in "iuf":
+            raise TypeError(f"values must be numbers, got an array of {array.dtype}")
+        own = array.astype(np.float64)
+        if own.ndim == 0:
+            raise ValueError("values must be vectors of shape (..., d), got a single number")
+        norms = np.linalg.norm(own, axis=-1)
+        wrong = ~(norms <= 1.0 + _ROUNDING)  # NaN is outside too
+        if np.any(wrong):
+            raise ValueError(f"values must have norms of at most 1, got {norms[wrong].flat[0]!s}")
+        return own + generator(rng).normal(scale=self.noise_multiplier, size=own.shape)

@@ -1,0 +1,78 @@
+"""Random allocation: every record takes part in one uniformly chosen step of t.
+
+Adjacency: zero-out. Bound: an upper bound on what the steps' outputs reveal, and the exact
+value for mechanisms whose pair some query attains.
+
+*Theorem* (Feldman and Shenfeld 2025, Theorem 3.1; Chua et al. 2024 for Gaussian steps). If (P, Q)
+dominates every step given whatever came before, for all alpha >= 0, then an epoch is dominated by
+``(1/t) sum_i Q^(i-1) P Q^(t-i)`` against ``Q^t``. *Proof.* For each step and history there is a
+kernel that takes P to the step's output with the record and Q to that without it (Blackwell).
+Applied one after the other to (y_1, …, y_t) these kernels turn the first law into the transcript
+with the record and the second into that without it.
+
+The likelihood ratio of that pair is the mean of t i.i.d. ratios X = dP/dQ under Q: the density
+lemma of `shuffle_accountant.reductions.decoys`, for a target among t - 1 decoys.
+
+* *Part of an epoch*: of s released steps out of t the ratio is ``1 - s/t`` plus 1/t times the sum
+  of s ratios. s must not depend on the outputs.
+* *Several passes over one deal*: a record's steps in all passes are one step whose ratio is the
+  product of independent ratios (for Gaussian steps: with less noise).
+* *k of t*: a uniform k-subset is a uniform partition of the steps in t mod k blocks of ceil(t/k)
+  and the rest of floor(t/k), with one step in each. Given the partition the blocks are independent
+  allocations; their product dominates (Lemma 3.2 there). It is an upper bound of the k-subset's own
+  pair, whose ratio is the elementary symmetric polynomial of the X over its number of terms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.far_apart import gaussian_mean_loss
+from shuffle_accountant.losses.gaussian import GaussianRatio
+from shuffle_accountant.losses.mean_ratio import MeanRatioLoss, RatioSource
+from shuffle_accountant.losses.product import ProductLoss
+
+__all__ = ["AllocationPair", "allocation", "allocation_in_blocks"]
+
+
+@dataclass(frozen=True)
+class AllocationPair:
+    """The pair of laws that dominates an epoch."""
+
+    two_sided: ClassVar[bool] = False  # ratios may be 0 where Q has mass and P has none
+
+    name: str
+    loss: PrivacyLoss
+
+
+def allocation(ratio: RatioSource, steps: int, released: int) -> AllocationPair:
+    """The pair of one epoch, or of its first steps.
+
+    Args:
+        ratio: law of the likelihood ratio of one step.
+        steps: number t of steps of the epoch.
+        released: number s of steps whose outputs are seen, in 1 … t.
+    """
+    return AllocationPair("allocation", _mean(ratio, released, released / steps))
+
+
+def allocation_in_blocks(ratio: RatioSource, steps: int, selected: int) -> AllocationPair:
+    """The product of the pairs of blocks with one selected step each.
+
+    Args:
+        ratio: law of the likelihood ratio of one step.
+        steps: number t of steps of the epoch.
+        selected: number k of steps that use a record, in 2 … t.
+    """
+    size, longer = divmod(steps, selected)
+    counts = [(size + 1, longer), (size, selected - longer)]
+    parts = tuple((_mean(ratio, block, 1.0), count) for block, count in counts if count > 0)
+    return AllocationPair("allocation, blocks", ProductLoss(parts))
+
+
+def _mean(ratio: RatioSource, steps: int, fraction: float) -> PrivacyLoss:
+    if isinstance(ratio, GaussianRatio):  # which may be beyond the range of doubles
+        return gaussian_mean_loss(ratio.sigma, steps, fraction)
+    return MeanRatioLoss(ratio, steps, fraction)

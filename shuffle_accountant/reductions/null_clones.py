@@ -1,0 +1,70 @@
+"""Null clones: other records' Gaussian steps hide the target as null steps do, now and then.
+
+Adjacency: zero-out. Bound: an upper bound. Covers shuffled batches and Gaussian messages that
+are shuffled, for any dimension, any vectors of norm at most 1 and queries that look back.
+
+*Shuffled batches.* Records are permuted and dealt into T batches of one size in order. Given the
+target's slot u within its batch, the T records in slot u of all batches are placed uniformly.
+(With batches of different sizes some slots exist in full batches only, and for the others one place
+that is not the target's is given away: then T is the number of *full* batches. A bound at T' <= T
+always holds.)
+
+1. For p in (0, 1) and ``h = log(1/p)`` let ``gamma = p Phi(1/(2 sigma) - sigma h) - Phi(-1/(2
+   sigma) - sigma h)``, if positive, else 0: the largest of ``int (p N(0, sigma^2 I) - N(v, sigma^2
+   I))_+`` over norms of v up to 1. So each other record's step is within total variation gamma of
+   ``p w + (1 - p) r``, w the null step.
+2. Replacing them all moves the transcripts by ``beta = 1 - (1 - gamma)^(T-1)`` at most.
+3. Reveal which of the records are not null, and where: the target is then uniformly among ``K = 1 +
+   Bin(T - 1, p)`` null places, which is random allocation of 1 in K. Hence for alpha >= 0
+
+       H_alpha(D‖D') <= E_K[H_alpha(allocation, 1 of K)] + (1 + alpha) beta,
+
+   and the same for the reverse, with a p that may depend on alpha and on the order.
+4. ``H_alpha(D‖D')`` is convex in alpha and no larger than the Gaussian mechanism's (all other
+   places revealed); so the lower convex envelope of the least of these bounds is one too, and the
+   profile of a pair of laws, for both orders.
+
+*One shuffle used for several epochs*: place j carries Y_j ~ N(1 or 0, sigma^2 / E), from which a
+kernel makes the E steps of that place whatever the queries; null clones for the Y_j.
+
+*Shuffled messages*: n users who each send a vector plus noise are T = n places of one record.
+
+The idea of null clones is Mausberg's (2026); sources for the pair are Chua et al. 2024 and Feldman
+and Shenfeld 2025.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.far_apart import gaussian_mean_loss
+from shuffle_accountant.losses.null_clones import LEAST_SIGMA, NullCloneLoss
+
+__all__ = ["NullClonePair", "null_clones"]
+
+
+@dataclass(frozen=True)
+class NullClonePair:
+    """The pair of laws whose profile is the envelope of the bounds."""
+
+    name: ClassVar[str] = "null clones"
+    two_sided: ClassVar[bool] = False
+
+    loss: PrivacyLoss
+
+
+def null_clones(noise_multiplier: float, places: int, passes: int = 1) -> NullClonePair:
+    """The pair for a record placed uniformly among others.
+
+    Args:
+        noise_multiplier: deviation of the noise over the largest norm.
+        places: number of batches, or of messages.
+        passes: how often the same placement is used.
+    """
+    sigma = noise_multiplier / math.sqrt(passes)
+    if places == 1 or sigma < LEAST_SIGMA:  # nobody hides anybody
+        return NullClonePair(gaussian_mean_loss(sigma, 1))
+    return NullClonePair(NullCloneLoss(sigma, places))

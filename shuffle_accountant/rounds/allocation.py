@@ -1,0 +1,176 @@
+"""DP-SGD's epochs when each record is dealt to one step, or to a few: balls and bins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.tolerance import warn_if_loose
+from shuffle_accountant.losses.mean_ratio import RatioSource
+from shuffle_accountant.losses.product_ratio import ProductRatio
+from shuffle_accountant.losses.table_ratio import TableRatio
+from shuffle_accountant.reductions.allocation import (
+    AllocationPair,
+    allocation,
+    allocation_in_blocks,
+)
+from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.mechanisms import Mechanism, mechanism_from_dict
+from shuffle_accountant.rounds.pld import PldRound
+
+__all__ = ["RandomAllocation"]
+
+MAX_STEPS = 10**9
+# Of a question about one round of several blocks.
+_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, init=False)
+class RandomAllocation(Round):
+    """One epoch of ``steps`` steps in which every record takes part in one, chosen at random.
+
+    Every record's step is drawn uniformly and independently of the others', so batches vary in
+    size and some may be empty; what is divided by a batch's size must be divided by the expected
+    size. Later steps may depend on the outputs of earlier ones.
+
+    Adjacency: zero-out, one record against a null record that contributes nothing. Answers hold for
+    both orders, record removed and record added.
+
+    Several epochs with a fresh deal each are several rounds. Going through *one* deal several times
+    is ``passes``, a different mechanism with a different answer.
+
+    Args:
+        mechanism: one step: a `GaussianMechanism`, `LaplaceMechanism` or `PureMechanism`, or a
+            `PldRound` for any other. Of a PldRound the table for "remove" is used; its distribution
+            must be that of the mechanism under zero-out and must bound it for all alpha >= 0, which
+            a pessimistic distribution of dp_accounting does.
+        steps: number t of steps, 1 to 1e9.
+        selected: number k of steps that use a record, a uniformly chosen subset of that size. For k
+            > 1 the bracket encloses the product of k blocks, an upper bound.
+        released: if given, only the outputs of this many steps are seen, a number that must have
+            been fixed beforehand: a stop that looks at the outputs pays for the whole epoch, and
+            the rest of the epoch is no second round.
+        passes: how often the same deal is gone through.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, ``released`` together with ``selected`` or
+            ``passes``, or steps whose likelihood ratios leave the range of double precision.
+    """
+
+    mechanism: Mechanism | PldRound
+    steps: int
+    selected: int
+    released: int | None
+    passes: int
+
+    def __init__(
+        self,
+        mechanism: Mechanism | PldRound,
+        *,
+        steps: int,
+        selected: int = 1,
+        released: int | None = None,
+        passes: int = 1,
+    ) -> None:
+        if not isinstance(mechanism, Mechanism | PldRound):
+            raise TypeError(
+                "mechanism must be a GaussianMechanism, LaplaceMechanism, PureMechanism or "
+                f"PldRound, got {mechanism!r:.60} of type {type(mechanism).__name__}"
+            )
+        if isinstance(mechanism, PldRound) and mechanism.adjacency is not Adjacency.ZERO_OUT:
+            raise ValueError(
+                f"mechanism must be of adjacency {Adjacency.ZERO_OUT.named}, got a PldRound of "
+                f"{mechanism.adjacency.named}"
+            )
+        steps = validate.integer(minimum=1, maximum=MAX_STEPS, steps=steps)
+        selected = validate.integer(minimum=1, maximum=steps, selected=selected)
+        passes = validate.integer(minimum=1, maximum=10**6, passes=passes)
+        if released is not None:
+            released = validate.integer(minimum=1, maximum=steps, released=released)
+            if selected > 1 or passes > 1:
+                raise ValueError(
+                    "released is for one pass over one selected step, got "
+                    f"released={released}, selected={selected}, passes={passes}"
+                )
+        values = {
+            "mechanism": mechanism,
+            "steps": steps,
+            "selected": selected,
+            "released": None if released == steps else released,
+            "passes": passes,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        _ratio(mechanism, passes)  # refuses what is out of range now rather than later
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Zero-out."""
+        return Adjacency.ZERO_OUT
+
+    def reduced(self) -> AllocationPair:
+        """The dominating pair: "allocation", or "allocation, blocks" for several selected steps."""
+        return _reduced(self)
+
+    def _bracket(self, query: Query) -> Bracket:
+        """The answer; the blocks of several selected steps are composed like rounds."""
+        if self.selected == 1:
+            return super()._bracket(query)
+        pair = self.reduced()
+        answer = evaluate([(pair, 1)], query, _TOLERANCE, MEMORY_LIMIT)
+        found = answer.bracket(reduction=pair.name, adjacency=self.adjacency)
+        warn_if_loose(found, answer.cause, _TOLERANCE)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `from_dict` rebuilds an equal round."""
+        return {
+            "kind": "allocation",
+            "mechanism": self.mechanism.to_dict(),
+            "steps": self.steps,
+            "selected": self.selected,
+            "released": self.released,
+            "passes": self.passes,
+        }
+
+    @classmethod
+    def from_dict(cls, state: Any) -> RandomAllocation:
+        """Inverse of `to_dict`.
+
+        Raises:
+            TypeError: a field of the wrong type.
+            ValueError: missing or unknown fields, or a field outside its range.
+        """
+        wanted = {"kind", "mechanism", "steps", "selected", "released", "passes"}
+        if not isinstance(state, dict) or set(state) != wanted or state["kind"] != "allocation":
+            raise ValueError(
+                f"round must be an object of kind 'allocation' with fields {sorted(wanted)}, "
+                f"got {state!r:.80}"
+            )
+        step = state["mechanism"]
+        is_pld = isinstance(step, dict) and step.get("kind") == "pld"
+        mechanism = PldRound.from_dict(step) if is_pld else mechanism_from_dict(step)
+        return cls(mechanism, **{name: state[name] for name in wanted - {"kind", "mechanism"}})
+
+
+@lru_cache(maxsize=128)
+def _ratio(mechanism: Mechanism | PldRound, passes: int) -> RatioSource:
+    if isinstance(mechanism, Mechanism):
+        return mechanism.ratio(passes)
+    one = TableRatio(mechanism.loss.bounds)
+    return one if passes == 1 else ProductRatio(one, passes)
+
+
+@lru_cache(maxsize=128)
+def _reduced(round: RandomAllocation) -> AllocationPair:
+    ratio = _ratio(round.mechanism, round.passes)
+    if round.selected > 1:
+        return allocation_in_blocks(ratio, round.steps, round.selected)
+    return allocation(ratio, round.steps, round.released or round.steps)

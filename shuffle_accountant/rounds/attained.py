@@ -1,0 +1,151 @@
+"""Certified lower bounds of epsilon: what explicit datasets and queries lose, composed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.bracket import Attained
+from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.refinement import lower_end
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.antipodal import AntipodalLoss
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.blanket import BlanketLoss
+from shuffle_accountant.losses.far_apart import gaussian_mean_loss
+from shuffle_accountant.numerics.roots import find_crossing
+from shuffle_accountant.randomizers.base import FiniteRandomizer
+from shuffle_accountant.reductions.dataset import dataset_losses
+from shuffle_accountant.rounds.allocation import RandomAllocation
+from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.batches import ShuffledBatches
+from shuffle_accountant.rounds.mechanisms import Mechanism
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS
+from shuffle_accountant.rounds.shuffle import ShuffleRound
+
+__all__ = ["attained_epsilon"]
+
+# Above this share of delta nothing of one round is cut off.
+_NEGLIGIBLE = 1e-8
+_TOLERANCE = 1e-3
+_CLOSE = 1e-10
+# The datasets that are composed: those that lose most in one round at these shares of its epsilon.
+_SHARES = (1.0, 0.3)
+
+
+def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained:
+    """Certified lower bound of the epsilon that ``rounds`` rounds really lose at delta.
+
+    No upper bound can be below it, whatever its theorem: it is the epsilon of explicit neighbouring
+    datasets, composed.
+
+    * `ShuffledBatches`: the target holds 1 and all others -1 in one direction, in every batch (the
+      antipodal pair); the dataset is shown as ``(1, 0, -1)``. The upper end is that of an adversary
+      who knows the target's batch.
+    * `RandomAllocation` of a Gaussian, Laplace or pure step, one selected: the bracket's lower end,
+      because one query attains the pair, with all others' records 0: ``(1, 0, 0)``.
+    * `ShuffleRound` of a finite randomizer: the best of the datasets in which all other users hold
+      one value, as in `ShuffleRound.attained`.
+
+    Args:
+        round: what happened.
+        delta: in (0, 1).
+        rounds: how many times, >= 0.
+
+    Returns:
+        The lower end as a float, with the datasets and an upper end of their own epsilon.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, or a round whose attaining datasets are not
+            known.
+    """
+    round = validate.instance(Round, round=round)  # type: ignore[type-abstract]
+    delta = validate.open_unit(delta=delta)
+    rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
+    if isinstance(round, ShuffledBatches):
+        return _batches(round, delta, rounds)
+    if isinstance(round, RandomAllocation) and isinstance(round.mechanism, Mechanism):
+        if round.selected == 1:
+            return _own_pair(round, delta, rounds)
+        raise ValueError(
+            f"attained_epsilon needs an allocation with selected=1, got selected={round.selected}"
+        )
+    if isinstance(round, ShuffleRound) and isinstance(round.randomizer, FiniteRandomizer):
+        return _datasets(round, round.randomizer, delta, rounds)
+    raise ValueError(
+        "attained_epsilon needs shuffled batches, an allocation of one Gaussian, Laplace or pure "
+        f"step, or a finite randomizer, got {round!r:.120}"
+    )
+
+
+def _batches(round: ShuffledBatches, delta: float, rounds: int) -> Attained:
+    sigma = round.noise_multiplier / math.sqrt(round.passes)
+    own, upper = _both_ends(gaussian_mean_loss(sigma, 1), delta, rounds)
+    dataset = (1, 0, -1)
+    if own == 0.0 or round.steps == 1:
+        return Attained(lower=own, upper=upper, dataset=dataset)
+    loss = AntipodalLoss(sigma, round.steps)
+    lower = max(_lower_end(one, delta, rounds, upper) for one in (loss, loss.reversed))
+    return Attained(lower=min(lower, upper), upper=upper, dataset=dataset)
+
+
+def _lower_end(loss: PrivacyLoss, delta: float, rounds: int, upper: float) -> float:
+    """Lower end of epsilon from a loss that is known from below."""
+    if rounds > 1:
+        query = Query(delta=delta)
+        return lower_end([(loss, rounds)], query, _TOLERANCE, MEMORY_LIMIT, math.inf)
+    effort = Effort(tail=_NEGLIGIBLE * delta, resolution=_TOLERANCE)
+
+    def excess(epsilon: float) -> float:
+        value = loss.delta(epsilon, Bound.OPTIMISTIC, effort)
+        return math.log(value / delta) if value > 0.0 else -math.inf
+
+    guess = min(loss.deviation, 0.5 * upper)
+    return find_crossing(excess, upper, guess, 0.5 * guess, _CLOSE).left
+
+
+def _both_ends(loss: PrivacyLoss, delta: float, rounds: int) -> tuple[float, float]:
+    """Both ends of epsilon for a pair that is known from both sides."""
+    parts = [(_Pair(loss), rounds)] if rounds else []
+    found = evaluate(parts, Query(delta=delta), _TOLERANCE, MEMORY_LIMIT)
+    return found.lower, found.upper
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A pair of laws that no theorem is needed for."""
+
+    name: ClassVar[str] = "attained"
+    two_sided: ClassVar[bool] = False
+
+    loss: PrivacyLoss
+
+
+def _own_pair(round: RandomAllocation, delta: float, rounds: int) -> Attained:
+    lower, upper = _both_ends(round.reduced().loss, delta, rounds)
+    return Attained(lower=lower, upper=upper, dataset=(1, 0, 0))
+
+
+def _datasets(
+    round: ShuffleRound, randomizer: FiniteRandomizer, delta: float, rounds: int
+) -> Attained:
+    population = round.population or round.users
+    losses = dataset_losses(randomizer, round.users, population)
+    if rounds == 0:
+        return Attained(lower=0.0, upper=0.0, dataset=next(iter(losses.values())))
+    single = ShuffleRound(randomizer, users=round.users, population=round.population)
+    scale = min(single.epsilon(delta=delta).upper, 700.0)
+    effort = Effort(tail=1e-6 * delta, resolution=1e-3)
+
+    def most(share: float) -> BlanketLoss:
+        """The loss with the largest divergence at that share of one round's epsilon."""
+        return max(losses, key=lambda loss: loss.delta(share * scale, Bound.OPTIMISTIC, effort))
+
+    ends = {loss: _both_ends(loss, delta, rounds) for loss in map(most, _SHARES)}
+    chosen = max(ends, key=lambda loss: ends[loss][0])
+    lower, upper = ends[chosen]
+    return Attained(lower=lower, upper=upper, dataset=losses[chosen])

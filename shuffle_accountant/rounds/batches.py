@@ -1,0 +1,91 @@
+"""DP-SGD's epochs as most loaders make them: records shuffled, then dealt into batches in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.reductions.null_clones import NullClonePair, null_clones
+from shuffle_accountant.rounds.base import Round
+
+__all__ = ["ShuffledBatches"]
+
+MAX_STEPS = 10**9
+
+
+@dataclass(frozen=True, init=False)
+class ShuffledBatches(Round):
+    """One epoch over shuffled records in batches of one size: ``DataLoader(shuffle=True)``.
+
+    Each step adds up vectors of 2-norm at most 1 (clipped gradients) and normal noise. This is
+    neither Poisson sampling nor random allocation, and costs far more than both. Brackets enclose
+    the bound by null clones; `attained_epsilon` is a certified lower bound of the truth.
+
+    Adjacency: zero-out, one record against a null record that contributes nothing, in its place.
+
+    Args:
+        noise_multiplier: deviation of the noise over the largest norm, finite, > 0.
+        steps: number of *full* batches. A short last batch (which loaders keep unless told to drop
+            it) does not count, because some places of a batch exist only in the full ones.
+        passes: how often the same shuffle is gone through; epochs that are shuffled anew are
+            several rounds instead.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    noise_multiplier: float
+    steps: int
+    passes: int
+
+    def __init__(self, *, noise_multiplier: float, steps: int, passes: int = 1) -> None:
+        values = {
+            "noise_multiplier": validate.positive(noise_multiplier=noise_multiplier),
+            "steps": validate.integer(minimum=1, maximum=MAX_STEPS, steps=steps),
+            "passes": validate.integer(minimum=1, maximum=10**6, passes=passes),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Zero-out."""
+        return Adjacency.ZERO_OUT
+
+    def reduced(self) -> NullClonePair:
+        """The dominating pair by null clones."""
+        return _reduced(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `from_dict` rebuilds an equal round."""
+        return {
+            "kind": "shuffled batches",
+            "noise_multiplier": self.noise_multiplier,
+            "steps": self.steps,
+            "passes": self.passes,
+        }
+
+    @classmethod
+    def from_dict(cls, state: Any) -> ShuffledBatches:
+        """Inverse of `to_dict`.
+
+        Raises:
+            TypeError: a field of the wrong type.
+            ValueError: missing or unknown fields, or a field outside its range.
+        """
+        wanted = {"kind", "noise_multiplier", "steps", "passes"}
+        if not isinstance(state, dict) or set(state) != wanted:
+            raise ValueError(
+                f"round must be an object of kind 'shuffled batches' with fields {sorted(wanted)}, "
+                f"got {state!r:.80}"
+            )
+        return cls(**{name: state[name] for name in wanted - {"kind"}})
+
+
+@lru_cache(maxsize=128)
+def _reduced(round: ShuffledBatches) -> NullClonePair:
+    return null_clones(round.noise_multiplier, round.steps, round.passes)

@@ -1,0 +1,166 @@
+"""One step of a central mechanism, as random allocation composes it.
+
+Adjacency: zero-out. A step adds up what its records contribute and releases the sum with noise;
+one record's contribution is bounded, that of a null record is 0. Every mechanism here names a pair
+of laws (P with the record, Q without it) that dominates the step whatever the other records, the
+dimension and the outputs of earlier steps; only its likelihood ratio X = dP/dQ counts.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.losses.bounded_ratio import (
+    LARGEST_LOSS,
+    LaplaceRatio,
+    TwoValuedRatio,
+    check_range,
+)
+from shuffle_accountant.losses.gaussian import GaussianRatio
+from shuffle_accountant.losses.mean_ratio import RatioSource
+from shuffle_accountant.losses.product_ratio import ProductRatio
+
+__all__ = [
+    "GaussianMechanism",
+    "LaplaceMechanism",
+    "Mechanism",
+    "PureMechanism",
+    "mechanism_from_dict",
+]
+
+
+class Mechanism(ABC):
+    """One step; implementations are frozen dataclasses of plain numbers."""
+
+    kind: ClassVar[str]
+    _kinds: ClassVar[dict[str, type[Mechanism]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Register the class under its ``kind``."""
+        super().__init_subclass__(**options)
+        Mechanism._kinds[cls.kind] = cls
+
+    @abstractmethod
+    def ratio(self, passes: int) -> RatioSource:
+        """The law of the likelihood ratio of that many steps that all use the record.
+
+        Raises:
+            ValueError: ratios beyond the range of double precision.
+        """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `mechanism_from_dict` rebuilds an equal mechanism."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"kind": self.kind, **values}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianMechanism(Mechanism):
+    """A sum of vectors of 2-norm at most 1, plus normal noise of that deviation per coordinate.
+
+    Many steps that all use the record are one step with less noise: deviation over the root of
+    their number, exactly.
+
+    Args:
+        noise_multiplier: deviation of the noise over the largest norm, finite, > 0.
+
+    Raises:
+        TypeError: not a number.
+        ValueError: not positive, NaN or infinite.
+    """
+
+    kind: ClassVar[str] = "gaussian"
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        value = validate.positive(noise_multiplier=self.noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", value)
+
+    def ratio(self, passes: int) -> RatioSource:
+        """A lognormal law."""
+        return GaussianRatio(self.noise_multiplier / math.sqrt(passes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceMechanism(Mechanism):
+    """A sum of vectors of 1-norm at most 1, plus Laplace noise of that scale per coordinate.
+
+    Args:
+        scale: of the noise, >= 1/500.
+
+    Raises:
+        TypeError: not a number.
+        ValueError: outside its range, NaN or infinite.
+    """
+
+    kind: ClassVar[str] = "laplace"
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        value = validate.positive(scale=self.scale)
+        if value * LARGEST_LOSS < 1.0:
+            raise ValueError(f"scale must be at least {1.0 / LARGEST_LOSS:g}, got {value!r}")
+        object.__setattr__(self, "scale", value)
+
+    def ratio(self, passes: int) -> RatioSource:
+        """A law between ``e^(-1/scale)`` and ``e^(1/scale)``."""
+        one = LaplaceRatio(1.0 / self.scale)
+        check_range(one.largest, passes)
+        return one if passes == 1 else ProductRatio(one, passes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureMechanism(Mechanism):
+    """Any step that is epsilon-differentially private, given whatever came before it.
+
+    Its ratio lies between ``e^-epsilon`` and ``e^epsilon`` and has mean one; the law on these two
+    values is the largest such law in convex order. Randomized response attains it.
+
+    Args:
+        epsilon: nats, in (0, 500].
+
+    Raises:
+        TypeError: not a number.
+        ValueError: outside its range, or NaN.
+    """
+
+    kind: ClassVar[str] = "pure"
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        value = validate.positive(epsilon=self.epsilon)
+        if value > LARGEST_LOSS:
+            raise ValueError(f"epsilon must be at most {LARGEST_LOSS:g}, got {value!r}")
+        object.__setattr__(self, "epsilon", value)
+
+    def ratio(self, passes: int) -> RatioSource:
+        """A law on ``e^epsilon`` and ``e^-epsilon``, or on products of them."""
+        return TwoValuedRatio(self.epsilon, passes)
+
+
+def mechanism_from_dict(state: Any) -> Mechanism:
+    """Rebuild a mechanism from `Mechanism.to_dict`.
+
+    Raises:
+        TypeError: a field of the wrong type.
+        ValueError: not such a dictionary, or a kind this version does not know.
+    """
+    kind = state.get("kind") if isinstance(state, dict) else None
+    if not isinstance(kind, str) or kind not in Mechanism._kinds:
+        known = ", ".join(sorted(Mechanism._kinds))
+        raise ValueError(f"mechanism must be an object with a kind of {known}, got {state!r:.80}")
+    values = {key: value for key, value in state.items() if key != "kind"}
+    made = Mechanism._kinds[kind]
+    wanted = {field.name for field in fields(made)}  # type: ignore[arg-type]
+    if set(values) != wanted:
+        raise ValueError(
+            f"mechanism of kind {kind!r} must have fields {sorted(wanted)}, got {sorted(values)}"
+        )
+    return made(**values)
