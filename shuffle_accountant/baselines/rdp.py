@@ -26,6 +26,7 @@ import math
 from collections.abc import Sequence
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.baselines.base import require
 from shuffle_accountant.baselines.moments import LogMoments, log_moments
 from shuffle_accountant.baselines.registry import BOUNDS, ProtocolBound
@@ -73,7 +74,10 @@ def valid(round: Rounds, *, rounds: int = 1, delta: float = 0.5) -> str | None:
         ValueError: an argument outside its range.
     """
     validate.open_unit(delta=delta)
-    for loss, _ in _parts(round, rounds):
+    parts = _parts(round, rounds)
+    if as_protocol(round, name="round").adjacency is Adjacency.ZERO_OUT:
+        return f"neighbours that {Adjacency.REPLACE_ONE.value}"
+    for loss, _ in parts:
         if loss.divergence is not HOCKEY_STICK:
             return "hockey-stick divergences, got variant='tail'"
         if _MOST_LOSS < loss.largest < math.inf:
@@ -164,6 +168,8 @@ def renyi_divergence(round: ShuffleRound, *, order: float) -> Bracket:
     order = validate.positive(order=order)
     if order <= 1.0:
         raise ValueError(f"order must be a finite number > 1, got {order!r}")
+    if round.adjacency is Adjacency.ZERO_OUT:
+        require("renyi_divergence", valid(round))
     reduction, t = round.reduced(), order - 1.0
     loss = reduction.loss
     if loss.divergence is not HOCKEY_STICK or _MOST_LOSS < loss.largest < math.inf:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from shuffle_accountant import order as orders
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.reports.measures.registry import (
     MEASURES,
     Measure,
@@ -104,8 +105,14 @@ def _of_all(
 
 
 def _kinds(subject: Subject) -> Iterator[tuple[ShuffleRound, str]]:
-    """Each kind of shuffled round, and the text that says which rounds it stands for."""
-    for i, (one, _) in enumerate(subject.shuffled, 1):
-        scope = "each round" if len(subject.shuffled) == 1 else f"each round of kind {i}"
+    """Each kind of shuffled round, and the text that says which rounds it stands for.
+
+    Of rounds that hide a null record alone no law is known that these measures could be read from.
+    """
+    kinds = subject.shuffled
+    for i, (one, _) in enumerate(kinds, 1):
+        if one.adjacency is not Adjacency.REPLACE_ONE:
+            continue
+        scope = "each round" if len(kinds) == 1 else f"each round of kind {i}"
         sampled = one.population is not None and one.population > one.users
         yield one, f"{scope} taken part in" if sampled else scope

@@ -9,6 +9,7 @@ from shuffle_accountant.engine.composed_law import composed_law
 from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.divergence import HOCKEY_STICK
+from shuffle_accountant.losses.product import factors
 from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
 
 if TYPE_CHECKING:
@@ -82,12 +83,12 @@ def _parts(protocol: Protocol) -> tuple[tuple[PrivacyLoss, int], ...]:
     """The losses that are not 0, in an order of their own."""
     parts = []
     for one, count in protocol.in_order:
-        loss = one.reduced().loss
-        if loss.divergence is not HOCKEY_STICK:
-            raise ValueError(
-                "rounds must be read by the hockey-stick divergence to have a privacy loss "
-                f"distribution, got {one!r:.200}"
-            )
-        if loss.largest > 0.0:
-            parts.append((loss, count))
+        for loss, number in factors(one.reduced().loss):
+            if loss.divergence is not HOCKEY_STICK:
+                raise ValueError(
+                    "rounds must be read by the hockey-stick divergence to have a privacy loss "
+                    f"distribution, got {one!r:.200}"
+                )
+            if loss.largest > 0.0:
+                parts.append((loss, count * number))
     return tuple(parts)

@@ -8,6 +8,7 @@ from typing import Any
 import attr
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.interop.dp_accounting.distribution import to_privacy_loss_distribution
 from shuffle_accountant.interop.dp_accounting.library import dp_accounting, pld
 from shuffle_accountant.rounds.protocol import Protocol
@@ -24,9 +25,9 @@ class ShuffleDpEvent(dp_accounting.DpEvent):  # type: ignore[misc]
     """One shuffled round.
 
     Attributes:
-        round: what happened. Its adjacency is that one user's value is replaced. For
-            `REPLACE_SPECIAL` the special record must be a value like any other: its user sends a
-            message of the same randomizer.
+        round: what happened. Its adjacency is that one user's value is replaced, or, for
+            `REPLACE_SPECIAL` alone, that it is zeroed out. Of the first kind the special record
+            must be a value like any other: its user sends a message of the same randomizer.
 
     Raises:
         TypeError: ``round`` is not a `ShuffleRound`.
@@ -78,6 +79,13 @@ class ShufflePLDAccountant(pld.PLDAccountant):  # type: ignore[misc]
                     error_message="neighboring_relation must be `REPLACE_ONE` or "
                     "`REPLACE_SPECIAL` for `ShuffleDpEvent`: a shuffled round hides what one user "
                     f"says, not that there is one. Found {self.neighboring_relation}.",
+                )
+            zero_out = event.round.adjacency is Adjacency.ZERO_OUT
+            if zero_out and self.neighboring_relation is not _RELATION.REPLACE_SPECIAL:
+                return self.CompositionErrorDetails(
+                    invalid_event=event,
+                    error_message="neighboring_relation must be `REPLACE_SPECIAL` for a round of "
+                    f"adjacency {Adjacency.ZERO_OUT.named}. Found {self.neighboring_relation}.",
                 )
             if do_compose:
                 self._rounds += Protocol([(event.round, count)])

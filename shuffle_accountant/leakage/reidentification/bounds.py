@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.leakage.laws import law, numbers
 from shuffle_accountant.leakage.reidentification.layers import Layers, layers
@@ -205,6 +206,11 @@ def _checked(
     randomizer: LocalRandomizer, users: int, guesses: int
 ) -> tuple[Targets[Any], int, int]:
     validate.instance(LocalRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
+    if randomizer.adjacency is not Adjacency.REPLACE_ONE:
+        raise ValueError(
+            "randomizer must be one of which more is known than how it hides a null record, got "
+            f"{validate.shown(randomizer)}"
+        )
     return targets(randomizer), *checked_counts(users, guesses)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.leakage import mutual_information
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.reports.measures.adversaries import ANY_PRIOR, VALUES
@@ -37,7 +38,7 @@ def _of_round(one: ShuffleRound, scope: str) -> Iterator[ReportRow]:
 
 def _of_all(subject: Subject) -> Iterator[ReportRow]:
     """The sum over all rounds, by the chain rule."""
-    if not subject.all_shuffled:
+    if not subject.all_shuffled or subject.protocol.adjacency is Adjacency.ZERO_OUT:
         return
     total = UP * math.fsum(count * _any_prior(one) for one, count in subject.shuffled)
     entropies = {_entropy(one.randomizer) for one, _ in subject.shuffled}
