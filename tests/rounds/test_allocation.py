@@ -21,7 +21,10 @@ from oracles.containment import assert_contains, assert_narrow, assert_overlaps
 from scipy.stats import binomtest
 
 import shuffle_accountant as sa
+from shuffle_accountant.reports.comparison import compare
 from shuffle_accountant.rounds.mechanisms import Mechanism
+
+ZERO_OUT = sa.Adjacency.ZERO_OUT
 
 REFERENCES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "refs" / "allocation.json").read_text()
@@ -180,7 +183,9 @@ def test_tables_of_known_steps(steps: int, options: dict[str, int]) -> None:
     """Randomized response as a table of two losses is randomized response."""
     eps0 = 1.0
     truth = 1.0 / (1.0 + math.exp(-eps0))
-    table = sa.PldRound.from_tables(sa.LossTable([-eps0, eps0], [1.0 - truth, truth]))
+    table = sa.PldRound.from_tables(
+        sa.LossTable([-eps0, eps0], [1.0 - truth, truth]), adjacency=ZERO_OUT
+    )
     for epsilon in (0.05, 0.3):
         pure = sa.RandomAllocation(sa.PureMechanism(epsilon=eps0), steps=steps, **options)
         found = sa.RandomAllocation(table, steps=steps, **options).delta(epsilon=epsilon)
@@ -193,7 +198,9 @@ def test_tables_of_known_steps(steps: int, options: dict[str, int]) -> None:
 @pytest.mark.parametrize("steps", [1, 10])
 def test_what_without_the_record_never_happens(steps: int) -> None:
     """A mass m that Q does not have is seen with probability m, s of t steps with (s/t) m."""
-    table = sa.PldRound.from_tables(sa.LossTable([0.0], [0.99], infinity_mass=0.01))
+    table = sa.PldRound.from_tables(
+        sa.LossTable([0.0], [0.99], infinity_mass=0.01), adjacency=ZERO_OUT
+    )
     whole = sa.RandomAllocation(table, steps=steps).delta(epsilon=5.0)
     assert_contains(whole, 0.01, rtol=ROUNDED)
     passes = sa.RandomAllocation(table, steps=steps, passes=3).delta(epsilon=5.0)
@@ -205,14 +212,16 @@ def test_what_without_the_record_never_happens(steps: int) -> None:
 
 def test_a_peers_distribution() -> None:
     """One step of dp_accounting's own, and 50 beside the closed form."""
-    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    pld = pytest.importorskip(
+        "dp_accounting.pld.privacy_loss_distribution", reason="a peer of these rounds"
+    )
     made = [
         pld.from_gaussian_mechanism(
             1.0, value_discretization_interval=1e-3, pessimistic_estimate=pessimistic
         )
         for pessimistic in (True, False)
     ]
-    table = sa.PldRound(made[0], optimistic=made[1])
+    table = sa.PldRound(made[0], optimistic=made[1], adjacency=ZERO_OUT)
     one = sa.RandomAllocation(table, steps=1).epsilon(delta=1e-6)
     assert one.upper >= made[0].get_epsilon_for_delta(1e-6) * (1 - 1e-6)
     exactly = sa.RandomAllocation(gaussian(1.0), steps=50).epsilon(delta=1e-6)
@@ -237,6 +246,58 @@ def test_sampled_epochs() -> None:
     assert_overlaps(found, interval.low, interval.high)
 
 
+def test_beside_other_rounds() -> None:
+    """A table and a mechanism of one pair of laws compose alike; replaced values do not."""
+    epoch = sa.RandomAllocation(gaussian(2.0), steps=20)
+    truth = 1.0 / (1.0 + math.exp(-0.5))
+    table = sa.PldRound.from_tables(
+        sa.LossTable([-0.5, 0.5], [1.0 - truth, truth]), adjacency=ZERO_OUT
+    )
+    pure = sa.RandomAllocation(sa.PureMechanism(epsilon=0.5), steps=1)
+    found, same = (sa.delta([(epoch, 2), (one, 1)], epsilon=0.5) for one in (table, pure))
+    assert_overlaps(found, same.lower, same.upper)
+    assert found.lower > sa.delta(epoch, epsilon=0.5, rounds=2).upper
+    assert found.adjacency is ZERO_OUT
+    replaced = sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=100)
+    with pytest.raises(ValueError, match=r"got ZERO_OUT \(zero-out\) and REPLACE_ONE"):
+        sa.Protocol([(epoch, 1), (replaced, 1)])
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        sa.RandomAllocation(gaussian(2.0), steps=20, selected=2),
+        sa.ShuffleRound(sa.GaussianVectors(noise_multiplier=4.0), users=50),
+    ],
+    ids=repr,
+)
+def test_what_reads_a_protocol_takes_them_or_says_why_not(one: sa.ShuffleRound) -> None:
+    found = sa.report(one, delta=1e-5)
+    epsilon = sa.epsilon(one, delta=1e-5)
+    assert found.rows[0].upper == epsilon.upper
+    assert found.rows[0].adjacency == "zero-out"
+    assert {row.scope for row in found.rows} == {"all rounds"}
+    rows = {row.name: row for row in compare(one, delta=1e-5)}
+    assert rows["certified"].epsilon == epsilon.upper
+    assert rows["rdp"].epsilon is None
+    assert rows["rdp"].condition in ("shuffled rounds alone", "neighbours that replace-one")
+    assert sa.max_rounds(one, target_epsilon=2.0 * epsilon.upper, delta=1e-5) >= 2
+    with pytest.raises((TypeError, ValueError)) as caught:
+        sa.baselines.rdp.epsilon(one, delta=1e-5)
+    assert "\n" not in str(caught.value)
+
+
+def test_out_to_dp_accounting() -> None:
+    """Its distribution is above ours, by the interval at most."""
+    pytest.importorskip("dp_accounting", reason="the bridge to dp_accounting needs it")
+    from shuffle_accountant.interop.dp_accounting import to_privacy_loss_distribution
+
+    blocks = sa.RandomAllocation(gaussian(2.0), steps=20, selected=2)
+    ours = sa.epsilon(blocks, delta=1e-5)
+    theirs = to_privacy_loss_distribution(blocks).get_epsilon_for_delta(1e-5)
+    assert ours.lower <= theirs <= ours.upper * (1.0 + 1e-3) + 1e-4
+
+
 # --------------------------------------------------------------------- the object
 
 
@@ -245,7 +306,10 @@ ROUNDS = [
     sa.RandomAllocation(gaussian(1.5), steps=100, selected=3, passes=2),
     sa.RandomAllocation(sa.LaplaceMechanism(scale=2.0), steps=10, released=4),
     sa.RandomAllocation(sa.PureMechanism(epsilon=0.5), steps=10, passes=7),
-    sa.RandomAllocation(sa.PldRound.from_tables(sa.LossTable([-1.0, 1.0], [0.25, 0.75])), steps=10),
+    sa.RandomAllocation(
+        sa.PldRound.from_tables(sa.LossTable([-1.0, 1.0], [0.25, 0.75]), adjacency=ZERO_OUT),
+        steps=10,
+    ),
 ]
 
 
@@ -281,6 +345,13 @@ def test_all_released_is_a_whole_epoch() -> None:
             lambda: sa.RandomAllocation(sa.PureMechanism(epsilon=400.0), steps=3, passes=2),
             ValueError,
             "passes times the largest loss",
+        ),
+        (
+            lambda: sa.RandomAllocation(
+                sa.PldRound.from_tables(sa.LossTable([0.0], [1.0])), steps=3
+            ),
+            ValueError,
+            r"mechanism must be of adjacency ZERO_OUT \(zero-out\), got a PldRound of REPLACE_ONE",
         ),
         (lambda: gaussian(0.0), ValueError, "noise_multiplier must be"),
         (lambda: sa.LaplaceMechanism(scale=1e-4), ValueError, "scale must be at least"),
