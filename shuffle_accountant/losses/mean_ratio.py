@@ -132,6 +132,8 @@ class MeanRatioLoss:
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
+        if self.largest <= epsilon < math.inf:
+            return 0.0
         upper = side is Bound.PESSIMISTIC
         known = self._without_law(epsilon, side)
         if known is not None:
