@@ -346,6 +346,18 @@ def test_laplace_events_under_replacement_by_a_special_record() -> None:
     assert bracket.lower <= accountant.get_epsilon(1e-6) <= bracket.upper * 1.001 + 2 * INTERVAL
 
 
+def test_null_records_are_special_ones() -> None:
+    """Zeroing out bounds no replacement by another value."""
+    vectors = sa.ShuffleRound(sa.GaussianVectors(noise_multiplier=4.0), users=50)
+    event = ShuffleDpEvent(vectors)
+    assert not ShufflePLDAccountant().supports(event)
+    with pytest.raises(dp.UnsupportedEventError, match="neighboring_relation must be `REPLACE_SP"):
+        ShufflePLDAccountant().compose(event)
+    special = ShufflePLDAccountant(dp.NeighboringRelation.REPLACE_SPECIAL).compose(event)
+    bracket = accountant_of((vectors, 1)).epsilon(delta=1e-6)
+    assert bracket.lower <= special.get_epsilon(1e-6) <= bracket.upper * 1.001 + 2 * INTERVAL
+
+
 def test_adding_or_removing_a_user_is_refused() -> None:
     accountant = ShufflePLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
     event = ShuffleDpEvent(general(4.0, 10_000))
