@@ -18,7 +18,7 @@ class PrivacyConfig:
         target_delta: delta used when none is given, or None.
         population_size: users among whom each round draws.
         max_epsilon: budget at ``target_delta``, nats, or None.
-        neighboring_relation: one user's value is replaced.
+        neighboring_relation: one user's value is replaced, or zeroed out, as the randomizer says.
         sampling_method: drawing all users of a population is the trivial case.
     """
 

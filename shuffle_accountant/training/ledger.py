@@ -82,6 +82,7 @@ class ShuffleLedger:
             target_delta=self._target_delta,
             population_size=self._round.population or self._round.users,
             max_epsilon=self._max_epsilon,
+            neighboring_relation=self._round.adjacency.value,
         )
 
     @property

@@ -250,6 +250,8 @@ def test_flowers_protocol() -> None:
     config = accountant.config
     assert (config.target_delta, config.population_size, config.max_epsilon) == (DELTA, 2000, 1.0)
     assert config.neighboring_relation == "replace-one"
+    vectors = ShuffleLedger(sa.GaussianVectors(noise_multiplier=4.0), users=50)
+    assert vectors.config.neighboring_relation == "zero-out"
     assert config.sampling_method == "without-replacement"
     with pytest.raises(TypeError, match="event must be a ShuffleRound"):
         accountant.compose("gaussian")
