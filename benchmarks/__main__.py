@@ -30,6 +30,7 @@ SCRIPTS = (
     "scale_order",
     "tiny_delta",
     "randomizers",
+    "catalogue",
     "vectors",
     "figures.fig1",
     "figures.fig2",

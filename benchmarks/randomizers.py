@@ -2,7 +2,8 @@
 
 k-ary randomized response against the weak adversary (the blanket reduction), k = 2 … 1e4, n = 1e3 …
 1e9, one round and a thousand; a random channel of 16 inputs and 64 messages, all 240 ordered pairs
-of inputs; Laplace and Gaussian noise.
+of inputs; Laplace and Gaussian noise. Composed frequency oracles, channels and noise, as ratios to
+the general randomizer's answer in the same run.
 """
 
 from __future__ import annotations
@@ -10,12 +11,22 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import shuffle_accountant as sa
-from benchmarks.claims import Claim, Note, Outcome, Timing, compact, interleave, relative_width
+from benchmarks.claims import (
+    Claim,
+    Note,
+    Outcome,
+    Timing,
+    answer,
+    compact,
+    interleave,
+    relative_width,
+)
 from shuffle_accountant.randomizers.base import LocalRandomizer
 
 EPS0 = 4.0  # of randomized response
@@ -33,6 +44,96 @@ MOST_CHANNEL_DELTA, MOST_CHANNEL_EPSILON, MOST_NOISE = 5.0, 20.0, 3.0
 
 TINY = 1e-60
 
+ORACLES = (sa.RAPPOR, sa.HadamardResponse, sa.SubsetSelection, sa.LocalHashing)
+ORACLE_SIZE = 1000
+# Seconds that goals of composed randomizers are stated in are those of a machine that answers for
+# the clones in this time.
+CLONES_SECONDS = 0.015
+CLONES = "clones"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Questions that are to take this many seconds where the clones take `CLONES_SECONDS`."""
+
+    name: str
+    text: str
+    seconds: float
+    calls: dict[str, Callable[[], sa.Bracket]]
+
+
+def _goals() -> list[Goal]:
+    """Composed randomizers, each from parameters to the certified bracket."""
+    ask = functools.partial(functools.partial, _rounds_of)
+    rng = np.random.default_rng(SEED)
+    flat, spread = rng.dirichlet(np.ones(4), size=(2, 4))
+
+    def oracles(eps0s: tuple[float, ...], *question: Any) -> dict[str, Callable[[], sa.Bracket]]:
+        return {
+            f"{kind.__name__}, eps0 = {eps0:g}": ask(
+                kind(categories=ORACLE_SIZE, eps0=eps0), *question
+            )
+            for kind, eps0 in itertools.product(ORACLES, eps0s)
+        }
+
+    def one(call: Callable[[], sa.Bracket]) -> dict[str, Callable[[], sa.Bracket]]:
+        return {"": call}
+
+    laplace, gaussian = sa.LaplaceRandomizer, sa.GaussianRandomizer
+    blanket = "blanket"
+    return [
+        Goal("oracles", "oracles, n = 1e6, T = 10", 0.1, oracles((1, 4, 6), MILLION, 10, 1e-6)),
+        Goal("oracles, T = 30", "the same, T = 30", 0.1, oracles((6,), MILLION, 30, 1e-6)),
+        Goal("oracles, n = 1e3", "the same, n = 1e3", 0.4, oracles((1, 4), 1000, 10, 1e-6)),
+        Goal("oracles, n = 1e4", "the same, n = 1e4", 0.15, oracles((1, 4, 6), 10**4, 10, 1e-6)),
+        Goal("oracles, T = 1", "the same, one round", 0.05, oracles((1, 4, 6), MILLION, 1, 1e-6)),
+        Goal(
+            "oracles, tiny delta",
+            "the same, n = 1e6, T = 10, delta = 1e-100",
+            0.2,
+            oracles((4,), MILLION, 10, 1e-100),
+        ),
+        Goal(
+            "flat channel",
+            "4 x 4 channel with flat rows, n = 1e5, T = 10",
+            0.15,
+            one(ask(sa.DiscreteRandomizer(0.5 * flat + 0.125), 10**5, 10, 1e-6, blanket)),
+        ),
+        Goal(
+            "spread channel",
+            "4 x 4 channel with spread rows, n = 1e5, T = 10",
+            0.5,
+            one(ask(sa.DiscreteRandomizer(spread), 10**5, 10, 1e-6, blanket)),
+        ),
+        Goal(
+            "large channel",
+            f"{INPUTS} x {MESSAGES} channel, n = 1e5, T = 10",
+            2.0,
+            one(ask(random_channel(), 10**5, 10, 1e-6, blanket)),
+        ),
+        *(
+            Goal(
+                f"Laplace, eps0 = {eps0:g}",
+                f"Laplace, eps0 = {eps0:g}, n = 1e4, T = 4",
+                seconds,
+                one(ask(laplace(eps0=eps0), 10**4, 4, 1e-6)),
+            )
+            for eps0, seconds in ((1.0, 0.15), (4.0, 0.2), (6.0, 1.0))
+        ),
+        Goal(
+            "Gaussian blanket, sigma = 2",
+            "Gaussian blanket, sigma = 2, n = 1e3, T = 10",
+            0.3,
+            one(ask(gaussian(sigma=2.0), 1000, 10, 1e-6, blanket)),
+        ),
+        Goal(
+            "Gaussian blanket, sigma = 1",
+            "Gaussian blanket, sigma = 1, n = 1e5, T = 10",
+            2.0,
+            one(ask(gaussian(sigma=1.0), 10**5, 10, 1e-6, blanket)),
+        ),
+    ]
+
 
 def run(quick: bool, note: Note) -> Outcome:
     """Time randomized response at every size, then the others, then ask for a tiny delta."""
@@ -42,6 +143,7 @@ def run(quick: bool, note: Note) -> Outcome:
         sa.ShuffleRound(randomizer, users=64).delta(epsilon=0.1)
     claims = _randomized_response(quick, note, rows)
     claims += _others(quick, note, rows)
+    claims += _composed(quick, note, rows)
     claims.append(_growth(quick, note, rows))
     claims.append(_tiny(note, rows))
     return Outcome(claims, rows)
@@ -150,6 +252,33 @@ def _others(quick: bool, note: Note, rows: list[dict[str, Any]]) -> list[Claim]:
             holds=widths[widest] <= MOST_WIDTH,
         )
     )
+    return claims
+
+
+def _composed(quick: bool, note: Note, rows: list[dict[str, Any]]) -> list[Claim]:
+    """Each goal against the clones, side by side."""
+    clones = functools.partial(answer, EPS0, MILLION, 10, 1e-6)
+    claims = []
+    for goal in _goals():
+        calls = {
+            f"{goal.name}{', ' if name else ''}{name}": ask for name, ask in goal.calls.items()
+        }
+        timings = interleave({CLONES: clones, **calls}, 1 if quick else 3, note=note)
+        base = timings.pop(CLONES)
+        rows += [_row("composed", name, timing) for name, timing in timings.items()]
+        times = {name: timing.times(base) for name, timing in timings.items()}
+        slowest = max(times, key=lambda name: times[name].median)
+        widest = max(relative_width(timing.result) for timing in timings.values())
+        most = goal.seconds / CLONES_SECONDS
+        claims.append(
+            Claim(
+                name=goal.name,
+                text=f"{goal.text}: within {MOST_WIDTH:g} in at most {most:.0f} times the clones' "
+                "time",
+                measured=f"{times[slowest]}, {timings[slowest]} ({slowest}); widest {widest:.1e}",
+                holds=times[slowest].median <= most and widest <= MOST_WIDTH,
+            )
+        )
     return claims
 
 

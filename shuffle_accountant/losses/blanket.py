@@ -2,9 +2,9 @@
 
 The profile at one alpha is an expectation over a sum of n i.i.d. values (see
 `shuffle_accountant.reductions.decoys`), taken exactly over all multisets of messages where these
-are few and by Fourier transforms over the users where they are not. Several pairs of inputs share
-one profile, the pointwise maximum over ordered pairs, which is that of a dominating pair (Zhu et
-al. 2022).
+are few and by few laws, each for a range of alpha, where they are not; alpha by alpha where letters
+are too uneven for either. Several pairs of inputs share one profile, the pointwise maximum over
+ordered pairs, which is that of a dominating pair (Zhu et al. 2022).
 """
 
 from __future__ import annotations
@@ -12,40 +12,43 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
+from shuffle_accountant.lattice.region import symmetric_atoms
+from shuffle_accountant.losses.anchored_profile import (
+    LetterSource,
+    Profile,
+    bracket_at,
+    moment_bounds,
+    profile,
+    source_letters,
+)
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.losses.letter_divergence import LARGEST_EPSILON, LetterDivergence
-from shuffle_accountant.losses.letters import LetterPair
 from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["BlanketLoss", "LetterSource", "most_distinguishable"]
 
 # The profile's points are this many deviations times sqrt(resolution) apart near 0; the width of a
 # bracket falls with the square of their distance.
-_STEP_IN_DEVIATIONS = 1.4
+_STEP_IN_DEVIATIONS = 2.8
+# Where the lower side has to be made of chords, points are so much closer.
+_CHORDS = 0.5
 # So many kinks are followed one by one, with points beside them at this relative distance.
 _MOST_KINKS = 1024
 _BESIDE = 2.0**-16
 _APART = 2.0**-24
 # From so many deviations on, the distance of points grows with the square of the loss.
 _CENTRE = 2.5
-
-
-class LetterSource(Protocol):
-    """A target among decoys that can be given as finitely many letters, in either direction."""
-
-    def __hash__(self) -> int:
-        """By value, so that answers can be remembered."""
-
-    def letters(self, side: Bound, effort: Effort) -> LetterPair:
-        """Letters whose profile bounds the true one for any number of decoys."""
+_CENTRAL_SHARE = 0.25
+# Relative distance that no rounding of alpha reaches.
+_BEYOND = 2.0**-40
 
 
 @dataclass(frozen=True)
@@ -53,25 +56,22 @@ class BlanketLoss:
     """Privacy loss of a round of ``users`` messages.
 
     Attributes:
-        pairs: the ordered pairs of inputs; the profile is the largest of theirs.
-        backward: the pairs whose profile is that of ``(Q, P)``; the same for a symmetric loss.
+        pairs: the ordered pairs of inputs, each with its reverse or as hard to tell apart as that;
+            the profile is the largest of theirs.
         users: number n of messages.
         deviation: rough standard deviation of the loss, nats.
         largest: no finite loss is larger, nats.
     """
 
     pairs: tuple[LetterSource, ...]
-    backward: tuple[LetterSource, ...]
     users: int
     deviation: float
     largest: float
 
     @property
     def reversed(self) -> BlanketLoss:
-        """The loss of (Q, P)."""
-        if self.backward == self.pairs:
-            return self
-        return BlanketLoss(self.backward, self.pairs, self.users, self.deviation, self.largest)
+        """The loss of (Q, P): the same, because the pairs are closed under exchange."""
+        return self
 
     @property
     def divergence(self) -> Divergence:
@@ -84,81 +84,105 @@ class BlanketLoss:
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The pair with the polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""
-        end = self._end(effort)
-        step = _STEP_IN_DEVIATIONS * math.sqrt(effort.resolution) * self.deviation
-        losses = _points(edges(end), step, _CENTRE * self.deviation, side)
-        losses = np.union1d(losses, self._kinks(end, side, effort))
-        # slopes between points that are closer would be round-off
-        losses = losses[np.append(True, np.diff(losses) > _APART * losses[1:])]
+        losses = self._losses(side, edges, effort, _STEP_IN_DEVIATIONS)
+        found = _profile(self.pairs, self.users, losses.tobytes(), effort)
+        if found is None:
+            return self._single_atoms(side, edges, effort)
+        certain = _limit(self.pairs, self.users, effort)
+        if side is Bound.OPTIMISTIC:
+            return symmetric_atoms(found.q, found.d, certain)
+        sides = found.upper, found.upper  # the hull needs no lower bounds
+        return profile_atoms(losses, sides, sides, certain, side)
+
+    def _single_atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The same from single questions."""
+        losses = self._losses(side, edges, effort, _CHORDS * _STEP_IN_DEVIATIONS)
         sides = Bound.OPTIMISTIC, Bound.PESSIMISTIC
         if side is Bound.PESSIMISTIC:
-            sides = Bound.PESSIMISTIC, Bound.PESSIMISTIC  # the hull needs no lower bounds
+            sides = Bound.PESSIMISTIC, Bound.PESSIMISTIC
+        low, high = (
+            np.array([_largest(self.pairs, self.users, x, side, effort) for x in losses.tolist()])
+            for side in sides
+        )
+        both = np.minimum(low, high), high
+        return profile_atoms(losses, both, both, _limit(self.pairs, self.users, effort), side)
 
-        def profile(pairs: tuple[LetterSource, ...]) -> tuple[Array, Array]:
-            low, high = (
-                np.array([_largest(pairs, self.users, x, side, effort) for x in losses.tolist()])
-                for side in sides
-            )
-            return np.minimum(low, high), high
+    def _losses(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
+        """Points of the profile, the same for both directions; the step is in deviations."""
+        end = self._end(effort)
+        # edges are finer on the lower side
+        places = edges(end)[:: SUBCELLS if side is Bound.OPTIMISTIC else 1]
+        # the smaller the tail, the further out what counts may lie
+        centre = max(_CENTRE * self.deviation, _CENTRAL_SHARE * end)
+        apart = _BEYOND * (1.0 + end)
+        inside = np.append(0.0, places[(places > 0.0) & (places < end - apart)])
+        picked = _points(inside, step * math.sqrt(effort.resolution) * self.deviation, centre)
+        picked = np.union1d(picked, self._kinks(end - apart, effort))
+        # slopes between points that are closer would be round-off
+        picked = picked[np.append(True, np.diff(picked) > _APART * picked[1:])]
+        # clearly above the largest loss nothing is left, whatever the rounding
+        return np.append(picked, end + apart if end >= self.largest else end)
 
-        forward = profile(self.pairs)
-        backward = forward if self.backward == self.pairs else profile(self.backward)
-        certain = _largest(self.pairs, self.users, math.inf, Bound.OPTIMISTIC, effort)
-        return profile_atoms(losses, forward, backward, certain, side)
-
-    def _kinks(self, end: float, side: Bound, effort: Effort) -> Array:
+    def _kinks(self, end: float, effort: Effort) -> Array:
         """Losses up to the end at which the profile has kinks, each with a neighbour on both sides.
 
         Rare messages far above all others make it bend where no law of many messages would.
         """
         kinks = np.unique(
-            np.concatenate([_letters(p, side, effort).kinks(self.users) for p in self.pairs])
+            np.concatenate(
+                [
+                    source_letters(pair, side, effort).kinks(self.users)
+                    for pair in self.pairs
+                    for side in Bound
+                ]
+            )
         )
         if kinks.size > _MOST_KINKS:
             return np.zeros(0)
         around = np.multiply.outer(kinks, 1.0 + _BESIDE * np.array([-1.0, 0.0, 1.0])).ravel()
-        return np.asarray(around[(around > 0.0) & (around < end)])
+        return np.asarray(around[(around > 0.0) & (around < (1.0 - _BESIDE) * end)])
 
     def _end(self, effort: Effort) -> float:
         """A loss above which the profile is below the tail that may be cut off, or the largest."""
-        certain = _largest(self.pairs, self.users, math.inf, Bound.OPTIMISTIC, effort)
-        low, high = 0.0, 4.0 * self.deviation
-        cheap = Effort(tail=effort.tail, resolution=1e-3)
+        certain = _limit(self.pairs, self.users, effort)
+        letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
 
         def above(loss: float) -> bool:
-            both = self.pairs, self.backward
-            found = max(_largest(p, self.users, loss, Bound.PESSIMISTIC, cheap) for p in set(both))
+            found = float(np.max(moment_bounds(letters, self.users, math.expm1(loss))))
             return found - certain > max(0.25 * effort.tail, 1e-9 * certain)
 
+        low, high = 0.0, 4.0 * self.deviation
         while high < self.largest and high < LARGEST_EPSILON and above(high):
             low, high = high, 1.5 * high
         if high >= self.largest:
             return min(self.largest, LARGEST_EPSILON)
-        for _ in range(4):
+        for _ in range(6):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if above(middle) else (low, middle)
         return min(high, LARGEST_EPSILON)
 
 
-def _points(edges: Array, step: float, centre: float, side: Bound) -> Array:
-    """Some of the edges: about ``step`` apart up to ``centre``, then ever further apart."""
-    # edges are finer on the lower side; the points of both sides should be the same
-    unit = SUBCELLS if side is Bound.OPTIMISTIC else 1
-    edges = edges[::unit] if edges.size > unit else np.unique(edges[[0, -1]])
-    if edges.size < 3:
-        return edges
-    stride = max(round(step / float(edges[1])), 1)
-    picked, last = [0], edges.size - 1
+def _points(places: Array, step: float, centre: float) -> Array:
+    """Some of the places: about ``step`` apart up to ``centre``, then ever further apart."""
+    picked, last = [0], places.size - 1
     while picked[-1] < last:
-        growth = max(1.0, float(edges[picked[-1]]) / centre) ** 2
-        picked.append(min(picked[-1] + round(stride * growth), last))
-    return np.asarray(edges[np.array(picked)])
+        here = float(places[picked[-1]])
+        goal = here + step * max(1.0, here / centre) ** 2
+        picked.append(min(max(int(np.searchsorted(places, goal)), picked[-1] + 1), last))
+    return np.asarray(places[np.array(picked)])
 
 
-@lru_cache(maxsize=512)
-def _letters(source: LetterSource, side: Bound, effort: Effort) -> LetterPair:
-    """The source's letters; a profile asks for the same ones at each of its points."""
-    return source.letters(side, effort)
+@lru_cache(maxsize=8)
+def _profile(
+    pairs: tuple[LetterSource, ...], users: int, losses: bytes, effort: Effort
+) -> Profile | None:
+    """The profile at losses given as the bytes of an array."""
+    return profile(pairs, users, np.expm1(np.frombuffer(losses)), effort)
+
+
+def _limit(pairs: tuple[LetterSource, ...], users: int, effort: Effort) -> float:
+    """Lower bound of the profile's limit for alpha to infinity."""
+    return _largest(pairs, users, math.inf, Bound.OPTIMISTIC, effort)
 
 
 @lru_cache(maxsize=1 << 15)
@@ -170,6 +194,10 @@ def _largest(
     effort: Effort,
 ) -> float:
     """Bound of the largest divergence of the pairs; infinite epsilon gives the profile's limit."""
+    if epsilon < LARGEST_EPSILON:
+        found = _quick(pairs, users, epsilon, effort)
+        if found is not None:
+            return found[side is Bound.PESSIMISTIC]
     questions = [_divergence(pair, users, epsilon, side, effort) for pair in pairs]
     if len(questions) > 1:
         questions.sort(key=lambda question: -question.chernoff)
@@ -179,6 +207,33 @@ def _largest(
             break
         best = max(best, question.bound(effort))
     return best
+
+
+@lru_cache(maxsize=1 << 12)
+def _quick(
+    pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
+) -> tuple[float, float] | None:
+    """Bracket of the largest divergence by anchored laws, or None."""
+    both = [source_letters(pair, side, effort) for pair in pairs for side in Bound]
+    if not all(letters.plain for letters in both):
+        return None
+    order = list(pairs)
+    bounds = np.zeros(len(pairs))
+    if len(pairs) > 1:
+        letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in pairs]
+        bounds = moment_bounds(letters, users, math.expm1(epsilon))
+        order = [pairs[i] for i in np.argsort(-bounds)]
+        bounds = np.sort(bounds)[::-1]
+    low = high = 0.0
+    for bound, pair in zip(bounds.tolist(), order, strict=True):
+        if bound <= low and len(pairs) > 1:
+            high = max(high, bound)
+            break
+        found = bracket_at(pair, users, epsilon, effort)
+        if found is None:
+            return None
+        low, high = max(low, found[0]), max(high, found[1])
+    return low, high
 
 
 Source = TypeVar("Source", bound=LetterSource)
@@ -205,4 +260,4 @@ def most_distinguishable(
 def _divergence(
     source: LetterSource, users: int, epsilon: float, side: Bound, effort: Effort
 ) -> LetterDivergence:
-    return LetterDivergence(_letters(source, side, effort), users, epsilon, side)
+    return LetterDivergence(source_letters(source, side, effort), users, epsilon, side)

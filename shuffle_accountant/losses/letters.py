@@ -24,7 +24,10 @@ from shuffle_accountant.numerics.rounding import (
     SMALLEST,
     Array,
     exponential,
+    lowered,
+    pairwise_sum,
     product,
+    raised,
     roundings,
     sequential_sum,
 )
@@ -33,6 +36,7 @@ __all__ = [
     "LetterPair",
     "Multisets",
     "gains",
+    "gains_above",
     "largest_multisets",
     "multisets",
     "times_alpha_less_one",
@@ -53,6 +57,8 @@ _FEW = 256
 _EXPONENTIAL = 700.0
 # More than what three operations lose below the smallest normal double.
 _SUBNORMAL = 2e-323
+# Probabilities above this have quotients and products that are normal numbers.
+_LEAST_PLAIN = 1e-290
 # No sum is positive that holds a value as far below zero as this.
 _FAR = 1e200
 
@@ -122,6 +128,27 @@ class LetterPair:
         own = float(np.max(log_ratio_above(self.p0, self.p1), initial=0.0))
         return min(self.eps0, own + _COARSE * (1.0 + own))
 
+    @cached_property
+    def plain(self) -> bool:
+        """Whether decoys send letters never or often enough, and no ratio is subnormal.
+
+        What is proved of relative errors holds for these alone.
+        """
+        masses = np.concatenate([self.p0, self.p1])
+        small = bool(np.any((masses > 0.0) & (masses < _LEAST_PLAIN)))
+        return not small and not self.scarce[2].any()
+
+    def exposure_bounds(self, excess: float) -> tuple[float, float]:
+        """What letters that decoys never send add at ``alpha = 1 + excess``: below and above."""
+        p0, p1, _ = self.scarce
+        if p0.size == 0:
+            return 0.0, 0.0
+        low, high = (
+            float(np.sum(np.maximum(gains_above(p0, p1, excess, side), 0.0)))
+            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        )
+        return lowered(low, pairwise_sum(own=2)), raised(high, pairwise_sum(own=2))
+
     def kinks(self, users: int) -> Array:
         """The finite losses > 0 of that many messages, nats, if they are few; else none.
 
@@ -166,10 +193,23 @@ def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> 
     """
     cost = times_alpha_less_one(p1, epsilon)
     # adding up loses two units a term
-    error = product(_gains_error(epsilon), sequential_sum(2 * terms)) * (p0 + p1 + cost)
+    relative = product(_gains_error(epsilon), sequential_sum(2 * terms))
+    return _moved(p0, p1, cost, relative, terms, side)
+
+
+def gains_above(p0: Array, p1: Array, excess: float, side: Bound) -> Array:
+    """`gains` at ``alpha = 1 + excess``, which may be off by 16 units of round-off of itself."""
+    with np.errstate(over="ignore"):
+        cost = np.minimum(excess * p1, _FAR)
+    return _moved(p0, p1, cost, roundings(32 + ELEMENTARY), 1, side)
+
+
+def _moved(p0: Array, p1: Array, cost: Array, relative: float, terms: int, side: Bound) -> Array:
+    """``p0 - p1 - cost``, moved to one side by what it may be off."""
+    error = relative * (p0 + p1 + np.abs(cost))
     error += np.where(p0 + p1 > 0.0, _SUBNORMAL, 0.0)
     # the smallest double in p1, as a share of it
-    error += cost * ((terms + 1.0) * SMALLEST / np.where(p1 > 0.0, p1, 1.0))
+    error += np.abs(cost) * ((terms + 1.0) * SMALLEST / np.where(p1 > 0.0, p1, 1.0))
     return np.asarray((p0 - p1) - cost + (error if side is Bound.PESSIMISTIC else -error))
 
 

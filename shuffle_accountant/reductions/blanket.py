@@ -132,7 +132,7 @@ def _finite(randomizer: FiniteRandomizer, users: int) -> Reduction:
     distinct = tuple(dict.fromkeys(pairs))
     largest = max(pair.largest for pair in pairs)
     deviation = max(pair.deviation(users) for pair in pairs)
-    return Reduction("blanket", decoys, BlanketLoss(distinct, distinct, users, deviation, largest))
+    return Reduction("blanket", decoys, BlanketLoss(distinct, users, deviation, largest))
 
 
 def _continuous(randomizer: ContinuousRandomizer, users: int) -> Reduction:
@@ -149,9 +149,7 @@ def _continuous(randomizer: ContinuousRandomizer, users: int) -> Reduction:
     )
     deviation = max(pair.letters(Bound.OPTIMISTIC, _ROUGH).deviation(users) for pair in pairs)
     every = tuple(pairs)
-    return Reduction(
-        "blanket", decoys, BlanketLoss(every, every, users, deviation, randomizer.eps0)
-    )
+    return Reduction("blanket", decoys, BlanketLoss(every, users, deviation, randomizer.eps0))
 
 
 def _among_blanks(p0: Array, p1: Array, blanket: Array, eps0: float = math.inf) -> LetterPair:

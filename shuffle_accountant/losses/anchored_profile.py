@@ -1,0 +1,557 @@
+"""The profile of a target among decoys by few laws, each for a range of alpha.
+
+`shuffle_accountant.lattice.anchored` bounds a profile from both sides near and above an anchor. A
+walk takes a law at the first alpha, uses it as far as its own bracket is narrow enough, and starts
+the next one there. Of several ordered pairs of inputs most are never the largest: they are told
+apart by bounds from moments, then by coarse walks, and only the rest are walked in detail. What
+bounds a pair that was left out joins the final maximum, so nothing depends on why it was.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from shuffle_accountant.lattice.anchored import AnchoredLaw, anchored_law
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.letters import (
+    LetterPair,
+    gains_above,
+    largest_multisets,
+    multisets,
+)
+from shuffle_accountant.numerics.rounding import SMALLEST, UNIT_ROUNDOFF, Array
+
+__all__ = ["LetterSource", "Profile", "bracket_at", "moment_bounds", "profile", "source_letters"]
+
+# Widths are measured by the variance of the loss that would make them: where the profile is z
+# deviations out, a share s of the variance is (1 + z^2) s/2 of the profile. Laws may use this many
+# resolutions, and their roundings that many.
+_WIDTH = 5.0
+_ROUNDING = 1.2
+_FINER = 0.2
+# An alpha further from the anchor than so many points is not tried at first.
+_FIRST_SPAN = 12
+# Points of the error region between two points of the profile.
+_BETWEEN = 4
+# Up to so many multisets of all messages the error region is listed.
+_EXACT = 1 << 17
+# Coarse walks that tell pairs apart.
+_COARSE_POINTS = 24
+_COARSE = 30.0
+# Anchors of single questions are multiples of this many deviations of the loss.
+_ANCHOR_STEP = 0.02
+_TINY = 1e-305
+# No sum is positive that holds a value as far below zero as this.
+_FAR = 1e200
+# Losses further above the largest than this, relative to their size, are above it.
+_BEYOND = 2.0**-42
+# Products above this are normal numbers.
+_SMALL = 1e-300
+# Laws made at one anchor before it is given up.
+_ATTEMPTS = 5
+_MOST_STAGES = 6
+# Single questions that may fail before their laws are given up.
+_PATIENCE = 2
+# Single questions take brackets this many times wider than wanted where nothing else helps.
+_LOOSE, _LOOSE_SHARE = 20.0, 0.01
+_BLURRED = 0.1
+
+
+class LetterSource(Protocol):
+    """A target among decoys that can be given as finitely many letters, in either direction."""
+
+    def __hash__(self) -> int:
+        """By value, so that answers can be remembered."""
+
+    def letters(self, side: Bound, effort: Effort) -> LetterPair:
+        """Letters whose profile bounds the true one for any number of decoys."""
+
+
+class _Law(Protocol):
+    """What bounds a profile from both sides at and above some alpha."""
+
+    def upper(self, excess: Array) -> Array: ...
+
+    def lower(self, excess: Array) -> Array: ...
+
+    def curve(self, excess: Array) -> tuple[Array, Array]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Certified bounds of a profile for alpha >= 1.
+
+    Attributes:
+        upper: bounds at the points asked for, shape (m,).
+        q: Q-probabilities of events, shape (k,).
+        d: what their P-probabilities are above these, shape (k,): ``d - (alpha - 1) q`` is a lower
+            bound for every alpha >= 1.
+    """
+
+    upper: Array
+    q: Array
+    d: Array
+
+
+@lru_cache(maxsize=512)
+def source_letters(source: LetterSource, side: Bound, effort: Effort) -> LetterPair:
+    """The source's letters; a profile asks for the same ones at each of its points."""
+    return source.letters(side, effort)
+
+
+# Bounds from moments
+
+
+def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: float) -> Array:
+    """Upper bounds of ``H_alpha`` from the moments of one letter, shape ``(len(pairs),)``."""
+    r0, r1, q = _stacked(tuple(pairs))
+    bound = _moment_bounds(r0, r1, q, users, np.full((len(pairs), 1), excess))
+    exposed = np.array([pair.exposure_bounds(excess)[1] for pair in pairs])
+    return np.asarray(np.minimum((bound + exposed) * 1.001 + _TINY, 1.0))
+
+
+def _moment_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Array:
+    """The same without exposed letters, for rows of letters, each at its own alpha.
+
+    The least of three: positive parts of single letters; Scarf's bound from mean and variance; and
+    ``(x)_+ <= e^(theta x) / (e theta)`` at about the best theta.
+    """
+    excess = excess - 64 * UNIT_ROUNDOFF * (1.0 + excess)  # more than ratios and values are off
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        cost = np.minimum(excess * r1, _FAR)
+        value = (r0 - r1) - cost + 64 * UNIT_ROUNDOFF * (r0 + r1 + np.abs(cost))
+        # no sum with a lower letter is positive
+        top = np.max(np.maximum(value, 0.0), axis=1, keepdims=True)
+        value = np.maximum(value, -2.0 * users * top)
+        mean = np.sum(q * value, axis=1)
+        mean += UNIT_ROUNDOFF * (128.0 + q.shape[-1]) * np.sum(q * np.abs(value), axis=1)
+        variance = np.sum(q * (value - mean[:, None]) ** 2, axis=1)
+        alone = np.sum(q * np.maximum(value, 0.0), axis=1)
+        root = np.sqrt(mean * mean + variance / users)
+        scarf = np.where(mean > 0.0, 0.5 * (mean + root), 0.5 * variance / users / (root - mean))
+        theta = np.maximum(-mean, 1e-3 * np.sqrt(variance / users)) / variance
+        for factors in (2.0 ** np.arange(-5.0, 2.5, 0.5), 2.0 ** np.arange(-0.4, 0.5, 0.2)):
+            logs = np.stack([_log_excess(value, q, users, theta * f) for f in factors.tolist()])
+            logs = np.where(np.isnan(logs), math.inf, logs)
+            best = np.argmin(logs, axis=0)
+            theta = theta * factors[best]
+        least = np.take_along_axis(logs, best[None, :], axis=0)[0]
+    bound = np.where(np.isnan(scarf), alone, np.minimum(alone, scarf))
+    return np.asarray(np.maximum(np.minimum(bound, np.exp(np.minimum(least, 1.0))), 0.0))
+
+
+def _log_excess(value: Array, q: Array, users: int, theta: Array) -> Array:
+    """Upper bound of the logarithm of ``E e^(theta L) / (e theta n)``."""
+    grown = np.expm1(theta[:, None] * value)
+    growth = np.sum(q * grown, axis=1)
+    moved = UNIT_ROUNDOFF * (128.0 + q.shape[-1])
+    growth += moved * np.sum(q * (np.abs(grown) + np.abs(theta[:, None] * value)), axis=1)
+    return np.asarray(users * np.log1p(growth) - 1.0 - np.log(theta * users))
+
+
+@lru_cache(maxsize=16)
+def _stacked(pairs: tuple[LetterPair, ...]) -> tuple[Array, Array, Array]:
+    """Ratios and masses of the letters of all pairs, shape (pairs, letters) each."""
+    parts = [pair.decoyed for pair in pairs]
+    size = max(max(part[2].size for part in parts), 1)
+    result = np.zeros((3, len(pairs), size))
+    for i, part in enumerate(parts):
+        for row in range(3):
+            result[row, i, : part[row].size] = part[row]
+    return result[0], result[1], result[2]
+
+
+# Laws
+
+
+@dataclass(frozen=True, eq=False)
+class _Listed:
+    """All multisets of messages, the likeliest under P relative to Q first.
+
+    Attributes:
+        ratio: P/Q of each, descending.
+        d: P-probabilities less Q-probabilities of all down to each, shape (m,).
+        q: Q-probabilities of all down to each.
+        slack: bound on the relative error of each.
+        lost: what numbers below the smallest normal one may take from P- and Q-probabilities of
+            all down to each, shape (2, m).
+    """
+
+    ratio: Array
+    d: Array
+    q: Array
+    slack: float
+    lost: Array
+
+    @classmethod
+    def of(cls, pair: LetterPair, users: int) -> _Listed:
+        table = multisets(pair, users)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = table.s0 / table.s1
+        ratio = np.where(table.s1 > 0.0, ratio, math.inf)
+        order = np.argsort(-ratio, kind="stable")
+        d = np.cumsum((table.mass * (table.s0 - table.s1))[order]) / users
+        q = np.cumsum((table.mass * table.s1)[order]) / users
+        slack = table.slack + UNIT_ROUNDOFF * (4.0 * users + 2.0 * d.size + 64.0)
+        sums = np.stack([table.s0, table.s1])[:, order]
+        small = sums * table.mass[order] < _SMALL
+        lost = np.cumsum(2.0 * SMALLEST * (sums + 4.0 * small), axis=1)
+        return cls(ratio[order], d, q, slack, lost)
+
+    def _best(self, excess: Array) -> tuple[Array, Array, Array]:
+        """The event that is best at each alpha: d, q and the error of ``d - (alpha - 1) q``."""
+        count = np.searchsorted(-self.ratio, -(1.0 + excess))
+        d, q = np.append(0.0, self.d)[count], np.append(0.0, self.q)[count]
+        lost = np.append(np.zeros((2, 1)), self.lost, axis=1)[:, count]
+        error = 2.0 * self.slack * (np.abs(d) + (2.0 + excess) * q)
+        return d, q, error + lost[0] + (1.0 + excess) * lost[1]
+
+    def upper(self, excess: Array) -> Array:
+        """Upper bounds of the profile, without exposed letters.
+
+        At an alpha that is smaller by more than ratios are off: no multiset that is left out, by
+        its computed ratio, is positive at the one asked for.
+        """
+        excess = excess - (8.0 * self.slack + 256 * UNIT_ROUNDOFF) * (1.0 + excess)
+        d, q, error = self._best(excess)
+        return np.asarray(np.maximum(d - excess * q, 0.0) + error + _TINY)
+
+    def lower(self, excess: Array) -> Array:
+        """Lower bounds of it."""
+        excess = excess + 64 * UNIT_ROUNDOFF * (1.0 + excess)
+        d, q, error = self._best(excess)
+        return np.asarray(np.maximum(d - excess * q - error, 0.0))
+
+    def curve(self, excess: Array) -> tuple[Array, Array]:
+        """Events that are best about these alpha."""
+        d, q, _ = self._best(excess)
+        count = np.searchsorted(-self.ratio, -(1.0 + excess))
+        lost = np.append(np.zeros((2, 1)), self.lost, axis=1)[:, count]
+        low = d - 2.0 * self.slack * (np.abs(d) + 2.0 * q) - lost[0] - lost[1]
+        return q * (1.0 + 2.0 * self.slack) + lost[1], low
+
+
+def _listable(pair: LetterPair, users: int) -> bool:
+    return largest_multisets(pair.decoyed[2].size, users, _EXACT) == users
+
+
+@lru_cache(maxsize=4)
+def _listed(pair: LetterPair, users: int) -> _Listed:
+    return _Listed.of(pair, users)
+
+
+@lru_cache(maxsize=64)
+def _law(
+    pair: LetterPair, users: int, excess: float, variance: float, steep: bool, stages: int
+) -> AnchoredLaw | None:
+    return anchored_law(
+        pair.decoyed, users, excess, variance=variance, steep=steep, most_stages=stages
+    )
+
+
+def _anchor(excess: float) -> float:
+    """A little below, so that rounding leaves what was asked for above the anchor."""
+    return excess - 256 * UNIT_ROUNDOFF * (1.0 + excess)
+
+
+class _Pair:
+    """One ordered pair of inputs, in letters for either end."""
+
+    def __init__(self, source: LetterSource, users: int, effort: Effort) -> None:
+        self.users, self.effort = users, effort
+        self.stages = _MOST_STAGES
+        self.high = source_letters(source, Bound.PESSIMISTIC, effort)
+        self.low = source_letters(source, Bound.OPTIMISTIC, effort)
+        self.deviation = self.low.deviation(users)
+        self.plain = self.high.plain and self.low.plain
+
+    def at(self, effort: Effort) -> _Pair:
+        """The same letters, with other laws."""
+        other = copy(self)
+        other.effort = effort
+        return other
+
+    def allowed(self, excess: Array, upper: Array) -> Array:
+        """Widths that are narrow enough."""
+        share = _WIDTH * self.effort.resolution * (1.0 + (np.log1p(excess) / self.deviation) ** 2)
+        return np.asarray(np.minimum(share, 0.5) * upper + 0.1 * self.effort.tail)
+
+    def bounds(self, excess: Array) -> Array:
+        """Upper bounds from moments, without exposed letters, shape of ``excess``."""
+        r0, r1, q = self.high.decoyed
+        return _moment_bounds(r0, r1, q, self.users, excess[:, None]) * 1.001 + _TINY
+
+    def exposed(self, excess: Array) -> tuple[Array, Array]:
+        """What exposed letters add, from below and above."""
+        low = np.array([self.low.exposure_bounds(x)[0] for x in excess.tolist()])
+        high = np.array([self.high.exposure_bounds(x)[1] for x in excess.tolist()])
+        return low, high * (1.0 + 8 * UNIT_ROUNDOFF)
+
+    def alone(self, excess: float) -> float:
+        """The positive parts of single letters, an upper bound."""
+        r0, r1, q = self.high.decoyed
+        value = gains_above(r0, r1, excess, Bound.PESSIMISTIC)
+        return float(np.sum(q * np.maximum(value, 0.0))) * (1.0 + 64 * UNIT_ROUNDOFF) + _TINY
+
+    def nothing(self, excess: float) -> bool:
+        """Whether no letter is positive, so that the profile without exposed letters is 0."""
+        return all(_top(pair, _anchor(excess)) <= 0.0 for pair in (self.high, self.low))
+
+    def laws(self, excess: float) -> Iterator[tuple[_Law, _Law]]:
+        """Laws for the upper and the lower end, as long as what came before was too wide."""
+        if _listable(self.high, self.users) and _listable(self.low, self.users):
+            yield _listed(self.high, self.users), _listed(self.low, self.users)
+            return
+        variance, steep = _ROUNDING * self.effort.resolution, False
+        for _ in range(_ATTEMPTS):
+            high, low = (
+                _law(pair, self.users, _anchor(excess), variance, steep, self.stages)
+                for pair in (self.high, self.low)
+            )
+            if high is not None and low is not None:
+                yield high, low
+            if high is not None and high.stages > 1 and self._blurred(high, excess):
+                self.stages = high.stages - 1  # from now on
+            elif steep or (high is not None and high.full):
+                variance *= _FINER
+            else:
+                steep = True
+
+    def _blurred(self, law: AnchoredLaw, excess: float) -> bool:
+        """Whether the rounding of transforms takes a good part of the width."""
+        x = np.array([excess])
+        return law.errors.transform > _BLURRED * float(self.allowed(x, law.upper(x))[0])
+
+
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """One pair's bounds at all points, and events; without exposed letters."""
+
+    upper: Array
+    lower: Array
+    q: Array
+    d: Array
+
+
+def _walk(pair: _Pair, excess: Array) -> _Walk | None:
+    """Bounds of one pair; None if no law is narrow enough somewhere."""
+    upper, lower = np.full(excess.shape, _TINY), np.zeros(excess.shape)
+    q, d = [np.zeros(0)], [np.zeros(0)]
+    start, span = 0, _FIRST_SPAN
+    while start < excess.size and not pair.nothing(float(excess[start])):
+        alone = pair.alone(float(excess[start]))
+        if alone <= 0.1 * pair.effort.tail:
+            upper[start], start = alone, start + 1
+            continue
+        for laws in pair.laws(float(excess[start])):
+            done = _use(pair, laws, excess, start, span, upper, lower)
+            if done:
+                events = laws[1].curve(_between(excess, start, start + done))
+                q.append(events[0])
+                d.append(events[1])
+                break
+        else:
+            bound = float(pair.bounds(excess[start : start + 1])[0])
+            if bound > pair.effort.tail:
+                return None
+            upper[start], done = bound, 1
+        start += done
+        span = max(2 * done, 4)
+    return _Walk(upper, lower, np.concatenate(q), np.concatenate(d))
+
+
+def _use(
+    pair: _Pair,
+    laws: tuple[_Law, _Law],
+    excess: Array,
+    start: int,
+    span: int,
+    upper: Array,
+    lower: Array,
+) -> int:
+    """Fill in bounds from ``start`` on while they are narrow; returns how many points were."""
+    done = start
+    while done < excess.size:
+        stop = min(done + span, excess.size)
+        x = excess[done:stop]
+        high, low = laws[0].upper(x), laws[1].lower(x)
+        wide = np.flatnonzero(~(high - low <= pair.allowed(x, high)))
+        good = int(wide[0]) if wide.size else stop - done
+        upper[done : done + good], lower[done : done + good] = high[:good], low[:good]
+        done += good
+        if wide.size:
+            break
+        span *= 2
+    return done - start
+
+
+def _between(excess: Array, start: int, stop: int) -> Array:
+    """A few alpha between each two points, up to the first that the next law answers for."""
+    last = min(stop, excess.size - 1)
+    if last <= start:
+        return excess[start : start + 1]
+    steps = np.arange(start, last, 1.0 / _BETWEEN)
+    return np.append(np.interp(steps, np.arange(excess.size), excess), excess[last])
+
+
+def _top(pair: LetterPair, excess: float) -> float:
+    """The largest value of a letter."""
+    r0, r1, _ = pair.decoyed
+    return float(np.max(gains_above(r0, r1, excess, Bound.PESSIMISTIC), initial=-math.inf))
+
+
+# Profiles
+
+
+def profile(
+    pairs: tuple[LetterSource, ...], users: int, excess: Array, effort: Effort
+) -> Profile | None:
+    """Bounds of the largest profile of all pairs, a set closed under exchanging the datasets.
+
+    Args:
+        pairs: ordered pairs of inputs.
+        users: number n of messages.
+        excess: ascending ``alpha - 1 >= 0``, shape (m,).
+        effort: how closely.
+
+    Returns:
+        The bounds, or None where a pair's letters are too uneven or too scarce for these laws.
+    """
+    ready = [_Pair(source, users, effort) for source in pairs]
+    if not all(pair.plain for pair in ready):
+        return None
+    if len(ready) == 1:
+        candidates, upper = [(ready[0], np.full(excess.shape, math.inf))], np.zeros(excess.shape)
+    else:
+        candidates, upper = _candidates(ready, users, excess)
+    q, d = [np.zeros(0)], [np.zeros(0)]
+    for pair, bounds in candidates:
+        wanted = np.flatnonzero(bounds > upper)
+        if wanted.size == 0:
+            continue
+        part = slice(int(wanted[0]), int(wanted[-1]) + 1)
+        found = _walk(pair, excess[part])
+        if found is None:
+            return None
+        bounds = bounds.copy()
+        bounds[part] = np.minimum(bounds[part], found.upper + pair.exposed(excess[part])[1])
+        upper = np.maximum(upper, bounds)
+        events = _with_exposed(pair.low, found.q, found.d)
+        q.append(events[0])
+        d.append(events[1])
+    largest = max(pair.high.largest for pair in ready)
+    if largest < math.inf:  # logarithms are off by far less
+        upper = np.where(np.log1p(excess) >= largest + _BEYOND * (1.0 + largest), 0.0, upper)
+    return Profile(np.minimum(upper, 1.0), np.concatenate(q), np.concatenate(d))
+
+
+def _with_exposed(pair: LetterPair, q: Array, d: Array) -> tuple[Array, Array]:
+    """Events joined with exposed letters; any choice is valid, this one about the best."""
+    p0, p1, _ = pair.scarce
+    if not p0.any():
+        return q, d
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(p1 > 0.0, p0 / p1, math.inf)
+    telling = np.argsort(-ratio, kind="stable")
+    telling = telling[p0[telling] > 0.0]
+    slack = UNIT_ROUNDOFF * (2.0 * telling.size + 64.0)
+    sums = np.cumsum(p0[telling]) * (1.0 - slack) - np.cumsum(p1[telling]) * (1.0 + slack)
+    gain = np.append(0.0, sums)
+    cost = np.append(0.0, np.cumsum(p1[telling])) * (1.0 + slack)
+    q, d = np.append(0.0, q), np.append(0.0, d)
+    order = np.argsort(q)
+    q, d = q[order], d[order]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = np.append(1.0 + np.diff(d) / np.diff(q), 1.0)
+    # letters that are more telling than what the next event adds
+    taken = np.searchsorted(-ratio[telling], -np.nan_to_num(slope, nan=1.0))
+    return q + cost[taken], d + gain[taken]
+
+
+def _candidates(
+    pairs: list[_Pair], users: int, excess: Array
+) -> tuple[list[tuple[_Pair, Array]], Array]:
+    """Pairs that may be the largest somewhere, each with upper bounds, and a bound of the others.
+
+    The likeliest to be the largest come first.
+    """
+    picked = np.unique(np.linspace(0, excess.size - 1, _COARSE_POINTS).round().astype(int))
+    few = excess[picked]
+    letters = [pair.high for pair in pairs]
+    moments = np.stack([moment_bounds(letters, users, x) for x in few.tolist()], axis=1)
+    coarse = Effort(pairs[0].effort.tail, _COARSE * pairs[0].effort.resolution)
+    best, rest = np.zeros(excess.shape), np.zeros(excess.shape)
+    known: list[tuple[_Pair, Array, float]] = []
+    for i in np.argsort(-moments[:, few.size // 4]).tolist():
+        pair = pairs[i]
+        # profiles are convex, so below their chords
+        bounds = np.interp(excess, few, moments[i]) * (1.0 + 16 * UNIT_ROUNDOFF)
+        low, high = pair.exposed(excess)
+        if np.any(bounds > best):
+            bounds = np.minimum(bounds, pair.bounds(excess) + high)
+        reached = 0.0
+        if np.any(bounds > best):
+            found = _walk(pair.at(coarse), excess)
+            if found is not None:
+                bounds = np.minimum(bounds, found.upper + high)
+                best = np.maximum(best, found.lower + low)
+                reached = float(np.sum(found.lower >= best))
+        known.append((pair, bounds, reached))
+    kept = [item for item in known if np.any(item[1] > best)]
+    for _, bounds, _ in known:
+        if not np.any(bounds > best):
+            rest = np.maximum(rest, bounds)
+    kept.sort(key=lambda item: -item[2])
+    return [(pair, bounds) for pair, bounds, _ in kept], rest
+
+
+@lru_cache(maxsize=64)
+def _failures(source: LetterSource, users: int, effort: Effort) -> list[float]:
+    """Questions that no law answered, so that further ones are not tried in vain."""
+    return []
+
+
+@lru_cache(maxsize=1 << 12)
+def bracket_at(
+    source: LetterSource, users: int, epsilon: float, effort: Effort
+) -> tuple[float, float] | None:
+    """Bracket of one pair's divergence at one alpha, or None where no law is narrow enough."""
+    pair = _Pair(source, users, effort)
+    if not pair.plain:
+        return None
+    if epsilon >= pair.high.largest:  # which is rounded up
+        return 0.0, 0.0
+    excess = math.expm1(epsilon)
+    x = np.array([excess])
+    low, high = pair.low.exposure_bounds(excess)[0], pair.high.exposure_bounds(excess)[1]
+    if pair.nothing(excess):
+        return min(low, 1.0), min(high + _TINY, 1.0)
+    failed = _failures(source, users, effort)
+    if len(failed) >= _PATIENCE:
+        return None
+    step = _ANCHOR_STEP * pair.deviation
+    near = min(math.expm1(step * math.floor(epsilon / step)), excess)
+    best, last = (0.0, math.inf), math.inf
+    attempts = itertools.islice(pair.laws(near), 1), itertools.islice(pair.laws(excess), 3)
+    for laws in itertools.chain(*attempts):
+        above, below = laws[0].upper(x), laws[1].lower(x)
+        best = max(best[0], float(below[0])), min(best[1], float(above[0]))
+        width, wanted = best[1] - best[0], float(pair.allowed(x, above)[0])
+        # where letters of continuous messages make the width, finer laws do not help
+        enough = min(_LOOSE * wanted, max(wanted, _LOOSE_SHARE * best[1]))
+        if width <= wanted or (width <= enough and width > 0.7 * last):
+            slack = 4 * UNIT_ROUNDOFF
+            low, high = low + best[0], high + best[1]
+            return min(low * (1.0 - slack), 1.0), min(high * (1.0 + slack), 1.0)
+        last = width
+    failed.append(epsilon)
+    return None

@@ -1,0 +1,347 @@
+"""Anchored laws and the profiles made of them, against sums over all multisets of messages."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import blanket as exact_blanket
+from oracles.precision import exact
+
+import shuffle_accountant as sa
+from shuffle_accountant.lattice.anchored import AnchoredLaw, anchored_law
+from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.lattice.region import symmetric_atoms
+from shuffle_accountant.losses import anchored_profile
+from shuffle_accountant.losses.anchored_profile import bracket_at, moment_bounds, profile
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.blanket import BlanketLoss
+from shuffle_accountant.losses.letter_divergence import LetterDivergence
+from shuffle_accountant.losses.letters import LetterPair, multisets
+from shuffle_accountant.reductions.blanket import InputPair
+
+fixed = settings(derandomize=True, deadline=None, max_examples=100)
+
+EFFORT = Effort(tail=1e-13, resolution=2.5e-4)
+# Relative to these, anchors leave room for rounding.
+BELOW = 256 * 2.0**-53
+
+
+def anchor(excess: float) -> float:
+    return excess - BELOW * (1.0 + excess)
+
+
+def pair_of(rows: Array, kept: float = 1.0) -> LetterPair:
+    """The blanket pair of two rows of a channel, or a smaller blanket."""
+    shared = kept * rows.min(axis=0)
+    blank = max(1.0 - math.fsum(shared), 0.0)
+    return LetterPair(np.append(rows[0], 0.0), np.append(rows[1], 0.0), np.append(shared, blank))
+
+
+def random_rows(rng: np.random.Generator, inputs: int = 2) -> Array:
+    """Rows of channels of all kinds: any, extremal, nearly equal, with zeros."""
+    size, kind = int(rng.integers(2, 6)), int(rng.integers(5))
+    eps0 = 10.0 ** rng.uniform(-3.0, math.log10(20.0))
+    if kind == 0:
+        rows = rng.dirichlet(np.full(size, rng.choice([0.1, 1.0, 10.0])), size=inputs)
+    elif kind == 1:
+        rows = np.exp(rng.choice([0.0, eps0], size=(inputs, size)))
+    elif kind == 2:
+        rows = np.exp(min(eps0, 10.0) * rng.random((inputs, size)))
+    elif kind == 3:
+        rows = rng.dirichlet(np.ones(size), size=inputs)
+        rows[:, 1:] *= rng.random((inputs, size - 1)) > 0.3
+    else:
+        rows = np.ones((inputs, size + inputs))
+        rows[:, :inputs] += math.expm1(eps0) * np.eye(inputs)
+    return np.asarray(rows / rows.sum(axis=1, keepdims=True))
+
+
+def exposure(pair: LetterPair, excess: float) -> float:
+    """What letters that decoys never send add."""
+    p0, p1, _ = pair.scarce
+    if excess == math.inf:
+        return float(np.sum(p0[p1 == 0.0]))
+    return float(np.sum(np.maximum(p0 - p1 - excess * p1, 0.0)))
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The sum over all multisets, with a bound of its own rounding."""
+
+    pair: LetterPair
+    users: int
+
+    def decoyed(self, excess: float) -> tuple[float, float]:
+        """The profile without exposed letters, and how far off it may be."""
+        table = multisets(self.pair, self.users)
+        value = (table.s0 - table.s1) - excess * table.s1
+        counted = table.mass * (value > 0.0)
+        size = float(np.sum(counted * (table.s0 + (1.0 + excess) * table.s1))) / self.users
+        error = (table.slack + 1e-14 * self.users) * size
+        return float(np.sum(counted * value)) / self.users, error
+
+    def whole(self, excess: float) -> tuple[float, float]:
+        value, error = self.decoyed(excess)
+        return value + exposure(self.pair, excess), error + 1e-15
+
+
+def users_for(rng: np.random.Generator, letters: int) -> int:
+    users = int(rng.choice([1, 2, 3, 5, 10, 20, 50, 100]))
+    while math.comb(users + letters - 1, letters - 1) > 30_000:
+        users = max(users // 2, 1)
+    return users
+
+
+def check_law(law: AnchoredLaw, truth: Truth, excess: Array) -> None:
+    upper, lower = law.upper(excess), law.lower(excess)
+    q, d = law.curve(excess)
+    for x, high, low in zip(excess.tolist(), upper.tolist(), lower.tolist(), strict=True):
+        value, error = truth.decoyed(x)
+        assert low <= value + error
+        assert high >= value - error
+    for x in [0.0, 0.5 * float(excess[0]), *excess.tolist()]:
+        value, error = truth.decoyed(x)
+        assert q.size == 0 or float(np.max(d - x * q)) <= value + error
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_laws_contain_the_truth(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pair = pair_of(random_rows(rng), float(rng.choice([1.0, rng.random()])))
+    users = users_for(rng, pair.decoyed[2].size)
+    deviation = pair.deviation(users)
+    start = math.expm1(min(float(rng.choice([0.0, 0.3, 1.0, 2.0, 4.0])) * deviation, 8.0))
+    law = anchored_law(
+        pair.decoyed,
+        users,
+        anchor(start),
+        variance=10.0 ** rng.uniform(-6.0, -3.0),
+        steep=bool(rng.random() < 0.3),
+    )
+    ahead = math.expm1(min(deviation, 5.0)) * np.array([0.0, 1e-6, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0])
+    if law is None:
+        # nothing to be found at the anchor, or numbers out of range
+        value, error = Truth(pair, users).decoyed(start)
+        assert value <= error or start >= 2e3
+        return
+    check_law(law, Truth(pair, users), start + ahead * (1.0 + start))
+
+
+@fixed
+@given(
+    seed=st.integers(0, 10**6),
+    users=st.integers(1, 5),
+    z=st.floats(0.0, 3.0),
+    ahead=st.floats(0.0, 1.0),
+)
+def test_strict_containment_in_exact_arithmetic(
+    seed: int, users: int, z: float, ahead: float
+) -> None:
+    """No tolerance: masses are exact binary numbers, the truth has 50 digits."""
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet(np.ones(3), size=2)
+    pair = pair_of(rows)
+    start = math.expm1(z * pair.deviation(users))
+    law = anchored_law(pair.decoyed, users, anchor(start), variance=1e-6)
+    if law is None:
+        return
+    x = start + ahead
+    masses = pair.p0.tolist(), pair.p1.tolist(), pair.q.tolist()
+    truth = exact_blanket.lemma(*masses, users, 1 + exact(x))
+    assert exact(float(law.lower(np.array([x]))[0])) <= truth
+    assert exact(float(law.upper(np.array([x]))[0])) >= truth
+
+
+THREE = LetterPair(np.array([0.6, 0.3, 0.1]), np.array([0.3, 0.6, 0.1]), np.array([0.3, 0.3, 0.4]))
+
+
+@pytest.mark.parametrize("z", [0.0, 1.0, 4.0, 8.0, 15.0, 20.0])
+def test_far_tails_are_relatively_accurate(z: float) -> None:
+    """Down to 1e-90; the sum over counts is good to 1e-10."""
+    users = 900
+    truth = Truth(THREE, users)
+    start = math.expm1(z * THREE.deviation(users))
+    law = anchored_law(THREE.decoyed, users, anchor(start), variance=1e-5)
+    assert law is not None
+    x = np.array([start])
+    low, high = float(law.lower(x)[0]), float(law.upper(x)[0])
+    value, error = truth.decoyed(start)
+    assert low <= value + error
+    assert value - error <= high
+    # rounding may change the variance by 1e-5 on either side
+    assert high - low <= 4e-5 * (1.0 + z**2) * high
+    assert z < 20.0 or high < 1e-85
+
+
+@pytest.mark.parametrize("users", [10**3, 10**5, 10**7, 10**9])
+@pytest.mark.parametrize("z", [0.0, 2.0, 6.0])
+def test_against_single_questions(users: int, z: float) -> None:
+    """Sums in stages, whatever the number of messages; the other way shares no rounding."""
+    rng = np.random.default_rng(users)
+    for _ in range(3):
+        pair = pair_of(rng.dirichlet(np.full(5, 3.0), size=2))
+        start = math.expm1(z * pair.deviation(users))
+        law = anchored_law(pair.decoyed, users, anchor(start), variance=1e-4)
+        assert law is not None
+        x = np.array([start])
+        low, high = float(law.lower(x)[0]), float(law.upper(x)[0])
+        effort = Effort(tail=1e-300, resolution=1e-4)
+        epsilon = math.log1p(start)
+        assert low <= LetterDivergence(pair, users, epsilon, Bound.PESSIMISTIC).bound(effort)
+        assert high >= LetterDivergence(pair, users, epsilon, Bound.OPTIMISTIC).bound(effort)
+        # about 2e-4 in variance, and what transforms of 1e9 messages lose
+        assert high - low <= (2e-4 * (1.0 + z**2) + 1e-12 * users) * high
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_bounds_from_moments(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pairs = [pair_of(random_rows(rng)) for _ in range(3)]
+    users = min(users_for(rng, pair.decoyed[2].size) for pair in pairs)
+    for z in (0.0, 0.5, 2.0, 5.0):
+        x = math.expm1(min(z * pairs[0].deviation(users), 8.0))
+        for bound, pair in zip(moment_bounds(pairs, users, x).tolist(), pairs, strict=True):
+            value, error = Truth(pair, users).whole(x)
+            assert bound >= min(value - error, 1.0)
+
+
+# Profiles
+
+
+def closed(rows: Array, kept: float = 1.0) -> list[LetterPair]:
+    """All ordered pairs of inputs of a channel."""
+    shared = kept * rows.min(axis=0)
+    blank = max(1.0 - math.fsum(shared), 0.0)
+    return [
+        LetterPair(np.append(rows[i], 0.0), np.append(rows[j], 0.0), np.append(shared, blank))
+        for i, j in itertools.permutations(range(rows.shape[0]), 2)
+    ]
+
+
+def profile_of(atoms: PldAtoms, excess: float, sign: float) -> float:
+    """``H_alpha`` of atoms, their losses moved by their error."""
+    loss = atoms.loss + sign * atoms.loss_error
+    gap = math.log1p(excess) - loss
+    return atoms.infinite + float(np.sum(atoms.mass * np.maximum(-np.expm1(gap), 0.0)))
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["laws", "listed"])
+@pytest.mark.parametrize("seed", range(40))
+def test_profiles_of_channels(seed: int, listed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sides, several inputs, exposed letters; by laws even where all can be listed."""
+    if not listed:
+        monkeypatch.setattr(anchored_profile, "_EXACT", 0)
+    anchored_profile._listed.cache_clear()
+    rng = np.random.default_rng(seed)
+    pairs = closed(random_rows(rng, int(rng.integers(2, 4))), float(rng.choice([1.0, 0.5])))
+    users = min(users_for(rng, pair.decoyed[2].size) for pair in pairs)
+    deviation = max(pair.deviation(users) for pair in pairs)
+    sources = tuple(pairs)
+    z = np.linspace(0.0, 4.0, 30)
+    excess = np.unique(np.expm1(np.minimum(z * deviation, 9.0)))
+    found = profile(sources, users, excess, EFFORT)
+    if found is None:
+        assert not listed  # too uneven for laws; listing never is
+        return
+    limit = max(exposure(pair, math.inf) for pair in pairs)
+    atoms = symmetric_atoms(found.q, found.d, limit * (1.0 - 1e-14))
+    for x, high in zip(excess.tolist(), found.upper.tolist(), strict=True):
+        values = [Truth(pair, users).whole(x) for pair in pairs]
+        value, error = max(v for v, _ in values), max(e for _, e in values)
+        assert high >= min(value - error, 1.0)
+        assert profile_of(atoms, x, -1.0) <= value + error
+        assert value - profile_of(atoms, x, -1.0) <= 0.05 * value + 1e-4
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_atoms_on_both_sides(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anchored_profile, "_EXACT", 0)
+    rng = np.random.default_rng(100 + seed)
+    pairs = closed(0.8 * rng.dirichlet(np.ones(3), size=2) + 0.2 / 3)
+    users = 12 + seed
+    sources = tuple(pairs)
+    deviation = pairs[0].deviation(users)
+    loss = BlanketLoss(sources, users, deviation, max(p.largest for p in pairs))
+
+    def edges(step: float, end: float) -> Array:
+        return np.arange(math.ceil(end / step) + 2) * step
+
+    upper = loss.atoms(Bound.PESSIMISTIC, functools.partial(edges, 0.01 * deviation), EFFORT)
+    lower = loss.atoms(Bound.OPTIMISTIC, functools.partial(edges, 0.0025 * deviation), EFFORT)
+    for z in np.linspace(0.0, 5.0, 41).tolist():
+        x = math.expm1(z * deviation)
+        value, error = map(max, zip(*(Truth(p, users).whole(x) for p in pairs), strict=True))
+        assert profile_of(upper, x, 1.0) >= value - error
+        assert profile_of(lower, x, -1.0) <= value + error
+        # the mirror image: H_(1/alpha) = 1 - 1/alpha + H_alpha / alpha
+        inverse = math.expm1(-z * deviation)
+        mirrored = -inverse + value * (1.0 + inverse)
+        assert profile_of(upper, inverse, 1.0) >= mirrored - error
+        assert profile_of(lower, inverse, -1.0) <= mirrored + error
+
+
+@pytest.mark.parametrize("eps0", [1e-3, 1.0, 4.0])
+@pytest.mark.parametrize("users", [1, 2, 30, 10**4])
+def test_continuous_pairs(eps0: float, users: int) -> None:
+    """Letters differ between the two ends; single questions go another way."""
+    source = InputPair(sa.LaplaceRandomizer(eps0=eps0), (0, 1))
+    deviation = source.letters(Bound.OPTIMISTIC, EFFORT).deviation(users)
+    for z in (0.0, 1.0, 3.0):
+        epsilon = min(z * deviation, 0.9 * eps0)
+        found = bracket_at(source, users, epsilon, EFFORT)
+        assert found is not None
+        sides = [
+            LetterDivergence(source.letters(side, EFFORT), users, epsilon, side).bound(EFFORT)
+            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        ]
+        assert found[0] <= sides[1]
+        assert sides[0] <= found[1]
+        assert found[1] - found[0] <= 0.02 * found[1]
+
+
+# Far letters of chance e^-20 among a million messages are no case for these laws.
+@pytest.mark.parametrize("categories", [2, 1000, 10**5])
+@pytest.mark.parametrize(
+    ("eps0", "users"),
+    [*itertools.product([1e-3, 20.0], [1, 3, 20]), (1e-3, 10**6), (6.0, 10**6)],
+)
+def test_limits_of_oracles(categories: int, eps0: float, users: int) -> None:
+    one = sa.ShuffleRound(
+        sa.RAPPOR(categories=categories, eps0=eps0), users=users, reduction="blanket"
+    )
+    single = one.epsilon(delta=1e-6)
+    assert 0.0 <= single.lower <= single.upper <= eps0 * (1.0 + 1e-12)
+    both = sa.FourierAccountant().compose(one, count=2).epsilon(delta=1e-6)
+    assert both.lower <= 2.0 * eps0 * (1.0 + 1e-12)
+    assert both.upper >= single.lower
+    # basic composition, and the tolerance of either
+    assert both.lower <= 2.0 * one.epsilon(delta=5e-7).upper * (1.0 + 1e-9)
+
+
+# Regions
+
+
+@fixed
+@given(
+    points=st.lists(st.tuples(st.floats(1e-6, 0.6), st.floats(1e-6, 0.4)), min_size=1, max_size=12),
+    infinite=st.sampled_from([0.0, 1e-3]),
+)
+def test_hull_of_events(points: list[tuple[float, float]], infinite: float) -> None:
+    """The polygon's profile is that of the best event."""
+    q = np.array([p[0] for p in points])
+    d = np.minimum(np.array([p[1] for p in points]), 1.0 - q)
+    atoms = symmetric_atoms(q, d, infinite)
+    assert float(atoms.mass.sum()) + infinite <= 1.0 + 1e-12
+    assert math.fsum(atoms.mass * np.exp(-atoms.loss)) <= 1.0 + 1e-12
+    for x in (0.0, 0.1, 0.7, 3.0, 40.0, 1e4):
+        # with an event beyond the axis of symmetry, the mixture with its mirror image
+        lines = d - x * np.minimum(q, 0.5 * (1.0 - d))
+        best = max(float(lines.max()), infinite)
+        assert profile_of(atoms, x, 0.0) == pytest.approx(best, rel=1e-9, abs=1e-12)
