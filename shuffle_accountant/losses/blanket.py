@@ -153,7 +153,7 @@ class BlanketLoss:
 
         low, high = 0.0, 4.0 * self.deviation
         while high < self.largest and high < LARGEST_EPSILON and above(high):
-            low, high = high, 1.5 * high
+            low, high = high, min(1.5 * high, LARGEST_EPSILON)
         if high >= self.largest:
             return min(self.largest, LARGEST_EPSILON)
         for _ in range(6):
