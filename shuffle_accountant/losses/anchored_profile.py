@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,18 +19,22 @@ from typing import Protocol
 
 import numpy as np
 
-from shuffle_accountant.lattice.anchored import AnchoredLaw, anchored_law
+from shuffle_accountant.lattice.anchored import AnchoredLaw
+from shuffle_accountant.lattice.anchoring import anchored_law
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.letters import (
-    LetterPair,
-    gains_above,
-    largest_multisets,
-    multisets,
+from shuffle_accountant.losses.letter_moments import (
+    TINY,
+    LetterSource,
+    moment_bounds,
+    row_bounds,
+    source_letters,
 )
-from shuffle_accountant.numerics.rounding import SMALLEST, UNIT_ROUNDOFF, Array
+from shuffle_accountant.losses.letters import LetterPair, gains_above, largest_multisets
+from shuffle_accountant.losses.listed_law import ListedLaw
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
-__all__ = ["LetterSource", "Profile", "bracket_at", "moment_bounds", "profile", "source_letters"]
+__all__ = ["Profile", "bracket_at", "profile"]
 
 # Widths are measured by the variance of the loss that would make them: where the profile is z
 # deviations out, a share s of the variance is (1 + z^2) s/2 of the profile. Laws may use this many
@@ -49,13 +53,8 @@ _COARSE_POINTS = 24
 _COARSE = 30.0
 # Anchors of single questions are multiples of this many deviations of the loss.
 _ANCHOR_STEP = 0.02
-_TINY = 1e-305
-# No sum is positive that holds a value as far below zero as this.
-_FAR = 1e200
 # Losses further above the largest than this, relative to their size, are above it.
 _BEYOND = 2.0**-42
-# Products above this are normal numbers.
-_SMALL = 1e-300
 # Laws made at one anchor before it is given up.
 _ATTEMPTS = 5
 _MOST_STAGES = 6
@@ -64,16 +63,6 @@ _PATIENCE = 2
 # Single questions take brackets this many times wider than wanted where nothing else helps.
 _LOOSE, _LOOSE_SHARE = 20.0, 0.01
 _BLURRED = 0.1
-
-
-class LetterSource(Protocol):
-    """A target among decoys that can be given as finitely many letters, in either direction."""
-
-    def __hash__(self) -> int:
-        """By value, so that answers can be remembered."""
-
-    def letters(self, side: Bound, effort: Effort) -> LetterPair:
-        """Letters whose profile bounds the true one for any number of decoys."""
 
 
 class _Law(Protocol):
@@ -102,142 +91,7 @@ class Profile:
     d: Array
 
 
-@lru_cache(maxsize=512)
-def source_letters(source: LetterSource, side: Bound, effort: Effort) -> LetterPair:
-    """The source's letters; a profile asks for the same ones at each of its points."""
-    return source.letters(side, effort)
-
-
-# Bounds from moments
-
-
-def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: float) -> Array:
-    """Upper bounds of ``H_alpha`` from the moments of one letter, shape ``(len(pairs),)``."""
-    r0, r1, q = _stacked(tuple(pairs))
-    bound = _moment_bounds(r0, r1, q, users, np.full((len(pairs), 1), excess))
-    exposed = np.array([pair.exposure_bounds(excess)[1] for pair in pairs])
-    return np.asarray(np.minimum((bound + exposed) * 1.001 + _TINY, 1.0))
-
-
-def _moment_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Array:
-    """The same without exposed letters, for rows of letters, each at its own alpha.
-
-    The least of three: positive parts of single letters; Scarf's bound from mean and variance; and
-    ``(x)_+ <= e^(theta x) / (e theta)`` at about the best theta.
-    """
-    excess = excess - 64 * UNIT_ROUNDOFF * (1.0 + excess)  # more than ratios and values are off
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        cost = np.minimum(excess * r1, _FAR)
-        value = (r0 - r1) - cost + 64 * UNIT_ROUNDOFF * (r0 + r1 + np.abs(cost))
-        # no sum with a lower letter is positive
-        top = np.max(np.maximum(value, 0.0), axis=1, keepdims=True)
-        value = np.maximum(value, -2.0 * users * top)
-        mean = np.sum(q * value, axis=1)
-        mean += UNIT_ROUNDOFF * (128.0 + q.shape[-1]) * np.sum(q * np.abs(value), axis=1)
-        variance = np.sum(q * (value - mean[:, None]) ** 2, axis=1)
-        alone = np.sum(q * np.maximum(value, 0.0), axis=1)
-        root = np.sqrt(mean * mean + variance / users)
-        scarf = np.where(mean > 0.0, 0.5 * (mean + root), 0.5 * variance / users / (root - mean))
-        theta = np.maximum(-mean, 1e-3 * np.sqrt(variance / users)) / variance
-        for factors in (2.0 ** np.arange(-5.0, 2.5, 0.5), 2.0 ** np.arange(-0.4, 0.5, 0.2)):
-            logs = np.stack([_log_excess(value, q, users, theta * f) for f in factors.tolist()])
-            logs = np.where(np.isnan(logs), math.inf, logs)
-            best = np.argmin(logs, axis=0)
-            theta = theta * factors[best]
-        least = np.take_along_axis(logs, best[None, :], axis=0)[0]
-    bound = np.where(np.isnan(scarf), alone, np.minimum(alone, scarf))
-    return np.asarray(np.maximum(np.minimum(bound, np.exp(np.minimum(least, 1.0))), 0.0))
-
-
-def _log_excess(value: Array, q: Array, users: int, theta: Array) -> Array:
-    """Upper bound of the logarithm of ``E e^(theta L) / (e theta n)``."""
-    grown = np.expm1(theta[:, None] * value)
-    growth = np.sum(q * grown, axis=1)
-    moved = UNIT_ROUNDOFF * (128.0 + q.shape[-1])
-    growth += moved * np.sum(q * (np.abs(grown) + np.abs(theta[:, None] * value)), axis=1)
-    return np.asarray(users * np.log1p(growth) - 1.0 - np.log(theta * users))
-
-
-@lru_cache(maxsize=16)
-def _stacked(pairs: tuple[LetterPair, ...]) -> tuple[Array, Array, Array]:
-    """Ratios and masses of the letters of all pairs, shape (pairs, letters) each."""
-    parts = [pair.decoyed for pair in pairs]
-    size = max(max(part[2].size for part in parts), 1)
-    result = np.zeros((3, len(pairs), size))
-    for i, part in enumerate(parts):
-        for row in range(3):
-            result[row, i, : part[row].size] = part[row]
-    return result[0], result[1], result[2]
-
-
 # Laws
-
-
-@dataclass(frozen=True, eq=False)
-class _Listed:
-    """All multisets of messages, the likeliest under P relative to Q first.
-
-    Attributes:
-        ratio: P/Q of each, descending.
-        d: P-probabilities less Q-probabilities of all down to each, shape (m,).
-        q: Q-probabilities of all down to each.
-        slack: bound on the relative error of each.
-        lost: what numbers below the smallest normal one may take from P- and Q-probabilities of
-            all down to each, shape (2, m).
-    """
-
-    ratio: Array
-    d: Array
-    q: Array
-    slack: float
-    lost: Array
-
-    @classmethod
-    def of(cls, pair: LetterPair, users: int) -> _Listed:
-        table = multisets(pair, users)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = table.s0 / table.s1
-        ratio = np.where(table.s1 > 0.0, ratio, math.inf)
-        order = np.argsort(-ratio, kind="stable")
-        d = np.cumsum((table.mass * (table.s0 - table.s1))[order]) / users
-        q = np.cumsum((table.mass * table.s1)[order]) / users
-        slack = table.slack + UNIT_ROUNDOFF * (4.0 * users + 2.0 * d.size + 64.0)
-        sums = np.stack([table.s0, table.s1])[:, order]
-        small = sums * table.mass[order] < _SMALL
-        lost = np.cumsum(2.0 * SMALLEST * (sums + 4.0 * small), axis=1)
-        return cls(ratio[order], d, q, slack, lost)
-
-    def _best(self, excess: Array) -> tuple[Array, Array, Array]:
-        """The event that is best at each alpha: d, q and the error of ``d - (alpha - 1) q``."""
-        count = np.searchsorted(-self.ratio, -(1.0 + excess))
-        d, q = np.append(0.0, self.d)[count], np.append(0.0, self.q)[count]
-        lost = np.append(np.zeros((2, 1)), self.lost, axis=1)[:, count]
-        error = 2.0 * self.slack * (np.abs(d) + (2.0 + excess) * q)
-        return d, q, error + lost[0] + (1.0 + excess) * lost[1]
-
-    def upper(self, excess: Array) -> Array:
-        """Upper bounds of the profile, without exposed letters.
-
-        At an alpha that is smaller by more than ratios are off: no multiset that is left out, by
-        its computed ratio, is positive at the one asked for.
-        """
-        excess = excess - (8.0 * self.slack + 256 * UNIT_ROUNDOFF) * (1.0 + excess)
-        d, q, error = self._best(excess)
-        return np.asarray(np.maximum(d - excess * q, 0.0) + error + _TINY)
-
-    def lower(self, excess: Array) -> Array:
-        """Lower bounds of it."""
-        excess = excess + 64 * UNIT_ROUNDOFF * (1.0 + excess)
-        d, q, error = self._best(excess)
-        return np.asarray(np.maximum(d - excess * q - error, 0.0))
-
-    def curve(self, excess: Array) -> tuple[Array, Array]:
-        """Events that are best about these alpha."""
-        d, q, _ = self._best(excess)
-        count = np.searchsorted(-self.ratio, -(1.0 + excess))
-        lost = np.append(np.zeros((2, 1)), self.lost, axis=1)[:, count]
-        low = d - 2.0 * self.slack * (np.abs(d) + 2.0 * q) - lost[0] - lost[1]
-        return q * (1.0 + 2.0 * self.slack) + lost[1], low
 
 
 def _listable(pair: LetterPair, users: int) -> bool:
@@ -245,8 +99,8 @@ def _listable(pair: LetterPair, users: int) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _listed(pair: LetterPair, users: int) -> _Listed:
-    return _Listed.of(pair, users)
+def _listed(pair: LetterPair, users: int) -> ListedLaw:
+    return ListedLaw.of(pair, users)
 
 
 @lru_cache(maxsize=64)
@@ -288,7 +142,7 @@ class _Pair:
     def bounds(self, excess: Array) -> Array:
         """Upper bounds from moments, without exposed letters, shape of ``excess``."""
         r0, r1, q = self.high.decoyed
-        return _moment_bounds(r0, r1, q, self.users, excess[:, None]) * 1.001 + _TINY
+        return row_bounds(r0, r1, q, self.users, excess[:, None]) * 1.001 + TINY
 
     def exposed(self, excess: Array) -> tuple[Array, Array]:
         """What exposed letters add, from below and above."""
@@ -300,7 +154,7 @@ class _Pair:
         """The positive parts of single letters, an upper bound."""
         r0, r1, q = self.high.decoyed
         value = gains_above(r0, r1, excess, Bound.PESSIMISTIC)
-        return float(np.sum(q * np.maximum(value, 0.0))) * (1.0 + 64 * UNIT_ROUNDOFF) + _TINY
+        return float(np.sum(q * np.maximum(value, 0.0))) * (1.0 + 64 * UNIT_ROUNDOFF) + TINY
 
     def nothing(self, excess: float) -> bool:
         """Whether no letter is positive, so that the profile without exposed letters is 0."""
@@ -344,7 +198,7 @@ class _Walk:
 
 def _walk(pair: _Pair, excess: Array) -> _Walk | None:
     """Bounds of one pair; None if no law is narrow enough somewhere."""
-    upper, lower = np.full(excess.shape, _TINY), np.zeros(excess.shape)
+    upper, lower = np.full(excess.shape, TINY), np.zeros(excess.shape)
     q, d = [np.zeros(0)], [np.zeros(0)]
     start, span = 0, _FIRST_SPAN
     while start < excess.size and not pair.nothing(float(excess[start])):
@@ -534,7 +388,7 @@ def bracket_at(
     x = np.array([excess])
     low, high = pair.low.exposure_bounds(excess)[0], pair.high.exposure_bounds(excess)[1]
     if pair.nothing(excess):
-        return min(low, 1.0), min(high + _TINY, 1.0)
+        return min(low, 1.0), min(high + TINY, 1.0)
     failed = _failures(source, users, effort)
     if len(failed) >= _PATIENCE:
         return None

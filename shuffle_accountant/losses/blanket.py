@@ -20,17 +20,11 @@ from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.lattice.region import symmetric_atoms
-from shuffle_accountant.losses.anchored_profile import (
-    LetterSource,
-    Profile,
-    bracket_at,
-    moment_bounds,
-    profile,
-    source_letters,
-)
+from shuffle_accountant.losses.anchored_profile import Profile, bracket_at, profile
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.losses.letter_divergence import LARGEST_EPSILON, LetterDivergence
+from shuffle_accountant.losses.letter_moments import LetterSource, moment_bounds, source_letters
 from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["BlanketLoss", "LetterSource", "most_distinguishable"]

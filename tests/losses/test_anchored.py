@@ -15,14 +15,16 @@ from oracles import blanket as exact_blanket
 from oracles.precision import exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.anchored import AnchoredLaw, anchored_law
+from shuffle_accountant.lattice.anchored import AnchoredLaw
+from shuffle_accountant.lattice.anchoring import anchored_law
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
 from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.losses import anchored_profile
-from shuffle_accountant.losses.anchored_profile import bracket_at, moment_bounds, profile
+from shuffle_accountant.losses.anchored_profile import bracket_at, profile
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.blanket import BlanketLoss
 from shuffle_accountant.losses.letter_divergence import LetterDivergence
+from shuffle_accountant.losses.letter_moments import moment_bounds
 from shuffle_accountant.losses.letters import LetterPair, multisets
 from shuffle_accountant.reductions.blanket import InputPair
 
