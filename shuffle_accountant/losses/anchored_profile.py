@@ -34,7 +34,7 @@ from shuffle_accountant.losses.letters import LetterPair, gains_above, largest_m
 from shuffle_accountant.losses.listed_law import ListedLaw
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
-__all__ = ["Profile", "bracket_at", "profile"]
+__all__ = ["Profile", "bracket_at", "listable", "profile"]
 
 # Widths are measured by the variance of the loss that would make them: where the profile is z
 # deviations out, a share s of the variance is (1 + z^2) s/2 of the profile. Laws may use this many
@@ -94,7 +94,8 @@ class Profile:
 # Laws
 
 
-def _listable(pair: LetterPair, users: int) -> bool:
+def listable(pair: LetterPair, users: int) -> bool:
+    """Whether that many messages have few enough multisets to be listed."""
     return largest_multisets(pair.decoyed[2].size, users, _EXACT) == users
 
 
@@ -162,7 +163,7 @@ class _Pair:
 
     def laws(self, excess: float) -> Iterator[tuple[_Law, _Law]]:
         """Laws for the upper and the lower end, as long as what came before was too wide."""
-        if _listable(self.high, self.users) and _listable(self.low, self.users):
+        if listable(self.high, self.users) and listable(self.low, self.users):
             yield _listed(self.high, self.users), _listed(self.low, self.users)
             return
         variance, steep = _ROUNDING * self.effort.resolution, False

@@ -20,7 +20,7 @@ from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.lattice.region import symmetric_atoms
-from shuffle_accountant.losses.anchored_profile import Profile, bracket_at, profile
+from shuffle_accountant.losses.anchored_profile import Profile, bracket_at, listable, profile
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.losses.letter_divergence import LARGEST_EPSILON, LetterDivergence
@@ -211,6 +211,8 @@ def _quick(
     both = [source_letters(pair, side, effort) for pair in pairs for side in Bound]
     if not all(letters.plain for letters in both):
         return None
+    if all(listable(letters, users) for letters in both):
+        return None  # plain sums are closer
     order = list(pairs)
     bounds = np.zeros(len(pairs))
     if len(pairs) > 1:
