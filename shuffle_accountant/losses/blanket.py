@@ -27,13 +27,13 @@ from shuffle_accountant.losses.letter_divergence import LARGEST_EPSILON, LetterD
 from shuffle_accountant.losses.letter_moments import LetterSource, moment_bounds, source_letters
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["BlanketLoss", "LetterSource", "most_distinguishable"]
+__all__ = ["CHORDS", "BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]
 
 # The profile's points are this many deviations times sqrt(resolution) apart near 0; the width of a
 # bracket falls with the square of their distance.
 _STEP_IN_DEVIATIONS = 2.8
-# Where the lower side has to be made of chords, points are so much closer.
-_CHORDS = 0.5
+# Where the lower side has to be made of chords, points are closer.
+CHORDS = 1.4
 # So many kinks are followed one by one, with points beside them at this relative distance.
 _MOST_KINKS = 1024
 _BESIDE = 2.0**-16
@@ -74,11 +74,11 @@ class BlanketLoss:
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
-        return _largest(self.pairs, self.users, epsilon, side, effort)
+        return largest_divergence(self.pairs, self.users, epsilon, side, effort)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The pair with the polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""
-        losses = self._losses(side, edges, effort, _STEP_IN_DEVIATIONS)
+        losses = self.points(side, edges, effort, _STEP_IN_DEVIATIONS)
         found = _profile(self.pairs, self.users, losses.tobytes(), effort)
         if found is None:
             return self._single_atoms(side, edges, effort)
@@ -90,18 +90,23 @@ class BlanketLoss:
 
     def _single_atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The same from single questions."""
-        losses = self._losses(side, edges, effort, _CHORDS * _STEP_IN_DEVIATIONS)
+        losses = self.points(side, edges, effort, CHORDS)
         sides = Bound.OPTIMISTIC, Bound.PESSIMISTIC
         if side is Bound.PESSIMISTIC:
             sides = Bound.PESSIMISTIC, Bound.PESSIMISTIC
         low, high = (
-            np.array([_largest(self.pairs, self.users, x, side, effort) for x in losses.tolist()])
+            np.array(
+                [
+                    largest_divergence(self.pairs, self.users, x, side, effort)
+                    for x in losses.tolist()
+                ]
+            )
             for side in sides
         )
         both = np.minimum(low, high), high
         return profile_atoms(losses, both, both, _limit(self.pairs, self.users, effort), side)
 
-    def _losses(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
+    def points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
         """Points of the profile, the same for both directions; the step is in deviations."""
         end = self._end(effort)
         # edges are finer on the lower side
@@ -176,11 +181,11 @@ def _profile(
 
 def _limit(pairs: tuple[LetterSource, ...], users: int, effort: Effort) -> float:
     """Lower bound of the profile's limit for alpha to infinity."""
-    return _largest(pairs, users, math.inf, Bound.OPTIMISTIC, effort)
+    return largest_divergence(pairs, users, math.inf, Bound.OPTIMISTIC, effort)
 
 
 @lru_cache(maxsize=1 << 15)
-def _largest(
+def largest_divergence(
     pairs: tuple[LetterSource, ...],
     users: int,
     epsilon: float,

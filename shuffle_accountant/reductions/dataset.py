@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from shuffle_accountant.losses.blanket import BlanketLoss, most_distinguishable
+from shuffle_accountant.losses.blanket import most_distinguishable
 from shuffle_accountant.losses.letters import LetterPair
+from shuffle_accountant.losses.ordered_pair import OrderedPairLoss
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 
@@ -39,7 +40,7 @@ def attained(
 
 def dataset_losses(
     randomizer: FiniteRandomizer, users: int, population: int
-) -> dict[BlanketLoss, tuple[int, int, int]]:
+) -> dict[OrderedPairLoss, tuple[int, int, int]]:
     """Privacy losses of the datasets of which all others hold one value.
 
     Args:
@@ -50,11 +51,9 @@ def dataset_losses(
     Returns:
         The datasets ``(x0, x1, others)`` by their loss; both orders of x0 and x1 are one loss.
     """
-    losses: dict[BlanketLoss, tuple[int, int, int]] = {}
+    losses: dict[OrderedPairLoss, tuple[int, int, int]] = {}
     for pair, triple in _pairs(randomizer, users / population).items():
-        deviation = pair.deviation(users)
-        loss = BlanketLoss((pair,), (pair.reversed,), users, deviation, pair.largest)
-        losses.setdefault(loss, triple)
+        losses.setdefault(OrderedPairLoss(pair, users), triple)
     return losses
 
 

@@ -14,8 +14,8 @@ from shuffle_accountant.engine.refinement import lower_end
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.antipodal import AntipodalLoss
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.blanket import BlanketLoss
 from shuffle_accountant.losses.far_apart import gaussian_mean_loss
+from shuffle_accountant.losses.ordered_pair import OrderedPairLoss
 from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.reductions.dataset import dataset_losses
@@ -141,7 +141,7 @@ def _datasets(
     scale = min(single.epsilon(delta=delta).upper, 700.0)
     effort = Effort(tail=1e-6 * delta, resolution=1e-3)
 
-    def most(share: float) -> BlanketLoss:
+    def most(share: float) -> OrderedPairLoss:
         """The loss with the largest divergence at that share of one round's epsilon."""
         return max(losses, key=lambda loss: loss.delta(share * scale, Bound.OPTIMISTIC, effort))
 
