@@ -147,8 +147,7 @@ class _Pair:
 
     def exposed(self, excess: Array) -> tuple[Array, Array]:
         """What exposed letters add, from below and above."""
-        low = np.array([self.low.exposure_bounds(x)[0] for x in excess.tolist()])
-        high = np.array([self.high.exposure_bounds(x)[1] for x in excess.tolist()])
+        low, high = self.low.exposure_bounds(excess)[0], self.high.exposure_bounds(excess)[1]
         return low, high * (1.0 + 8 * UNIT_ROUNDOFF)
 
     def alone(self, excess: float) -> float:
@@ -387,7 +386,7 @@ def bracket_at(
         return 0.0, 0.0
     excess = math.expm1(epsilon)
     x = np.array([excess])
-    low, high = pair.low.exposure_bounds(excess)[0], pair.high.exposure_bounds(excess)[1]
+    low, high = (float(bound[0]) for bound in pair.exposed(x))
     if pair.nothing(excess):
         return min(low, 1.0), min(high + TINY, 1.0)
     failed = _failures(source, users, effort)

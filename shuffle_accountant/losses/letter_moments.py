@@ -42,7 +42,7 @@ def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: float) -> Arr
     """Upper bounds of ``H_alpha`` from the moments of one letter, shape ``(len(pairs),)``."""
     r0, r1, q = _stacked(tuple(pairs))
     bound = row_bounds(r0, r1, q, users, np.full((len(pairs), 1), excess))
-    exposed = np.array([pair.exposure_bounds(excess)[1] for pair in pairs])
+    exposed = np.array([pair.exposure_bounds(np.array([excess]))[1][0] for pair in pairs])
     return np.asarray(np.minimum((bound + exposed) * 1.001 + TINY, 1.0))
 
 

@@ -25,7 +25,6 @@ from shuffle_accountant.numerics.rounding import (
     Array,
     exponential,
     lowered,
-    pairwise_sum,
     product,
     raised,
     roundings,
@@ -138,16 +137,18 @@ class LetterPair:
         small = bool(np.any((masses > 0.0) & (masses < _LEAST_PLAIN)))
         return not small and not self.scarce[2].any()
 
-    def exposure_bounds(self, excess: float) -> tuple[float, float]:
+    def exposure_bounds(self, excess: Array) -> tuple[Array, Array]:
         """What letters that decoys never send add at ``alpha = 1 + excess``: below and above."""
         p0, p1, _ = self.scarce
         if p0.size == 0:
-            return 0.0, 0.0
+            return np.zeros(excess.shape), np.zeros(excess.shape)
         low, high = (
-            float(np.sum(np.maximum(gains_above(p0, p1, excess, side), 0.0)))
+            np.sum(np.maximum(gains_above(p0, p1, excess[:, None], side), 0.0), axis=1)
             for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
         )
-        return lowered(low, pairwise_sum(own=2)), raised(high, pairwise_sum(own=2))
+        # any order of summation
+        error = sequential_sum(float(p0.size), own=2.0)
+        return lowered(low, error), raised(high, error)
 
     def kinks(self, users: int) -> Array:
         """The finite losses > 0 of that many messages, nats, if they are few; else none.
@@ -197,7 +198,7 @@ def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> 
     return _moved(p0, p1, cost, relative, terms, side)
 
 
-def gains_above(p0: Array, p1: Array, excess: float, side: Bound) -> Array:
+def gains_above(p0: Array, p1: Array, excess: Array | float, side: Bound) -> Array:
     """`gains` at ``alpha = 1 + excess``, which may be off by 16 units of round-off of itself."""
     with np.errstate(over="ignore"):
         cost = np.minimum(excess * p1, _FAR)
