@@ -154,7 +154,36 @@ def _sensitivity(name: str, given: Mapping[str, Any]) -> Any:
     return sa.order.sensitivity(sigma0, groups, distance=distance, kind=kind)
 
 
+def _allocation(entry: Mapping[str, Any]) -> Callable[[], Any] | None:
+    if entry["released"] is not None and entry.get("passes", 1) > 1:
+        return None  # refused
+
+    def ask() -> Any:
+        pure = entry["kind"] == "pure"
+        epoch = sa.RandomAllocation(
+            sa.PureMechanism(epsilon=entry["eps0"])
+            if pure
+            else sa.GaussianMechanism(noise_multiplier=entry["noise_multiplier"]),
+            steps=entry["steps"],
+            selected=entry.get("selected", 1),
+            released=entry["released"],
+            passes=entry.get("passes", 1),
+        )
+        return sa.delta(epoch, epsilon=entry["epsilon"], rounds=entry.get("rounds", 1))
+
+    return ask
+
+
+def _shuffled(entry: Mapping[str, Any]) -> Callable[[], Any] | None:
+    if entry["kind"] != "lower":
+        return None  # a step on the way to an answer
+    batches = sa.ShuffledBatches(noise_multiplier=entry["noise_multiplier"], steps=entry["steps"])
+    return functools.partial(sa.delta, batches, epsilon=entry["epsilon"])
+
+
 _FILES: dict[str, Callable[[Mapping[str, Any]], Callable[[], Any] | None]] = {
+    "allocation": _allocation,
+    "shuffled": _shuffled,
     "privacy_loss": _privacy_loss,
     "reidentification": _reidentification,
     "mutual_information": _mutual_information,

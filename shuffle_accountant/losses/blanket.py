@@ -74,7 +74,12 @@ class BlanketLoss:
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
-        return largest_divergence(self.pairs, self.users, epsilon, side, effort)
+        found = largest_divergence(self.pairs, self.users, epsilon, side, effort)
+        if side is Bound.PESSIMISTIC and epsilon > LARGEST_EPSILON:
+            # no larger than before; rounding is followed worse for numbers that large
+            nearer = largest_divergence(self.pairs, self.users, LARGEST_EPSILON, side, effort)
+            found = min(found, nearer)
+        return found
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The pair with the polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""

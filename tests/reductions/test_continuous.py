@@ -296,8 +296,11 @@ def test_auto_is_a_bound_for_all_datasets() -> None:
     blanket = sa.ShuffleRound(noise, users=600, reduction="blanket")
     example = sa.ShuffleRound(noise, users=600, reduction="example")
     assert auto == blanket
-    assert auto.epsilon(delta=1e-5).reduction == "blanket"
-    assert auto.epsilon(delta=1e-5).lower > 1.2 * example.epsilon(delta=1e-5).upper
+    found = auto.epsilon(delta=1e-5)
+    assert found.reduction == "blanket"
+    assert found.lower > 1.2 * example.epsilon(delta=1e-5).upper
+    # losses are not bounded, and epsilon is finite all the same
+    assert found.upper <= found.lower * (1.0 + 1e-3)
 
 
 def test_states_of_the_first_version_keep_their_numbers() -> None:
