@@ -132,6 +132,12 @@ class BlanketLoss:
 
         Rare messages far above all others make it bend where no law of many messages would.
         """
+        kinks = self._finite_losses(effort)
+        around = np.multiply.outer(kinks, 1.0 + _BESIDE * np.array([-1.0, 0.0, 1.0])).ravel()
+        return np.asarray(around[(around > 0.0) & (around < (1.0 - _BESIDE) * end)])
+
+    def _finite_losses(self, effort: Effort) -> Array:
+        """All finite losses > 0 if they are few, else none."""
         kinks = np.unique(
             np.concatenate(
                 [
@@ -141,13 +147,14 @@ class BlanketLoss:
                 ]
             )
         )
-        if kinks.size > _MOST_KINKS:
-            return np.zeros(0)
-        around = np.multiply.outer(kinks, 1.0 + _BESIDE * np.array([-1.0, 0.0, 1.0])).ravel()
-        return np.asarray(around[(around > 0.0) & (around < (1.0 - _BESIDE) * end)])
+        kinks = kinks[(kinks > 0.0) & np.isfinite(kinks)]
+        return kinks if kinks.size <= _MOST_KINKS else np.zeros(0)
 
     def _end(self, effort: Effort) -> float:
         """A loss above which the profile is below the tail that may be cut off, or the largest."""
+        kinks = self._finite_losses(effort)
+        if self.largest == math.inf and kinks.size:  # beyond them the profile is at its limit
+            return min(float(kinks[-1]) * (1.0 + 4.0 * _BESIDE), LARGEST_EPSILON)
         certain = _limit(self.pairs, self.users, effort)
         letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
 
