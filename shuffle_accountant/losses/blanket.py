@@ -116,8 +116,9 @@ class BlanketLoss:
         end = self._end(effort)
         # edges are finer on the lower side
         places = edges(end)[:: SUBCELLS if side is Bound.OPTIMISTIC else 1]
-        # the smaller the tail, the further out what counts may lie
-        centre = max(_CENTRE * self.deviation, _CENTRAL_SHARE * end)
+        # the smaller the tail, the further out what counts may lie, unless its places are known
+        share = 0.0 if self._finite_losses(effort).size else _CENTRAL_SHARE
+        centre = max(_CENTRE * self.deviation, share * end)
         apart = _BEYOND * (1.0 + end)
         inside = np.append(0.0, places[(places > 0.0) & (places < end - apart)])
         picked = _points(inside, step * math.sqrt(effort.resolution) * self.deviation, centre)
