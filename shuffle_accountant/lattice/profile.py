@@ -174,8 +174,10 @@ def below_chords(place: Array, low: Array, high: Array, loss: Array) -> Array:
         [after - across[..., :-1] + np.diff(offset), edge + math.inf], axis=-1
     )
     left, right = np.maximum(bend_left, 0.0), np.maximum(bend_right, 0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        depth = run * left / (1.0 + left / right)  # of the meeting point below the chord across
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        share = left / right
+        # of the meeting point below the chord across
+        depth = np.where(np.isinf(share), run * right, run * left / (1.0 + share))
     depth = np.where(right > 0.0, depth, 0.0)
     below = np.maximum(
         np.concatenate([edge, depth], axis=-1),
