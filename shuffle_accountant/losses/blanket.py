@@ -10,6 +10,7 @@ ordered pairs, which is that of a dominating pair (Zhu et al. 2022).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
@@ -41,6 +42,8 @@ _APART = 2.0**-24
 # From so many deviations on, the distance of points grows with the square of the loss.
 _CENTRE = 2.5
 _CENTRAL_SHARE = 0.25
+# Chords may be above the profile by this share of what the resolution stands for.
+_CURVED = 0.5
 # Relative distance that no rounding of alpha reaches.
 _BEYOND = 2.0**-40
 
@@ -94,22 +97,23 @@ class BlanketLoss:
         return profile_atoms(losses, sides, sides, certain, side)
 
     def _single_atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
-        """The same from single questions."""
-        losses = self.points(side, edges, effort, CHORDS)
-        sides = Bound.OPTIMISTIC, Bound.PESSIMISTIC
-        if side is Bound.PESSIMISTIC:
-            sides = Bound.PESSIMISTIC, Bound.PESSIMISTIC
-        low, high = (
-            np.array(
-                [
-                    largest_divergence(self.pairs, self.users, x, side, effort)
-                    for x in losses.tolist()
-                ]
-            )
-            for side in sides
+        """The same from single questions, no more of them than the profile's curvature needs."""
+        certain = _limit(self.pairs, self.users, effort)
+        places = self.points(side, edges, effort, CHORDS)
+
+        def bound(i: int, side: Bound) -> float:
+            return largest_divergence(self.pairs, self.users, float(places[i]), side, effort)
+
+        above = _where_curved(
+            np.expm1(places), lambda i: bound(i, Bound.PESSIMISTIC), certain, effort
         )
-        both = np.minimum(low, high), high
-        return profile_atoms(losses, both, both, _limit(self.pairs, self.users, effort), side)
+        picked = sorted(above)
+        high = np.array([above[i] for i in picked])
+        if side is Bound.PESSIMISTIC:
+            both = high, high
+        else:
+            both = np.minimum([bound(i, Bound.OPTIMISTIC) for i in picked], high), high
+        return profile_atoms(places[picked], both, both, certain, side)
 
     def points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
         """Points of the profile, the same for both directions; the step is in deviations."""
@@ -182,6 +186,35 @@ def _points(places: Array, step: float, centre: float) -> Array:
         goal = here + step * max(1.0, here / centre) ** 2
         picked.append(min(max(int(np.searchsorted(places, goal)), picked[-1] + 1), last))
     return np.asarray(places[np.array(picked)])
+
+
+def _where_curved(
+    excess: Array, value: Callable[[int], float], certain: float, effort: Effort
+) -> dict[int, float]:
+    """Values of a convex function where its polygon through them is close to it, by index.
+
+    A convex function that meets its chord inside meets it everywhere; one that is ``gap`` below it
+    at one point is nowhere further below than that times the ratio of the distances in alpha.
+    """
+    last = excess.size - 1
+    known = {0: value(0), last: value(last)}
+    waiting = [(0, last)]
+    while waiting:
+        left, right = waiting.pop()
+        middle = (left + right) // 2
+        if middle == left:
+            continue
+        known[middle] = value(middle)
+        width, before = excess[right] - excess[left], excess[middle] - excess[left]
+        chord = known[left] + (known[right] - known[left]) * float(before / width)
+        gap = (chord - known[middle]) * float(width / min(before, width - before))
+        rest = max(known[middle] - certain, effort.tail)
+        if (
+            gap
+            > 0.1 * effort.tail + _CURVED * effort.resolution * (1.0 - 2.0 * math.log(rest)) * rest
+        ):
+            waiting += [(left, middle), (middle, right)]
+    return known
 
 
 @lru_cache(maxsize=8)

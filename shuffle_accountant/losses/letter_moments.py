@@ -43,7 +43,8 @@ def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: float) -> Arr
     r0, r1, q = _stacked(tuple(pairs))
     bound = row_bounds(r0, r1, q, users, np.full((len(pairs), 1), excess))
     exposed = np.array([pair.exposure_bounds(np.array([excess]))[1][0] for pair in pairs])
-    return np.asarray(np.minimum((bound + exposed) * 1.001 + TINY, 1.0))
+    total = (bound * 1.001 + TINY + exposed) * (1.0 + 8 * UNIT_ROUNDOFF)
+    return np.asarray(np.minimum(total, 1.0))
 
 
 def row_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Array:
