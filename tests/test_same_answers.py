@@ -72,6 +72,7 @@ def test_the_questions_are_the_same_every_time(
     assert files == {f"refs/{path.name}" for path in REFS.glob("*.json")}
 
 
+@pytest.mark.slow
 def test_verified_values_are_answered(benchmark_script: Callable[[str], ModuleType]) -> None:
     """Nothing is refused, and every answer is made of numbers."""
     questions = benchmark_script("questions")

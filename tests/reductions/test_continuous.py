@@ -289,6 +289,7 @@ def test_gaussian_blanket_letters(sigma: float, alpha: float, effort: Effort) ->
 # ------------------------------------------------------------------------ which reduction is meant
 
 
+@pytest.mark.slow
 def test_auto_is_a_bound_for_all_datasets() -> None:
     """The example pair answers 0.1891 here, which bounds one pair of datasets only."""
     noise = sa.GaussianRandomizer(sigma=1.0)

@@ -41,6 +41,7 @@ def batches(sigma: float, steps: int, passes: int = 1) -> sa.ShuffledBatches:
 # --------------------------------------------------------------------- the upper end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", PESSIMISTIC, ids=lambda entry: entry["id"])
 def test_one_bound(entry: dict[str, Any]) -> None:
     """The charge, the law of K and the mixture, for one p and every K."""
@@ -87,6 +88,7 @@ def test_charge_is_the_largest_total_variation(sigma: float, p: float) -> None:
     assert found == pytest.approx(truth, rel=1e-9, abs=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [1.0, 2.0])
 def test_inside_the_published_intervals(sigma: float) -> None:
     """Certificates of a preprint on coarse grids, T = 1000, delta = 1e-8."""
@@ -114,6 +116,7 @@ def test_no_worse_than_knowing_the_batch(sigma: float, steps: int, rounds: int) 
     assert_narrow(found, 3e-3)
 
 
+@pytest.mark.slow
 def test_one_shuffle_for_several_epochs() -> None:
     """Is one epoch with less noise, and not the composition of fresh ones."""
     same = batches(2.0, 30, passes=4)
@@ -123,6 +126,7 @@ def test_one_shuffle_for_several_epochs() -> None:
     assert fresh.upper < same.epsilon(delta=1e-6).lower
 
 
+@pytest.mark.slow
 def test_vectors_through_a_shuffler_are_batches_of_one() -> None:
     vectors = sa.ShuffleRound(sa.GaussianVectors(noise_multiplier=3.0), users=40)
     assert vectors.delta(epsilon=0.3) == batches(3.0, 40).delta(epsilon=0.3)
@@ -132,6 +136,7 @@ def test_vectors_through_a_shuffler_are_batches_of_one() -> None:
 # --------------------------------------------------------------------- the lower end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", OPTIMISTIC, ids=lambda entry: entry["id"])
 def test_antipodal_pair(entry: dict[str, Any]) -> None:
     """Below the truth in both orders, by a per cent at most; above the largest value alone."""
@@ -198,6 +203,7 @@ def test_sampled_antipodal_epochs() -> None:
     assert at[interval.low].lower >= 0.97 * epsilon
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(
     sigma=st.floats(0.3, 6.0),
