@@ -9,7 +9,7 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
-from shuffle_accountant.numerics.rounding import outwards, roundings
+from shuffle_accountant.numerics.rounding import outwards, roundings, share
 
 __all__ = ["DilutedLoss"]
 
@@ -53,8 +53,8 @@ class DilutedLoss:
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0: the harmless part adds nothing there."""
-        value = self.active * self.inner.delta(epsilon, side, effort)
-        return min(outwards(value, _ERROR, upper=side is Bound.PESSIMISTIC), 1.0)
+        value = self.inner.delta(epsilon, side, effort)
+        return min(share(value, self.active, _ERROR, upper=side is Bound.PESSIMISTIC), 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The inner atoms, lighter, and one at loss 0."""

@@ -17,7 +17,14 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
-from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, outwards, raised, roundings
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    outwards,
+    raised,
+    roundings,
+    share,
+)
 
 __all__ = ["SubsampledLoss"]
 
@@ -70,7 +77,7 @@ class SubsampledLoss:
         # the rounding of the mapped epsilon moves the divergence less than this move does
         error, upper = roundings(2 * ELEMENTARY + 4), side is Bound.PESSIMISTIC
         value = self.inner.delta(outwards(inner, error, upper=not upper), side, effort)
-        return min(outwards(value * self.fraction, error, upper=upper), 1.0)
+        return min(share(value, self.fraction, error, upper=upper), 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The inner atoms, each moved towards loss 0."""

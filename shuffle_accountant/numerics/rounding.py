@@ -37,6 +37,7 @@ __all__ = [
     "raised",
     "roundings",
     "sequential_sum",
+    "share",
     "underflow",
 ]
 
@@ -203,3 +204,15 @@ def lowered(value: Number, error: Number | float) -> Number:
 def outwards(value: Number, error: Number | float, *, upper: bool) -> Number:
     """`raised` for an upper bound, `lowered` for a lower one."""
     return raised(value, error) if upper else lowered(value, error)
+
+
+def share(value: float, part: float, error: float, *, upper: bool) -> float:
+    """Bound of ``part * value``, both >= 0, from a bound of the value and the relative error.
+
+    The product and its move outwards are rounded once each, by half of `SMALLEST` at most where
+    they are subnormal; a product of positive numbers may be rounded to 0.
+    """
+    found = outwards(part * value, error, upper=upper)
+    if value <= 0.0 or part <= 0.0:
+        return found
+    return found + underflow(1) if upper else max(found - underflow(1), 0.0)

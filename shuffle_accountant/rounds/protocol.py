@@ -175,10 +175,16 @@ def as_protocol(value: Rounds, *, name: str = "rounds") -> Protocol:
             f"{name} must be a round, a Protocol or a list of pairs (round, count), got "
             f"{validate.shown(value)} of type {type(value).__name__}"
         )
+    for entry in value:
+        _check_pair(entry, name)
     return Protocol(value)
 
 
-def _pair(value: Any) -> tuple[Round, Any]:
+def _check_pair(value: Any, name: str) -> None:
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
-        raise TypeError(f"rounds must hold pairs (round, count), got {validate.shown(value)}")
+        raise TypeError(f"{name} must hold pairs (round, count), got {validate.shown(value)}")
+
+
+def _pair(value: Any) -> tuple[Round, Any]:
+    _check_pair(value, "rounds")
     return validate.instance(Round, round=value[0]), value[1]  # type: ignore[type-abstract]

@@ -159,3 +159,15 @@ def test_bounds_from_a_value_and_its_error(value: float, error: float) -> None:
         assert 0 <= Fraction(float(np.max(down))) <= Fraction(value) / factor + tiny
         assert float(np.max(lemma.outwards(of(value), of(error), upper=True))) == np.max(up)
         assert float(np.max(lemma.outwards(of(value), of(error), upper=False))) == np.max(down)
+
+
+@given(
+    st.one_of(st.floats(0.0, 1.0), st.floats(0.0, 1e-300), st.sampled_from([5e-324, 1e-322])),
+    st.floats(1e-12, 1.0),
+)
+def test_shares_of_subnormal_numbers(value: float, part: float) -> None:
+    truth = Fraction(value) * Fraction(part)
+    error = lemma.roundings(1)
+    low, high = (lemma.share(value, part, error, upper=upper) for upper in (False, True))
+    assert Fraction(low) <= truth <= Fraction(high)
+    assert low >= 0.0
