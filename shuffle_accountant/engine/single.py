@@ -24,6 +24,9 @@ _ROUGH = 1e-3
 # How closely delta is located before it is known how much may be cut off.
 _ROUGHER = 1e-2
 
+# Ends are located to this share of the bracket's width.
+_CLOSE = 1e-3
+
 _SMALLEST_TAIL = 1e-320
 _NEGLIGIBLE = 1e-14  # of delta
 
@@ -122,12 +125,15 @@ def _epsilon(
         )
         _, guess, slope = find_crossing(rough, largest, guess, step, 1e-2 * _ROUGH)
         step = min(step, 0.1 * _ROUGH * guess)
-    rtol = max(1e-13, 1e-5 * resolution)  # far below what blocks may cost
     below = log_ratio(Bound.OPTIMISTIC, effort)
+    rtol = 1e-5 * resolution  # far below what blocks may cost
     if not certain:
         lower = find_crossing(below, largest, guess, step, rtol, slope).left
         return lower, math.inf, ErrorLedger(discretisation=math.inf)
     above = log_ratio(Bound.PESSIMISTIC, effort)
+    if slope * guess < 0.0:  # nor need an end be closer than a part of the way to the other one
+        rtol = max(rtol, _CLOSE * (below(guess) - above(guess)) / (slope * guess))
+    rtol = min(max(rtol, 1e-13), resolution)
     _, upper, slope = find_crossing(above, largest, guess, step, rtol, slope)
     step = 0.01 * resolution * upper
     lower = find_crossing(below, upper, upper, step, rtol, slope).left

@@ -32,7 +32,7 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
 )
 
-__all__ = ["Summand", "expected_positive_part"]
+__all__ = ["Summand", "expected_positive_part", "positive_part_and_noise"]
 
 # Tilted mass left outside a window on either side.
 _LOG_OUTSIDE = -40.0
@@ -43,6 +43,8 @@ _STAGE_POINTS = 1 << 15
 _MOST_POINTS = 1 << 20
 # Sums of so few X are far from normal: they are followed on more points.
 _SMALL_SUM = 64
+# Of a sum without spread windows are not looked for that far.
+_LARGEST_TILT = 1e100
 # So few letters are brought onto the lattice by the choice of its spacing.
 _FEW_LETTERS = 16
 
@@ -91,9 +93,30 @@ def expected_positive_part(
         side: whether the result is an upper or a lower bound.
         variance: share of the sum's variance that rounding may add or remove, in total.
     """
-    sums = _Sums(letters, theta, side, variance)
-    tilted = [_tilted(summand, theta) for summand in summands]
-    return sums.positive_part(tilted)
+    return positive_part_and_noise(letters, summands, theta, side, variance=variance)[0]
+
+
+def positive_part_and_noise(
+    letters: Letters,
+    summands: Sequence[Summand],
+    theta: float,
+    side: Bound,
+    *,
+    variance: float,
+    scale: float = math.inf,
+) -> tuple[float, float]:
+    """`expected_positive_part`, and how much of it allows for rounding.
+
+    Args:
+        letters: the law of one X, for bounds.
+        summands: what to add up; sizes times counts add up to ``letters.count``.
+        theta: tilt, > 0.
+        side: whether the result is an upper or a lower bound.
+        variance: share of the sum's variance that rounding may add or remove, in total.
+        scale: deviation of the sum that counts, if less than its own.
+    """
+    sums = _Sums(letters, theta, side, variance, scale)
+    return sums.positive_part([_tilted(summand, theta) for summand in summands])
 
 
 def _tilted(summand: Summand, theta: float) -> Summand:
@@ -112,17 +135,20 @@ def _tilted(summand: Summand, theta: float) -> Summand:
 class _Sums:
     """One question's sums: all share the letters, the tilt and the direction."""
 
-    def __init__(self, letters: Letters, theta: float, side: Bound, variance: float) -> None:
+    def __init__(
+        self, letters: Letters, theta: float, side: Bound, variance: float, scale: float
+    ) -> None:
         self.letters, self.theta, self.side = letters, theta, side
         self.value, self.mean, self.spread = letters.cumulants(theta)
         # a heavy tail may widen the tilted law far beyond the scale that matters
         self.scale = math.sqrt(min(self.spread, letters.cumulants(0.0)[2]))
+        self.scale = min(self.scale, scale / math.sqrt(letters.count))
         self.variance = variance
         self.largest = float(np.max(np.abs(letters.value)))
-        self.steps = math.sqrt(-2.0 * _LOG_OUTSIDE) * np.array([0.05, 0.2, 0.6, 1.0])
+        self.steps = math.sqrt(-2.0 * _LOG_OUTSIDE) * np.array([0.05, 0.2, 0.6, 1.0, 3.0, 10.0])
 
-    def positive_part(self, summands: Sequence[Summand]) -> float:
-        """Bound of ``E[(sum)_+]`` from tilted summands."""
+    def positive_part(self, summands: Sequence[Summand]) -> tuple[float, float]:
+        """Bound of ``E[(sum)_+]`` from tilted summands, and how much of it is for rounding."""
         main = summands[0]
         stages = self._stages(main)
         rest: list[Summand] = list(summands[1:])
@@ -174,6 +200,8 @@ class _Sums:
         with np.errstate(over="ignore"):
             for sign, step in (*ahead, *back):
                 point = self.theta + sign * step
+                if abs(point) > _LARGEST_TILT:
+                    continue
                 grown = size * self.letters.cumulants(point)[0] + point**2 * noise / 8.0
                 distance = (grown - log_scale - _LOG_OUTSIDE) / step
                 if sign > 0:
@@ -286,7 +314,7 @@ class _Sums:
         size = sum(s.size * s.count for s in summands)
         return Summand(value[held], mass[held], size, 1, drift, scale, False, noise, moved)
 
-    def _final(self, summands: Sequence[Summand], share: float) -> float:
+    def _final(self, summands: Sequence[Summand], share: float) -> tuple[float, float]:
         origin, spacing, mass, error, drift, scale = self._summed(summands, share)
         theta, upper = self.theta, self.side is Bound.PESSIMISTIC
         # positions: every letter's rounding, as often as it is added, and the lattice's own
@@ -304,8 +332,9 @@ class _Sums:
         exponents = 8.0 * abs(scale) + 4.0 * theta * float(np.max(np.abs(value)))
         relative = product(drift, pairwise_sum(own=192.0 + exponents))
         if scale > 600.0:
-            return math.inf if upper else 0.0
+            return (math.inf if upper else 0.0), math.inf
         factor = math.exp(scale)
+        blur = factor * (noise + relative * abs(body))
         if upper:
-            return raised(max(factor, SMALLEST) * (body + noise), relative)
-        return max(lowered(factor * (body - noise), relative), 0.0)
+            return raised(max(factor, SMALLEST) * (body + noise), relative), blur
+        return max(lowered(factor * (body - noise), relative), 0.0), blur

@@ -27,6 +27,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.lattice.far_letters import far_positive_part
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.heavy_tails import heavy_positive_part
 from shuffle_accountant.lattice.positive_part import Summand, expected_positive_part
@@ -159,9 +160,7 @@ class LetterDivergence:
         if self.few:
             found = self._enumerated()
         elif self._heavy_tailed:
-            found = self.top * heavy_positive_part(
-                self.letters, self.side, resolution=effort.resolution, tail=effort.tail
-            )
+            found = self.top * self._far_letters(effort)
         else:
             found = self.top * self._transformed(effort)
         found = outwards(found / self.users, roundings(8), upper=upper)
@@ -198,6 +197,21 @@ class LetterDivergence:
         if self.side is Bound.PESSIMISTIC:
             return raised(total + lost, error)
         return max(lowered(total - lost, error), 0.0)
+
+    def _far_letters(self, effort: Effort) -> float:
+        """By sums of positive numbers where letters far above the others leave nothing faster."""
+        assert self.letters is not None
+        found = far_positive_part(
+            self.letters,
+            self.side,
+            slack=multisets(self.pair, 1).slack,
+            variance=_ROUNDING * effort.resolution,
+        )
+        if found is not None:
+            return found
+        return heavy_positive_part(
+            self.letters, self.side, resolution=effort.resolution, tail=effort.tail
+        )
 
     def _transformed(self, effort: Effort) -> float:
         assert self.letters is not None

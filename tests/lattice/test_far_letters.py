@@ -1,0 +1,83 @@
+"""Expected positive parts of sums with letters far above and below all others."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shuffle_accountant.lattice.far_letters import far_positive_part
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.lattice.tilting import Letters
+from shuffle_accountant.numerics.rounding import roundings
+
+
+def truth_of(value: list[float], mass: list[Fraction], count: int) -> Fraction:
+    """Every multiset of the letters, in exact arithmetic."""
+    total = Fraction(0)
+    for letters in itertools.combinations_with_replacement(range(len(value)), count):
+        sums = sum((Fraction(value[i]) for i in letters), Fraction(0))
+        if sums > 0:
+            ways = math.factorial(count)
+            chance = Fraction(1)
+            for i in set(letters):
+                ways //= math.factorial(letters.count(i))
+                chance *= mass[i] ** letters.count(i)
+            total += ways * chance * sums
+    return total
+
+
+@st.composite
+def uneven(draw: st.DrawFn) -> tuple[list[float], list[Fraction], int]:
+    """A few ordinary letters, and rare ones a million times further out on either side."""
+    ordinary = draw(st.lists(st.floats(-1.5, 1.0), min_size=2, max_size=3))
+    far = draw(st.lists(st.floats(1e3, 1e6), max_size=2))
+    low = draw(st.lists(st.floats(-1e6, -1e3), max_size=1))
+    rare = [Fraction(draw(st.integers(1, 64)), 2**40) for _ in (*far, *low)]
+    weights = [draw(st.integers(1, 8)) for _ in ordinary]
+    rest = 1 - sum(rare, Fraction(0))
+    common = [rest * weight / sum(weights) for weight in weights]
+    return [*ordinary, *far, *low], [*common, *rare], draw(st.integers(2, 6))
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(uneven())
+def test_both_ends_against_all_multisets(law: tuple[list[float], list[Fraction], int]) -> None:
+    value, mass, count = law
+    truth = truth_of(value, mass, count)
+    letters = Letters(np.array(value), np.array([float(p) for p in mass]), count)
+    # masses are rounded to doubles
+    low, high = (
+        far_positive_part(letters, side, slack=roundings(2), variance=1e-3)
+        for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+    )
+    assert low is None or Fraction(low) <= truth
+    assert high is None or truth <= Fraction(high)
+
+
+@pytest.mark.parametrize("far", [1e4, 1e7])
+def test_one_far_letter_is_as_good_as_known(far: float) -> None:
+    """Among ten letters of a bulk that is rarely positive, to the last 1e-4."""
+    rare = Fraction(1, 2**40)
+    value, mass = [-1.0, 0.5, far], [Fraction(1, 2), Fraction(1, 2) - rare, rare]
+    truth = float(truth_of(value, mass, 10))
+    letters = Letters(np.array(value), np.array([float(p) for p in mass]), 10)
+    low, high = (
+        far_positive_part(letters, side, slack=roundings(2), variance=1e-5)
+        for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+    )
+    assert low is not None
+    assert high is not None
+    assert low <= truth <= high <= low * (1 + 1e-4)
+
+
+def test_nothing_is_claimed_where_rounding_hides_it() -> None:
+    """A bulk so far below 0 that no small tilt sees its tail."""
+    letters = Letters(np.array([-1.0, 1.0]), np.array([1 - 1e-9, 1e-9]), 100)
+    for side in Bound:
+        assert far_positive_part(letters, side, slack=0.0, variance=1e-5) is None
