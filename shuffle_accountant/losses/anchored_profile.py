@@ -31,6 +31,7 @@ from shuffle_accountant.losses.letter_moments import (
     source_letters,
 )
 from shuffle_accountant.losses.letters import LetterPair, gains_above, largest_multisets
+from shuffle_accountant.losses.likely_multisets import likely_multisets
 from shuffle_accountant.losses.listed_law import ListedLaw
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
@@ -48,6 +49,8 @@ _FIRST_SPAN = 12
 _BETWEEN = 4
 # Up to so many multisets of all messages the error region is listed.
 _EXACT = 1 << 17
+# Multisets that are not listed may take this share of the tail.
+_UNLISTED = 1e-2
 # Coarse walks that tell pairs apart.
 _COARSE_POINTS = 24
 _COARSE = 30.0
@@ -100,8 +103,10 @@ def listable(pair: LetterPair, users: int) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _listed(pair: LetterPair, users: int) -> ListedLaw:
-    return ListedLaw.of(pair, users)
+def _listed(pair: LetterPair, users: int, tail: float) -> ListedLaw | None:
+    """All multisets but for that much of the probability, if they are few enough."""
+    found = likely_multisets(pair, users, tail)
+    return None if found is None else ListedLaw.of(found, users)
 
 
 @lru_cache(maxsize=64)
@@ -160,10 +165,17 @@ class _Pair:
         """Whether no letter is positive, so that the profile without exposed letters is 0."""
         return all(_top(pair, _anchor(excess)) <= 0.0 for pair in (self.high, self.low))
 
+    def listed(self) -> tuple[ListedLaw, ListedLaw] | None:
+        """Laws for the upper and the lower end for every alpha, where multisets are few."""
+        tail = _UNLISTED * self.effort.tail
+        high, low = (_listed(pair, self.users, tail) for pair in (self.high, self.low))
+        return None if high is None or low is None else (high, low)
+
     def laws(self, excess: float) -> Iterator[tuple[_Law, _Law]]:
         """Laws for the upper and the lower end, as long as what came before was too wide."""
-        if listable(self.high, self.users) and listable(self.low, self.users):
-            yield _listed(self.high, self.users), _listed(self.low, self.users)
+        few = self.listed()
+        if few is not None:
+            yield few
             return
         variance, steep = _ROUNDING * self.effort.resolution, False
         for _ in range(_ATTEMPTS):

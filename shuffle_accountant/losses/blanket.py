@@ -26,6 +26,7 @@ from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.losses.letter_divergence import LARGEST_EPSILON, LetterDivergence
 from shuffle_accountant.losses.letter_moments import LetterSource, moment_bounds, source_letters
+from shuffle_accountant.losses.likely_multisets import likely_multisets
 from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["CHORDS", "BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]
@@ -39,6 +40,8 @@ CHORDS = 1.4
 _MOST_KINKS = 1024
 _BESIDE = 2.0**-16
 _APART = 2.0**-24
+# Points where multisets are listed.
+_MOST_LISTED = 1 << 12
 # From so many deviations on, the distance of points grows with the square of the loss.
 _CENTRE = 2.5
 _CENTRAL_SHARE = 0.25
@@ -125,12 +128,23 @@ class BlanketLoss:
         centre = max(_CENTRE * self.deviation, share * end)
         apart = _BEYOND * (1.0 + end)
         inside = np.append(0.0, places[(places > 0.0) & (places < end - apart)])
-        picked = _points(inside, step * math.sqrt(effort.resolution) * self.deviation, centre)
+        if self._listed(effort):  # any number of points is answered at once
+            picked = inside[:: -(-inside.size // _MOST_LISTED)]
+        else:
+            picked = _points(inside, step * math.sqrt(effort.resolution) * self.deviation, centre)
         picked = np.union1d(picked, self._kinks(end - apart, effort))
         # slopes between points that are closer would be round-off
         picked = picked[np.append(True, np.diff(picked) > _APART * picked[1:])]
         # clearly above the largest loss nothing is left, whatever the rounding
         return np.append(picked, end + apart if end >= self.largest else end)
+
+    def _listed(self, effort: Effort) -> bool:
+        """Whether multisets of messages are listed, for all pairs."""
+        return all(
+            likely_multisets(source_letters(pair, side, effort), self.users, effort.tail)
+            for pair in self.pairs
+            for side in Bound
+        )
 
     def _kinks(self, end: float, effort: Effort) -> Array:
         """Losses up to the end at which the profile has kinks, each with a neighbour on both sides.

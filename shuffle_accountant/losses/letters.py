@@ -32,6 +32,7 @@ from shuffle_accountant.numerics.rounding import (
 )
 
 __all__ = [
+    "LETTER_ERROR",
     "LetterPair",
     "Multisets",
     "gains",
@@ -49,7 +50,7 @@ _COARSE = roundings(64)
 # into a double.
 SCARCE = 1e-150
 # Relative error of a letter's probability: that of its computation, and of adding up equal letters.
-_LETTER_ERROR = roundings(16)
+LETTER_ERROR = roundings(16)
 # Up to so many multisets of messages are losses of a round that are looked at one by one.
 _FEW = 256
 # Up to here e^epsilon is a double with room for a product.
@@ -267,7 +268,7 @@ def multisets(pair: LetterPair, size: int) -> Multisets:
 
     r0, r1, q = pair.decoyed
     if size == 1:
-        return Multisets(r0, r1, q, _LETTER_ERROR)
+        return Multisets(r0, r1, q, LETTER_ERROR)
     counts = np.arange(size + 1, dtype=np.float64)
     factorials = gammaln(counts + 1.0)
     left = np.array([size])
@@ -284,5 +285,5 @@ def multisets(pair: LetterPair, size: int) -> Multisets:
     # a sum of so many terms that are not 0, each at most this large and off by a few units of it
     terms = 2.0 * min(size, q.size) + 4.0
     largest = 2.0 * factorials[size] + size * float(np.max(np.abs(np.log(q)))) + 1.0
-    slack = exponential(roundings(4) * terms * largest + size * _LETTER_ERROR)
+    slack = exponential(roundings(4) * terms * largest + size * LETTER_ERROR)
     return Multisets(s0, s1, np.exp(log_mass), slack)

@@ -1,4 +1,4 @@
-"""The profile of few multisets of messages, listed: one list answers for every alpha."""
+"""The profile of listed multisets of messages: one list answers for every alpha."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.losses.letter_moments import TINY
-from shuffle_accountant.losses.letters import LetterPair, multisets
+from shuffle_accountant.losses.likely_multisets import LikelyMultisets
 from shuffle_accountant.numerics.rounding import SMALLEST, UNIT_ROUNDOFF, Array
 
 __all__ = ["ListedLaw"]
@@ -19,7 +19,7 @@ _SMALL = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class ListedLaw:
-    """All multisets of messages, the likeliest under P relative to Q first.
+    """Multisets of messages, the likeliest under P relative to Q first.
 
     Attributes:
         ratio: P/Q of each, descending.
@@ -28,6 +28,7 @@ class ListedLaw:
         slack: bound on the relative error of each.
         lost: what numbers below the smallest normal one may take from P- and Q-probabilities of
             all down to each, shape (2, m).
+        missing: bound of the probability of what is not listed.
     """
 
     ratio: Array
@@ -35,11 +36,12 @@ class ListedLaw:
     q: Array
     slack: float
     lost: Array
+    missing: float
 
     @classmethod
-    def of(cls, pair: LetterPair, users: int) -> ListedLaw:
-        """All multisets of that many messages of the pair."""
-        table = multisets(pair, users)
+    def of(cls, listed: LikelyMultisets, users: int) -> ListedLaw:
+        """The law of that many messages."""
+        table = listed.table
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = table.s0 / table.s1
         ratio = np.where(table.s1 > 0.0, ratio, math.inf)
@@ -50,7 +52,7 @@ class ListedLaw:
         sums = np.stack([table.s0, table.s1])[:, order]
         small = sums * table.mass[order] < _SMALL
         lost = np.cumsum(2.0 * SMALLEST * (sums + 4.0 * small), axis=1)
-        return cls(ratio[order], d, q, slack, lost)
+        return cls(ratio[order], d, q, slack, lost, listed.missing)
 
     def _best(self, excess: Array) -> tuple[Array, Array, Array]:
         """The event that is best at each alpha: d, q and the error of ``d - (alpha - 1) q``."""
@@ -68,7 +70,7 @@ class ListedLaw:
         """
         excess = excess - (8.0 * self.slack + 256 * UNIT_ROUNDOFF) * (1.0 + excess)
         d, q, error = self._best(excess)
-        return np.asarray(np.maximum(d - excess * q, 0.0) + error + TINY)
+        return np.asarray(np.maximum(d - excess * q, 0.0) + error + self.missing + TINY)
 
     def lower(self, excess: Array) -> Array:
         """Lower bounds of it."""
