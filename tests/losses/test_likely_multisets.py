@@ -74,7 +74,8 @@ def test_windows_against_all_counts(rare: float, telling: float, tail: float) ->
         excess = np.array([alpha - 1])
         # logarithms of factorials in the oracle are good to 1e-12, and there are few of them
         assert law.lower(excess)[0] <= truth * (1 + 1e-9)
-        assert truth * (1 - 1e-9) <= law.upper(excess)[0] <= truth * (1 + 1e-9) + 2 * tail
+        # some hundred logarithms make up a mass, each counted at its worst
+        assert truth * (1 - 1e-9) <= law.upper(excess)[0] <= truth * (1 + 1e-8) + 2 * tail
 
 
 @pytest.mark.parametrize("users", [10**3, 10**6, 10**9])
