@@ -16,6 +16,8 @@ from shuffle_accountant.numerics.roots import find_crossing
 __all__ = ["End", "find_end"]
 
 _LEAST_TAIL = 1e-305
+# A coarser grid is tried where that makes the window so many times shorter.
+_MUCH_LONGER = 4
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,9 @@ def _tilted(
         tilt = _tilt(problem, composition)
         first, last, _, _ = composition.window(tilt)
         points = last - first + 1
+        if plan.most_points is not None and points > _MUCH_LONGER * plan.most_points:
+            plan = plan.tried(points)
+            continue
         allowed = problem.memory_limit / BYTES_PER_POINT / 1.2
         if points <= allowed:
             return composition, composition.tilted(tilt), tilt, plan

@@ -22,6 +22,8 @@ FINEST_RESOLUTION = 2e-6
 _BYTES_PER_CELL = 256
 # A window of this many points is transformed in a few milliseconds.
 _FREE_POINTS = 1 << 17
+# Rare large losses make the window long, but need no fine grid: so many points are tried first.
+_TRIED_POINTS = 1 << 18
 # Peak memory of listing one atom, and a number of atoms that takes a few milliseconds.
 _BYTES_PER_ATOM = 400
 _MOST_ATOMS = 1 << 20
@@ -105,6 +107,7 @@ class Plan:
         limited: whether the memory limit made the spacing what it is.
         top: end of the window of direct convolution, nats; None for a transform.
         previous: spacing and excess of the grid before, if it had a finite excess.
+        most_points: a window has no more points than this, whatever the spacing; None for any.
     """
 
     spacing: float
@@ -113,10 +116,16 @@ class Plan:
     limited: bool = False
     top: float | None = None
     previous: tuple[float, float] | None = None
+    most_points: int | None = None
 
     def coarser(self, factor: float) -> Plan:
         """The plan within the memory limit, which this one exceeds by the factor."""
         return replace(self, spacing=self.spacing * (1.1 * factor), limited=True)
+
+    def tried(self, points: int) -> Plan:
+        """The plan on a grid of at most about 2^18 points, if its own window has that many."""
+        assert self.most_points is not None
+        return replace(self, spacing=self.spacing * (1.1 * points / self.most_points))
 
 
 def first_plan(problem: Problem) -> Plan:
@@ -128,6 +137,7 @@ def first_plan(problem: Problem) -> Plan:
         spacing=min(problem.coarse, fine),
         resolution=0.25 * problem.tolerance,
         delta=1e-30 if delta is None else delta,
+        most_points=_TRIED_POINTS,
     )
 
 

@@ -99,7 +99,8 @@ def lower_end(
     The arguments are those of `refine`.
     """
     problem = Problem.of(losses, query, tolerance, memory_limit, largest)
-    end, plan = find_end(problem, first_plan(problem), Bound.OPTIMISTIC)
+    first = replace(first_plan(problem), most_points=None)
+    end, plan = find_end(problem, first, Bound.OPTIMISTIC)
     for _ in range(_LOWER_GRIDS):
         resolution = max(0.25 * plan.resolution, FINEST_RESOLUTION)
         plan = replace(plan, spacing=0.5 * plan.spacing, resolution=resolution)
@@ -128,9 +129,14 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
     best: _Ends | None = None
     hopeless = endless = 0
     for _ in range(_MOST_REFINEMENTS):
+        before = plan
         ends, plan = _both(problem, plan)
         best = ends = ends.within(best)
         wide = _excess(problem, ends)
+        if plan.spacing > before.spacing and not plan.limited and wide > 1.0:
+            plan = replace(before, most_points=None)  # the coarser grid did not do
+            continue
+        plan = replace(plan, most_points=None)
         hopeless += ends.lower.value == 0.0
         endless += ends.upper.value == math.inf
         if problem.query.delta is None and hopeless >= _HOPELESS:
