@@ -14,6 +14,7 @@ from shuffle_accountant.bracket import (
     PrivacyProfile,
 )
 from shuffle_accountant.calibration.calibrate import max_eps0, max_rounds, min_users
+from shuffle_accountant.calibration.noise import min_noise_multiplier
 from shuffle_accountant.lazy import lazy_attributes
 from shuffle_accountant.losses.tabulated import PldTable as LossTable
 from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
@@ -37,6 +38,7 @@ from shuffle_accountant.rounds.attained import attained_epsilon
 from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism, PureMechanism
 from shuffle_accountant.rounds.pld import PldRound
+from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
@@ -72,6 +74,7 @@ __all__ = [
     "LooseBracketWarning",
     "LossTable",
     "PldRound",
+    "PoissonSampled",
     "PrivacyProfile",
     "Protocol",
     "PureMechanism",
@@ -92,6 +95,7 @@ __all__ = [
     "leakage",
     "max_eps0",
     "max_rounds",
+    "min_noise_multiplier",
     "min_users",
     "order",
     "plot",

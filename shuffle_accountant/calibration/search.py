@@ -20,6 +20,7 @@ from shuffle_accountant.numerics.roots import find_crossing
 __all__ = [
     "Ladder",
     "decimals_downwards",
+    "decimals_upwards",
     "first_that_meets",
     "integers_downwards",
     "integers_upwards",
@@ -84,6 +85,18 @@ def decimals_downwards(largest: float, least: float) -> Ladder[float]:
         value=lambda index: _ranked(top - index),
         place=lambda value: math.log(largest / value),
         nearest=lambda place: min(max(top - _rank(largest * math.exp(-place)), 0), last),
+    )
+
+
+def decimals_upwards(least: float, largest: float) -> Ladder[float]:
+    """The numbers of six significant digits from about ``least`` up to about ``largest``."""
+    bottom = _rank(least)
+    last = _rank(largest) - bottom
+    return Ladder(
+        last=last,
+        value=lambda index: _ranked(bottom + index),
+        place=lambda value: math.log(value / least),
+        nearest=lambda place: min(max(_rank(least * math.exp(place)) - bottom, 0), last),
     )
 
 

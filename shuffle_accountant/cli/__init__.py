@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
-from shuffle_accountant.cli import brackets, calibrate, compare, plot, report
+from shuffle_accountant.cli import brackets, calibrate, compare, dpsgd, plot, report
 from shuffle_accountant.cli.output import PROGRAM
 
 __all__ = ["main"]
@@ -25,6 +25,7 @@ COMMANDS = (
     brackets.delta,
     calibrate.calibrate,
     compare.compare,
+    dpsgd.dpsgd,
     report.report,
     plot.plot,
 )

@@ -1,6 +1,6 @@
-"""The command `calibrate`: of eps0, users and rounds, the one that was left out.
+"""The command `calibrate`: of eps0, users and rounds, the one that was left out, or DP-SGD's noise.
 
-The checks of values are the library's; here is only which of the three questions was asked.
+The checks of values are the library's; here is only which of the questions was asked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = ["calibrate"]
 
-_WANTED = {"eps0": "largest", "users": "least", "rounds": "largest"}
+_WANTED = {
+    "eps0": "largest",
+    "noise_multiplier": "least",
+    "rounds": "largest",
+    "users": "least",
+}
 
 
 @with_flags_of(NamedRandomizer)
@@ -62,10 +67,22 @@ def calibrate(
     reduction: Reduction = "auto",
     variant: Variant = None,
     interactive: Interactive = False,
+    sampling: Annotated[
+        str | None,
+        typer.Option(
+            help="How the batches of DP-SGD are made: allocation, shuffle or poisson. The least "
+            "noise multiplier is wanted, with --steps and --epochs."
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of an epoch, with --sampling.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs, with --sampling; 1 if left out.")
+    ] = None,
     tolerance: Tolerance = 1e-3,
     as_json: AsJson = False,
 ) -> None:
-    """Find the largest ε0 (or the fewest users, or the most rounds) that meets a target ε."""
+    """Find the largest ε0, the fewest users, the most rounds or the least noise for a target ε."""
+    run = {"sampling": sampling, "steps": steps, "epochs": epochs}
     question: dict[str, Any] = {
         "eps0": eps0,
         "users": users,
@@ -79,8 +96,10 @@ def calibrate(
         "target_epsilon": target_epsilon,
         "delta": delta,
     } | law.given()
-    wanted = _wanted(question, law)
-    if wanted != "rounds" and rounds is None:
+    wanted = _wanted(question, law) if run == dict.fromkeys(run) else "noise_multiplier"
+    if wanted == "noise_multiplier":
+        question = _training(run, question)
+    elif wanted != "rounds" and rounds is None:
         question["rounds"] = 1
     with recorded_warnings() as lines, progress_bar("calibrating"):
         answer = _solve(wanted, question, law)
@@ -89,6 +108,21 @@ def calibrate(
         print_json(_as_object(wanted, answer, question) | {"warnings": lines})
     else:
         print(_as_table(wanted, answer, question))
+
+
+def _training(run: dict[str, Any], question: dict[str, Any]) -> dict[str, Any]:
+    """The question about noise; flags about local randomizers have no place in it."""
+    needed = ("tolerance", "target_epsilon", "delta")
+    for name, value in question.items():
+        if name not in needed and value not in (None, False, "auto"):
+            raise ValueError(
+                f"{name} must be left out with sampling, steps or epochs, got {value!r}"
+            )
+    for name in ("sampling", "steps"):
+        if run[name] is None:
+            raise ValueError(f"{name} must be given to find the noise of DP-SGD")
+    run = run | {"epochs": 1 if run["epochs"] is None else run["epochs"]}
+    return run | {name: question[name] for name in needed}
 
 
 def _wanted(question: dict[str, Any], law: NamedRandomizer) -> str:
@@ -120,6 +154,8 @@ def _solve(
     wanted: str, question: dict[str, Any], law: NamedRandomizer
 ) -> CalibratedFloat | CalibratedInt:
     """Put the question to the library."""
+    if wanted == "noise_multiplier":
+        return sa.min_noise_multiplier(**question)
     make = law.maker(categories=question["categories"], interactive=question["interactive"])
 
     def take(*names: str) -> dict[str, Any]:

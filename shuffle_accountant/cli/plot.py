@@ -37,15 +37,8 @@ def plot(protocol: Protocol, output: Output, compare_at: CompareAt = None) -> No
             pictures.compare(
                 protocol.one_round(),
                 delta=compare_at,
-                rounds=_doublings(protocol.rounds),
+                rounds=pictures.doublings(rounds=protocol.rounds),
                 ax=ax,
             )
     print_warnings(warnings)
     print(f"wrote {output}")
-
-
-def _doublings(rounds: int) -> list[int]:
-    """1, 2, 4, … up to the number of rounds, which is the last."""
-    if rounds < 1:
-        raise ValueError(f"rounds must be an integer >= 1, got {rounds}")
-    return [*(2**i for i in range(rounds.bit_length()) if 2**i < rounds), rounds]

@@ -21,6 +21,9 @@ lemma of `shuffle_accountant.reductions.decoys`, for a target among t - 1 decoys
   and the rest of floor(t/k), with one step in each. Given the partition the blocks are independent
   allocations; their product dominates (Lemma 3.2 there). It is an upper bound of the k-subset's own
   pair, whose ratio is the elementary symmetric polynomial of the X over its number of terms.
+* *Poisson sampling*: a step that a record takes part in with probability q, independently of all
+  else, has the ratio ``1 - q + q X`` (Zhu, Dong and Wang 2022, Theorem 11: one of the two orders,
+  and the other by exchange): the first released step of an epoch of 1/q, so to speak.
 """
 
 from __future__ import annotations
@@ -34,12 +37,12 @@ from shuffle_accountant.losses.gaussian import GaussianRatio
 from shuffle_accountant.losses.mean_ratio import MeanRatioLoss, RatioSource
 from shuffle_accountant.losses.product import ProductLoss
 
-__all__ = ["AllocationPair", "allocation", "allocation_in_blocks"]
+__all__ = ["AllocationPair", "allocation", "allocation_in_blocks", "poisson_sampling"]
 
 
 @dataclass(frozen=True)
 class AllocationPair:
-    """The pair of laws that dominates an epoch."""
+    """The pair of laws that dominates an epoch, or a sampled step."""
 
     two_sided: ClassVar[bool] = False  # ratios may be 0 where Q has mass and P has none
 
@@ -70,6 +73,16 @@ def allocation_in_blocks(ratio: RatioSource, steps: int, selected: int) -> Alloc
     counts = [(size + 1, longer), (size, selected - longer)]
     parts = tuple((_mean(ratio, block, 1.0), count) for block, count in counts if count > 0)
     return AllocationPair("allocation, blocks", ProductLoss(parts))
+
+
+def poisson_sampling(ratio: RatioSource, rate: float) -> AllocationPair:
+    """The pair of one step that a record takes part in with a probability.
+
+    Args:
+        ratio: law of the likelihood ratio of the step with the record in it.
+        rate: the probability, in (0, 1].
+    """
+    return AllocationPair("Poisson sampling", _mean(ratio, 1, rate))
 
 
 def _mean(ratio: RatioSource, steps: int, fraction: float) -> PrivacyLoss:

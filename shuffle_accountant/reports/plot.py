@@ -17,12 +17,14 @@ from shuffle_accountant.reports.comparison import CERTIFIED
 from shuffle_accountant.reports.comparison import compare as compare_bounds
 from shuffle_accountant.reports.compiling import accountant_of
 from shuffle_accountant.reports.rows import Report
+from shuffle_accountant.reports.samplings import compare_samplings
 from shuffle_accountant.rounds.protocol import Rounds
+from shuffle_accountant.rounds.samplings import SAMPLINGS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["MISSING", "compare", "profile", "report"]
+__all__ = ["MISSING", "compare", "doublings", "profile", "report", "samplings"]
 
 MISSING = "plots need Matplotlib: pip install 'shuffle-accountant[plot]'"
 """What to do without Matplotlib."""
@@ -173,6 +175,75 @@ def report(rows: Report, *, ax: Axes | None = None) -> Axes:
     ax.set(xlabel="share of what could leak")
     ax.tick_params(axis="y", labelsize="small")
     return ax
+
+
+def samplings(
+    *,
+    noise_multiplier: float,
+    steps: int,
+    delta: float,
+    epochs: Sequence[int] = (1, 2, 4, 8, 16),
+    samplings: Sequence[str] = tuple(SAMPLINGS),
+    tolerance: float = 1e-3,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw epsilon of DP-SGD against epochs, a band between both ends for each sampling.
+
+    Args:
+        noise_multiplier: deviation of the noise over the largest norm, finite, > 0.
+        steps: of an epoch, >= 1.
+        delta: of all epochs together, in (0, 1).
+        epochs: how many, each number >= 1.
+        samplings: see `shuffle_accountant.reports.samplings.compare_samplings`.
+        tolerance: relative width in epsilon of brackets, > 0.
+        ax: axes to draw on; by default new ones.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+        ImportError: Matplotlib is not installed.
+    """
+    counts = [validate.integer(minimum=1, epochs=count) for count in epochs]
+    if not counts:
+        raise ValueError("epochs must hold at least one number of epochs, got none")
+    rows = [
+        compare_samplings(
+            noise_multiplier=noise_multiplier,
+            steps=steps,
+            epochs=count,
+            delta=delta,
+            samplings=samplings,
+            tolerance=tolerance,
+        )
+        for count in counts
+    ]
+    ax = _axes(ax)
+    for curve in zip(*rows, strict=True):
+        upper = [row.upper for row in curve]
+        (line,) = ax.plot(counts, upper, marker=".", label=curve[0].sampling)
+        lower = [row.lower for row in curve]
+        ax.fill_between(counts, lower, upper, color=line.get_color(), alpha=0.3)
+    ax.set(xlabel="epochs", ylabel=f"ε at δ = {delta:g}", xscale="log", yscale="log")
+    ax.set_title(
+        f"noise multiplier {noise_multiplier:g}, {steps} steps an epoch", fontsize="medium"
+    )
+    ax.legend(fontsize="small")
+    return ax
+
+
+def doublings(**named: int) -> list[int]:
+    """1, 2, 4, … up to a number, which is the last.
+
+    Args:
+        **named: the number under its name, >= 1.
+
+    Raises:
+        TypeError: no integer.
+        ValueError: an integer below 1.
+    """
+    ((name, last),) = named.items()
+    last = validate.integer(minimum=1, **{name: last})
+    return [*(2**i for i in range(last.bit_length()) if 2**i < last), last]
 
 
 def _axes(ax: Axes | None) -> Axes:

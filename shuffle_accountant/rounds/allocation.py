@@ -12,23 +12,21 @@ from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import warn_if_loose
-from shuffle_accountant.losses.mean_ratio import RatioSource
-from shuffle_accountant.losses.product_ratio import ProductRatio
-from shuffle_accountant.losses.table_ratio import TableRatio
 from shuffle_accountant.reductions.allocation import (
     AllocationPair,
     allocation,
     allocation_in_blocks,
 )
 from shuffle_accountant.rounds.base import Round
-from shuffle_accountant.rounds.mechanisms import Mechanism, mechanism_from_dict
+from shuffle_accountant.rounds.mechanisms import Mechanism
 from shuffle_accountant.rounds.pld import PldRound
+from shuffle_accountant.rounds.steps import step_from_dict, step_ratio, zero_out_step
 
 __all__ = ["RandomAllocation"]
 
 MAX_STEPS = 10**9
-# Of a question about one round of several blocks.
-_TOLERANCE = 1e-4
+# Of a question about one round of several blocks, as of one about any round.
+_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, init=False)
@@ -79,16 +77,7 @@ class RandomAllocation(Round):
         released: int | None = None,
         passes: int = 1,
     ) -> None:
-        if not isinstance(mechanism, Mechanism | PldRound):
-            raise TypeError(
-                "mechanism must be a GaussianMechanism, LaplaceMechanism, PureMechanism or "
-                f"PldRound, got {mechanism!r:.60} of type {type(mechanism).__name__}"
-            )
-        if isinstance(mechanism, PldRound) and mechanism.adjacency is not Adjacency.ZERO_OUT:
-            raise ValueError(
-                f"mechanism must be of adjacency {Adjacency.ZERO_OUT.named}, got a PldRound of "
-                f"{mechanism.adjacency.named}"
-            )
+        mechanism = zero_out_step(mechanism)
         steps = validate.integer(minimum=1, maximum=MAX_STEPS, steps=steps)
         selected = validate.integer(minimum=1, maximum=steps, selected=selected)
         passes = validate.integer(minimum=1, maximum=10**6, passes=passes)
@@ -108,7 +97,7 @@ class RandomAllocation(Round):
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        _ratio(mechanism, passes)  # refuses what is out of range now rather than later
+        step_ratio(mechanism, passes)  # refuses what is out of range now rather than later
 
     @property
     def adjacency(self) -> Adjacency:
@@ -154,23 +143,13 @@ class RandomAllocation(Round):
                 f"round must be an object of kind 'allocation' with fields {sorted(wanted)}, "
                 f"got {state!r:.80}"
             )
-        step = state["mechanism"]
-        is_pld = isinstance(step, dict) and step.get("kind") == "pld"
-        mechanism = PldRound.from_dict(step) if is_pld else mechanism_from_dict(step)
+        mechanism = step_from_dict(state["mechanism"])
         return cls(mechanism, **{name: state[name] for name in wanted - {"kind", "mechanism"}})
 
 
 @lru_cache(maxsize=128)
-def _ratio(mechanism: Mechanism | PldRound, passes: int) -> RatioSource:
-    if isinstance(mechanism, Mechanism):
-        return mechanism.ratio(passes)
-    one = TableRatio(mechanism.loss.bounds)
-    return one if passes == 1 else ProductRatio(one, passes)
-
-
-@lru_cache(maxsize=128)
 def _reduced(round: RandomAllocation) -> AllocationPair:
-    ratio = _ratio(round.mechanism, round.passes)
+    ratio = step_ratio(round.mechanism, round.passes)
     if round.selected > 1:
         return allocation_in_blocks(ratio, round.steps, round.selected)
     return allocation(ratio, round.steps, round.released or round.steps)

@@ -9,6 +9,7 @@ from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.pld import PldRound
+from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["round_from_dict"]
@@ -17,6 +18,7 @@ __all__ = ["round_from_dict"]
 _READERS: dict[str | None, Callable[[Any], Round]] = {
     None: ShuffleRound.from_dict,
     "allocation": RandomAllocation.from_dict,
+    "Poisson sampling": PoissonSampled.from_dict,
     "pld": PldRound.from_dict,
     "shuffled batches": ShuffledBatches.from_dict,
 }

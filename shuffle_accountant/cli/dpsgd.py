@@ -1,0 +1,89 @@
+"""`dpsgd`: what a run of DP-SGD costs, by how its batches are made."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from shuffle_accountant.bracket import format_ends
+from shuffle_accountant.cli.options import AsJson, Delta, Tolerance
+from shuffle_accountant.cli.output import (
+    json_number,
+    print_json,
+    print_warnings,
+    recorded_warnings,
+    saved_figure,
+)
+from shuffle_accountant.progress import progress_bar
+from shuffle_accountant.reports import plot as pictures
+from shuffle_accountant.reports.samplings import SamplingRow, compare_samplings
+from shuffle_accountant.reports.tables import columns
+from shuffle_accountant.rounds.samplings import SAMPLINGS
+
+__all__ = ["dpsgd"]
+
+ALL = "all"
+# Ends of wide intervals are printed as those of intervals of this relative width.
+_DIGITS = 1e-3
+
+Sampling = Annotated[
+    str, typer.Option(help=f"How batches are made: {', '.join(SAMPLINGS)}, or {ALL}.")
+]
+NoiseMultiplier = Annotated[
+    float, typer.Option(help="Deviation of the noise over the norm that gradients are clipped to.")
+]
+Steps = Annotated[int, typer.Option(help="Steps of an epoch; full batches if they are shuffled.")]
+Epochs = Annotated[int, typer.Option(help="Epochs, each dealt, shuffled or drawn anew.")]
+Picture = Annotated[
+    Path | None,
+    typer.Option(help="Also draw ε against epochs into this file (.png, .pdf, .svg)."),
+]
+
+
+def dpsgd(
+    noise_multiplier: NoiseMultiplier,
+    steps: Steps,
+    delta: Delta,
+    epochs: Epochs = 1,
+    sampling: Sampling = ALL,
+    tolerance: Tolerance = 1e-3,
+    output: Picture = None,
+    as_json: AsJson = False,
+) -> None:
+    """Certified ε of DP-SGD for random allocation, shuffled batches and Poisson sampling."""
+    run: dict[str, Any] = {
+        "samplings": tuple(SAMPLINGS) if sampling == ALL else (sampling,),
+        "noise_multiplier": noise_multiplier,
+        "steps": steps,
+        "delta": delta,
+        "tolerance": tolerance,
+    }
+    with recorded_warnings() as warnings, progress_bar("composing"):
+        rows = compare_samplings(**run, epochs=epochs)
+        if output is not None:
+            with saved_figure(output) as ax:
+                pictures.samplings(**run, epochs=pictures.doublings(epochs=epochs), ax=ax)
+    print_warnings(warnings)
+    if as_json:
+        question = run | {"epochs": epochs, "samplings": list(run["samplings"])}
+        found = [{k: json_number(v) for k, v in asdict(row).items()} for row in rows]
+        print_json({"rows": found, "question": question, "warnings": warnings})
+        return
+    header = ("sampling", "a record is in", f"epsilon at delta = {delta:g}", "which is")
+    print(columns([header, *map(_line, rows)]))
+
+
+def _line(row: SamplingRow) -> tuple[str, str, str, str]:
+    return row.sampling, row.batches, f"{_lower(row)} to {_upper(row)}", row.meaning
+
+
+def _lower(row: SamplingRow) -> str:
+    """The lower end, with the digits of a narrow interval if it is wide."""
+    return format_ends(row.lower, min(row.upper, row.lower * (1.0 + _DIGITS)))[0]
+
+
+def _upper(row: SamplingRow) -> str:
+    return format_ends(max(row.lower, row.upper * (1.0 - _DIGITS)), row.upper)[1]

@@ -1,0 +1,104 @@
+"""What one run of DP-SGD costs, by how its batches are made: certified intervals side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.reports.compiling import accountant_of
+from shuffle_accountant.rounds.attained import attained_epsilon
+from shuffle_accountant.rounds.batches import ShuffledBatches
+from shuffle_accountant.rounds.protocol import Protocol
+from shuffle_accountant.rounds.samplings import SAMPLINGS, sampling_named, training_run
+
+__all__ = ["SamplingRow", "compare_samplings"]
+
+# What a record's batches are, and what the ends of its interval are.
+_MEANING = {
+    "allocation": ("one step of each epoch, at random", "both ends: the exact value"),
+    "shuffle": (
+        "one place of the shuffled epoch",
+        "from what is certainly lost (antipodal pair) to an upper bound (null clones)",
+    ),
+    "poisson": ("each step with probability 1/steps", "both ends: the exact value"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingRow:
+    """Epsilon of a run, for one way of making batches.
+
+    Attributes:
+        sampling: "allocation", "shuffle" or "poisson".
+        batches: which batches a record is in, in words.
+        lower: certified lower end of the true epsilon, nats.
+        upper: certified upper end, nats; the number to report.
+        reduction: theorem behind the upper end.
+        meaning: what the ends are, in words.
+    """
+
+    sampling: str
+    batches: str
+    lower: float
+    upper: float
+    reduction: str
+    meaning: str
+
+
+def compare_samplings(
+    *,
+    noise_multiplier: float,
+    steps: int,
+    epochs: int = 1,
+    delta: float,
+    samplings: Sequence[str] = tuple(SAMPLINGS),
+    tolerance: float = 1e-3,
+) -> list[SamplingRow]:
+    """Epsilon of one run of DP-SGD for each way of making its batches.
+
+    The true epsilon of each is certainly in its interval, under zero-out adjacency. For allocation
+    and Poisson sampling that is the bracket of the pair, which Gaussian steps attain. For shuffled
+    batches no exact value is known: the lower end is `attained_epsilon`, the upper end the bound by
+    null clones, and the interval is as wide as the gap between both.
+
+    Args:
+        noise_multiplier: deviation of the noise over the largest norm, finite, > 0.
+        steps: of an epoch, >= 1; for "shuffle" the full batches.
+        epochs: how many, each dealt, shuffled or drawn anew, >= 0.
+        delta: of all epochs together, in (0, 1).
+        samplings: which ones, of "allocation", "shuffle" and "poisson".
+        tolerance: relative width in epsilon of brackets, > 0.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    names = [sampling_named(name) for name in samplings]
+    delta = validate.open_unit(delta=delta)
+    return [
+        _row(
+            name,
+            training_run(name, noise_multiplier=noise_multiplier, steps=steps, epochs=epochs),
+            delta,
+            tolerance,
+        )
+        for name in names
+    ]
+
+
+def _row(sampling: str, protocol: Protocol, delta: float, tolerance: float) -> SamplingRow:
+    bracket = accountant_of(protocol, tolerance=tolerance).epsilon(delta=delta)
+    lower = bracket.lower
+    for one, count in protocol:
+        if isinstance(one, ShuffledBatches):
+            lower = min(attained_epsilon(one, delta=delta, rounds=count).lower, bracket.upper)
+    batches, meaning = _MEANING[sampling]
+    return SamplingRow(
+        sampling=sampling,
+        batches=batches,
+        lower=lower,
+        upper=bracket.upper,
+        reduction=bracket.reduction,
+        meaning=meaning,
+    )

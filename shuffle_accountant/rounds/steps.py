@@ -1,0 +1,59 @@
+"""What one step of an epoch may be: a mechanism, or a table of adjacency zero-out."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.losses.mean_ratio import RatioSource
+from shuffle_accountant.losses.product_ratio import ProductRatio
+from shuffle_accountant.losses.table_ratio import TableRatio
+from shuffle_accountant.rounds.mechanisms import Mechanism, mechanism_from_dict
+from shuffle_accountant.rounds.pld import PldRound
+
+__all__ = ["step_from_dict", "step_ratio", "zero_out_step"]
+
+
+def zero_out_step(mechanism: Mechanism | PldRound) -> Mechanism | PldRound:
+    """The step itself.
+
+    Raises:
+        TypeError: neither a mechanism nor a PldRound.
+        ValueError: a PldRound of another adjacency.
+    """
+    if not isinstance(mechanism, Mechanism | PldRound):
+        raise TypeError(
+            "mechanism must be a GaussianMechanism, LaplaceMechanism, PureMechanism or "
+            f"PldRound, got {mechanism!r:.60} of type {type(mechanism).__name__}"
+        )
+    if isinstance(mechanism, PldRound) and mechanism.adjacency is not Adjacency.ZERO_OUT:
+        raise ValueError(
+            f"mechanism must be of adjacency {Adjacency.ZERO_OUT.named}, got a PldRound of "
+            f"{mechanism.adjacency.named}"
+        )
+    return mechanism
+
+
+@lru_cache(maxsize=128)
+def step_ratio(mechanism: Mechanism | PldRound, passes: int = 1) -> RatioSource:
+    """The law of the likelihood ratio of that many steps that all use the record.
+
+    Raises:
+        ValueError: ratios beyond the range of double precision.
+    """
+    if isinstance(mechanism, Mechanism):
+        return mechanism.ratio(passes)
+    one = TableRatio(mechanism.loss.bounds)
+    return one if passes == 1 else ProductRatio(one, passes)
+
+
+def step_from_dict(state: Any) -> Mechanism | PldRound:
+    """Rebuild a step from its ``to_dict``.
+
+    Raises:
+        TypeError: a field of the wrong type.
+        ValueError: not such a dictionary.
+    """
+    is_pld = isinstance(state, dict) and state.get("kind") == "pld"
+    return PldRound.from_dict(state) if is_pld else mechanism_from_dict(state)
