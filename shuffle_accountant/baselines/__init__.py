@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from shuffle_accountant.lazy import lazy_attributes
 
 if TYPE_CHECKING:
+    from shuffle_accountant.baselines import allocation_decomposition as allocation_decomposition
+    from shuffle_accountant.baselines import allocation_poisson as allocation_poisson
     from shuffle_accountant.baselines import alpha_grid as alpha_grid
     from shuffle_accountant.baselines import blanket_bennett as blanket_bennett
     from shuffle_accountant.baselines import blanket_hoeffding as blanket_hoeffding
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BOUNDS",
+    "allocation_decomposition",
+    "allocation_poisson",
     "alpha_grid",
     "blanket_bennett",
     "blanket_hoeffding",

@@ -124,8 +124,7 @@ class TwoValuedRatio(RatioSource):
             return 0.0
         _, below = self._chances
         if self.passes == 1:
-            slack = roundings(16) * (1.0 + self.eps0 / (self.eps0 - epsilon))
-            return rounded(-math.expm1(epsilon - self.eps0) * below, slack, side)
+            return _below_largest(self.eps0, -math.expm1(epsilon - self.eps0) * below, side)
         count, mass = self._binomial(side, self.passes, 0, self.passes)
         loss = self.eps0 * (2.0 * count - self.passes)  # of truths under P, which are as likely
         sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
@@ -191,8 +190,16 @@ class LaplaceRatio(RatioSource):
         """``1 - e^((epsilon - eps0)/2)`` below eps0."""
         if epsilon >= self.eps0:
             return 0.0
-        slack = roundings(16) * (1.0 + self.eps0 / (self.eps0 - epsilon))
-        return rounded(-math.expm1(0.5 * (epsilon - self.eps0)), slack, side)
+        return _below_largest(self.eps0, -math.expm1(0.5 * (epsilon - self.eps0)), side)
+
+
+def _below_largest(eps0: float, value: float, side: Bound) -> float:
+    """A probability that is 0 at the largest loss, whose rounding it has, moved in the direction.
+
+    The value may be negative: losses between eps0 and what its rounding allows are asked about too.
+    """
+    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+    return min(max(value + sign * roundings(16) * (abs(value) + eps0), 0.0), 1.0)
 
 
 def rounded(value: float, slack: float, side: Bound) -> float:

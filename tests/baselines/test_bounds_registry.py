@@ -121,7 +121,7 @@ def test_a_name_is_taken_once(local: OneRoundBound) -> None:
         BOUNDS.register(local)
     assert "local" in BOUNDS
     assert BOUNDS["local"] is local
-    assert len(BOUNDS) == len(list(BOUNDS)) == 11
+    assert len(BOUNDS) == len(list(BOUNDS)) == 13
 
 
 def test_questions_outside_say_so() -> None:

@@ -179,3 +179,11 @@ def test_states(one: sa.PoissonSampled) -> None:
 def test_refusals(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=rf"^{message}"):
         make()
+
+
+@pytest.mark.parametrize("step", [sa.PureMechanism(epsilon=0.5), sa.LaplaceMechanism(scale=2.0)])
+def test_nothing_is_lost_beyond_the_largest_loss(step: Any) -> None:
+    """At exactly eps0, delta is 0 but for the rounding of eps0."""
+    for epsilon in (0.5, math.nextafter(0.5, 1.0), math.nextafter(0.5, 0.0), 0.5 + 1e-12):
+        found = sa.RandomAllocation(step, steps=1).delta(epsilon=epsilon)
+        assert 0.0 <= found.lower <= found.upper <= 1e-13

@@ -1,0 +1,95 @@
+"""Random allocation by decomposition: Poisson sampling at rate 1/t, given that a record is used.
+
+Feldman and Shenfeld 2025, the bound by decomposition, with ``l = 1 - (1 - 1/t)^t``, the chance that
+Poisson sampling uses a record at all in t steps, and ``d`` the profiles of t Poisson-sampled steps:
+
+    remove(e) <= d_remove(log(1 + l (e^e - 1))) / l,
+    add(e) <= d_add(-log(1 - l (1 - e^-e))) (l + e^e (1 - l)) / l.
+
+Zero-out adjacency; an upper bound; several epochs by composing the profiles.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from shuffle_accountant.baselines.one_epoch import (
+    EpochBound,
+    PoissonEpoch,
+    checked_epsilon,
+    one_use,
+)
+from shuffle_accountant.baselines.registry import BOUNDS
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.rounds.allocation import RandomAllocation
+
+__all__ = ["epsilon", "name", "sound", "source", "valid"]
+
+name = "allocation_decomposition"
+source = "Feldman and Shenfeld 2025, by decomposition"
+sound = True
+
+
+def valid(round: RandomAllocation, *, rounds: int = 1, delta: float = 0.5) -> str | None:
+    """The condition that is not met, or None.
+
+    Args:
+        round: one epoch.
+        rounds: how many, >= 0.
+        delta: in (0, 1); any will do.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    return one_use(round, rounds=rounds, delta=delta)
+
+
+def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
+    """Epsilon (nats) of all epochs.
+
+    Args:
+        round: one epoch.
+        rounds: how many, each dealt anew, >= 0.
+        delta: in (0, 1).
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, or a condition of `valid` that is not met.
+    """
+    condition = valid(round, rounds=rounds, delta=delta)
+    if condition is not None or rounds == 0:
+        return checked_epsilon(name, condition, _nothing, 1.0, 0, delta)
+    t = round.steps
+    sampled = PoissonEpoch.of(round, 1.0 / t)
+    used = -math.expm1(t * math.log1p(-1.0 / t)) if t > 1 else 1.0
+
+    def profile(losses: Array) -> tuple[Array, Array]:
+        inner = np.log1p(used * np.expm1(losses))
+        with np.errstate(divide="ignore"):
+            outer = -np.log1p(used * np.expm1(-losses))
+        factor = (used + np.exp(losses) * (1.0 - used)) / used
+        return sampled.removed(inner) / used, sampled.added(outer) * factor
+
+    # removed: what Poisson sampling loses, once it is known that the record is used
+    reach = math.log1p(math.expm1(min(sampled.reach, 600.0)) / used)
+    return checked_epsilon(name, None, profile, reach, rounds, delta)
+
+
+def _nothing(losses: Array) -> tuple[Array, Array]:
+    return losses, losses
+
+
+BOUNDS.register(
+    EpochBound(
+        name=name,
+        source=source,
+        sound=sound,
+        about="epochs of random allocation",
+        valid=valid,
+        epsilon=epsilon,
+        rank=190,
+    )
+)

@@ -1,0 +1,147 @@
+"""Random allocation by Poisson sampling at a higher rate.
+
+Feldman and Shenfeld 2025, Theorem 4.1, for steps that are (eps0, delta0)-private: an epoch of t
+steps loses no more than t Poisson-sampled steps at rate
+
+    eta = 1 / (t (1 - g)),   g = min(cosh(eps0) sqrt((2/t) log(1/delta')), 1 - 1/t),
+
+but for ``t delta0 + delta'``, in both orders. Zero-out adjacency; an upper bound. Here ``t delta0``
+and ``delta'`` are a quarter of an epoch's share of delta each. Where g is 1 - 1/t every step counts
+in full, which says nothing of sampling and is taken for a condition that is not met: so it is for a
+noise multiplier of 1 and 1000 steps.
+"""
+
+from __future__ import annotations
+
+import math
+
+from shuffle_accountant.baselines.one_epoch import (
+    EpochBound,
+    PoissonEpoch,
+    checked_epsilon,
+    one_use,
+)
+from shuffle_accountant.baselines.registry import BOUNDS
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.mean_ratio import RatioSource
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.rounds.allocation import RandomAllocation
+from shuffle_accountant.rounds.steps import step_ratio
+
+__all__ = ["epsilon", "name", "rate", "sound", "source", "valid"]
+
+name = "allocation_poisson"
+source = "Feldman and Shenfeld 2025, Theorem 4.1"
+sound = True
+
+# Of an epoch's share of delta, for t delta0 and for delta'.
+_SHARE = 0.25
+# cosh overflows beyond.
+_LARGEST_EPS0 = 700.0
+
+
+def valid(round: RandomAllocation, *, rounds: int = 1, delta: float) -> str | None:
+    """The condition that is not met, or None.
+
+    Args:
+        round: one epoch.
+        rounds: how many, >= 0.
+        delta: in (0, 1).
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    missing = one_use(round, rounds=rounds, delta=delta)
+    if missing is not None or rounds == 0:
+        return missing
+    g = _excess(round, rounds, delta)
+    if g < 1.0 - 1.0 / round.steps:
+        return None
+    return f"cosh(eps0) sqrt((2/t) log(1/delta')) < 1 - 1/t, got {g:.3g}"
+
+
+def rate(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
+    """The theorem's sampling rate eta, in (0, 1].
+
+    Args:
+        round: one epoch.
+        rounds: how many, >= 1.
+        delta: in (0, 1).
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    t = round.steps
+    g = min(_excess(round, rounds, delta), 1.0 - 1.0 / t)
+    return min(1.0 / (t * (1.0 - g)), 1.0)
+
+
+def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
+    """Epsilon (nats) of all epochs.
+
+    Args:
+        round: one epoch.
+        rounds: how many, each dealt anew, >= 0.
+        delta: in (0, 1).
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, or a condition of `valid` that is not met.
+    """
+    condition = valid(round, rounds=rounds, delta=delta)
+    if condition is not None or rounds == 0:
+        return checked_epsilon(name, condition, _nothing, 1.0, 0, delta)
+    sampled = PoissonEpoch.of(round, rate(round, rounds=rounds, delta=delta))
+    more = 2.0 * _SHARE * delta / rounds
+
+    def profile(losses: Array) -> tuple[Array, Array]:
+        return sampled.removed(losses) + more, sampled.added(losses) + more
+
+    return checked_epsilon(name, None, profile, sampled.reach, rounds, delta)
+
+
+def _nothing(losses: Array) -> tuple[Array, Array]:
+    return losses, losses
+
+
+def _excess(round: RandomAllocation, rounds: int, delta: float) -> float:
+    """``cosh(eps0) sqrt((2/t) log(1/delta'))``; inf for steps that no eps0 describes."""
+    small = _SHARE * delta / rounds
+    eps0 = _eps0(step_ratio(round.mechanism), small / round.steps)
+    if eps0 is None or eps0 > _LARGEST_EPS0:
+        return math.inf
+    return math.cosh(eps0) * math.sqrt(2.0 / round.steps * -math.log(small))
+
+
+def _eps0(source: RatioSource, delta0: float) -> float | None:
+    """About the least eps0 with which a step is (eps0, delta0)-private; None if there is none."""
+
+    def private(eps0: float) -> bool:
+        return all(
+            source.alone(eps0, Bound.PESSIMISTIC, swapped) <= delta0 for swapped in (False, True)
+        )
+
+    low, high = 0.0, 1.0
+    while not private(high):
+        low, high = high, 2.0 * high
+        if high > 2.0 * _LARGEST_EPS0:
+            return None
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if private(middle) else (middle, high)
+    return high
+
+
+BOUNDS.register(
+    EpochBound(
+        name=name,
+        source=source,
+        sound=sound,
+        about="epochs of random allocation",
+        valid=valid,
+        epsilon=epsilon,
+        rank=200,
+    )
+)

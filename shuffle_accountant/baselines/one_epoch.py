@@ -1,0 +1,192 @@
+"""Bounds of one epoch of random allocation, by its privacy profile, and how epochs compose.
+
+A bound gives the profile of an epoch in both orders of the neighbours. The lower convex hull of
+points of it is a profile again, that of a pair of laws (Doroshenko et al. 2022), and several epochs
+are the composition of that pair, certified by the package's own accountant. So nothing is lost but
+what the bound itself loses. Adjacency: zero-out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.accountant import certified
+from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.baselines.base import OutsideValidityError, require
+from shuffle_accountant.baselines.question import Question
+from shuffle_accountant.baselines.registry import Answer, PublishedBound
+from shuffle_accountant.engine.composed_law import composed_law
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
+from shuffle_accountant.lattice.profile import profile_atoms
+from shuffle_accountant.losses.tabulated import PldTable
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.rounds.allocation import RandomAllocation
+from shuffle_accountant.rounds.pld import PldRound
+from shuffle_accountant.rounds.poisson import PoissonSampled
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
+
+__all__ = ["EpochBound", "EpochProfile", "PoissonEpoch", "checked_epsilon", "one_use"]
+
+# Points of a profile, and the share of the losses' deviation that grid points are apart.
+_POINTS = 600
+_SPACING = 2e-3
+_TOLERANCE = 1e-3
+# Nothing is told apart beyond.
+_LARGEST_LOSS = 600.0
+
+# From losses >= 0 (nats) to upper bounds of the profile there: record removed, record added.
+EpochProfile = Callable[[Array], tuple[Array, Array]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochBound(PublishedBound):
+    """A bound of epochs of random allocation, and of nothing else.
+
+    ``valid`` and ``epsilon`` take the round, ``rounds`` and ``delta``.
+    """
+
+    def answers(self, question: Question) -> Iterator[Answer]:
+        """One answer, if there are epochs of random allocation among the rounds."""
+        kinds = list(question.protocol)
+        epochs = [(one, count) for one, count in kinds if isinstance(one, RandomAllocation)]
+        if not epochs:
+            return
+        ((one, count), *others) = epochs
+        if others or len(kinds) > 1:
+            yield Answer(condition=f"epochs of one kind alone, got {len(kinds)} kinds of rounds")
+            return
+        yield Answer.of(lambda: self.epsilon(one, rounds=count, delta=question.delta))
+
+
+def one_use(round: RandomAllocation, *, rounds: int, delta: float) -> str | None:
+    """The condition that is not met, or None: whole epochs in which a record is used once.
+
+    Args:
+        round: the epoch.
+        rounds: how many, >= 0.
+        delta: in (0, 1).
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    round = validate.instance(RandomAllocation, round=round)
+    validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
+    validate.open_unit(delta=delta)
+    if round.selected > 1 or round.released is not None:
+        return (
+            "whole epochs of one selected step, got "
+            f"selected={round.selected}, released={round.released}"
+        )
+    if round.passes > 1:
+        return f"epochs that are dealt anew, got passes={round.passes}"
+    return None
+
+
+@dataclass(frozen=True)
+class PoissonEpoch:
+    """Upper bounds of the profile of as many Poisson-sampled steps as an epoch has.
+
+    Attributes:
+        remove: the law of the composed loss, the record in P.
+        add: the same of the exchanged pair.
+    """
+
+    remove: PldGrid
+    add: PldGrid
+
+    @classmethod
+    def of(cls, round: RandomAllocation, rate: float) -> PoissonEpoch:
+        """That of the epoch's steps at a rate in (0, 1]."""
+        return _poisson_epoch(round, rate)
+
+    @property
+    def reach(self) -> float:
+        """Largest loss of either order that is followed, nats."""
+        top = max(float(law.losses[-1]) for law in (self.remove, self.add))
+        return min(max(top, self.remove.spacing), _LARGEST_LOSS)
+
+    def removed(self, losses: Array) -> Array:
+        """Upper bounds of the profile at ``e^losses``, for losses >= 0."""
+        return _profile(self.remove, losses)
+
+    def added(self, losses: Array) -> Array:
+        """The same for the exchanged pair."""
+        return _profile(self.add, losses)
+
+
+def composed_epsilon(profile: EpochProfile, reach: float, *, rounds: int, delta: float) -> float:
+    """Epsilon of epochs with a profile, composed; an upper bound.
+
+    Args:
+        profile: of one epoch, see `EpochProfile`.
+        reach: losses up to here are looked at, nats.
+        rounds: how many epochs.
+        delta: in (0, 1).
+
+    Returns:
+        Nats; inf where the profile does not fall to delta.
+    """
+    if rounds == 0:
+        return 0.0
+    near = np.linspace(0.0, 0.1 * reach, _POINTS // 2)
+    losses = np.append(near, np.linspace(0.1 * reach, reach, _POINTS // 2 + 1)[1:])
+    removed, added = (np.minimum(part, 1.0) for part in profile(losses))
+    tables = [
+        _table(profile_atoms(losses, (one, one), (other, other), 0.0, Bound.PESSIMISTIC))
+        for one, other in ((removed, added), (added, removed))
+    ]
+    epoch = PldRound.from_tables(*tables, adjacency=Adjacency.ZERO_OUT)
+    found, _ = certified(Protocol([(epoch, rounds)]), Query(delta=delta), _TOLERANCE)
+    return found.upper
+
+
+def checked_epsilon(
+    name: str, condition: str | None, profile: EpochProfile, reach: float, rounds: int, delta: float
+) -> float:
+    """`composed_epsilon` of a bound, or what its theorem misses.
+
+    Raises:
+        OutsideValidityError: a condition, or a profile that does not fall to delta.
+    """
+    require(name, condition)
+    found = composed_epsilon(profile, reach, rounds=rounds, delta=delta)
+    if found == math.inf:
+        raise OutsideValidityError(name, f"larger delta: its profile does not fall to {delta:g}")
+    return found
+
+
+@lru_cache(maxsize=8)
+def _poisson_epoch(round: RandomAllocation, rate: float) -> PoissonEpoch:
+    loss = PoissonSampled(round.mechanism, rate=rate).reduced().loss
+    interval = _SPACING * min(loss.deviation * math.sqrt(round.steps), 10.0)
+    laws = [
+        composed_law(((one, round.steps),), interval, _TOLERANCE) for one in (loss, loss.reversed)
+    ]
+    return PoissonEpoch(*laws)
+
+
+def _profile(law: PldGrid, losses: Array) -> Array:
+    """``E_P(1 - e^(x - L))_+`` at each x, from above: the law's losses are no smaller than L."""
+    x, mass = law.losses, law.mass
+    # sums from the largest loss down, of masses and of masses times e^-(L - first)
+    shift = float(x[0])
+    above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
+    scaled = np.append(np.cumsum((mass * np.exp(-np.minimum(x - shift, 700.0)))[::-1])[::-1], 0.0)
+    at = np.searchsorted(x, losses, side="right")
+    with np.errstate(over="ignore"):
+        growth = np.exp(np.minimum(losses - shift, 700.0))
+    noise = 1e-11 * above[at]  # far more than sums and the exponential are off
+    return np.asarray(above[at] - growth * scaled[at] + noise + law.infinite)
+
+
+def _table(atoms: PldAtoms) -> PldTable:
+    order = np.argsort(atoms.loss)
+    return PldTable(atoms.loss[order], atoms.mass[order], infinity_mass=min(atoms.infinite, 1.0))

@@ -1,0 +1,114 @@
+"""Published bounds of random allocation lie above the bracket, and above what they are made of."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import shuffle_accountant as sa
+from shuffle_accountant.baselines import allocation_decomposition, allocation_poisson
+from shuffle_accountant.baselines.base import OutsideValidityError
+from shuffle_accountant.baselines.one_epoch import PoissonEpoch
+from shuffle_accountant.reports.comparison import compare
+from shuffle_accountant.rounds.mechanisms import Mechanism
+
+
+def gaussian(sigma: float) -> sa.GaussianMechanism:
+    return sa.GaussianMechanism(noise_multiplier=sigma)
+
+
+SETTINGS: list[tuple[Mechanism, int, int, float]] = [
+    (gaussian(1.0), 1000, 1, 1e-8),
+    (gaussian(1.0), 1000, 10, 1e-6),
+    (gaussian(2.0), 64, 1, 1e-8),
+    (gaussian(4.0), 10_000, 3, 1e-6),
+    (gaussian(1.0), 2, 4, 1e-5),
+    (sa.PureMechanism(epsilon=0.5), 5000, 2, 1e-6),
+    (sa.LaplaceMechanism(scale=3.0), 3000, 1, 1e-6),
+]
+
+
+@pytest.mark.parametrize(("step", "steps", "rounds", "delta"), SETTINGS)
+def test_above_the_bracket(step: Mechanism, steps: int, rounds: int, delta: float) -> None:
+    epoch = sa.RandomAllocation(step, steps=steps)
+    certified = sa.epsilon(epoch, delta=delta, rounds=rounds)
+    found = allocation_decomposition.epsilon(epoch, rounds=rounds, delta=delta)
+    assert certified.upper < found < 3.0 * certified.upper
+    if allocation_poisson.valid(epoch, rounds=rounds, delta=delta) is None:
+        other = allocation_poisson.epsilon(epoch, rounds=rounds, delta=delta)
+        assert other > certified.upper
+        # no less than Poisson sampling at the rate 1/t
+        poisson = sa.PoissonSampled(step, rate=1.0 / steps)
+        assert other > sa.epsilon(poisson, delta=delta, rounds=rounds * steps).upper
+
+
+def test_the_theorem_of_poisson_sampling_says_when_it_is_useless() -> None:
+    """Its rate by hand, for steps of a known eps0."""
+    epoch = sa.RandomAllocation(gaussian(1.0), steps=1000)
+    condition = allocation_poisson.valid(epoch, delta=1e-8)
+    assert condition is not None
+    assert condition.startswith("cosh(eps0) sqrt((2/t) log(1/delta')) < 1 - 1/t, got")
+    pure = sa.RandomAllocation(sa.PureMechanism(epsilon=0.5), steps=5000)
+    g = math.cosh(0.5) * math.sqrt(2 / 5000 * math.log(4 * 2 / 1e-6))
+    # delta0 of a few 1e-11 takes next to nothing off eps0
+    assert allocation_poisson.rate(pure, rounds=2, delta=1e-6) == pytest.approx(
+        1 / (5000 * (1 - g)), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("sigma", [0.8, 3.0])
+def test_profiles_of_sampled_steps(sigma: float) -> None:
+    """From above, and close to the certified delta at a few losses."""
+    epoch = sa.RandomAllocation(gaussian(sigma), steps=50)
+    sampled = PoissonEpoch.of(epoch, 1 / 50)
+    step = sa.PoissonSampled(gaussian(sigma), rate=1 / 50)
+    losses = np.array([0.0, 0.05, 0.2])
+    worse = np.maximum(sampled.removed(losses), sampled.added(losses))
+    for loss, value in zip(losses.tolist(), worse.tolist(), strict=True):
+        truth = sa.delta(step, epsilon=loss, rounds=50)
+        assert truth.lower <= value <= truth.upper * (1 + 1e-3)
+
+
+def test_one_step_is_the_step_itself() -> None:
+    epoch = sa.RandomAllocation(gaussian(1.0), steps=1)
+    found = allocation_decomposition.epsilon(epoch, rounds=2, delta=1e-6)
+    truth = sa.epsilon(epoch, rounds=2, delta=1e-6)
+    assert truth.upper <= found <= truth.upper * (1 + 1e-3)
+
+
+def test_in_the_comparison_for_allocations_only() -> None:
+    epoch = sa.RandomAllocation(gaussian(4.0), steps=10_000)
+    rows = {row.name: row for row in compare(epoch, delta=1e-6, rounds=2)}
+    for module in (allocation_decomposition, allocation_poisson):
+        assert rows[module.name].epsilon == module.epsilon(epoch, rounds=2, delta=1e-6)
+        assert rows[module.name].sound
+    assert rows["girgis"].condition == "shuffled rounds alone"
+    names = {row.name for row in compare(eps0=0.4, users=1000, delta=1e-6)}
+    assert not names & {allocation_decomposition.name, allocation_poisson.name}
+    mixed = sa.Protocol([(epoch, 1), (sa.RandomAllocation(gaussian(1.0), steps=3), 1)])
+    rows = {row.name: row for row in compare(mixed, delta=1e-6)}
+    assert rows["allocation_poisson"].condition == "epochs of one kind alone, got 2 kinds of rounds"
+
+
+@pytest.mark.parametrize(
+    ("options", "condition"),
+    [
+        ({"selected": 2}, "whole epochs of one selected step, got selected=2, released=None"),
+        ({"released": 3}, "whole epochs of one selected step, got selected=1, released=3"),
+        ({"passes": 2}, "epochs that are dealt anew, got passes=2"),
+    ],
+)
+def test_other_epochs_are_outside(options: dict[str, int], condition: str) -> None:
+    epoch = sa.RandomAllocation(gaussian(2.0), steps=10, **options)
+    for module in (allocation_decomposition, allocation_poisson):
+        assert module.valid(epoch, delta=1e-6) == condition
+        with pytest.raises(OutsideValidityError, match="is valid for"):
+            module.epsilon(epoch, delta=1e-6)
+    assert (
+        allocation_decomposition.epsilon(
+            sa.RandomAllocation(gaussian(2.0), steps=10), rounds=0, delta=1e-6
+        )
+        == 0.0
+    )
