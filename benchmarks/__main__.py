@@ -32,11 +32,13 @@ SCRIPTS = (
     "randomizers",
     "catalogue",
     "vectors",
+    "allocation",
     "figures.fig1",
     "figures.fig2",
     "figures.fig3",
     "figures.fig4",
     "figures.fig5",
+    "figures.dpsgd",
     "figures.reidentification",
     "figures.mutual_information",
     "figures.qif",
@@ -45,6 +47,7 @@ SCRIPTS = (
     "errata_qif",
     "errata_order",
     "peers",
+    "peers_allocation",
 )
 
 

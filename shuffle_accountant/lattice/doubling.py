@@ -30,7 +30,7 @@ __all__ = ["SumLaw", "add", "additions", "power", "sum_cells"]
 # PldAtoms of which a law's shape is read off before its cells are chosen.
 _SKETCH = 160
 # Places at which it is read off.
-_PLACES = 400
+_PLACES = 256
 # Cells are not wider than this score, nor more than so many.
 _WIDEST = 0.05
 _MOST_CELLS = 4608

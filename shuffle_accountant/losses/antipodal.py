@@ -88,6 +88,8 @@ class AntipodalLoss:
         """Lower bound of ``H_alpha(P‖Q)``; PESSIMISTIC is the Gaussian mechanism's profile."""
         if side is Bound.PESSIMISTIC:
             return gaussian_profile(self.sigma, epsilon, side)
+        if epsilon == math.inf:
+            return 0.0
         atoms = self._below(effort)
         weight = HOCKEY_STICK.weight(atoms.loss - atoms.loss_error - epsilon)
         return max(float(np.sum(atoms.mass * weight)) * (1.0 - pairwise_sum(own=8)), 0.0)

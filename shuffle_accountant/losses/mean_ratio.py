@@ -31,8 +31,11 @@ __all__ = ["MeanRatioLoss", "RatioSource"]
 
 # Tails that may be cut off, as powers of ten: laws are made for few of them.
 _TAILS = (20, 26, 33, 42, 54, 70, 90, 115, 150, 200, 280)
-# Narrower cells would take more than half a second.
-_LEAST_WIDTH = 0.0075
+# Narrower cells would take more than half a second; those who ask for the finest blocks get them.
+# Each addition adds its share of the bracket: after more than so many, cells are narrower.
+_LEAST_WIDTH, _FINEST_WIDTH = 0.0115, 0.0075
+_FEW_ADDITIONS = 20
+_FINE = 5e-6
 # Cells of one ratio, with nothing to add it to.
 _ALONE = 0.001
 # More than what products below the smallest normal double can lose in all pairs and additions.
@@ -135,6 +138,8 @@ class MeanRatioLoss:
         if self.largest <= epsilon < math.inf:
             return 0.0
         upper = side is Bound.PESSIMISTIC
+        if epsilon == math.inf and not (upper or self.swapped):
+            return self.fraction * self.source.infinite * (1.0 - roundings(4))
         known = self._without_law(epsilon, side)
         if known is not None:
             return known
@@ -252,7 +257,10 @@ def _law(source: RatioSource, users: int, side: Bound, effort: Effort) -> SumLaw
     wanted = -math.log10(effort.tail)
     tail = next((t for t in _TAILS if t >= wanted), _TAILS[-1])
     # each addition adds about width^2 / 6 to the relative variance
-    width = max(math.sqrt(6.0 * effort.resolution / additions(users)), _LEAST_WIDTH)
+    width = math.sqrt(6.0 * effort.resolution / additions(users))
+    least = _LEAST_WIDTH * math.sqrt(_FEW_ADDITIONS / max(additions(users), _FEW_ADDITIONS))
+    if width < 2.0 * least:  # a second law costs more than narrower cells of one
+        width = least if effort.resolution >= _FINE else max(width, _FINEST_WIDTH)
     if users == 1:
         width = _ALONE
     return _remembered(source, users, side, 10.0**-tail, width)

@@ -62,8 +62,12 @@ _MOST_POINTS = 4000
 _LARGEST_LOSS = 650.0
 # Share of the bound that numbers of clones not looked at may have.
 _UNSEEN = 1e-4
-# Resolutions below this ask for cells of half the width.
-_FINE = 5e-6
+# Each doubling of the number of clones adds its share of the bracket: with more of them than this,
+# cells are narrower.
+_FEW_DOUBLINGS = 14
+# Resolutions below the first ask for cells of half the width, above the second for wider ones.
+_FINE, _COARSE = 5e-6, 1.5e-3
+_FINER, _COARSER = 0.5, 3.0
 # Rows of p beside the best ones.
 _MARGIN = 4
 # Tails are powers of ten to multiples of this; those of a question about one round may be larger.
@@ -124,6 +128,8 @@ class NullCloneLoss:
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0: a sum over the atoms."""
+        if epsilon == math.inf and side is Bound.OPTIMISTIC:
+            return 0.0  # no law is needed to know that all is finite
         # of one round nothing else is left out
         effort = replace(effort, tail=min(_SINGLE * effort.tail, 1e-12))
         atoms = _atoms(self, side, effort)
@@ -144,8 +150,10 @@ class NullCloneLoss:
 def _atoms(loss: NullCloneLoss, side: Bound, effort: Effort) -> PldAtoms:
     # few tails, so that questions share what takes seconds
     tail = max(10.0 ** (_TAIL_STEP * math.floor(math.log10(effort.tail) / _TAIL_STEP)), 1e-288)
-    width = _WIDTH if effort.resolution >= _FINE else 0.5 * _WIDTH
-    atoms = _envelope(loss.sigma, loss.steps, side, tail, width)
+    fineness = 1.0
+    if not _FINE <= effort.resolution <= _COARSE:
+        fineness = _FINER if effort.resolution < _FINE else _COARSER
+    atoms = _envelope(loss.sigma, loss.steps, side, tail, fineness)
     return _reversed(atoms) if loss.swapped else atoms
 
 
@@ -180,9 +188,11 @@ def _deviation(sigma: float, steps: int) -> float:
 
 
 @lru_cache(maxsize=16)
-def _envelope(sigma: float, steps: int, side: Bound, tail: float, width: float) -> PldAtoms:
+def _envelope(sigma: float, steps: int, side: Bound, tail: float, fineness: float) -> PldAtoms:
     """The pair whose profile is the envelope, or one above or below it."""
-    plan = _plan(sigma, steps, tail, 0.5 if width < _WIDTH else 1.0)
+    plan = _plan(sigma, steps, tail, fineness)
+    doublings = max(steps.bit_length(), _FEW_DOUBLINGS)
+    width = fineness * _WIDTH * math.sqrt(_FEW_DOUBLINGS / doublings)
     loss = whole_losses(plan.losses)
     place = whole_places(loss)
     value = _gaussian(sigma, plan.losses, side)
