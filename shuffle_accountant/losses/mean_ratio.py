@@ -30,7 +30,7 @@ from shuffle_accountant.numerics.rounding import (
 __all__ = ["MeanRatioLoss", "RatioSource"]
 
 # Tails that may be cut off, as powers of ten: laws are made for few of them.
-_TAILS = (20, 26, 33, 42, 54, 70, 90, 115, 150, 200, 280)
+_TAILS = (12, 16, 20, 26, 33, 42, 54, 70, 90, 115, 150, 200, 280)
 # Narrower cells would take more than half a second; those who ask for the finest blocks get them.
 # Each addition adds its share of the bracket: after more than so many, cells are narrower.
 _LEAST_WIDTH, _FINEST_WIDTH = 0.0115, 0.0075
@@ -38,6 +38,8 @@ _FEW_ADDITIONS = 20
 _FINE = 5e-6
 # Cells of one ratio, with nothing to add it to.
 _ALONE = 0.001
+# Tails of a question about one round may be larger by so much where cells decide its bracket.
+_SINGLE = 1e6
 # More than what products below the smallest normal double can lose in all pairs and additions.
 _SUBNORMAL = 1e-295
 # By which parts of alpha the other messages may come up to it.
@@ -143,6 +145,8 @@ class MeanRatioLoss:
         known = self._without_law(epsilon, side)
         if known is not None:
             return known
+        if self.source.largest == math.inf:
+            effort = replace(effort, tail=min(_SINGLE * effort.tail, 1e-12))
         law = _law(self.source, self.users, side, effort)
         total = self._infinite(law) if upper else 0.0
         if epsilon < 700.0:

@@ -59,7 +59,11 @@ def test_pure_steps_are_exact(ratio: int, steps: int, released: int) -> None:
 @settings(max_examples=25, deadline=None)
 @given(data=st.data(), steps=st.integers(2, 4), selected=st.integers(1, 2))
 def test_adaptive_steps_are_bounded(data: st.DataObject, steps: int, selected: int) -> None:
-    """Each step's law may be any 3-private one, chosen by looking at the outputs so far."""
+    """Each step's law may be any 3-private one, chosen by looking at the outputs so far.
+
+    Whole epochs, k of t, and epochs that end early.
+    """
+    released = data.draw(st.integers(1, steps)) if selected == 1 else steps
     table: dict[oracle.History, tuple[Fraction, Fraction]] = {}
 
     def laws(history: oracle.History) -> tuple[Fraction, Fraction]:
@@ -71,9 +75,10 @@ def test_adaptive_steps_are_bounded(data: st.DataObject, steps: int, selected: i
             table[history] = low + share * (high - low), q
         return table[history]
 
-    pair = oracle.transcripts(laws, steps, selected, steps)
+    pair = oracle.transcripts(laws, steps, selected, released)
     step = sa.PureMechanism(epsilon=math.log(3))
-    epoch = sa.RandomAllocation(step, steps=steps, selected=selected)
+    ends = {"released": released} if selected == 1 else {"selected": selected}
+    epoch = sa.RandomAllocation(step, steps=steps, **ends)
     for alpha in (Fraction(1), Fraction(5, 4), Fraction(2)):
         truth = max(oracle.divergences(*pair, alpha))
         assert epoch.delta(epsilon=math.log(alpha)).upper >= float(truth) * (1 - ROUNDED)
