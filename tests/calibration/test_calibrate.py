@@ -22,6 +22,7 @@ from shuffle_accountant.calibration import calibrate
 from shuffle_accountant.calibration import target as target_module
 from shuffle_accountant.calibration.search import (
     decimals_downwards,
+    decimals_upwards,
     first_that_meets,
     integers_downwards,
     integers_upwards,
@@ -290,6 +291,18 @@ def test_decimals_are_numbers_of_six_digits_in_order(exponent, mantissa):
         assert float(f"{value:.5e}") == value
         assert ladder.nearest(ladder.place(value)) == index
     assert ladder.value(ladder.last) == pytest.approx(largest / 1000, rel=1e-5)
+
+
+@given(st.integers(-300, 2), st.floats(1.0, 9.99))
+def test_decimals_upwards_are_the_same_numbers(exponent, mantissa):
+    least = float(f"{mantissa:.5f}e{exponent}")
+    ladder = decimals_upwards(least, 1000 * least)
+    assert ladder.value(0) == least
+    for index in (1, 2, 99_999, 950_000, ladder.last):
+        value, before = ladder.value(index), ladder.value(index - 1)
+        assert 1e-6 <= value / before - 1 <= 1.001e-5
+        assert ladder.nearest(ladder.place(value)) == index
+    assert ladder.value(ladder.last) == pytest.approx(1000 * least, rel=1e-5)
 
 
 @pytest.mark.parametrize("ladder", [integers_upwards(10**9), integers_downwards(10**9)])
