@@ -16,6 +16,8 @@ from shuffle_accountant.rounds.steps import step_from_dict, step_ratio, zero_out
 
 __all__ = ["PoissonSampled"]
 
+LEAST_RATE = 1e-12
+
 
 @dataclass(frozen=True, init=False)
 class PoissonSampled(Round):
@@ -29,7 +31,7 @@ class PoissonSampled(Round):
 
     Args:
         mechanism: the step, as for `RandomAllocation`.
-        rate: the probability, in (0, 1].
+        rate: the probability, in [1e-12, 1].
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -42,8 +44,8 @@ class PoissonSampled(Round):
     def __init__(self, mechanism: Mechanism | PldRound, *, rate: float) -> None:
         object.__setattr__(self, "mechanism", zero_out_step(mechanism))
         rate = validate.positive(rate=rate)
-        if rate > 1.0:
-            raise ValueError(f"rate must be a number in (0, 1], got {rate!r}")
+        if not LEAST_RATE <= rate <= 1.0:
+            raise ValueError(f"rate must be a number in [{LEAST_RATE:g}, 1], got {rate!r}")
         object.__setattr__(self, "rate", rate)
 
     @property
