@@ -7,8 +7,8 @@ import threading
 from functools import lru_cache
 
 from shuffle_accountant.accountant import FourierAccountant
+from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
-from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["BudgetCache", "BudgetExceeded", "budget_cache"]
 
@@ -32,7 +32,7 @@ class BudgetCache:
         tolerance: relative width of the brackets.
     """
 
-    def __init__(self, round: ShuffleRound, epsilon: float, delta: float, tolerance: float) -> None:
+    def __init__(self, round: Round, epsilon: float, delta: float, tolerance: float) -> None:
         self._round, self._epsilon, self._delta = round, epsilon, delta
         self._tolerance = tolerance
         self._fits, self._exceeds = 0, math.inf
@@ -63,8 +63,6 @@ class BudgetCache:
 
 
 @lru_cache(maxsize=256)
-def budget_cache(
-    round: ShuffleRound, epsilon: float, delta: float, tolerance: float
-) -> BudgetCache:
+def budget_cache(round: Round, epsilon: float, delta: float, tolerance: float) -> BudgetCache:
     """What is known of these rounds and this budget; arguments as for `BudgetCache`."""
     return BudgetCache(round, epsilon, delta, tolerance)

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Draw", "DrawnTensor", "Pass", "Trace", "plain", "tagged"]
+__all__ = ["Draw", "DrawnTensor", "Pass", "Trace", "mapped", "plain", "tagged"]
 
 # Two are as much too many as any number, and a running sum of losses would gather all.
 _MOST_DRAWS = 2
@@ -59,7 +59,7 @@ class Trace:
                 tensor.register_hook(lambda gradient: self.draws.update(draws))
             return tensor
 
-        _mapped(watched, output)
+        mapped(watched, output)
         if not seen and torch.is_grad_enabled():  # an object that cannot be looked into
             self.draws.update(draws)
 
@@ -106,7 +106,7 @@ class DrawnTensor(torch.Tensor):
         result = super().__torch_function__(func, types, args, kwargs)
         if func is torch.Tensor.__setitem__:
             _remember(args[0], draws)
-        return _mapped(lambda tensor: _remember(tensor, draws), result)
+        return mapped(lambda tensor: _remember(tensor, draws), result)
 
     def __format__(self, format_spec: str) -> str:
         return format(plain(self), format_spec)
@@ -129,12 +129,12 @@ def tagged(batch: Any, draw: Draw) -> Any:
         draw: where it comes from.
     """
     draws = frozenset((draw,))
-    return _mapped(lambda tensor: _remember(_as(DrawnTensor, tensor), draws), batch)
+    return mapped(lambda tensor: _remember(_as(DrawnTensor, tensor), draws), batch)
 
 
 def plain(values: Any) -> Any:
     """The same tensors, of PyTorch's own class if they remember a draw."""
-    return _mapped(lambda t: _as(torch.Tensor, t) if isinstance(t, DrawnTensor) else t, values)
+    return mapped(lambda t: _as(torch.Tensor, t) if isinstance(t, DrawnTensor) else t, values)
 
 
 def _as(kind: Any, tensor: Any) -> Any:
@@ -155,16 +155,21 @@ def _draws(values: Any) -> frozenset[Draw]:
         found.update(getattr(tensor, "draws", ()) if isinstance(tensor, DrawnTensor) else ())
         return tensor
 
-    _mapped(look, values)
+    mapped(look, values)
     return frozenset(islice(found, _MOST_DRAWS))
 
 
-def _mapped(change: Callable[[Any], Any], values: Any) -> Any:
-    """The same structure with every tensor changed; a structure without changes is left alone."""
+def mapped(change: Callable[[Any], Any], values: Any) -> Any:
+    """The same structure with every tensor changed; a structure without changes is left alone.
+
+    Args:
+        change: called with every tensor.
+        values: a tensor, or mappings and sequences of them. Anything else stays as it is.
+    """
     if isinstance(values, torch.Tensor):
         return change(values)
     if isinstance(values, Mapping):
-        new = {key: _mapped(change, value) for key, value in values.items()}
+        new = {key: mapped(change, value) for key, value in values.items()}
         if all(new[key] is values[key] for key in new):
             return values
         if type(values) is dict:
@@ -173,7 +178,7 @@ def _mapped(change: Callable[[Any], Any], values: Any) -> Any:
         other.update(new)
         return other
     if isinstance(values, (list, tuple)):
-        items = [_mapped(change, value) for value in values]
+        items = [mapped(change, value) for value in values]
         if all(new is old for new, old in zip(items, values, strict=True)):
             return values
         if hasattr(values, "_fields"):

@@ -1,0 +1,154 @@
+# mypy: disable-error-code="misc"
+# Opacus is optional, so its classes are of unknown type here.
+"""The accountant that Opacus calls "allocation" (extra ``opacus``): one entry for every deal."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
+
+from opacus.accountants import register_accountant
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.rounds.allocation import RandomAllocation
+from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.batches import ShuffledBatches
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism
+from shuffle_accountant.rounds.protocol import Protocol
+from shuffle_accountant.training.opacus_accounting import CertifiedAccountant
+
+__all__ = ["SAMPLINGS", "AllocationAccountant", "DealtEpoch"]
+
+SAMPLINGS = ("allocation", "shuffle")
+"""Each record in a step of its own, or all records shuffled into batches of one size."""
+
+MOST_STEPS = 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class DealtEpoch:
+    """What has been released of one deal.
+
+    Args:
+        sampling: "allocation" or "shuffle".
+        noise_multiplier: deviation of the noise over the largest norm, finite, > 0; the same in all
+            steps.
+        steps: of the whole deal, >= 1.
+        released: how many were made, in [1, steps].
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    sampling: str
+    noise_multiplier: float
+    steps: int
+    released: int
+
+    def __post_init__(self) -> None:
+        steps = validate.integer(minimum=1, maximum=MOST_STEPS, steps=self.steps)
+        checked = {
+            "sampling": validate.choice(SAMPLINGS, sampling=self.sampling),
+            "noise_multiplier": validate.positive(noise_multiplier=self.noise_multiplier),
+            "steps": steps,
+            "released": validate.integer(minimum=1, maximum=steps, released=self.released),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def round(self) -> Round:
+        """What it costs; of shuffled batches the whole epoch's, which a part cannot exceed."""
+        if self.sampling == "shuffle":
+            return ShuffledBatches(noise_multiplier=self.noise_multiplier, steps=self.steps)
+        step = GaussianMechanism(noise_multiplier=self.noise_multiplier)
+        return RandomAllocation(step, steps=self.steps, released=self.released)
+
+
+class AllocationAccountant(CertifiedAccountant):
+    """Accounts for epochs of DP-SGD whose records are dealt into batches.
+
+    A deal that is broken off counts as the steps it released, and the next one as a deal of its
+    own: two halves of two deals are no whole one.
+
+    Attributes:
+        history: a `DealtEpoch` for every deal of which at least one step was released.
+    """
+
+    name: ClassVar[str] = "allocation"
+    engine: ClassVar[str] = "AllocationPrivacyEngine"
+
+    history: list[DealtEpoch]
+
+    def __len__(self) -> int:
+        """Steps released so far."""
+        return sum(epoch.released for epoch in self.history)
+
+    @property
+    def protocol(self) -> Protocol:
+        """Everything recorded so far."""
+        return Protocol([(epoch.round, 1) for epoch in self.history])
+
+    def step(
+        self,
+        *,
+        noise_multiplier: float,
+        steps: int | None = None,
+        sampling: str = "allocation",
+        begins_deal: bool = True,
+        sample_rate: float | None = None,
+    ) -> None:
+        """Record one step.
+
+        Args:
+            noise_multiplier: deviation of the noise over the largest norm, finite, > 0.
+            steps: of the whole deal, >= 1.
+            sampling: "allocation" or "shuffle".
+            begins_deal: whether it is the first step of its deal.
+            sample_rate: of Poisson sampling, which this does not account for.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range, Poisson sampling, or a step that continues
+                another deal than the last one. Nothing is recorded.
+        """
+        if sample_rate is not None:
+            raise ValueError(
+                "the accountant 'allocation' is for records that are dealt to the steps of an "
+                f"epoch, got Poisson sampling with sample_rate={sample_rate!r}: use "
+                "AllocationPrivacyEngine"
+            )
+        begins = validate.flag(begins_deal=begins_deal)
+        first = DealtEpoch(
+            sampling=sampling,
+            noise_multiplier=noise_multiplier,
+            steps=validate.integer(minimum=1, maximum=MOST_STEPS, steps=steps),
+            released=1,
+        )
+        if begins:
+            self.history.append(first)
+            return
+        last = self.history[-1] if self.history else None
+        if last is None or replace(last, released=1) != first or last.released == last.steps:
+            raise ValueError(f"begins_deal must be True for the first step of {first!r}")
+        self.history[-1] = replace(last, released=last.released + 1)
+
+    @staticmethod
+    def fields() -> tuple[str, ...]:
+        """Names of an entry's fields."""
+        return ("sampling", "noise_multiplier", "steps", "released")
+
+    @staticmethod
+    def written(entry: DealtEpoch) -> dict[str, Any]:
+        """An entry of the history in plain JSON types."""
+        return asdict(entry)
+
+    @staticmethod
+    def read(entry: dict[str, Any]) -> DealtEpoch:
+        """Inverse of `written`."""
+        return DealtEpoch(**entry)
+
+
+# forced, so that the module can be reloaded
+register_accountant(AllocationAccountant.mechanism(), AllocationAccountant, force=True)

@@ -1,0 +1,126 @@
+# mypy: disable-error-code="misc"
+# Opacus and PyTorch are optional, so their classes are of unknown type here.
+"""Opacus' optimizers, each step of which uses exactly one batch of a deal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+
+from shuffle_accountant.training.opacus_deals import DealtSteps
+from shuffle_accountant.training.opacus_gradients import (
+    drop_gradients,
+    refuse_scaling,
+    require_samples,
+)
+
+__all__ = ["DealtOptimizer", "dealt"]
+
+
+class DealtOptimizer:
+    """Mixed into an optimizer of Opacus', whose clipping, noise and scaling stay what they are.
+
+    A step whose batch is empty is made like any other: of the placeholder nothing is used but its
+    shape. A record whose gradient is not finite counts as zero. A step that is refused leaves no
+    gradients behind, for they are not private.
+
+    Args:
+        *arguments: of the optimizer.
+        steps: asked before the noise is drawn, told before the sum is used.
+        **options: of the optimizer.
+    """
+
+    # A scaler of the loss asks who has this for no inspection, which would skip a step as soon as
+    # one record's gradient overflows; it says so by `grad_scale` and `found_inf` instead.
+    _step_supports_amp_scaling = True
+
+    def __init__(self, *arguments: Any, steps: DealtSteps, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._steps = steps
+        self._parameters = len(self._opacus.params)
+        self._rows = 0
+        steps.sampler.on_deal = self._forget_batch
+
+    def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
+        """Clip, add noise and scale, as Opacus does, if the step may be made.
+
+        Returns:
+            Whether the batch was whole, so that a step follows.
+
+        Raises:
+            ValueError: no batch of a deal, or not all of it; nothing is recorded, no parameter
+                changes.
+            BudgetExceeded: likewise, when the engine's budget does not allow the step.
+        """
+        queued = len(self._opacus._step_skip_queue)
+        try:
+            return self._made(closure)
+        except BaseException:
+            self._forget_sums()
+            if queued and len(self._opacus._step_skip_queue) == queued:
+                self._opacus._check_skip_next_step()  # this batch's, which is refused
+            raise
+
+    @property
+    def _opacus(self) -> Any:
+        """Itself as Opacus' optimizer."""
+        return self
+
+    def _made(self, closure: Callable[[], float] | None) -> bool:
+        refuse_scaling(self)
+        size = self._steps.allow(self._opacus.noise_multiplier)
+        samples = require_samples(self, self._parameters)
+        self._count(len(samples[0]), size)
+        with torch.no_grad():
+            _clear_rows(samples, everything=size == 0)
+        super_step: Callable[[Any], bool] = super().pre_step
+        if not super_step(closure):
+            return False
+        self._steps.record()
+        self._rows = 0
+        return True
+
+    def _count(self, rows: int, size: int) -> None:
+        """Count the rows of a batch, which may come in parts."""
+        self._rows += rows
+        wanted = max(size, 1)
+        whole = not self._opacus._check_skip_next_step(pop_next=False)
+        if self._rows > wanted or (whole and self._rows < wanted):
+            # how many there are is the deal's secret
+            raise ValueError(
+                "a step must use one whole batch of the private loader, got another number of rows"
+            )
+
+    def _forget_sums(self) -> None:
+        drop_gradients(self)
+        self._rows = 0
+
+    def _forget_batch(self) -> None:
+        """Forget the parts of a batch that was broken off; a new deal holds its records again."""
+        self._forget_sums()
+        self._opacus._step_skip_queue.clear()
+
+
+@cache
+def dealt(kind: type) -> type:
+    """The class of optimizers like ``kind`` that step by the deal."""
+    return type(f"Dealt{kind.__name__}", (DealtOptimizer, kind), {})
+
+
+def _clear_rows(samples: list[Any], everything: bool) -> None:
+    """Set rows to zero: those that are not finite in any parameter, or all."""
+    if everything:
+        for sample in samples:
+            sample.zero_()
+        return
+    device = samples[0].device
+    rows = [sample.reshape(len(sample), -1) for sample in samples if sample.numel() > 0]
+    # NaN is the largest absolute value of any row it is in
+    largest = (torch.linalg.vector_norm(row, ord=torch.inf, dim=1) for row in rows)
+    wrong = ~torch.stack([torch.isfinite(one).to(device) for one in largest]).all(dim=0)
+    if bool(wrong.any()):
+        for sample in samples:
+            sample[wrong.to(sample.device)] = 0.0
