@@ -359,7 +359,7 @@ class AllocationPrivacyEngine(PrivacyEngine):
         if sampling is None and shuffles(data_loader):
             refuse_shuffling(
                 noise_multiplier=noise_multiplier,
-                steps=max(1, records // data_loader.batch_size),
+                steps=max(1, records // data_loader.batch_sampler.batch_size),
                 delta=_DELTA_SHARE / records if target_delta is None else target_delta,
             )
         if named == "shuffle":
@@ -399,7 +399,7 @@ def _refuse_options(options: dict[str, Any]) -> None:
 def _size(data_loader: Any) -> int:
     """Records of a full batch."""
     batches = data_loader.batch_sampler
-    size: int = batches.size if isinstance(batches, ShuffledSampler) else data_loader.batch_size
+    size: int = batches.size if isinstance(batches, ShuffledSampler) else batches.batch_size
     return size
 
 
@@ -414,10 +414,10 @@ def _steps(data_loader: Any, sampling: str, records: int) -> int:
             )
         return len(batches)
     require_plain(data_loader)
-    size = data_loader.batch_size
+    size = batches.batch_size
     if size > records:
         raise ValueError(f"data_loader.batch_size must be at most {records} records, got {size}")
-    if sampling == "shuffle" and not data_loader.drop_last and records % size:
+    if sampling == "shuffle" and not batches.drop_last and records % size:
         raise ValueError(
             "data_loader must have drop_last=True or a batch_size that divides its "
             f"{records} records (places in a short last batch hide less), got batch_size={size}"

@@ -15,6 +15,7 @@ from shuffle_accountant.training.opacus_gradients import (
     drop_gradients,
     refuse_scaling,
     require_samples,
+    whole_or_nothing,
 )
 
 __all__ = ["DealtOptimizer", "dealt"]
@@ -55,14 +56,8 @@ class DealtOptimizer:
                 changes.
             BudgetExceeded: likewise, when the engine's budget does not allow the step.
         """
-        queued = len(self._opacus._step_skip_queue)
-        try:
+        with whole_or_nothing(self, self._forget_rows):
             return self._made(closure)
-        except BaseException:
-            self._forget_sums()
-            if queued and len(self._opacus._step_skip_queue) == queued:
-                self._opacus._check_skip_next_step()  # this batch's, which is refused
-            raise
 
     @property
     def _opacus(self) -> Any:
@@ -94,13 +89,13 @@ class DealtOptimizer:
                 "a step must use one whole batch of the private loader, got another number of rows"
             )
 
-    def _forget_sums(self) -> None:
-        drop_gradients(self)
+    def _forget_rows(self) -> None:
         self._rows = 0
 
     def _forget_batch(self) -> None:
         """Forget the parts of a batch that was broken off; a new deal holds its records again."""
-        self._forget_sums()
+        drop_gradients(self)
+        self._forget_rows()
         self._opacus._step_skip_queue.clear()
 
 

@@ -4,13 +4,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from shuffle_accountant.training.opacus_draws import mapped
 
-__all__ = ["drop_gradients", "refuse_evaluation", "refuse_scaling", "require_samples"]
+__all__ = [
+    "drop_gradients",
+    "refuse_evaluation",
+    "refuse_scaling",
+    "require_samples",
+    "whole_or_nothing",
+]
 
 
 def refuse_evaluation(module: Any) -> None:
@@ -91,3 +99,23 @@ def drop_gradients(optimizer: Any) -> None:
         for parameter in group["params"]:
             parameter.grad = parameter.grad_sample = parameter.summed_grad = None
     optimizer._is_last_step_skipped = False
+
+
+@contextmanager
+def whole_or_nothing(optimizer: Any, forget: Callable[[], None]) -> Iterator[None]:
+    """Make a step, or refuse it: then nothing of it is left, nor its place in the queue of parts.
+
+    Args:
+        optimizer: one of Opacus'.
+        forget: forgets sums over the parts of a batch.
+    """
+    queue = optimizer._step_skip_queue
+    queued = len(queue)
+    try:
+        yield
+    except BaseException:
+        drop_gradients(optimizer)
+        forget()
+        if queued and len(queue) == queued:
+            queue.pop(0)
+        raise

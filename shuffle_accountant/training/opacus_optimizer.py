@@ -9,11 +9,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from opacus.optimizers import DPOptimizer
 
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
+from shuffle_accountant.randomizers.vectors.tensors import as_rows
+from shuffle_accountant.training.opacus_gradients import (
+    refuse_scaling,
+    require_samples,
+    whole_or_nothing,
+)
 from shuffle_accountant.training.opacus_steps import Steps
-from shuffle_accountant.training.randomize import private_mean
+from shuffle_accountant.training.randomize import message_sum
 
 __all__ = ["ShuffleOptimizer"]
 
@@ -21,7 +28,9 @@ __all__ = ["ShuffleOptimizer"]
 class ShuffleOptimizer(DPOptimizer):
     """An optimizer whose gradient is the mean of a batch's shuffled private messages.
 
-    A step that is refused leaves no gradients behind, for they are not private.
+    A batch may come in parts, each with a step of its own, as Opacus' `BatchMemoryManager` has it:
+    their messages are drawn at once and added up. A step that is refused leaves no gradients
+    behind, for they are not private.
 
     Args:
         optimizer: what makes the step.
@@ -55,59 +64,64 @@ class ShuffleOptimizer(DPOptimizer):
         )
         self.randomizer = randomizer
         self._steps, self._rng = steps, rng
+        self._parameters = len(self.params)
+        self._sum: NDArray[np.float64] | None = None
+        steps.on_pass(self._forget_pass)
 
     def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
         """Put the private mean (or sum) in the place of the gradients.
+
+        Returns:
+            Whether the batch was whole, so that a step follows; else its messages are kept.
 
         Raises:
             ValueError: no batch of users that may be used, or a scaled loss; nothing is recorded,
                 no parameter changes.
             BudgetExceeded: likewise, when the engine's budget does not allow the step.
         """
-        try:
-            self._release()
-        except BaseException:
-            self.zero_grad(set_to_none=True)
-            raise
+        with whole_or_nothing(self, self._abandon):
+            whole = self._release()
         self._steps.forget()
-        return True
+        return whole
 
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Clear the gradients and what they were computed from; see `DPOptimizer.zero_grad`."""
         super().zero_grad(set_to_none)
         self._steps.forget()
 
-    def _release(self) -> None:
+    def _release(self) -> bool:
         """Replace the per-user gradients by what the server gets to see of them."""
-        self._refuse_scaling()
-        if self._check_skip_next_step():
-            raise ValueError("a batch must not be split: one step uses all its gradients at once")
-        samples = self.grad_samples
-        users = len(samples[0])
-        draw = self._steps.allow(users)
+        refuse_scaling(self)
+        whole = not self._check_skip_next_step(pop_next=False)
+        samples = require_samples(self, self._parameters)
+        draw = self._steps.allow(len(samples[0]), whole)
         with torch.no_grad():
-            flat = torch.cat([g.reshape(users, -1).to(samples[0].device) for g in samples], dim=1)
-            mean = private_mean(flat, self.randomizer, max_norm=self.max_grad_norm, rng=self._rng)
-            self._steps.record(draw)
-            if self.loss_reduction == "sum":
-                mean = mean * users
-            parts = torch.split(mean, [p.numel() for p in self.params])
-            for parameter, part in zip(self.params, parts, strict=True):
-                parameter.grad = part.reshape(parameter.shape).to(parameter)
-                parameter.grad_sample = None
+            parts = [as_rows("gradients", sample.reshape(len(sample), -1)) for sample in samples]
+        messages = message_sum(parts, self.randomizer, self.max_grad_norm, self._rng)
+        self._sum = messages if self._sum is None else self._sum + messages
+        for parameter in self.params:
+            parameter.grad = parameter.grad_sample = None
+        if self._check_skip_next_step():
+            self._is_last_step_skipped = True
+            return False
+        self._steps.record(draw)
+        mean = self._sum / (draw.users if self.loss_reduction == "mean" else 1)
+        ends = np.cumsum([parameter.numel() for parameter in self.params])
+        for parameter, part in zip(self.params, np.split(mean, ends[:-1]), strict=True):
+            parameter.grad = torch.from_numpy(part).reshape(parameter.shape).to(parameter)
+        self._forget_sum()
+        return True
 
-    def _refuse_scaling(self) -> None:
-        """Refuse gradients of a scaled loss: after clipping, only their directions would be left.
+    def _forget_sum(self) -> None:
+        """Forget the messages of a batch that is over, or was broken off."""
+        self._sum = None
+        self._is_last_step_skipped = False
+        self._steps.begin()
 
-        Raises:
-            ValueError: a scaler of the loss makes this step.
-        """
-        marks = [mark for mark in ("grad_scale", "found_inf") if mark in vars(self)]
-        scaled = any(getattr(self, mark) is not None for mark in marks)
-        for mark in marks:
-            delattr(self, mark)
-        if scaled:
-            raise ValueError(
-                "a step must be made without a GradScaler (private gradients are clipped, so their "
-                "scale is lost, and its checks tell of single users), got its grad_scale"
-            )
+    def _abandon(self) -> None:
+        self._forget_sum()
+        self._steps.forget()
+
+    def _forget_pass(self) -> None:
+        self._forget_sum()
+        self._step_skip_queue.clear()

@@ -274,8 +274,8 @@ class ShufflePrivacyEngine(PrivacyEngine):
         users = require_records(data_loader, self.dataset)
         if not isinstance(data_loader, ShuffleDataLoader):
             require_plain(data_loader)
-        batches = data_loader.batch_sampler
-        size = batches.users if isinstance(batches, UserBatches) else batches.batch_size
+        ours = isinstance(data_loader, ShuffleDataLoader)
+        size = data_loader.batches.users if ours else data_loader.batch_sampler.batch_size
         if size > users:
             raise ValueError(
                 f"data_loader.batch_size must be at most the population of {users}, got {size}"

@@ -29,7 +29,8 @@ def loader_options(original: Any) -> dict[str, Any]:
 
 def shuffles(data_loader: Any) -> bool:
     """Whether it goes through its records in a random order."""
-    return isinstance(data_loader.sampler, RandomSampler)
+    batches = data_loader.batch_sampler
+    return isinstance(getattr(batches, "sampler", None), RandomSampler)
 
 
 def require_records(data_loader: Any, dataset: Any) -> int:
@@ -53,10 +54,11 @@ def require_plain(data_loader: Any) -> None:
 
     Only such a loader's user has no sampling of their own in mind.
     """
-    sampler, got = data_loader.sampler, type(data_loader.batch_sampler).__name__
+    got = type(data_loader.batch_sampler).__name__
     if data_loader.batch_size is None and data_loader.batch_sampler is None:
         got = "batch_size=None"
     elif type(data_loader.batch_sampler) is BatchSampler:
+        sampler = data_loader.batch_sampler.sampler  # the loader's own may be a default
         got = type(sampler).__name__
         if type(sampler) is SequentialSampler:
             return

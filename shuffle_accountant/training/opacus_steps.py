@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from weakref import WeakSet
 
 from shuffle_accountant.rounds.shuffle import ShuffleRound
@@ -39,12 +40,23 @@ class Steps:
         self._limit = math.inf if max_epsilon is None else max_epsilon
         self._delta = target_delta
         self._begun = begun
+        self._draw: Draw | None = None
+        self._users = 0
 
-    def allow(self, users: int) -> Draw:
+    def on_pass(self, forget: Callable[[], None]) -> None:
+        """Call this before every pass of the loader."""
+        self._loader.batch_sampler.on_pass = forget
+
+    def begin(self) -> None:
+        """The next step is the first of its batch."""
+        self._draw, self._users = None, 0
+
+    def allow(self, users: int, whole: bool) -> Draw:
         """Refuse a step that no theorem, or no budget, covers.
 
         Args:
             users: number of per-user gradients of the step.
+            whole: whether they are the batch, or with those of the steps before the last part.
 
         Returns:
             The draw of those users.
@@ -58,8 +70,13 @@ class Steps:
             raise ValueError(
                 "a step must use a new batch of the private loader, got one that a step has used"
             )
-        if users != draw.users:
-            raise ValueError(f"a step must use the whole batch of {draw.users} users, got {users}")
+        if self._draw is not None and self._draw is not draw:
+            raise ValueError("a step must use one batch of the private loader, got parts of two")
+        self._draw, self._users = draw, self._users + users
+        if self._users > draw.users or (whole and self._users < draw.users):
+            raise ValueError(
+                f"a step must use the whole batch of {draw.users} users, got {self._users}"
+            )
         if not self._begins_round(draw) or self._delta is None or self._limit == math.inf:
             return draw
         if self._accountant.would_exceed(self._round, epsilon=self._limit, delta=self._delta):
@@ -87,7 +104,7 @@ class Steps:
         if not own or len(own) < len(drawn):
             raise ValueError(
                 "a step must use a batch of the private loader, got tensors that PyTorch's "
-                "operations did not make of one"
+                "operations did not make of one (parts of a batch need num_workers=0)"
             )
         if len(own) > 1:
             raise ValueError("a step must use one batch of the private loader, got several's")

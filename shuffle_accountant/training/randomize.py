@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
 from shuffle_accountant.randomizers.vectors.tensors import as_rows, like
 
-__all__ = ["clip", "private_mean"]
+__all__ = ["clip", "message_sum", "private_mean"]
 
 
 def clip(gradients: Any, max_norm: float) -> Any:
@@ -72,21 +73,48 @@ def private_mean(
     rows = as_rows("gradients", gradients, randomizer.dimension)
     if len(rows) == 0:
         raise ValueError(f"gradients must hold at least one row, got shape {rows.shape}")
-    messages = randomizer.randomize(_clipped(rows, norm), rng)
+    mean = message_sum([rows], randomizer, norm, rng) / len(rows)
+    return like(mean.astype(rows.dtype), gradients)
+
+
+def message_sum(
+    parts: Sequence[NDArray[Any]],
+    randomizer: VectorRandomizer,
+    norm: float,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Sum of the messages of users whose gradients come in parts, with a few users at a time.
+
+    Args:
+        parts: side by side they are the gradients, one user's per row; shape (batch, any) each,
+            32- or 64-bit floats. A user whose row is not finite sends a randomized zero vector.
+        randomizer: of the dimension of all parts together.
+        norm: Euclidean norm to clip to, at most the randomizer's radius.
+        rng: source of randomness.
+
+    Returns:
+        Shape (dimension,).
+    """
     # In floating point even a sum depends on the order: shuffle before adding.
-    shuffled = messages[generator(rng).permutation(len(messages))]
-    mean: NDArray[Any] = shuffled.mean(axis=0, dtype=np.float64).astype(rows.dtype)
-    return like(mean, gradients)
+    order = generator(rng).permutation(len(parts[0]))
+
+    def take(first: int, end: int) -> NDArray[Any]:
+        users = order[first:end]
+        return _clipped(np.concatenate([part[users] for part in parts], axis=1), norm)
+
+    return randomizer.randomized_sum(take, len(order), rng)
 
 
 def _clipped(rows: NDArray[Any], max_norm: float) -> NDArray[Any]:
-    clipped = np.zeros_like(rows)
     with np.errstate(all="ignore"):  # a warning would tell of single rows, too
         # by the largest entry first, so that no square overflows or vanishes
-        largest = np.abs(rows).max(axis=1, initial=0.0).astype(np.float64)
+        largest = np.abs(rows).max(axis=1, initial=0.0)
         finite = np.isfinite(largest)  # of the whole row: a NaN is the maximum of any row it is in
-        unit = np.where(finite & (largest > 0.0), largest, 1.0)
-        norms = np.where(finite, unit * np.sqrt(np.square(rows / unit[:, None]).sum(axis=1)), 0.0)
+        unit = np.where(finite & (largest > 0.0), largest, rows.dtype.type(1.0))
+        shares = rows / unit[:, None]
+        np.square(shares, out=shares)
+        norms = unit.astype(np.float64) * np.sqrt(shares.sum(axis=1))
         factors = np.minimum(1.0, max_norm / np.maximum(norms, max_norm)).astype(rows.dtype)
-        np.multiply(rows, factors[:, None], out=clipped, where=finite[:, None])
+        clipped: NDArray[Any] = np.multiply(rows, factors[:, None], out=shares)
+    clipped[~finite] = 0.0
     return clipped

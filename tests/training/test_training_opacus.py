@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch", reason="the plug-in is for PyTorch (extra o
 opacus = pytest.importorskip("opacus", reason="the plug-in is for Opacus (extra opacus)")
 
 from opacus.accountants import create_accountant  # noqa: E402
+from opacus.utils.batch_memory_manager import BatchMemoryManager  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils.data import (  # noqa: E402
     BatchSampler,
@@ -64,7 +65,7 @@ def network() -> Any:
 def private(batch: int = 40, seed: int = 1, engine: Any = None, **options: Any) -> Any:
     torch.manual_seed(seed)
     engine = engine or ShufflePrivacyEngine(rng=np.random.default_rng(seed))
-    model = network()
+    model = options.pop("module", None) or network()
     loader = options.pop("data_loader", None)
     if loader is None:
         loader = DataLoader(data(), batch_size=batch, shuffle=True)
@@ -355,13 +356,13 @@ def test_a_checkpoint_resumes(tmp_path: Path) -> None:
 def test_a_resumed_run_does_not_repeat_its_noise(
     kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, states, randomize = tmp_path / "checkpoint.pt", [], PrivUnit.randomize
+    path, states, randomized_sum = tmp_path / "checkpoint.pt", [], PrivUnit.randomized_sum
 
-    def taken_down(self: Any, vectors: Any, rng: np.random.Generator) -> Any:
+    def taken_down(self: Any, take: Any, batch: int, rng: np.random.Generator) -> Any:
         states.append(repr(rng.bit_generator.state))
-        return randomize(self, vectors, rng)
+        return randomized_sum(self, take, batch, rng)
 
-    monkeypatch.setattr(PrivUnit, "randomize", taken_down)
+    monkeypatch.setattr(PrivUnit, "randomized_sum", taken_down)
 
     def run(resume: bool, early: bool = False) -> list[Any]:
         engine = ShufflePrivacyEngine(rng=np.random.Generator(kind(7)))
@@ -437,9 +438,6 @@ def test_steps_that_no_theorem_covers() -> None:
         one_step(model, optimizer, (images[:39], labels[:39]))
     optimizer.zero_grad()
     next(passing)  # a batch may be left out
-    optimizer.signal_skip_step(do_skip=True)
-    with pytest.raises(ValueError, match="a batch must not be split"):
-        one_step(model, optimizer, next(passing))
     assert same(weights, parameters(model))
     assert len(engine.accountant) == 1
 
@@ -601,6 +599,141 @@ def test_all_ways_to_compute_gradients(mode: str) -> None:
     refused("a step must use a new batch", model, optimizer, kept)
     assert one_pass(model, optimizer, loader) == 3
     assert len(engine.accountant) == 4
+
+
+# Batches in parts
+
+
+@pytest.mark.parametrize("sampling", ["fixed", "epoch"])
+@pytest.mark.parametrize("most", [1, 7, 40, 1000])
+def test_a_batch_may_come_in_parts(most: int, sampling: str) -> None:
+    """A randomizer that changes nothing shows whose messages are in the mean."""
+    engine, model, optimizer, loader = private(sampling=sampling, randomizer=Unchanged)
+    with BatchMemoryManager(
+        data_loader=loader, max_physical_batch_size=most, optimizer=optimizer
+    ) as split:
+        whole: list[Any] = []
+        before = flat(model)
+        for images, labels in split:
+            assert len(images) <= most
+            whole.append((images, labels))
+            expected = clipped_mean(model, *map(torch.cat, zip(*whole, strict=True)))
+            made = len(engine.accountant)
+            one_step(model, optimizer, (images, labels))
+            if len(engine.accountant) > made:
+                assert torch.allclose(before - flat(model), 0.5 * expected, atol=SINGLE)
+                before, whole = flat(model), []
+        assert whole == []
+    one = sa.ShuffleRound(
+        sa.GeneralRandomizer(EPS0), users=40, population=USERS if sampling == "fixed" else None
+    )
+    rounds = 3 if sampling == "fixed" else 1
+    assert engine.get_epsilon(DELTA) == sa.epsilon(one, delta=DELTA, rounds=rounds)
+
+
+def test_parts_of_a_batch_that_was_broken_off() -> None:
+    engine, model, optimizer, loader = private(randomizer=Unchanged)
+    manager = BatchMemoryManager(
+        data_loader=loader, max_physical_batch_size=15, optimizer=optimizer
+    )
+    with manager as split:
+        one_step(model, optimizer, next(iter(split)))
+        assert len(engine.accountant) == 0
+        assert all(p.grad is None for p in model.parameters())  # no sum, not even of messages
+        before, parts = flat(model), []
+        for batch in split:
+            parts.append(batch)
+            expected = clipped_mean(model, *map(torch.cat, zip(*parts, strict=True)))
+            one_step(model, optimizer, batch)
+            if len(parts) == 3:
+                break
+        assert torch.allclose(before - flat(model), 0.5 * expected, atol=SINGLE)
+        assert len(engine.accountant) == 1
+        refused("a step must use a new batch", model, optimizer, parts[0])
+        parts = iter(split)
+        one_step(model, optimizer, next(parts))
+        next(parts)  # left out, and Opacus' queue of parts is one behind from here on
+        one_step(model, optimizer, next(parts))
+        refused("got parts of two", model, optimizer, next(parts))
+        assert one_pass(model, optimizer, split) == 9
+    assert len(engine.accountant) == 4
+
+
+def test_parts_need_the_main_process() -> None:
+    loader = DataLoader(data(), batch_size=40, num_workers=1)
+    _, model, optimizer, loader = private(data_loader=loader)
+    with BatchMemoryManager(
+        data_loader=loader, max_physical_batch_size=20, optimizer=optimizer
+    ) as split:
+        batches = iter(split)
+        refused("parts of a batch need num_workers=0", model, optimizer, next(batches))
+
+
+class Unchanged(PrivUnit):
+    """Sends the vector itself: no randomizer, but it shows what is averaged."""
+
+    def _fill(self, rows: Any, norms: Any, messages: Any, rng: Any) -> None:
+        messages[:] = rows
+
+
+def flat(model: Any) -> Any:
+    return torch.cat([p.flatten() for p in parameters(model)])
+
+
+def clipped_mean(model: Any, images: Any, labels: Any) -> Any:
+    plain = network()
+    plain.load_state_dict(model._module.state_dict())
+    rows = []
+    for i in range(len(images)):
+        plain.zero_grad()
+        nn.functional.cross_entropy(plain(images[i : i + 1]), labels[i : i + 1]).backward()
+        rows.append(torch.cat([p.grad.flatten() for p in plain.parameters()]))
+    return clip(torch.stack(rows), 1.0).mean(dim=0)
+
+
+# Loops that are no private ones
+
+
+def test_modes_that_leave_no_gradient_to_randomize() -> None:
+    for mode in ("ghost", "ghost_fsdp", "no_op", "other"):
+        with pytest.raises(ValueError, match="grad_sample_mode must be one of 'hooks'") as error:
+            private(grad_sample_mode=mode)
+        assert "\n" not in str(error.value)
+
+
+def test_optimizers_that_are_none() -> None:
+    model = network()
+    several = [torch.optim.SGD(model.parameters(), lr=0.1)]
+    with pytest.raises(TypeError, match="optimizer must be an Optimizer, got"):
+        private(module=model, optimizer=several)
+    with pytest.raises(ValueError, match="must ask for one gradient a step, got an LBFGS"):
+        private(module=model, optimizer=torch.optim.LBFGS(model.parameters()))
+
+
+def test_parameters_that_are_frozen_and_evaluation_mode() -> None:
+    engine, model, optimizer, loader = private()
+    batches = iter(loader)
+    batch = next(batches)
+    model.eval()
+    refused_anywhere("in training mode", model, optimizer, batch)
+    model.train()
+    frozen = next(model.parameters())
+    frozen.requires_grad_(False)
+    refused_anywhere("must keep the 4 trainable parameters", model, optimizer, batch)
+    frozen.requires_grad_(True)
+    optimizer.zero_grad()
+    with pytest.raises(ValueError, match="through all trainable parameters"):
+        optimizer.step()
+    one_step(model, optimizer, next(batches))
+    assert len(engine.accountant) == 1
+
+
+def refused_anywhere(match: str, model: Any, optimizer: Any, batch: Any) -> None:
+    weights = parameters(model)
+    with pytest.raises(ValueError, match=match) as error:
+        one_step(model, optimizer, batch)
+    assert "\n" not in str(error.value)
+    assert same(weights, parameters(model))
 
 
 # Nothing tells of single users

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.arguments import FromArguments
 from shuffle_accountant.randomizers.base import RunsOnData
 from shuffle_accountant.randomizers.checks import generator
-from shuffle_accountant.randomizers.vectors.blocks import in_blocks
+from shuffle_accountant.randomizers.vectors.blocks import in_blocks, sum_of_blocks
 from shuffle_accountant.randomizers.vectors.tensors import as_rows, like
 
 __all__ = ["LARGEST_EPS0", "LEAST_EPS0", "VectorRandomizer"]
@@ -119,6 +120,32 @@ class VectorRandomizer(FromArguments, RunsOnData):
         messages = np.empty_like(rows, order="C")
         in_blocks(self._checked, rows, messages, generator(rng))
         return like(messages, vectors)
+
+    def randomized_sum(
+        self,
+        take: Callable[[int, int], NDArray[Any]],
+        batch: int,
+        rng: np.random.Generator,
+    ) -> NDArray[np.float64]:
+        """Sum of the messages of many vectors that are taken a few at a time.
+
+        Args:
+            take: the rows from the first number up to the second, in the ball; a new array of 32-
+                or 64-bit floats, which is overwritten. Called from several threads.
+            batch: number of rows, >= 1.
+            rng: source of randomness.
+
+        Returns:
+            Shape (dimension,), 64-bit floats.
+        """
+
+        def made(first: int, end: int, own: np.random.Generator) -> NDArray[Any]:
+            rows = take(first, end)
+            messages = np.empty_like(rows, order="C")
+            self._fill(rows, np.minimum(self._norms(rows), self.radius), messages, own)
+            return messages
+
+        return sum_of_blocks(made, batch, self.dimension, generator(rng))
 
     def _checked(
         self, rows: NDArray[Any], messages: NDArray[Any], rng: np.random.Generator, first: int

@@ -15,16 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["in_blocks"]
+__all__ = ["in_blocks", "sum_of_blocks"]
 
 # Half a megabyte of 32-bit floats, which a core's cache holds together with its inputs.
 _BLOCK = 2**17
 # Threads cost more than they bring below this many numbers.
 _MANY = 2**20
 _SEED_BYTES = 32
+# Sums that are added up side by side, and how many numbers they may hold together.
+_SUMS, _HELD = 8, 2**24
 
 # Fills the messages of the rows from the given first one on.
 Fill = Callable[[NDArray[Any], NDArray[Any], np.random.Generator, int], None]
+# The messages of the rows from the first given one up to the second.
+Made = Callable[[int, int, np.random.Generator], NDArray[Any]]
 
 
 def in_blocks(
@@ -41,23 +45,72 @@ def in_blocks(
         rng: source of the blocks' seeds.
     """
     batch, dimension = vectors.shape
-    rows = max(1, _BLOCK // dimension)
-    starts = range(0, batch, rows)
+    starts, generators = _blocks(batch, dimension, rng)
+    rows = starts.step
+
+    def one(index: int) -> None:
+        start, end = starts[index], starts[index] + rows
+        fill(vectors[start:end], messages[start:end], generators(index), start)
+
+    _run(one, len(starts), vectors.size)
+
+
+def sum_of_blocks(
+    made: Made, batch: int, dimension: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Sum of all rows of ``made(first row, row after the last, generator)``, block by block.
+
+    No more than a few blocks are held at a time.
+
+    Args:
+        made: called once for every block of rows.
+        batch: number of rows, >= 1.
+        dimension: of a row, >= 1.
+        rng: source of the blocks' seeds.
+
+    Returns:
+        Shape (dimension,).
+    """
+    starts, generators = _blocks(batch, dimension, rng)
+    sums = max(1, min(_SUMS, len(starts), _HELD // dimension))
+    totals = np.zeros((sums, dimension))
+
+    def one(index: int) -> None:
+        # the blocks of a sum do not depend on who adds them up
+        for block in range(index * len(starts) // sums, (index + 1) * len(starts) // sums):
+            first = starts[block]
+            messages = made(first, min(first + starts.step, batch), generators(block))
+            for message in messages:
+                totals[index] += message
+
+    _run(one, sums, batch * dimension)
+    total: NDArray[np.float64] = totals.sum(axis=0)
+    return total
+
+
+def _blocks(
+    batch: int, dimension: int, rng: np.random.Generator
+) -> tuple[range, Callable[[int], np.random.Generator]]:
+    """First rows of the blocks, and a generator for each."""
+    starts = range(0, batch, max(1, _BLOCK // dimension))
     seeds = np.frombuffer(rng.bytes(_SEED_BYTES * len(starts)), np.uint32)
     seeds = seeds.reshape(-1, _SEED_BYTES // 4)
 
-    def one(index: int) -> None:
-        start = starts[index]
-        own = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seeds[index].tolist())))
-        fill(vectors[start : start + rows], messages[start : start + rows], own, start)
+    def own(index: int) -> np.random.Generator:
+        return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seeds[index].tolist())))
 
-    workers = min(len(starts), _cores())
-    if workers < 2 or vectors.size < _MANY:
-        for index in range(len(starts)):
+    return starts, own
+
+
+def _run(one: Callable[[int], None], count: int, numbers: int) -> None:
+    """Call it for 0 ... count - 1, on several cores if there is much to do."""
+    workers = min(count, _cores())
+    if workers < 2 or numbers < _MANY:
+        for index in range(count):
             one(index)
         return
     with ThreadPoolExecutor(workers, thread_name_prefix="randomize") as pool:
-        for _ in pool.map(one, range(len(starts))):
+        for _ in pool.map(one, range(count)):
             pass
 
 

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.randomizers.vectors.base import VectorRandomizer
 from shuffle_accountant.randomizers.vectors.coin import flips, safe_probability
+from shuffle_accountant.randomizers.vectors.normals import fill_normal
 
 __all__ = ["Cap", "DuchiL2", "PrivUnit"]
 
@@ -113,7 +114,7 @@ class _SphereRandomizer(VectorRandomizer):
 
         # The message is inner * u + sqrt(1 - inner^2) * (a uniform unit vector across u), and that
         # vector is the part of a Gaussian one across u, at length one.
-        rng.standard_normal(out=target, dtype=target.dtype.type)
+        _gaussian(target, rng)
         along = np.einsum("ij,ij->i", target, rows).astype(np.float64) * to_unit
         if self.dimension < _SMALL:  # twice is enough
             target -= (along * to_unit)[:, None] * rows
@@ -218,6 +219,14 @@ def _log_first_moment(dimension: int, threshold: float) -> float:
         return -math.inf
     power = half * (math.log1p(-threshold) + math.log1p(threshold))  # no cancellation near 1
     return power - math.log(2.0 * half) - float(betaln(half, 0.5))
+
+
+def _gaussian(target: NDArray[Any], rng: np.random.Generator) -> None:
+    """Fill an array with standard normal numbers."""
+    if target.dtype == np.float32:
+        fill_normal(target, rng)
+    else:
+        rng.standard_normal(out=target)
 
 
 def _inner_products(
