@@ -59,6 +59,22 @@ class DealtOptimizer:
         with whole_or_nothing(self, self._forget_rows):
             return self._made(closure)
 
+    def clip_and_accumulate(self) -> None:
+        """Add up the clipped gradients, as Opacus does, without those that are not finite.
+
+        One of them makes the sum not finite, which is quickly seen; then it is made again.
+        """
+        add: Callable[[], None] = super().clip_and_accumulate
+        held = [_copied(parameter.summed_grad) for parameter in self._opacus.params]
+        add()
+        if all(bool(torch.isfinite(p.summed_grad).all()) for p in self._opacus.params):
+            return
+        _clear_rows(self._opacus.grad_samples)
+        for parameter, earlier in zip(self._opacus.params, held, strict=True):
+            parameter.summed_grad = earlier
+            del parameter.grad_sample._processed  # Opacus' mark of what it has added up
+        add()
+
     @property
     def _opacus(self) -> Any:
         """Itself as Opacus' optimizer."""
@@ -69,8 +85,9 @@ class DealtOptimizer:
         size = self._steps.allow(self._opacus.noise_multiplier)
         samples = require_samples(self, self._parameters)
         self._count(len(samples[0]), size)
-        with torch.no_grad():
-            _clear_rows(samples, everything=size == 0)
+        if size == 0:
+            for placeholder in samples:
+                placeholder.zero_()
         super_step: Callable[[Any], bool] = super().pre_step
         if not super_step(closure):
             return False
@@ -105,17 +122,14 @@ def dealt(kind: type) -> type:
     return type(f"Dealt{kind.__name__}", (DealtOptimizer, kind), {})
 
 
-def _clear_rows(samples: list[Any], everything: bool) -> None:
-    """Set rows to zero: those that are not finite in any parameter, or all."""
-    if everything:
-        for sample in samples:
-            sample.zero_()
-        return
+def _copied(tensor: Any) -> Any:
+    return None if tensor is None else tensor.clone()
+
+
+def _clear_rows(samples: list[Any]) -> None:
+    """Set the rows to zero that are not finite in any parameter."""
     device = samples[0].device
-    rows = [sample.reshape(len(sample), -1) for sample in samples if sample.numel() > 0]
-    # NaN is the largest absolute value of any row it is in
-    largest = (torch.linalg.vector_norm(row, ord=torch.inf, dim=1) for row in rows)
-    wrong = ~torch.stack([torch.isfinite(one).to(device) for one in largest]).all(dim=0)
-    if bool(wrong.any()):
-        for sample in samples:
-            sample[wrong.to(sample.device)] = 0.0
+    finite = [torch.isfinite(s).reshape(len(s), -1).all(dim=1).to(device) for s in samples]
+    wrong = ~torch.stack(finite).all(dim=0)
+    for sample in samples:
+        sample[wrong.to(sample.device)] = 0.0

@@ -897,3 +897,23 @@ def test_the_two_lines_of_the_readme() -> None:
         delta=1e-5,
         rounds=6,
     )
+
+
+def test_the_demonstration(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn", reason="the demonstration trains on scikit-learn's digits")
+    from benchmarks.training import digits_samplings
+
+    assert digits_samplings.main(["--seeds", "1", "--epochs", "3"]) == 0
+    *_, poisson, allocation, shuffle, said = capsys.readouterr().out.splitlines()
+    ends = {}
+    for line in (poisson, allocation, shuffle):
+        name, steps, accuracy, lower, _, upper = line.split()
+        assert steps == "22"
+        assert float(accuracy) > 0.8  # a guess is right in a tenth of the cases
+        ends[name] = float(lower), float(upper)
+    assert ends["allocation"][1] < ends["poisson"][1] < ends["shuffle"][0] / 2
+    one = sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=1.0), steps=22)
+    assert ends["allocation"][1] == round(sa.epsilon(one, delta=1e-5, rounds=3).upper, 3)
+    assert said.endswith(f"Poisson's number would have claimed {ends['poisson'][1]:.3f}")
+    assert digits_samplings.main(["--noise-multiplier", "-1"]) == 2
+    assert "noise_multiplier must be" in capsys.readouterr().err

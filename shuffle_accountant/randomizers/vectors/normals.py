@@ -1,4 +1,4 @@
-"""Normal numbers in 32-bit floats, some ten times as fast as one by one.
+"""Normal numbers in 32-bit floats, more than twice as fast as one by one.
 
 Box and Muller 1958: with E exponential and an angle t uniform, sqrt(2E) cos t and sqrt(2E) sin t
 are independent and normal. NumPy's functions do that for many numbers at a time. Each pair takes 32
@@ -45,9 +45,9 @@ def fill_normal(out: NDArray[np.float32], rng: np.random.Generator) -> None:
 def _exponential(bits: NDArray[np.uint32], rng: np.random.Generator) -> NDArray[np.float64]:
     """Exponential numbers of mean 1: -log U, where the bits are the first 32 of U."""
     uniform = bits + 0.5
-    coarse = np.flatnonzero(bits < _COARSE)
+    coarse = np.flatnonzero(uniform < _COARSE)
     # 1 minus it is never 0
     uniform[coarse] = bits[coarse] + (1.0 - rng.random(coarse.size))
     uniform *= 2.0**-32
-    logarithms: NDArray[np.float64] = np.log(uniform, out=uniform)
-    return np.negative(logarithms, out=logarithms)
+    np.log(uniform, out=uniform)
+    return np.negative(uniform, out=uniform)
