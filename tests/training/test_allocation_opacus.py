@@ -5,8 +5,11 @@ What a step must be is worked out without Opacus: one backward pass per record, 
 
 from __future__ import annotations
 
+import doctest
+import io
 import json
 import math
+import re
 import subprocess
 import sys
 import textwrap
@@ -872,8 +875,8 @@ def test_a_second_phase_with_what_the_first_returned() -> None:
     )
 
 
-def test_the_two_lines_of_the_readme() -> None:
-    """Opacus' own loop: only the import and the engine are others."""
+def test_opacus_own_loop_learns() -> None:
+    """Only the import and the engine are others."""
     torch.manual_seed(1)
     model, dataset = network(), data(600)
     engine = AllocationPrivacyEngine()
@@ -897,6 +900,21 @@ def test_the_two_lines_of_the_readme() -> None:
         delta=1e-5,
         rounds=6,
     )
+
+
+def test_the_readme() -> None:
+    """Its blocks that need Opacus."""
+    path = Path(__file__).resolve().parents[2] / "README.md"
+    text = path.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert blocks
+    examples = doctest.DocTestParser().get_examples("".join(blocks))
+    test = doctest.DocTest(examples, {}, "README.md", str(path), 0, text)
+    report = io.StringIO()
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    outcome = doctest.DocTestRunner(optionflags=options).run(test, out=report.write)
+    assert outcome.attempted >= 10
+    assert outcome.failed == 0, report.getvalue()
 
 
 def test_the_demonstration(capsys: pytest.CaptureFixture[str]) -> None:
