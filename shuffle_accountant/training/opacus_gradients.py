@@ -42,7 +42,8 @@ def refuse_evaluation(module: Any) -> None:
         if not module.training:
             mapped(watched, output)
 
-    module.register_forward_hook(leave)
+    if not hasattr(module, "_refuses_evaluation"):
+        module._refuses_evaluation = module.register_forward_hook(leave)
 
 
 def refuse_scaling(optimizer: Any) -> None:

@@ -108,7 +108,7 @@ def message_sum(
 def _clipped(rows: NDArray[Any], max_norm: float) -> NDArray[Any]:
     with np.errstate(all="ignore"):  # a warning would tell of single rows, too
         # by the largest entry first, so that no square overflows or vanishes
-        largest = np.abs(rows).max(axis=1, initial=0.0)
+        largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
         finite = np.isfinite(largest)  # of the whole row: a NaN is the maximum of any row it is in
         unit = np.where(finite & (largest > 0.0), largest, rows.dtype.type(1.0))
         shares = rows / unit[:, None]

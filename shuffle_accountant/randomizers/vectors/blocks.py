@@ -45,11 +45,11 @@ def in_blocks(
         rng: source of the blocks' seeds.
     """
     batch, dimension = vectors.shape
-    starts, generators = _blocks(batch, dimension, rng)
-    rows = starts.step
+    starts = _blocks(batch, dimension)
+    generators = _seeded(len(starts), rng)
 
     def one(index: int) -> None:
-        start, end = starts[index], starts[index] + rows
+        start, end = starts[index], starts[index] + starts.step
         fill(vectors[start:end], messages[start:end], generators(index), start)
 
     _run(one, len(starts), vectors.size)
@@ -63,23 +63,24 @@ def sum_of_blocks(
     No more than a few blocks are held at a time.
 
     Args:
-        made: called once for every block of rows.
+        made: called once for every block of rows; some blocks share a generator.
         batch: number of rows, >= 1.
         dimension: of a row, >= 1.
-        rng: source of the blocks' seeds.
+        rng: source of the seeds.
 
     Returns:
         Shape (dimension,).
     """
-    starts, generators = _blocks(batch, dimension, rng)
+    starts = _blocks(batch, dimension)
     sums = max(1, min(_SUMS, len(starts), _HELD // dimension))
-    totals = np.zeros((sums, dimension))
+    totals, generators = np.zeros((sums, dimension)), _seeded(sums, rng)
 
     def one(index: int) -> None:
         # the blocks of a sum do not depend on who adds them up
+        own = generators(index)
         for block in range(index * len(starts) // sums, (index + 1) * len(starts) // sums):
             first = starts[block]
-            messages = made(first, min(first + starts.step, batch), generators(block))
+            messages = made(first, min(first + starts.step, batch), own)
             for message in messages:
                 totals[index] += message
 
@@ -88,18 +89,20 @@ def sum_of_blocks(
     return total
 
 
-def _blocks(
-    batch: int, dimension: int, rng: np.random.Generator
-) -> tuple[range, Callable[[int], np.random.Generator]]:
-    """First rows of the blocks, and a generator for each."""
-    starts = range(0, batch, max(1, _BLOCK // dimension))
-    seeds = np.frombuffer(rng.bytes(_SEED_BYTES * len(starts)), np.uint32)
+def _blocks(batch: int, dimension: int) -> range:
+    """First rows of the blocks."""
+    return range(0, batch, max(1, _BLOCK // dimension))
+
+
+def _seeded(count: int, rng: np.random.Generator) -> Callable[[int], np.random.Generator]:
+    """So many generators, each by its number."""
+    seeds = np.frombuffer(rng.bytes(_SEED_BYTES * count), np.uint32)
     seeds = seeds.reshape(-1, _SEED_BYTES // 4)
 
     def own(index: int) -> np.random.Generator:
         return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seeds[index].tolist())))
 
-    return starts, own
+    return own
 
 
 def _run(one: Callable[[int], None], count: int, numbers: int) -> None:
