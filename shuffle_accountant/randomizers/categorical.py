@@ -18,6 +18,7 @@ from shuffle_accountant.randomizers.base import (
     YesCounts,
 )
 from shuffle_accountant.randomizers.checks import distinct_inputs
+from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 
 __all__ = ["BitRandomizer", "CategoricalRandomizer"]
 
@@ -30,7 +31,7 @@ _MOST_COUNTS = 4096
 _LARGEST_EPS0 = 300.0
 
 
-class CategoricalRandomizer(RunsOnData, FiniteRandomizer):
+class CategoricalRandomizer(RunsOnData, FrequencyEstimator, FiniteRandomizer):
     """A randomizer of a value in 0 … ``categories`` - 1 for which no category is special.
 
     Whoever permutes the categories can rename the messages so that the randomizer is what it was.

@@ -34,17 +34,26 @@ def generator(rng: object) -> np.random.Generator:
     return validate.instance(np.random.Generator, rng=rng)
 
 
-def category_values(values: ArrayLike, categories: int) -> NDArray[np.int64]:
+def category_values(
+    values: ArrayLike, categories: int, *, name: str = "values"
+) -> NDArray[np.int64]:
     """Users' values as integers in 0 … ``categories`` - 1.
+
+    Args:
+        values: the values.
+        categories: how many there are.
+        name: how the caller's user knows the values.
 
     Raises:
         TypeError: values that are not integers (whole floats and bools are not).
         ValueError: a value outside the range.
     """
     allowed = f"integers in [0, {categories - 1}]"
-    array = _array(values, "iu", allowed)
-    _require((array >= 0) & (array < categories), array, allowed)
-    return array.astype(np.int64)
+    array = _array(name, values, "iu", allowed)
+    # the ends tell of all, without an array of answers
+    if array.size and not (array.min() >= 0 and array.max() < categories):
+        _require(name, (array >= 0) & (array < categories), array, allowed)
+    return array.astype(np.int64, copy=False)
 
 
 def unit_values(values: ArrayLike) -> NDArray[np.float64]:
@@ -55,8 +64,8 @@ def unit_values(values: ArrayLike) -> NDArray[np.float64]:
         ValueError: a value outside [0, 1], or NaN.
     """
     allowed = "numbers in [0, 1]"
-    array = _array(values, "iuf", allowed).astype(np.float64)
-    _require((array >= 0.0) & (array <= 1.0), array, allowed)
+    array = _array("values", values, "iuf", allowed).astype(np.float64)
+    _require("values", (array >= 0.0) & (array <= 1.0), array, allowed)
     return array
 
 
@@ -99,16 +108,16 @@ def distinct_inputs(inputs: Sequence[int], count: int) -> tuple[tuple[int, ...],
     return tuple(rank), np.array([rank[x] for x in asked])
 
 
-def _array(values: ArrayLike, kinds: str, allowed: str) -> NDArray[Any]:
+def _array(name: str, values: ArrayLike, kinds: str, allowed: str) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.asarray(values)
     except ValueError:  # nested lists of different lengths
-        raise ValueError(f"values must be an array of {allowed}, got a ragged sequence") from None
+        raise ValueError(f"{name} must be an array of {allowed}, got a ragged sequence") from None
     if array.dtype.kind not in kinds and array.size:
-        raise TypeError(f"values must be {allowed}, got an array of {array.dtype}")
+        raise TypeError(f"{name} must be {allowed}, got an array of {array.dtype}")
     return array
 
 
-def _require(inside: NDArray[np.bool_], array: NDArray[Any], allowed: str) -> None:
+def _require(name: str, inside: NDArray[np.bool_], array: NDArray[Any], allowed: str) -> None:
     if not np.all(inside):
-        raise ValueError(f"values must be {allowed}, got {array[~inside].flat[0].item()!r}")
+        raise ValueError(f"{name} must be {allowed}, got {array[~inside].flat[0].item()!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.randomizers.arguments import FromArguments
 from shuffle_accountant.randomizers.checks import generator
+from shuffle_accountant.randomizers.estimation import Estimate, Estimator, tally_of
 
 __all__ = ["GaussianVectors"]
 
@@ -21,7 +22,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class GaussianVectors(FromArguments):
+class GaussianVectors(Estimator, FromArguments):
     """A vector of 2-norm at most 1, of any dimension, plus normal noise in every coordinate.
 
     Adjacency: zero-out. One user's vector is replaced by the vector 0, or the reverse, and the user
@@ -41,6 +42,7 @@ class GaussianVectors(FromArguments):
 
     kind: ClassVar[str] = "gaussian vectors"
     arguments: ClassVar[tuple[str, ...]] = ("noise_multiplier",)
+    message_axes: ClassVar[int] = 1
 
     noise_multiplier: float
 
@@ -88,3 +90,31 @@ class GaussianVectors(FromArguments):
         if np.any(wrong):
             raise ValueError(f"values must have norms of at most 1, got {norms[wrong].flat[0]!s}")
         return own + generator(rng).normal(scale=self.noise_multiplier, size=own.shape)
+
+    def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
+        """Unbiased mean vector from the sum of all messages.
+
+        Args:
+            tally: sums of the messages' coordinates, shape (d,).
+            users: number of users who sent them, >= 1.
+
+        Returns:
+            The mean, shape (d,), and the noise multiplier over the root of ``users``.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: a tally of another shape, or no users.
+        """
+        users = validate.integer(minimum=1, users=users)
+        sums = tally_of(tally, (np.size(tally),)).astype(np.float64)
+        error = self.noise_multiplier / math.sqrt(users)
+        return Estimate(sums / users, np.full(sums.size, error), users)
+
+    def _counted(self, messages: Any) -> tuple[NDArray[np.float64], int]:
+        array = np.asarray(messages)
+        if array.dtype.kind not in "iuf":
+            raise TypeError(f"messages must be numbers, got an array of {array.dtype}")
+        if array.ndim == 0:
+            raise ValueError("messages must be vectors of shape (..., d), got a single number")
+        rows = array.reshape(-1, array.shape[-1])
+        return rows.sum(axis=0, dtype=np.float64), len(rows)

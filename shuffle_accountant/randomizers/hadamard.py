@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -118,6 +118,26 @@ class HadamardResponse(FrequencyOracle):
         wrong = _odd(rows & columns) != negative
         # flipping a bit of the column that its row has changes the sign
         return np.where(wrong, columns ^ (rows & -rows), columns)
+
+    @property
+    def yes_probabilities(self) -> tuple[float, float]:
+        """A message says yes to the categories in whose rows it is +1."""
+        return self._keep_probability, 0.5
+
+    def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
+        columns = category_values(messages, self.columns, name="messages").ravel()
+        sums = _hadamard_transform(np.bincount(columns, minlength=self.columns))
+        return (columns.size + sums[1 : self.categories + 1]) // 2, columns.size
+
+
+def _hadamard_transform(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The Sylvester matrix times a vector of integers, shape (2^m,): sums and differences."""
+    half = 1
+    while half < counts.size:
+        pairs = counts.reshape(-1, 2, half)
+        counts = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
+        half *= 2
+    return counts
 
 
 def _dependent(asked: tuple[int, ...]) -> list[list[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,14 +14,10 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.categorical import Probabilities
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values, generator
 from shuffle_accountant.randomizers.frequency import FrequencyOracle
+from shuffle_accountant.randomizers.hash_counts import split_mix, support_counts
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["LocalHashing"]
-
-# SplitMix64 (Steele, Lea and Flood 2014): the increment of its state and the mixing of its output.
-_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
-_MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
-_LAST_SHIFT = np.uint64(31)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -53,6 +49,7 @@ class LocalHashing(FrequencyOracle):
 
     kind: ClassVar[str] = "local-hashing"
     arguments: ClassVar[tuple[str, ...]] = ("categories", "eps0", "buckets")
+    message_axes: ClassVar[int] = 1
 
     buckets: int
 
@@ -111,12 +108,7 @@ class LocalHashing(FrequencyOracle):
             raise ValueError(
                 f"seeds and values must broadcast, got shapes {start.shape} and {steps.shape}"
             ) from None
-        # unsigned integers wrap around; atleast_1d because NumPy warns when scalars do
-        mixed = np.atleast_1d(start) + np.atleast_1d(steps) * _INCREMENT
-        state = np.asarray(mixed, dtype=np.uint64)
-        for shift, factor in _MIXING:
-            state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
-        state ^= state >> _LAST_SHIFT
+        state = split_mix(np.atleast_1d(start), np.atleast_1d(steps))
         buckets = (state % np.uint64(self.buckets)).astype(np.int64)
         return buckets.reshape(shape)
 
@@ -138,3 +130,19 @@ class LocalHashing(FrequencyOracle):
         seeds = generator(rng).integers(2**63 - 1, size=own.shape, endpoint=True)
         buckets = self._response.randomize(self.hash(seeds, own), rng)
         return np.stack([seeds, buckets], axis=-1)
+
+    @property
+    def yes_probabilities(self) -> tuple[float, float]:
+        """A message says yes to the categories that its function puts into its bucket."""
+        return self._response.keep_probability, 1.0 / self.buckets
+
+    def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
+        pairs = category_values(messages, 2**63, name="messages")
+        if pairs.ndim == 0 or pairs.shape[-1] != 2:
+            raise ValueError(
+                f"messages must be seeds and buckets of shape (..., 2), got {pairs.shape}"
+            )
+        pairs = pairs.reshape(-1, 2)
+        buckets = category_values(pairs[:, 1], self.buckets, name="buckets")
+        counts = support_counts(pairs[:, 0], buckets, self.categories, self.buckets)
+        return counts, len(pairs)

@@ -163,6 +163,15 @@ class RandomizedResponse(CategoricalRandomizer):
         truthful = generator(rng).random(own.shape) < self.truthful
         return np.where(truthful, own, rng.integers(self.categories, size=own.shape))
 
+    @property
+    def yes_probabilities(self) -> tuple[float, float]:
+        """A message says yes to the value it names."""
+        return self.keep_probability, self.lie_probability
+
+    def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
+        named = category_values(messages, self.categories, name="messages")
+        return np.bincount(named.ravel(), minlength=self.categories), named.size
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: the number of categories and the parameter that was given."""
         parameter = self.gamma if self._given == "gamma" else self._eps0

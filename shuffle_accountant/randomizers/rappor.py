@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,9 @@ from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.randomizers.frequency import FrequencyOracle
 
 __all__ = ["RAPPOR"]
+
+# A sum of so many bits is a byte.
+_BITS = 255
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -38,6 +41,7 @@ class RAPPOR(FrequencyOracle):
     """
 
     kind: ClassVar[str] = "rappor"
+    message_axes: ClassVar[int] = 1
 
     @property
     def flip_probability(self) -> float:
@@ -86,3 +90,20 @@ class RAPPOR(FrequencyOracle):
         bits = uniform < self.flip_probability
         np.put_along_axis(bits, own, ~np.take_along_axis(bits, own, axis=-1), axis=-1)
         return bits
+
+    @property
+    def yes_probabilities(self) -> tuple[float, float]:
+        """A message says yes to the categories whose bits are one."""
+        return self._stay_probability, self.flip_probability
+
+    def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
+        bits = np.asarray(messages)
+        if bits.dtype.kind != "b":
+            raise TypeError(f"messages must be bits, an array of bool, got one of {bits.dtype}")
+        if bits.ndim == 0 or bits.shape[-1] != self.categories:
+            raise ValueError(f"messages must have shape (..., {self.categories}), got {bits.shape}")
+        rows = bits.reshape(-1, self.categories).view(np.uint8)
+        counts = np.zeros(self.categories, dtype=np.int64)
+        for start in range(0, len(rows), _BITS):
+            counts += np.add.reduce(rows[start : start + _BITS], axis=0, dtype=np.uint8)
+        return counts, len(rows)

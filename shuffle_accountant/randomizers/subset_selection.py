@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +41,7 @@ class SubsetSelection(FrequencyOracle):
     """
 
     kind: ClassVar[str] = "subset-selection"
+    message_axes: ClassVar[int] = 1
     arguments: ClassVar[tuple[str, ...]] = ("categories", "eps0", "size")
 
     size: int
@@ -107,6 +108,24 @@ class SubsetSelection(FrequencyOracle):
         place = rng.integers(self.size, size=own.size)
         chosen[held, place[held]] = own[held]
         return np.sort(chosen, axis=-1).reshape(*given.shape, self.size)
+
+    @property
+    def yes_probabilities(self) -> tuple[float, float]:
+        """A message says yes to the categories in it."""
+        own = self.include_probability
+        return own, (self.size - own) / (self.categories - 1)
+
+    def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
+        sets = category_values(messages, self.categories, name="messages")
+        if sets.ndim == 0 or sets.shape[-1] != self.size:
+            raise ValueError(f"messages must have shape (..., {self.size}), got {sets.shape}")
+        sets = sets.reshape(-1, self.size)
+        if not np.all(sets[:, 1:] > sets[:, :-1]):
+            row = int(np.argmax(np.any(sets[:, 1:] <= sets[:, :-1], axis=1)))
+            raise ValueError(
+                f"messages must be sets in rising order, got {sets[row].tolist()!s:.60}"
+            )
+        return np.bincount(sets.ravel(), minlength=self.categories), len(sets)
 
 
 def _subsets(rng: np.random.Generator, count: int, total: int, size: int) -> NDArray[np.int64]:

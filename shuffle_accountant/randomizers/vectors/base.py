@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.arguments import FromArguments
 from shuffle_accountant.randomizers.base import RunsOnData
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.vectors.blocks import in_blocks, sum_of_blocks
+from shuffle_accountant.randomizers.estimation import Estimate, Estimator, mean_estimate
+from shuffle_accountant.randomizers.vectors.sums import vector_sums
 from shuffle_accountant.randomizers.vectors.tensors import as_rows, like
 
 __all__ = ["LARGEST_EPS0", "LEAST_EPS0", "VectorRandomizer"]
@@ -30,7 +32,7 @@ _CLIPPED = 1e-5
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class VectorRandomizer(FromArguments, RunsOnData):
+class VectorRandomizer(Estimator, FromArguments, RunsOnData):
     """An unbiased eps0-LDP randomizer of vectors in a ball, whose messages have one constant norm.
 
     The law of a message is eps0-LDP for every input, clipped or not: an input outside the ball
@@ -54,6 +56,7 @@ class VectorRandomizer(FromArguments, RunsOnData):
     arguments: ClassVar[tuple[str, ...]] = ("dimension", "eps0", "radius")
     least_dimension: ClassVar[int] = 1
     ball: ClassVar[str]
+    message_axes: ClassVar[int] = 1
 
     dimension: int
     _eps0: float
@@ -146,6 +149,26 @@ class VectorRandomizer(FromArguments, RunsOnData):
             return messages
 
         return sum_of_blocks(made, batch, self.dimension, generator(rng))
+
+    def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
+        """Unbiased mean vector from the tally of all messages.
+
+        Args:
+            tally: sums of the messages' coordinates and of their squares, shape (2, dimension).
+            users: number of users who sent them, >= 1.
+
+        Returns:
+            The mean, shape (dimension,). The standard errors come from the spread of the messages;
+            the spread of users' own vectors makes them larger, never smaller on average.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: a tally of another shape, or no users.
+        """
+        return mean_estimate(tally, users, self.dimension)
+
+    def _counted(self, messages: Any) -> tuple[NDArray[np.float64], int]:
+        return vector_sums(as_rows("messages", messages, self.dimension))
 
     def _checked(
         self, rows: NDArray[Any], messages: NDArray[Any], rng: np.random.Generator, first: int

@@ -1,0 +1,220 @@
+"""From messages to estimates: counts that add up, and what they say.
+
+An estimator looks at messages once and keeps a *tally*, an array of a size that does not grow with
+the users. Tallies of parts of the messages merge by ``+``, in any order, so that messages may come
+in chunks, from several machines, or as a Dask collection. The estimate is made of the tally alone.
+
+*Frequencies.* A message of a frequency oracle says yes to some categories: to one's own with
+probability p, to another one with probability q, whichever it is. Of n messages, a category that a
+share f of the users holds gets a yes from ``n (f p + (1 - f) q)`` on average, so ``(count/n - q)/(p
+- q)`` is an unbiased estimate of f. Messages are independent, so its variance, given what the users
+hold, is exactly ``(f p (1 - p) + (1 - f) q (1 - q)) / (n (p - q)^2)`` (Wang et al. 2017, "Locally
+differentially private protocols for frequency estimation", for f = 0 and f = 1).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.randomizers.partitions import is_dask, tallied_partitions
+
+__all__ = ["Estimate", "Estimator", "FrequencyEstimator", "mean_estimate", "tally_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """Unbiased estimates with their standard errors.
+
+    Attributes:
+        values: one number for each category or coordinate, shape (k,). Frequencies may come out
+            below 0 or above 1: cutting them off would make them biased.
+        standard_errors: standard deviation of each value over the randomness of the messages, shape
+            (k,); infinite where a single message says nothing about it.
+        users: number of users who sent the messages.
+    """
+
+    values: NDArray[np.float64]
+    standard_errors: NDArray[np.float64]
+    users: int
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{value:.4g} ± {error:.2g}"
+            for value, error in zip(self.values[:3], self.standard_errors[:3], strict=True)
+        )
+        more = ", …" if self.values.size > 3 else ""
+        return f"Estimate([{shown}{more}], users={self.users})"
+
+
+class Estimator(ABC):
+    """What estimates from messages of its own kind.
+
+    Attributes:
+        message_axes: number of an array's last axes that one message takes.
+    """
+
+    message_axes: ClassVar[int] = 0
+
+    def tally(self, messages: Any) -> NDArray[Any]:
+        """What the estimate is made of; tallies of parts of the messages add up.
+
+        Args:
+            messages: as `randomize` returns them, in any order; or a Dask array, bag or series of
+                them, which is gone through chunk by chunk, on the cluster of Dask's current client
+                if there is one.
+
+        Returns:
+            The tally, an array whose shape does not depend on the number of messages.
+
+        Raises:
+            TypeError: messages of the wrong type.
+            ValueError: what is not a message of this randomizer.
+        """
+        return self._tallied(messages)[0]
+
+    def estimate(self, messages: Any) -> Estimate:
+        """Unbiased estimates from one message of each user.
+
+        Args:
+            messages: see `tally`.
+
+        Raises:
+            TypeError: messages of the wrong type.
+            ValueError: what is not a message of this randomizer, or no messages.
+        """
+        return self.estimate_from(*self._tallied(messages))
+
+    @abstractmethod
+    def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
+        """Unbiased estimates from the tally of all messages.
+
+        Args:
+            tally: the sum of the tallies of all messages.
+            users: number of users who sent them, >= 1.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: a tally that so many users cannot have, or no users.
+        """
+
+    @abstractmethod
+    def _counted(self, messages: Any) -> tuple[NDArray[Any], int]:
+        """Tally and number of messages that are an array, or become one."""
+
+    def _tallied(self, messages: Any) -> tuple[NDArray[Any], int]:
+        if is_dask(messages):
+            return tallied_partitions(self._counted, messages, self.message_axes)
+        return self._counted(messages)
+
+
+class FrequencyEstimator(Estimator):
+    """Frequencies of categories from messages that say yes to some of them."""
+
+    categories: int
+
+    @property
+    @abstractmethod
+    def yes_probabilities(self) -> tuple[float, float]:
+        """Probabilities of a yes to one's own category, and to any one other category."""
+
+    def frequency_error(self, *, users: int, frequency: float = 0.0) -> float:
+        """Standard deviation of the estimated frequency of a category, at any number of users.
+
+        Args:
+            users: number of messages, >= 1.
+            frequency: share of users who hold the category, in [0, 1].
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range, or a randomizer whose messages say nothing.
+        """
+        users = validate.integer(minimum=1, users=users)
+        share = validate.closed_unit(frequency=frequency)
+        return float(self._errors(np.array([share]), users)[0])
+
+    def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
+        """Unbiased frequencies of all categories from the tally of all messages.
+
+        Args:
+            tally: how many messages say yes to each category, shape (k,).
+            users: number of users who sent them, >= 1.
+
+        Returns:
+            Shares of users who hold each category, shape (k,). The standard errors take the
+            estimated shares, cut off at 0 and 1, for the true ones.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: a tally that so many users cannot have, no users, or a randomizer whose
+                messages say nothing.
+        """
+        users = validate.integer(minimum=1, users=users)
+        counts = tally_of(tally, (self.categories,))
+        if not np.all((counts >= 0) & (counts <= users)):
+            wrong = counts[(counts < 0) | (counts > users)][0].item()
+            raise ValueError(f"tally must hold counts in [0, users = {users}], got {wrong!r}")
+        own, other = self.yes_probabilities
+        self._require_signal()
+        values = (counts / users - other) / (own - other)
+        return Estimate(values, self._errors(np.clip(values, 0.0, 1.0), users), users)
+
+    def _errors(self, shares: NDArray[np.float64], users: int) -> NDArray[np.float64]:
+        own, other = self.yes_probabilities
+        self._require_signal()
+        variance = shares * (own * (1.0 - own)) + (1.0 - shares) * (other * (1.0 - other))
+        return np.asarray(np.sqrt(variance / users) / (own - other))
+
+    def _require_signal(self) -> None:
+        own, other = self.yes_probabilities
+        if not own > other:
+            raise ValueError(
+                f"eps0 must be > 0 for messages that say something, got {getattr(self, 'eps0', 0)}"
+            )
+
+
+def tally_of(tally: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
+    """A tally as an array of the shape it must have.
+
+    Raises:
+        TypeError: not numbers.
+        ValueError: another shape, or numbers that are not finite.
+    """
+    try:
+        array: NDArray[Any] = np.asarray(tally)
+    except ValueError:  # nested lists of different lengths
+        raise ValueError(f"tally must have shape {shape}, got a ragged sequence") from None
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"tally must be numbers, got an array of {array.dtype}")
+    if array.shape != shape:
+        raise ValueError(f"tally must have shape {shape}, got {array.shape}")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"tally must be finite, got {array[~np.isfinite(array)][0]}")
+    return array
+
+
+def mean_estimate(tally: ArrayLike, users: int, dimension: int) -> Estimate:
+    """Means of coordinates from the sums of the messages and of their squares.
+
+    The sample variance of the messages is, on average, the variance of their noise and the spread
+    of the users' own vectors together: standard errors are not too small, and too large by no more
+    than that spread.
+
+    Args:
+        tally: shape (2, dimension).
+        users: number of messages, >= 1.
+        dimension: length of the vectors.
+    """
+    users = validate.integer(minimum=1, users=users)
+    sums, squares = tally_of(tally, (2, dimension)).astype(np.float64)
+    means = sums / users
+    if users == 1:
+        return Estimate(means, np.full(dimension, math.inf), users)
+    spread = np.maximum(squares / users - means**2, 0.0)
+    return Estimate(means, np.sqrt(spread / (users - 1)), users)
