@@ -10,6 +10,7 @@ from shuffle_accountant.bracket import (
     Attained,
     Bracket,
     ErrorLedger,
+    FloorWarning,
     LooseBracketWarning,
     PrivacyProfile,
 )
@@ -17,6 +18,12 @@ from shuffle_accountant.calibration.calibrate import max_eps0, max_rounds, min_u
 from shuffle_accountant.calibration.noise import min_noise_multiplier
 from shuffle_accountant.lazy import lazy_attributes
 from shuffle_accountant.losses.tabulated import PldTable as LossTable
+from shuffle_accountant.randomizers.count_laws import (
+    AsymmetricGeometric,
+    Binomial,
+    NegativeBinomial,
+    Poisson,
+)
 from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
 from shuffle_accountant.randomizers.gaussian_vectors import GaussianVectors
@@ -35,8 +42,10 @@ from shuffle_accountant.reports.compiling import report
 from shuffle_accountant.reports.rows import Report, ReportRow
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.attained import attained_epsilon
+from shuffle_accountant.rounds.augmented import AugmentedShuffle
 from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism, PureMechanism
+from shuffle_accountant.rounds.noise_messages import NoiseMessages
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import Protocol
@@ -56,12 +65,16 @@ __version__ = "0.1.0"
 __all__ = [
     "RAPPOR",
     "Adjacency",
+    "AsymmetricGeometric",
     "Attained",
+    "AugmentedShuffle",
     "BinaryRandomizedResponse",
+    "Binomial",
     "Bracket",
     "DensitiesAmongDecoys",
     "DiscreteRandomizer",
     "ErrorLedger",
+    "FloorWarning",
     "FourierAccountant",
     "GaussianMechanism",
     "GaussianRandomizer",
@@ -73,8 +86,11 @@ __all__ = [
     "LocalHashing",
     "LooseBracketWarning",
     "LossTable",
+    "NegativeBinomial",
+    "NoiseMessages",
     "PldRound",
     "PoissonSampled",
+    "Poisson",
     "PrivacyProfile",
     "Protocol",
     "PureMechanism",

@@ -12,7 +12,7 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, PrivacyProfile
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, theorems
 from shuffle_accountant.engine.question import Query
-from shuffle_accountant.engine.tolerance import warn_if_loose
+from shuffle_accountant.engine.tolerance import warn_if_below_floor, warn_if_loose
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
 
@@ -139,6 +139,7 @@ class FourierAccountant:
     def _answer(self, query: Query) -> Bracket:
         found, cause = certified(self._protocol, query, self.tolerance, self.memory_limit)
         warn_if_loose(found, cause, min(self.tolerance, LOOSEST))
+        warn_if_below_floor(found, query, ((one.floor, count) for one, count in self._protocol))
         return found
 
     def state_dict(self) -> dict[str, Any]:

@@ -25,8 +25,12 @@ class LooseBracketWarning(UserWarning):
     """The bracket is valid but wider than the tolerance asked for; the message says why."""
 
 
-def warn_loose(message: str) -> None:
-    """Issue a `LooseBracketWarning` that points at the line which called this package.
+class FloorWarning(UserWarning):
+    """Epsilon is infinite because something is seen, too often, that one neighbour cannot cause."""
+
+
+def warn_loose(message: str, category: type[UserWarning] = LooseBracketWarning) -> None:
+    """Issue a warning that points at the line which called this package.
 
     However many of the package's own functions lie between: it is the line whose author can do
     something about the bracket.
@@ -34,7 +38,7 @@ def warn_loose(message: str) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, LooseBracketWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,10 +54,11 @@ def evaluate(
     Raises:
         ValueError: rounds with and without variant="tail".
     """
+    alone = sum(count for _, count in parts) == 1
     losses = [
         (loss, count * number)
         for pair, count in parts
-        for loss, number in factors(pair.loss)
+        for loss, number in factors(pair.loss, alone=alone)
         if loss.largest > 0
     ]
     if len({loss.divergence for loss, _ in losses}) > 1:

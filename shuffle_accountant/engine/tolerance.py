@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from shuffle_accountant.bracket import Bracket, warn_loose
+from shuffle_accountant.bracket import Bracket, FloorWarning, warn_loose
 from shuffle_accountant.engine.question import Query
+from shuffle_accountant.numerics.rounding import BELOW_ONE
 
-__all__ = ["excess", "warn_if_loose"]
+__all__ = ["excess", "warn_if_below_floor", "warn_if_loose"]
 
 # The smallest number above 0; a delta that is not larger is 0 but for rounding.
 _LEAST = 5e-324
@@ -65,4 +66,27 @@ def warn_if_loose(found: Bracket, cause: str | None, tolerance: float) -> None:
         warn_loose(
             f"bracket [{found.lower!r}, {found.upper!r}] is wider than tolerance {tolerance!r}: "
             f"limited by {cause}"
+        )
+
+
+def warn_if_below_floor(
+    found: Bracket, query: Query, floors: Iterable[tuple[Bracket | None, int]]
+) -> None:
+    """Say why epsilon is infinite, at the caller's line, if that is what dummies leave open.
+
+    Args:
+        found: the answer.
+        query: the question.
+        floors: of each distinct round, the delta that no epsilon makes smaller, and its count.
+    """
+    if query.delta is None or found.lower < math.inf:
+        return
+    known = [(floor.lower, count) for floor, count in floors if floor is not None]
+    kept = sum(count * math.log1p(-min(floor, BELOW_ONE)) for floor, count in known)
+    least = -math.expm1(kept)
+    if least > query.delta:
+        warn_loose(
+            f"delta = {query.delta!r} is below the floor of {least:.6g}: with that probability "
+            "counts are seen that only one of two neighbours can cause, so epsilon is infinite",
+            FloorWarning,
         )

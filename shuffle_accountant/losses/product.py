@@ -35,6 +35,11 @@ class ProductLoss:
     parts: tuple[tuple[PrivacyLoss, int], ...]
 
     @property
+    def exact(self) -> bool:
+        """Whether `delta` is a finite sum over all atoms; here the sum is on a grid of its own."""
+        return False
+
+    @property
     def largest(self) -> float:
         """No finite loss is larger, nats."""
         total = math.fsum(count * part.largest for part, count in self.parts)
@@ -75,9 +80,16 @@ class ProductLoss:
         return atoms
 
 
-def factors(loss: PrivacyLoss) -> tuple[tuple[PrivacyLoss, int], ...]:
-    """The independent parts of a loss, with their counts; most losses have only themselves."""
-    return loss.parts if isinstance(loss, ProductLoss) else ((loss, 1),)
+def factors(loss: PrivacyLoss, *, alone: bool) -> tuple[tuple[PrivacyLoss, int], ...]:
+    """The independent parts of a loss, with their counts; most losses have only themselves.
+
+    Args:
+        loss: of a round.
+        alone: whether nothing else is composed with it; then what is exact as a whole stays whole.
+    """
+    if not isinstance(loss, ProductLoss) or (alone and loss.exact):
+        return ((loss, 1),)
+    return loss.parts
 
 
 @lru_cache(maxsize=16)

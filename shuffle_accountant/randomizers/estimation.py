@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.partitions import is_dask, tallied_partitions
 
-__all__ = ["Estimate", "Estimator", "FrequencyEstimator", "mean_estimate", "tally_of"]
+__all__ = ["Estimate", "Estimator", "FrequencyEstimator", "Tallying", "mean_estimate", "tally_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +53,8 @@ class Estimate:
         return f"Estimate([{shown}{more}], users={self.users})"
 
 
-class Estimator(ABC):
-    """What estimates from messages of its own kind.
+class Tallying(ABC):
+    """What counts messages of its own kind, and estimates from the counts.
 
     Attributes:
         message_axes: number of an array's last axes that one message takes.
@@ -79,18 +79,6 @@ class Estimator(ABC):
         """
         return self._tallied(messages)[0]
 
-    def estimate(self, messages: Any) -> Estimate:
-        """Unbiased estimates from one message of each user.
-
-        Args:
-            messages: see `tally`.
-
-        Raises:
-            TypeError: messages of the wrong type.
-            ValueError: what is not a message of this randomizer, or no messages.
-        """
-        return self.estimate_from(*self._tallied(messages))
-
     @abstractmethod
     def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
         """Unbiased estimates from the tally of all messages.
@@ -112,6 +100,22 @@ class Estimator(ABC):
         if is_dask(messages):
             return tallied_partitions(self._counted, messages, self.message_axes)
         return self._counted(messages)
+
+
+class Estimator(Tallying):
+    """What estimates from one message of each user."""
+
+    def estimate(self, messages: Any) -> Estimate:
+        """Unbiased estimates from one message of each user.
+
+        Args:
+            messages: see `tally`.
+
+        Raises:
+            TypeError: messages of the wrong type.
+            ValueError: what is not a message of this randomizer, or no messages.
+        """
+        return self.estimate_from(*self._tallied(messages))
 
 
 class FrequencyEstimator(Estimator):

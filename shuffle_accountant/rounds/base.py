@@ -10,7 +10,7 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.single import single_answer
-from shuffle_accountant.engine.tolerance import warn_if_loose
+from shuffle_accountant.engine.tolerance import warn_if_below_floor, warn_if_loose
 from shuffle_accountant.reductions.base import DominatingPair
 
 __all__ = ["Round"]
@@ -34,6 +34,11 @@ class Round(ABC):
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which an equal round can be made."""
+
+    @property
+    def floor(self) -> Bracket | None:
+        """The delta that no epsilon makes smaller, where dummies leave one; else None."""
+        return None
 
     def delta(self, *, epsilon: float) -> Bracket:
         """Bracket of delta at epsilon for this round alone: a finite sum, exact to round-off.
@@ -65,4 +70,5 @@ class Round(ABC):
         answer = single_answer(pair.loss, query, _TOLERANCE)
         found = answer.bracket(reduction=pair.name, adjacency=self.adjacency)
         warn_if_loose(found, answer.cause, _TOLERANCE)
+        warn_if_below_floor(found, query, [(self.floor, 1)])
         return found

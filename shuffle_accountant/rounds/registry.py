@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from shuffle_accountant.rounds.allocation import RandomAllocation
+from shuffle_accountant.rounds.augmented import AugmentedShuffle
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import ShuffledBatches
+from shuffle_accountant.rounds.noise_messages import NoiseMessages
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.shuffle import ShuffleRound
@@ -19,6 +21,8 @@ _READERS: dict[str | None, Callable[[Any], Round]] = {
     None: ShuffleRound.from_dict,
     "allocation": RandomAllocation.from_dict,
     "Poisson sampling": PoissonSampled.from_dict,
+    AugmentedShuffle.name: AugmentedShuffle.from_dict,
+    NoiseMessages.name: NoiseMessages.from_dict,
     "pld": PldRound.from_dict,
     "shuffled batches": ShuffledBatches.from_dict,
 }

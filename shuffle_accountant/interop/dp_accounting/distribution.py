@@ -83,7 +83,7 @@ def _parts(protocol: Protocol) -> tuple[tuple[PrivacyLoss, int], ...]:
     """The losses that are not 0, in an order of their own."""
     parts = []
     for one, count in protocol.in_order:
-        for loss, number in factors(one.reduced().loss):
+        for loss, number in factors(one.reduced().loss, alone=False):
             if loss.divergence is not HOCKEY_STICK:
                 raise ValueError(
                     "rounds must be read by the hockey-stick divergence to have a privacy loss "

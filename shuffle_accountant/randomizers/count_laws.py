@@ -1,0 +1,389 @@
+"""Laws of how many: dummy messages of a category, or users who take part.
+
+A law is known by its ratios ``r(c) = P(c - 1)/P(c)``, which are short formulas; probabilities
+themselves follow from them (see `shuffle_accountant.losses.count_tables`).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.numerics.rounding import Array
+
+__all__ = [
+    "AsymmetricGeometric",
+    "Binomial",
+    "CountLaw",
+    "NegativeBinomial",
+    "Poisson",
+    "count_law_from_dict",
+]
+
+# Counts are exact in double precision up to here.
+_MOST = 2**53
+
+
+class CountLaw(ABC):
+    """A law of whole numbers >= 0; implementations are frozen dataclasses of plain numbers."""
+
+    kind: ClassVar[str]
+    _kinds: ClassVar[dict[str, type[CountLaw]]] = {}
+    divisible: ClassVar[bool] = True
+    """Whether any number of users can share the work of drawing it."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Register the class under its ``kind``."""
+        super().__init_subclass__(**options)
+        CountLaw._kinds[cls.kind] = cls
+
+    @property
+    @abstractmethod
+    def expectation(self) -> float:
+        """Expected number."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """Variance of the number."""
+
+    @property
+    def most(self) -> float:
+        """Largest number possible; inf if there is none."""
+        return math.inf
+
+    @property
+    @abstractmethod
+    def centre(self) -> int:
+        """A number near the most likely one."""
+
+    @abstractmethod
+    def ratios(self, counts: Array) -> Array:
+        """``P(c - 1)/P(c)`` for c in 0 … most + 1: 0 at 0, inf at most + 1; at most 8 roundings."""
+
+    @abstractmethod
+    def rising(self, count: float) -> float:
+        """Upper bound, up to 8 roundings, of ``P(c + 1)/P(c)`` for all c >= ``count``."""
+
+    def falling(self, count: float) -> float:
+        """Upper bound, up to 8 roundings, of ``P(c - 1)/P(c)`` for all c <= ``count`` < mode."""
+        return float(self.ratios(np.array([count]))[0])
+
+    @abstractmethod
+    def honest(self, share: float) -> CountLaw:
+        """What this share of the users draw of it.
+
+        Raises:
+            ValueError: the law cannot be shared.
+        """
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+        """Independent numbers, shape (size,)."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `count_law_from_dict` rebuilds an equal law."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"kind": self.kind, **values}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NegativeBinomial(CountLaw):
+    """Failures before the ``size``-th success: ``scipy.stats.nbinom(size, probability)``.
+
+    Infinitely divisible: n users who each draw one of size ``size/n`` draw it together.
+
+    Args:
+        size: finite, > 0, not necessarily whole.
+        probability: of a success, in (0, 1).
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    kind: ClassVar[str] = "negative binomial"
+
+    size: float
+    probability: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", validate.positive(size=self.size))
+        checked = validate.open_unit(probability=self.probability)
+        object.__setattr__(self, "probability", checked)
+
+    @property
+    def expectation(self) -> float:
+        """``size (1 - p)/p``."""
+        return self.size * (1.0 - self.probability) / self.probability
+
+    @property
+    def variance(self) -> float:
+        """``size (1 - p)/p^2``."""
+        return self.expectation / self.probability
+
+    @property
+    def centre(self) -> int:
+        """0 up to size 1."""
+        return max(math.floor((self.size - 1.0) * (1.0 - self.probability) / self.probability), 0)
+
+    def ratios(self, counts: Array) -> Array:
+        """``c / ((c - 1 + size) (1 - p))``."""
+        return np.asarray(
+            np.where(
+                counts > 0.0,
+                counts / (np.maximum(counts - 1.0, 0.0) + self.size) / (1.0 - self.probability),
+                0.0,
+            )
+        )
+
+    def rising(self, count: float) -> float:
+        """Monotone in c, with limit ``1 - p``."""
+        failure = 1.0 - self.probability
+        return max((count + self.size) / (count + 1.0), 1.0) * failure
+
+    def honest(self, share: float) -> NegativeBinomial:
+        """The size shrinks."""
+        return NegativeBinomial(size=self.size * share, probability=self.probability)
+
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+        """Independent numbers, shape (size,)."""
+        return rng.negative_binomial(self.size, self.probability, size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poisson(CountLaw):
+    """The Poisson law: n users who each draw one of mean ``mean/n`` draw it together.
+
+    Args:
+        mean: finite, > 0.
+
+    Raises:
+        TypeError: not a number.
+        ValueError: not positive, NaN or infinite.
+    """
+
+    kind: ClassVar[str] = "poisson"
+
+    mean: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", validate.positive(mean=self.mean))
+
+    @property
+    def expectation(self) -> float:
+        """The mean."""
+        return self.mean
+
+    @property
+    def variance(self) -> float:
+        """The mean."""
+        return self.mean
+
+    @property
+    def centre(self) -> int:
+        """The mean, rounded down."""
+        return math.floor(self.mean)
+
+    def ratios(self, counts: Array) -> Array:
+        """``c / mean``."""
+        return counts / self.mean
+
+    def rising(self, count: float) -> float:
+        """``mean / (c + 1)``, falling in c."""
+        return self.mean / (count + 1.0)
+
+    def honest(self, share: float) -> Poisson:
+        """The mean shrinks."""
+        return Poisson(mean=self.mean * share)
+
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+        """Independent numbers, shape (size,)."""
+        return rng.poisson(self.mean, size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binomial(CountLaw):
+    """The binomial law: successes in so many trials, which users may share.
+
+    Args:
+        trials: 0 <= trials <= 2^53.
+        probability: of a success, in (0, 1).
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    kind: ClassVar[str] = "binomial"
+
+    trials: int
+    probability: float
+
+    def __post_init__(self) -> None:
+        checked = validate.integer(minimum=0, maximum=_MOST, trials=self.trials)
+        object.__setattr__(self, "trials", checked)
+        probability = validate.open_unit(probability=self.probability)
+        object.__setattr__(self, "probability", probability)
+
+    @property
+    def expectation(self) -> float:
+        """``trials p``."""
+        return self.trials * self.probability
+
+    @property
+    def variance(self) -> float:
+        """``trials p (1 - p)``."""
+        return self.expectation * (1.0 - self.probability)
+
+    @property
+    def most(self) -> float:
+        """The trials."""
+        return float(self.trials)
+
+    @property
+    def centre(self) -> int:
+        """``(trials + 1) p``, rounded down."""
+        return min(math.floor((self.trials + 1) * self.probability), self.trials)
+
+    def ratios(self, counts: Array) -> Array:
+        """``c (1 - p) / ((trials - c + 1) p)``."""
+        with np.errstate(divide="ignore"):
+            odds = (1.0 - self.probability) / self.probability
+            return np.asarray(counts * odds / (self.trials - counts + 1.0))
+
+    def rising(self, count: float) -> float:
+        """``(trials - c) p / ((c + 1) (1 - p))``, falling in c."""
+        odds = self.probability / (1.0 - self.probability)
+        return max(self.trials - count, 0.0) * odds / (count + 1.0)
+
+    def honest(self, share: float) -> Binomial:
+        """Whole trials only."""
+        return Binomial(trials=math.floor(self.trials * share), probability=self.probability)
+
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+        """Independent numbers, shape (size,)."""
+        return rng.binomial(self.trials, self.probability, size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AsymmetricGeometric(CountLaw):
+    """Geometric on both sides of a mode: ``P(c) ∝ left^(mode - c)`` below, ``right^(c - mode)``.
+
+    A law for a single party who adds the dummies, such as a shuffler (Murakami et al. 2025); users
+    cannot share it.
+
+    Args:
+        mode: 0 <= mode <= 2^31.
+        left: in (0, 1).
+        right: in (0, 1).
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    kind: ClassVar[str] = "asymmetric geometric"
+    divisible: ClassVar[bool] = False
+
+    mode: int
+    left: float
+    right: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mode", validate.integer(minimum=0, maximum=2**31, mode=self.mode))
+        object.__setattr__(self, "left", validate.open_unit(left=self.left))
+        object.__setattr__(self, "right", validate.open_unit(right=self.right))
+
+    @property
+    def centre(self) -> int:
+        """The mode."""
+        return self.mode
+
+    @property
+    def _moments(self) -> tuple[float, float, float]:
+        """Sums of ``w``, ``w d`` and ``w d^2`` over the distance d from the mode."""
+        below = np.arange(1, self.mode + 1, dtype=np.float64)
+        weights = self.left**below
+        r = self.right
+        mass = float(weights.sum()) + 1.0 / (1.0 - r)
+        first = r / (1.0 - r) ** 2 - float((weights * below).sum())
+        second = r * (1.0 + r) / (1.0 - r) ** 3 + float((weights * below**2).sum())
+        return mass, first, second
+
+    @property
+    def expectation(self) -> float:
+        """Expected number."""
+        mass, first, _ = self._moments
+        return self.mode + first / mass
+
+    @property
+    def variance(self) -> float:
+        """Variance of the number."""
+        mass, first, second = self._moments
+        return second / mass - (first / mass) ** 2
+
+    def ratios(self, counts: Array) -> Array:
+        """``left`` up to the mode, ``1/right`` above it."""
+        found = np.where(counts <= self.mode, self.left, 1.0 / self.right)
+        return np.where(counts > 0.0, found, 0.0)
+
+    def rising(self, count: float) -> float:
+        """``right`` from the mode on."""
+        return self.right if count >= self.mode else 1.0 / self.left
+
+    def honest(self, share: float) -> AsymmetricGeometric:
+        """Itself alone.
+
+        Raises:
+            ValueError: any share but 1.
+        """
+        if share != 1.0:
+            raise ValueError(
+                f"honest must be 1 with AsymmetricGeometric, which users cannot share, got {share}"
+            )
+        return self
+
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+        """Independent numbers, shape (size,)."""
+        above_mass = 1.0 / (1.0 - self.right)
+        # the mass below, cut off at 0
+        cut = -math.expm1(self.mode * math.log(self.left))
+        below_mass = self.left / (1.0 - self.left) * cut
+        down = rng.random(size) * (above_mass + below_mass) >= above_mass
+        up = rng.geometric(1.0 - self.right, size) - 1
+        # the inverse of the law below, which is cut off
+        place = rng.random(size) * cut
+        step = 1 + np.floor(np.log1p(-place) / math.log(self.left)).astype(np.int64)
+        return np.where(down, self.mode - np.minimum(step, max(self.mode, 1)), self.mode + up)
+
+
+def count_law_from_dict(name: str, state: Any) -> CountLaw:
+    """Rebuild a law from `CountLaw.to_dict`.
+
+    Args:
+        name: how the caller's user knows it.
+        state: the dictionary.
+
+    Raises:
+        TypeError: a field of the wrong type.
+        ValueError: not such a dictionary, or a kind this version does not know.
+    """
+    kind = state.get("kind") if isinstance(state, dict) else None
+    if not isinstance(kind, str) or kind not in CountLaw._kinds:
+        known = ", ".join(sorted(CountLaw._kinds))
+        raise ValueError(f"{name} must be an object with a kind of {known}, got {state!r:.80}")
+    values = {key: value for key, value in state.items() if key != "kind"}
+    made = CountLaw._kinds[kind]
+    wanted = {field.name for field in fields(made)}  # type: ignore[arg-type]
+    if set(values) != wanted:
+        raise ValueError(
+            f"{name} of kind {kind!r} must have fields {sorted(wanted)}, got {sorted(values)}"
+        )
+    return made(**values)

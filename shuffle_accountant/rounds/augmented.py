@@ -1,0 +1,87 @@
+"""The augmented shuffle: a shuffler that drops messages and adds dummies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.randomizers.count_laws import CountLaw, count_law_from_dict
+from shuffle_accountant.rounds.messages import DummyMessages, checked_categories
+
+__all__ = ["AugmentedShuffle"]
+
+
+@dataclass(frozen=True, init=False)
+class AugmentedShuffle(DummyMessages):
+    """One round: true values, of which the shuffler keeps some, and dummies that it adds.
+
+    Users encrypt their values for the analyst. The shuffler keeps each message with probability
+    beta, adds D dummies for each category, independently, and shuffles (Murakami et al. 2025). The
+    bracket encloses the exact loss of the counts that a replaced value changes where, with three
+    categories or more, others hold neither of the two; whoever holds one of them only adds noise of
+    his own, as messages of others are dropped too.
+
+    Args:
+        categories: number of values; 1 for a sum of bits.
+        keep: probability beta that a user's message is kept, in (0, 1].
+        dummies: law of D: `AsymmetricGeometric`, `NegativeBinomial`, `Poisson` or `Binomial`.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    name: ClassVar[str] = "augmented shuffle"
+
+    categories: int
+    keep: float
+    dummies: CountLaw
+
+    def __init__(self, *, categories: int, keep: float, dummies: CountLaw) -> None:
+        kept = validate.closed_unit(keep=keep)
+        if kept == 0.0:
+            raise ValueError("keep must be a number in (0, 1], got 0.0")
+        law = validate.instance(CountLaw, dummies=dummies)  # type: ignore[type-abstract]
+        object.__setattr__(self, "categories", checked_categories(categories))
+        object.__setattr__(self, "keep", kept)
+        object.__setattr__(self, "dummies", law)
+
+    @property
+    def kept(self) -> float:
+        """The probability that a user's message is kept."""
+        return self.keep
+
+    @property
+    def hiding(self) -> CountLaw:
+        """All dummies: the shuffler is trusted with them."""
+        return self.dummies
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `from_dict` rebuilds an equal round."""
+        return {
+            "kind": self.name,
+            "categories": self.categories,
+            "keep": self.keep,
+            "dummies": self.dummies.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, state: Any) -> AugmentedShuffle:
+        """Inverse of `to_dict`.
+
+        Raises:
+            TypeError: a field of the wrong type.
+            ValueError: missing or unknown fields, or a field outside its range.
+        """
+        wanted = {"kind", "categories", "keep", "dummies"}
+        if not isinstance(state, dict) or set(state) != wanted:
+            raise ValueError(
+                f"round must be an object of kind {cls.name!r} with fields {sorted(wanted)}, "
+                f"got {state!r:.80}"
+            )
+        return cls(
+            categories=state["categories"],
+            keep=state["keep"],
+            dummies=count_law_from_dict("dummies", state["dummies"]),
+        )

@@ -1,0 +1,186 @@
+"""What rounds with dummy messages share: their pair of laws, their floor, and their estimates."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.dummies import dummy_loss, infinite_mass
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values, generator
+from shuffle_accountant.randomizers.count_laws import CountLaw
+from shuffle_accountant.randomizers.estimation import Estimate, Tallying, tally_of
+from shuffle_accountant.rounds.base import Round
+
+__all__ = ["DummyMessages", "checked_categories"]
+
+
+@dataclass(frozen=True)
+class _CountsPair:
+    """The laws of the counts that two neighbours change."""
+
+    two_sided: ClassVar[bool] = False  # Q may have mass where P has none
+
+    name: str
+    loss: PrivacyLoss
+
+
+class DummyMessages(Tallying, Round):
+    """A round whose analyst sees how often each category was sent, dummies included.
+
+    With one category, users hold a bit and send a message where it is one.
+    """
+
+    name: ClassVar[str]
+
+    categories: int
+    dummies: CountLaw
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One user's value is replaced."""
+        return Adjacency.REPLACE_ONE
+
+    @property
+    @abstractmethod
+    def kept(self) -> float:
+        """Probability that a user's message is counted."""
+
+    @property
+    @abstractmethod
+    def hiding(self) -> CountLaw:
+        """Law of the dummies that the analyst knows nothing of, per category."""
+
+    @property
+    def floor(self) -> Bracket:
+        """The delta that no epsilon makes smaller.
+
+        With this probability a count is seen that one of the neighbours cannot cause: no dummies
+        at all, or more than there can be.
+        """
+        lower, upper = infinite_mass(self.reduced().loss)
+        return Bracket(lower=lower, upper=upper, reduction=self.name, adjacency=self.adjacency)
+
+    def reduced(self) -> _CountsPair:
+        """The laws of the counts of both categories."""
+        loss = _loss(self.hiding, self.kept, min(self.categories, 2))
+        return _CountsPair(self.name, loss)
+
+    def shuffled(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The messages that reach the analyst in a round, in random order.
+
+        Args:
+            values: the users' values, integers in 0 … categories - 1, any shape; bits for one
+                category.
+            rng: source of randomness.
+
+        Returns:
+            Categories, integers, shape (messages,).
+
+        Raises:
+            TypeError: values that are not integers, or ``rng`` is not a generator.
+            ValueError: a value outside the range.
+        """
+        rng = generator(rng)
+        own = category_values(values, max(self.categories, 2)).ravel()
+        if self.categories == 1:
+            own = np.zeros(int(own.sum()), dtype=np.int64)
+        own = own[rng.random(own.size) < self.kept] if self.kept < 1.0 else own
+        counts = self.dummies.draw(rng, self.categories)
+        messages = np.concatenate([own, np.repeat(np.arange(self.categories), counts)])
+        return rng.permutation(messages)
+
+    def estimate(self, messages: Any, *, users: int) -> Estimate:
+        """Unbiased frequencies from all messages of a round.
+
+        Args:
+            messages: see `tally`.
+            users: number of users, >= 1, which the number of messages does not tell.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: what is not a message of this round, or no users.
+        """
+        return self.estimate_from(self.tally(messages), users)
+
+    def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
+        """Unbiased frequencies from the tally of all messages.
+
+        Args:
+            tally: how often each category was sent, shape (categories,).
+            users: number of users, >= 1.
+
+        Returns:
+            Shares of users who hold each category, shape (categories,).
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: a tally of another shape, negative counts, or no users.
+        """
+        users = validate.integer(minimum=1, users=users)
+        counts = tally_of(tally, (self.categories,))
+        if np.any(counts < 0):
+            raise ValueError(f"tally must hold counts >= 0, got {counts[counts < 0][0].item()!r}")
+        values = (counts - self.dummies.expectation) / (self.kept * users)
+        return Estimate(values, self._errors(np.clip(values, 0.0, 1.0), users), users)
+
+    def frequency_error(self, *, users: int, frequency: float = 0.0) -> float:
+        """Standard deviation of the estimated frequency of a category, at any number of users.
+
+        Args:
+            users: number of users, >= 1.
+            frequency: share of users who hold the category, in [0, 1].
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range.
+        """
+        users = validate.integer(minimum=1, users=users)
+        share = validate.closed_unit(frequency=frequency)
+        return float(self._errors(np.array([share]), users)[0])
+
+    def messages_per_user(self, *, users: int) -> float:
+        """Messages that reach the analyst, per user, on average.
+
+        Args:
+            users: number of users, >= 1.
+
+        Raises:
+            TypeError: not an integer.
+            ValueError: no users.
+        """
+        users = validate.integer(minimum=1, users=users)
+        return self.kept + self.categories * self.dummies.expectation / users
+
+    def _errors(self, shares: Array, users: int) -> Array:
+        kept = self.kept
+        lost = shares * users * (kept * (1.0 - kept))
+        return np.asarray(np.sqrt(self.dummies.variance + lost) / (kept * users))
+
+    def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
+        named = category_values(messages, self.categories, name="messages")
+        return np.bincount(named.ravel(), minlength=self.categories), named.size
+
+
+def checked_categories(categories: int) -> int:
+    """A number of categories, one included.
+
+    Raises:
+        TypeError: not an integer.
+        ValueError: outside its range.
+    """
+    return validate.integer(minimum=1, maximum=MOST_CATEGORIES, categories=categories)
+
+
+@lru_cache(maxsize=64)
+def _loss(law: CountLaw, kept: float, categories: int) -> PrivacyLoss:
+    return dummy_loss(law, kept, categories=categories)

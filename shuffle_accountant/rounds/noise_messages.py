@@ -1,0 +1,100 @@
+"""Histograms with noise messages: every user sends the true value, and some dummies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.randomizers.count_laws import CountLaw, count_law_from_dict
+from shuffle_accountant.rounds.messages import DummyMessages, checked_categories
+
+__all__ = ["NoiseMessages"]
+
+
+@dataclass(frozen=True, init=False)
+class NoiseMessages(DummyMessages):
+    """One round: true values among dummy messages that the users add; the analyst sees counts.
+
+    For each category, independently, all users together add D dummies, of which each draws a
+    share. If one user's value a is replaced by b, the counts of a and b are (D + 1, D) or
+    (D, D + 1) beyond what the others sent: exact tables, whatever the others hold. Their values
+    and their messages may be known; of their dummies, those of honest users count.
+
+    With one category it is a sum of bits: users send a message where their bit is one, and noise
+    bits come along (Balcer and Cheu 2020; Cheu et al. 2019). Negative binomial and Poisson dummies:
+    Ghazi et al. 2020, "Pure differentially private summation from anonymous messages"; 2021, "On
+    the power of multiple anonymous messages".
+
+    No dummies at all, or as many as there can be, give the target away: `floor` is the probability,
+    below which no delta is reached.
+
+    Args:
+        categories: number of values; 1 for a sum of bits.
+        dummies: law of D, of all users together: `NegativeBinomial`, `Poisson` or `Binomial`.
+        honest: share of the users who do draw their dummies and keep them to themselves, in (0, 1];
+            of a binomial law, whole trials.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, or a law that users cannot share.
+    """
+
+    name: ClassVar[str] = "noise messages"
+
+    categories: int
+    dummies: CountLaw
+    honest: float
+
+    def __init__(self, *, categories: int, dummies: CountLaw, honest: float = 1.0) -> None:
+        law = validate.instance(CountLaw, dummies=dummies)  # type: ignore[type-abstract]
+        if not law.divisible:
+            raise ValueError(
+                "dummies must be a law that users can share (NegativeBinomial, Poisson or "
+                f"Binomial), got {type(law).__name__}"
+            )
+        share = validate.closed_unit(honest=honest)
+        if share == 0.0:
+            raise ValueError("honest must be a number in (0, 1], got 0.0")
+        object.__setattr__(self, "categories", checked_categories(categories))
+        object.__setattr__(self, "dummies", law)
+        object.__setattr__(self, "honest", share)
+
+    @property
+    def kept(self) -> float:
+        """All messages are counted."""
+        return 1.0
+
+    @property
+    def hiding(self) -> CountLaw:
+        """The dummies of honest users."""
+        return self.dummies.honest(self.honest)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `from_dict` rebuilds an equal round."""
+        return {
+            "kind": self.name,
+            "categories": self.categories,
+            "dummies": self.dummies.to_dict(),
+            "honest": self.honest,
+        }
+
+    @classmethod
+    def from_dict(cls, state: Any) -> NoiseMessages:
+        """Inverse of `to_dict`.
+
+        Raises:
+            TypeError: a field of the wrong type.
+            ValueError: missing or unknown fields, or a field outside its range.
+        """
+        wanted = {"kind", "categories", "dummies", "honest"}
+        if not isinstance(state, dict) or set(state) != wanted:
+            raise ValueError(
+                f"round must be an object of kind {cls.name!r} with fields {sorted(wanted)}, "
+                f"got {state!r:.80}"
+            )
+        return cls(
+            categories=state["categories"],
+            dummies=count_law_from_dict("dummies", state["dummies"]),
+            honest=state["honest"],
+        )
