@@ -34,9 +34,7 @@ def noise_bits(
         probability: of a dummy.
     """
     law: Law = {}
-    owners = [
-        (c, user) for c in range(categories) for user, n in enumerate(coins) for _ in range(n)
-    ]
+    owners = [c for c in range(categories) for number in coins for _ in range(number)]
     own = [0] * sum(values) if categories == 1 else list(values)
     for flips in product((0, 1), repeat=len(owners)):
         chance = Fraction(1)
