@@ -54,6 +54,7 @@ from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
 
 if TYPE_CHECKING:
     from shuffle_accountant import baselines as baselines
+    from shuffle_accountant import design as design
     from shuffle_accountant import interop as interop
     from shuffle_accountant import leakage as leakage
     from shuffle_accountant import order as order
@@ -106,6 +107,7 @@ __all__ = [
     "attained_epsilon",
     "baselines",
     "delta",
+    "design",
     "epsilon",
     "interop",
     "leakage",
@@ -127,6 +129,7 @@ if not TYPE_CHECKING:
         __name__,
         modules={
             "baselines": "baselines",
+            "design": "design",
             "interop": "interop",
             "leakage": "leakage",
             "order": "order",

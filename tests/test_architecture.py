@@ -28,6 +28,7 @@ FLOORS = (
     ("calibration", "baselines", "leakage", "order", "sweeping", "interop"),
     ("training",),
     ("reports",),
+    ("design",),
     ("", "cli"),
     ("__main__",),
 )

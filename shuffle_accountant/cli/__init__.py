@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import typer
 
 from shuffle_accountant.cli import brackets, calibrate, compare, dpsgd, plot, report
+from shuffle_accountant.cli import brackets, calibrate, compare, design, plot, report
 from shuffle_accountant.cli.output import PROGRAM
 
 __all__ = ["main"]
@@ -24,6 +25,7 @@ COMMANDS = (
     brackets.epsilon,
     brackets.delta,
     calibrate.calibrate,
+    design.design,
     compare.compare,
     dpsgd.dpsgd,
     report.report,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["MISSING", "compare", "doublings", "profile", "report", "samplings"]
+__all__ = ["MISSING", "compare", "new_axes", "profile", "report"]
 
 MISSING = "plots need Matplotlib: pip install 'shuffle-accountant[plot]'"
 """What to do without Matplotlib."""
@@ -61,7 +62,7 @@ def profile(
         reach = accountant.epsilon(delta=_SMALLEST_DELTA).upper
         epsilons = np.linspace(0.0, reach if 0.0 < reach < np.inf else 1.0, _POINTS)
     curve = accountant.profile(epsilons)
-    ax = _axes(ax)
+    ax = new_axes(ax)
     # what is 0 cannot be drawn on a logarithmic scale
     shown = curve.upper > 0.0
     upper, x = curve.upper[shown], curve.epsilons[shown]
@@ -110,7 +111,7 @@ def compare(
     counts = [validate.integer(minimum=1, rounds=count) for count in rounds]
     if not counts:
         raise ValueError("rounds must hold at least one number of rounds, got none")
-    ax = _axes(ax)
+    ax = new_axes(ax)
     curves: dict[tuple[str, str], list[tuple[int, float, float]]] = {}
     sound: dict[tuple[str, str], bool] = {}
     for count in counts:
@@ -168,7 +169,7 @@ def report(rows: Report, *, ax: Axes | None = None) -> Axes:
         for row in reversed(rows.rows)
         if (share := row.share) is not None and share > 0.0
     }
-    ax = _axes(ax)
+    ax = new_axes(ax)
     ax.barh(list(shares), list(shares.values()))
     if shares:
         ax.set(xscale="log", xlim=(0.1 * min(shares.values()), 1.0))
@@ -248,6 +249,12 @@ def doublings(**named: int) -> list[int]:
 
 def _axes(ax: Axes | None) -> Axes:
     """The axes given, or new ones."""
+def new_axes(ax: Axes | None) -> Axes:
+    """The axes given, or new ones.
+
+    Raises:
+        ImportError: Matplotlib is not installed.
+    """
     if ax is not None:
         return ax
     try:

@@ -1,0 +1,79 @@
+"""`design`: what to deploy for a number of users, a size of data and a target ε."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import shuffle_accountant as sa
+from shuffle_accountant.cli.options import AsJson, Delta, Rounds, Tolerance, Users
+from shuffle_accountant.cli.output import (
+    print_json,
+    print_warnings,
+    recorded_warnings,
+    saved_figure,
+)
+
+__all__ = ["design"]
+
+Categories = Annotated[
+    int | None, typer.Option(help="Number of categories, for frequencies, >= 2.")
+]
+Dimension = Annotated[
+    int | None, typer.Option(help="Length of vectors of norm at most 1, for their mean.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(help="Draw error against ε into this file; its ending is the format."),
+]
+
+
+def design(
+    users: Users,
+    target_epsilon: Annotated[float, typer.Option(help="ε of all rounds together, > 0.")],
+    delta: Delta,
+    categories: Categories = None,
+    dimension: Dimension = None,
+    rounds: Rounds = 1,
+    tolerance: Tolerance = 1e-3,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> None:
+    """Find what to deploy: every mechanism that meets a target ε, sorted by its error."""
+    if (categories is None) == (dimension is None):
+        raise ValueError(
+            "one of categories and dimension must be given: frequencies are asked for, or a mean; "
+            f"got categories={categories} and dimension={dimension}"
+        )
+    with recorded_warnings() as warnings:
+        if categories is not None:
+            found = sa.design.frequency(
+                users=users,
+                categories=categories,
+                target_epsilon=target_epsilon,
+                delta=delta,
+                rounds=rounds,
+                tolerance=tolerance,
+            )
+        else:
+            assert dimension is not None
+            found = sa.design.mean(
+                users=users,
+                dimension=dimension,
+                target_epsilon=target_epsilon,
+                delta=delta,
+                rounds=rounds,
+                tolerance=tolerance,
+            )
+    print_warnings(warnings)
+    if output is not None:
+        with saved_figure(output) as ax:
+            found.plot(ax=ax)
+    if as_json:
+        print_json(found.to_dict() | {"warnings": warnings})
+    else:
+        print(found)
+        if output is not None:
+            print(f"wrote {output}")

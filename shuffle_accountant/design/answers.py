@@ -1,0 +1,187 @@
+"""What a design answers: rows with mechanisms, errors and evidence, as a table, JSON or picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.calibration.evidence import Evidence
+from shuffle_accountant.reports.plot import new_axes
+from shuffle_accountant.reports.tables import columns
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from shuffle_accountant.design.candidates import Candidate, Question
+
+__all__ = ["Design", "DesignRow", "Excluded"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesignRow:
+    """One mechanism that meets the target, and how accurate it is.
+
+    Attributes:
+        name: of the mechanism, in words.
+        place: "shuffle", "local" (no shuffler) or "central" (a trusted curator).
+        mechanism: ready to use: a randomizer whose messages are shuffled, a round with dummies, or
+            the curator's noise.
+        eps0: local privacy parameter of a message, nats; None where messages alone hide nothing.
+        rmse: root mean squared error of a frequency that is 0, or of a mean vector, in its 2-norm.
+        rmse_average: that of frequencies, averaged over all categories; of a mean, the same as
+            ``rmse``.
+        largest_error: with probability 95 %, in the normal approximation, no category's error is
+            larger; of a mean, no coordinate's.
+        bits: bits that a user sends, on average, to name the messages.
+        messages: messages that reach the analyst, per user, on average.
+        evidence: certified brackets of epsilon at the parameters and one step further.
+    """
+
+    name: str
+    place: str
+    mechanism: Any
+    eps0: float | None
+    rmse: float
+    rmse_average: float
+    largest_error: float
+    bits: float
+    messages: float
+    evidence: Evidence
+    candidate: Candidate = field(repr=False)
+
+    @property
+    def bracket(self) -> Bracket:
+        """Certified bracket of epsilon of all rounds."""
+        return self.evidence.bracket
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        lower, upper = self.bracket.lower, self.bracket.upper
+        return {
+            "name": self.name,
+            "place": self.place,
+            "mechanism": self.mechanism.to_dict(),
+            "eps0": None if self.eps0 is None else float(self.eps0),
+            "rmse": self.rmse,
+            "rmse_average": self.rmse_average,
+            "largest_error": self.largest_error,
+            "bits": self.bits,
+            "messages": self.messages,
+            "epsilon": {"lower": lower, "upper": upper, "reduction": self.bracket.reduction},
+            "adjacency": None if self.bracket.adjacency is None else self.bracket.adjacency.value,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Excluded:
+    """A candidate that does not meet the target, and why.
+
+    Attributes:
+        name: of the mechanism.
+        place: "shuffle", "local" or "central".
+        reason: one line.
+    """
+
+    name: str
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """Everything that meets a target, sorted by error.
+
+    Attributes:
+        question: what was asked.
+        rows: shuffled mechanisms, the smallest error first; empty if none meets the target.
+        local: the same randomizers without a shuffler, by error.
+        central: a trusted curator's noise, by error.
+        excluded: candidates that do not meet the target, each with the reason.
+    """
+
+    question: Question
+    rows: tuple[DesignRow, ...]
+    local: tuple[DesignRow, ...]
+    central: tuple[DesignRow, ...]
+    excluded: tuple[Excluded, ...]
+
+    def __len__(self) -> int:
+        """Number of shuffled mechanisms that meet the target."""
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        lines: list[tuple[str, ...]] = [
+            ("mechanism", "where", "ε0", "RMSE", "largest error", "bits", "messages", "ε")
+        ]
+        lines += [_line(row) for row in (*self.central, *self.rows, *self.local)]
+        parts = [self.question.told, columns(lines)]
+        if self.excluded:
+            left_out = [(f"  {one.name}", one.place, one.reason) for one in self.excluded]
+            parts.append("left out:\n" + columns(left_out))
+        return "\n".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "question": self.question.to_dict(),
+            "rows": [row.to_dict() for row in self.rows],
+            "local": [row.to_dict() for row in self.local],
+            "central": [row.to_dict() for row in self.central],
+            "excluded": [
+                {"name": one.name, "place": one.place, "reason": one.reason}
+                for one in self.excluded
+            ],
+        }
+
+    def plot(
+        self, *, factors: Sequence[float] = (0.5, 0.7, 1.0, 1.4, 2.0), ax: Axes | None = None
+    ) -> Axes:
+        """Draw error against epsilon, a line for each mechanism, around the target.
+
+        Every point is a certified epsilon (its upper end) of a mechanism with other parameters; the
+        band reaches from the error of one category to the largest of all (95 %).
+
+        Args:
+            factors: by which mechanisms' own parameters (ε0, or the noise) are changed, each > 0.
+            ax: axes to draw on; by default new ones.
+
+        Raises:
+            ImportError: Matplotlib is not installed.
+        """
+        ax = new_axes(ax)
+        styles = {"shuffle": "-", "local": ":", "central": "--"}
+        shown = (*self.central[:1], *self.rows, *self.local[:1])
+        for row in shown:
+            points = sorted(row.candidate.curve(row.mechanism, self.question, factors))
+            if not points:
+                continue
+            epsilons, errors, largest = zip(*points, strict=True)
+            label = row.name if row.place == "shuffle" else f"{row.name} ({row.place})"
+            (line,) = ax.plot(epsilons, errors, styles[row.place], marker=".", label=label)
+            if row.place == "shuffle":
+                ax.fill_between(epsilons, errors, largest, color=line.get_color(), alpha=0.08)
+        ax.axvline(self.question.target_epsilon, color="0.6", linewidth=0.8)
+        ax.set(
+            xlabel=f"ε at δ = {self.question.delta:g}, {self.question.rounds} rounds",
+            ylabel="root mean squared error",
+        )
+        if shown:
+            ax.set(xscale="log", yscale="log")
+            ax.legend(fontsize="x-small")
+        return ax
+
+
+def _line(row: DesignRow) -> tuple[str, ...]:
+    return (
+        row.name,
+        row.place,
+        "" if row.eps0 is None or not math.isfinite(row.eps0) else f"{row.eps0:.4g}",
+        f"{row.rmse:.3g}",
+        f"{row.largest_error:.3g}",
+        f"{row.bits:.4g}",
+        f"{row.messages:.4g}",
+        " to ".join(row.bracket.ends()),
+    )

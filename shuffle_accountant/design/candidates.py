@@ -1,0 +1,300 @@
+"""Candidates of a design: mechanisms with one number that is free, and the errors they make.
+
+A candidate makes its mechanism from the number, says what users go through with it, and how large
+the error is. Calibrations find the number; everything is private by a certified upper end.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from scipy.special import ndtri
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.accountant import certified
+from shuffle_accountant.calibration.calibrate import max_eps0
+from shuffle_accountant.calibration.evidence import Evidence
+from shuffle_accountant.calibration.search import decimals_downwards, integers_upwards
+from shuffle_accountant.calibration.target import Target
+from shuffle_accountant.design.answers import DesignRow
+from shuffle_accountant.design.limit import gaussian_mu
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
+from shuffle_accountant.rounds.shuffle import ShuffleRound
+
+__all__ = [
+    "Calibrated",
+    "Candidate",
+    "Noise",
+    "Question",
+    "RandomizedMessages",
+    "smallest_multiplier",
+]
+
+# An answer that ignores the data is off by no more than this.
+_USELESS = 1.0
+# The largest error of all categories is below the stated one with this probability.
+_CONFIDENCE = 0.95
+# Amounts of noise that are looked at.
+MOST_DUMMIES = 2**40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked of a design.
+
+    Attributes:
+        users: users of each round, >= 1.
+        size: number of categories, or length of the vectors.
+        target_epsilon: nats, finite, > 0, for all rounds together.
+        delta: in (0, 1).
+        rounds: number of rounds, >= 1.
+        tolerance: relative width in epsilon of the brackets that decide, > 0.
+        of: "categories" or "dimension": what ``size`` counts.
+    """
+
+    users: int
+    size: int
+    target_epsilon: float
+    delta: float
+    rounds: int
+    tolerance: float
+    of: str
+
+    def __post_init__(self) -> None:
+        least = 2 if self.of == "categories" else 1
+        for name, checked in (
+            ("users", validate.integer(minimum=1, maximum=2**53, users=self.users)),
+            ("size", validate.integer(minimum=least, maximum=2**31, **{self.of: self.size})),
+            ("target_epsilon", validate.positive(target_epsilon=self.target_epsilon)),
+            ("delta", validate.open_unit(delta=self.delta)),
+            ("rounds", validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds=self.rounds)),
+            ("tolerance", validate.positive(tolerance=self.tolerance)),
+        ):
+            object.__setattr__(self, name, checked)
+
+    @property
+    def told(self) -> str:
+        """In one line."""
+        counted = "categories" if self.of == "categories" else "coordinates"
+        times = f"{self.rounds} round" + ("s" if self.rounds > 1 else "")
+        return (
+            f"{self.users} users, {self.size} {counted}, {times}: "
+            f"ε <= {self.target_epsilon:g} at δ = {self.delta:g}"
+        )
+
+    @property
+    def mu(self) -> float:
+        """Distance of normal laws that meets the target, for one round."""
+        return gaussian_mu(self.target_epsilon, self.delta) / math.sqrt(self.rounds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        state = asdict(self)
+        return {state.pop("of"): state.pop("size"), **state}
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A mechanism that meets the target, and why."""
+
+    mechanism: Any
+    evidence: Evidence
+
+
+class Candidate(ABC):
+    """A mechanism with one number that is free; implementations are frozen and can be pickled.
+
+    Attributes:
+        name: in words.
+        place: "shuffle", "local" or "central".
+    """
+
+    name: str
+    place: str
+
+    @abstractmethod
+    def calibrated(self, question: Question) -> Calibrated:
+        """The least noise that meets the target.
+
+        Raises:
+            ValueError: none does.
+        """
+
+    @abstractmethod
+    def protocol(self, mechanism: Any, question: Question) -> Protocol:
+        """What a user goes through in all rounds."""
+
+    @abstractmethod
+    def changed(self, mechanism: Any, factor: float) -> Any:
+        """The mechanism with about so many times the epsilon."""
+
+    @abstractmethod
+    def error(self, mechanism: Any, question: Question, frequency: float) -> float:
+        """Root mean squared error at a frequency."""
+
+    @abstractmethod
+    def bits(self, mechanism: Any, question: Question) -> float:
+        """Bits that a user sends."""
+
+    def messages(self, mechanism: Any, question: Question) -> float:
+        """Messages per user."""
+        return 1.0
+
+    def coordinate_error(self, mechanism: Any, question: Question) -> float:
+        """Root mean squared error of one category or coordinate."""
+        return self.error(mechanism, question, 0.0)
+
+    def row(self, question: Question) -> DesignRow:
+        """The calibrated mechanism with its errors.
+
+        Raises:
+            ValueError: no parameter meets the target, or the error says nothing.
+        """
+        found = self.calibrated(question)
+        mechanism = found.mechanism
+        error = self.error(mechanism, question, 0.0)
+        if not error < _USELESS:
+            raise ValueError(
+                f"where the target is met the error is {error:.3g}, and that of an answer without "
+                "data is 1 at most"
+            )
+        return DesignRow(
+            name=self.name,
+            place=self.place,
+            mechanism=mechanism,
+            eps0=getattr(mechanism, "eps0", None),
+            rmse=error,
+            rmse_average=self.error(mechanism, question, self._average(question)),
+            largest_error=self._largest(mechanism, question),
+            bits=self.bits(mechanism, question),
+            messages=self.messages(mechanism, question),
+            evidence=found.evidence,
+            candidate=self,
+        )
+
+    def curve(
+        self, mechanism: Any, question: Question, factors: Sequence[float]
+    ) -> Iterator[tuple[float, float, float]]:
+        """Points (upper end of epsilon, error, largest error) around a mechanism."""
+        for factor in factors:
+            try:
+                other = self.changed(mechanism, validate.positive(factors=factor))
+                protocol = self.protocol(other, question)
+                bracket, _ = certified(protocol, Query(delta=question.delta), 1e-2)
+            except ValueError:  # beyond what the mechanism can be made for
+                continue
+            if 0.0 < bracket.upper < math.inf:
+                error = self.error(other, question, 0.0)
+                yield bracket.upper, error, self._largest(other, question)
+
+    def _average(self, question: Question) -> float:
+        # squared errors are linear in the frequency, whose mean over categories is 1/k
+        return 1.0 / question.size if question.of == "categories" else 0.0
+
+    def _largest(self, mechanism: Any, question: Question) -> float:
+        # each of k errors is beyond with a k-th of the probability at most
+        share = (1.0 - _CONFIDENCE) / question.size
+        return float(-ndtri(0.5 * share)) * self.coordinate_error(mechanism, question)
+
+
+class RandomizedMessages(Candidate):
+    """Messages of a local randomizer whose eps0 is free.
+
+    Attributes:
+        users: how many hide one another; None for all of them. Without a shuffler it is one.
+    """
+
+    per_user: ClassVar[int] = 1
+    """How many of its independent messages a replaced value changes."""
+
+    @abstractmethod
+    def make(self, question: Question) -> Callable[..., LocalRandomizer]:
+        """Makes the randomizer when called with ``eps0=``."""
+
+    def calibrated(self, question: Question) -> Calibrated:
+        """The largest eps0."""
+        make = self.make(question)
+        eps0 = max_eps0(
+            users=question.users if self.place == "shuffle" else 1,
+            rounds=question.rounds * self.per_user,
+            target_epsilon=question.target_epsilon,
+            delta=question.delta,
+            randomizer=make,
+            tolerance=question.tolerance,
+        )
+        return Calibrated(make(eps0=float(eps0)), eps0.evidence)
+
+    def protocol(self, mechanism: Any, question: Question) -> Protocol:
+        """Shuffled rounds, or messages that nobody hides."""
+        users = question.users if self.place == "shuffle" else 1
+        one = ShuffleRound(mechanism, users=users)
+        return Protocol([(one, question.rounds * self.per_user)])
+
+    def changed(self, mechanism: Any, factor: float) -> Any:
+        """Another eps0: epsilon grows like ``e^(eps0/2)`` with a shuffler, like eps0 without."""
+        state = mechanism.to_dict()
+        eps0 = mechanism.eps0
+        shuffled = self.place == "shuffle" and eps0 > 2.0
+        new = eps0 + 2.0 * math.log(factor) if shuffled else eps0 * factor
+        fields = {name: value for name, value in state.items() if name != "kind"}
+        return type(mechanism).from_fields(fields | {"eps0": new})
+
+
+class Noise(Candidate):
+    """Noise of which the amount is free: dummies, or a curator's.
+
+    The amount is a whole number, and more of it is more private.
+    """
+
+    @abstractmethod
+    def with_amount(self, amount: int, question: Question) -> Any:
+        """The mechanism."""
+
+    @abstractmethod
+    def amount_of(self, variance: float) -> float:
+        """The amount with which a category's noise has about this variance."""
+
+    def calibrated(self, question: Question) -> Calibrated:
+        """The smallest amount."""
+        target = Target(question.target_epsilon, question.delta, question.tolerance)
+        guess = self.amount_of(2.0 / question.mu**2)
+        amount, evidence = target.search(
+            integers_upwards(MOST_DUMMIES),
+            lambda value: self.protocol(self.with_amount(value, question), question),
+            min(max(guess, 1.0), MOST_DUMMIES),
+            0.5,
+            f"{self.name} with the most noise that is looked at",
+        )
+        return Calibrated(self.with_amount(amount, question), evidence)
+
+
+def smallest_multiplier(
+    question: Question, protocol: Callable[[float], Protocol], guess: float, tolerance: float
+) -> tuple[float, Evidence]:
+    """The smallest noise multiplier of five or six digits that meets the target.
+
+    Args:
+        question: the target.
+        protocol: of a noise multiplier.
+        guess: where to look first.
+        tolerance: of the brackets that decide.
+
+    Raises:
+        ValueError: none does.
+    """
+    target = Target(question.target_epsilon, question.delta, tolerance)
+    # the ladder goes down; the precision 1/sigma falls where privacy rises
+    precision, evidence = target.search(
+        decimals_downwards(1e6, 1e-9),
+        lambda value: protocol(1.0 / value),
+        min(max(1.0 / guess, 1e-9), 1e6),
+        1.0,
+        "the most noise that is looked at",
+    )
+    return 1.0 / precision, evidence

@@ -1,0 +1,272 @@
+"""Candidates that estimate how often each category is held."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from scipy.special import gammaln
+
+from shuffle_accountant.calibration.calibrate import max_eps0
+from shuffle_accountant.design.candidates import (
+    Calibrated,
+    Candidate,
+    Noise,
+    Question,
+    RandomizedMessages,
+    smallest_multiplier,
+)
+from shuffle_accountant.design.limit import limit_mu
+from shuffle_accountant.numerics.roots import find_crossing
+from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.randomizers.count_laws import Binomial, CountLaw, NegativeBinomial, Poisson
+from shuffle_accountant.randomizers.estimation import FrequencyEstimator
+from shuffle_accountant.randomizers.hadamard import HadamardResponse
+from shuffle_accountant.randomizers.local_hashing import LocalHashing
+from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+from shuffle_accountant.randomizers.rappor import RAPPOR
+from shuffle_accountant.randomizers.subset_selection import SubsetSelection
+from shuffle_accountant.rounds.allocation import RandomAllocation
+from shuffle_accountant.rounds.augmented import AugmentedShuffle
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism
+from shuffle_accountant.rounds.messages import DummyMessages
+from shuffle_accountant.rounds.noise_messages import NoiseMessages
+from shuffle_accountant.rounds.protocol import Protocol
+
+__all__ = ["frequency_candidates"]
+
+# Bits of the seed of a hash function.
+_SEED = 63
+
+
+@dataclass(frozen=True)
+class _Oracle(RandomizedMessages):
+    """One message of a frequency oracle per user."""
+
+    name: str
+    place: str
+    kind: Callable[..., LocalRandomizer]
+
+    def make(self, question: Question) -> Callable[..., LocalRandomizer]:
+        return partial(self.kind, categories=question.size)
+
+    def error(self, mechanism: Any, question: Question, frequency: float) -> float:
+        error: float = mechanism.frequency_error(users=question.users, frequency=frequency)
+        return error
+
+    def bits(self, mechanism: Any, question: Question) -> float:
+        match mechanism:
+            case RAPPOR():
+                return float(mechanism.categories)
+            case HadamardResponse():
+                return math.log2(mechanism.columns)
+            case LocalHashing():
+                return _SEED + math.log2(mechanism.buckets)
+            case SubsetSelection():
+                k, d = mechanism.categories, mechanism.size
+                sets = float(gammaln(k + 1) - gammaln(d + 1) - gammaln(k - d + 1))
+                return sets / math.log(2.0)
+        return math.log2(mechanism.categories)
+
+
+@dataclass(frozen=True)
+class _SizedOracle(_Oracle):
+    """An oracle with a whole number besides eps0: the size of subsets, or the range of hashes.
+
+    Its default depends on eps0 and jumps with it, so that epsilon would not be monotone: the number
+    is fixed first and eps0 calibrated with it. With a shuffler it is the one whose error is least
+    in the Gaussian limit, without one the default at the eps0 of any randomizer.
+    """
+
+    parameter: str
+    largest: Callable[[int], int]
+
+    def make(self, question: Question) -> Callable[..., LocalRandomizer]:
+        if self.place == "shuffle":
+            sizes = self._sizes(question)
+            best = min(sizes, key=lambda size: self._error_in_the_limit(size, question))
+        else:
+            eps0 = max_eps0(
+                users=1,
+                rounds=question.rounds,
+                target_epsilon=question.target_epsilon,
+                delta=question.delta,
+                tolerance=0.1,
+            )
+            best = getattr(self.kind(categories=question.size, eps0=float(eps0)), self.parameter)
+        return partial(super().make(question), **{self.parameter: best})
+
+    def _sizes(self, question: Question) -> list[int]:
+        """Whole numbers, a quarter apart from one another."""
+        least = 1 if self.parameter == "size" else 2
+        most = self.largest(question.size)
+        sizes = {least, most}
+        while least < most:
+            sizes.add(least)
+            least = max(least + 1, round(1.25 * least))
+        return sorted(sizes)
+
+    def _error_in_the_limit(self, size: int, question: Question) -> float:
+        make = partial(self.kind, categories=question.size, **{self.parameter: size})
+        wanted = math.log(question.mu)
+
+        def excess(eps0: float) -> float:
+            found: Any = make(eps0=30.0 - eps0)
+            return math.log(limit_mu(found, question.users)) - wanted
+
+        crossing = find_crossing(excess, 30.0 - 1e-4, 22.0, 1.0, 1e-4, -0.5)
+        oracle = make(eps0=30.0 - crossing.right)
+        assert isinstance(oracle, FrequencyEstimator)
+        return oracle.frequency_error(users=question.users)
+
+
+@dataclass(frozen=True)
+class _Bits(_Oracle):
+    """A randomized bit for each category, each category's bits shuffled among themselves.
+
+    A replaced value changes the bits of two categories, which are two independent rounds.
+    """
+
+    per_user: ClassVar[int] = 2
+
+    def make(self, question: Question) -> Callable[..., LocalRandomizer]:
+        return partial(self.kind, categories=2)
+
+    def bits(self, mechanism: Any, question: Question) -> float:
+        return question.size * (1.0 + math.log2(question.size))
+
+    def messages(self, mechanism: Any, question: Question) -> float:
+        return float(question.size)
+
+
+@dataclass(frozen=True)
+class _Dummies(Noise):
+    """True values among dummies, whose number is free."""
+
+    name: str
+    place: str
+    law: Callable[[int], CountLaw]
+    variance_of_one: float
+    keep: float | None = None
+
+    def with_amount(self, amount: int, question: Question) -> DummyMessages:
+        return self._round(self.law(amount), question.size)
+
+    def amount_of(self, variance: float) -> float:
+        # who drops messages needs less noise for what is left
+        return variance * (self.keep or 1.0) ** 2 / self.variance_of_one
+
+    def _round(self, law: CountLaw, categories: int) -> DummyMessages:
+        if self.keep is None:
+            return NoiseMessages(categories=categories, dummies=law)
+        return AugmentedShuffle(categories=categories, keep=self.keep, dummies=law)
+
+    def protocol(self, mechanism: Any, question: Question) -> Protocol:
+        return Protocol([(mechanism, question.rounds)])
+
+    def changed(self, mechanism: Any, factor: float) -> Any:
+        amount = mechanism.dummies.variance / self.variance_of_one / factor**2
+        return self._round(self.law(max(round(amount), 1)), mechanism.categories)
+
+    def error(self, mechanism: Any, question: Question, frequency: float) -> float:
+        error: float = mechanism.frequency_error(users=question.users, frequency=frequency)
+        return error
+
+    def bits(self, mechanism: Any, question: Question) -> float:
+        return self.messages(mechanism, question) * math.log2(question.size)
+
+    def messages(self, mechanism: Any, question: Question) -> float:
+        messages: float = mechanism.messages_per_user(users=question.users)
+        return messages
+
+
+@dataclass(frozen=True)
+class _Curator(Candidate):
+    """A trusted curator adds noise to every count; a replaced value changes two of them by one.
+
+    The noise is that of real numbers. A curator who rounds the noisy counts loses no privacy.
+    """
+
+    name: str
+    laplace: bool
+    place: str = "central"
+
+    def calibrated(self, question: Question) -> Calibrated:
+        multiplier, evidence = smallest_multiplier(
+            question,
+            lambda value: self.protocol(self._mechanism(value), question),
+            1.0 / question.mu,
+            question.tolerance,
+        )
+        return Calibrated(self._mechanism(multiplier), evidence)
+
+    def _mechanism(self, noise: float) -> Any:
+        if self.laplace:
+            return LaplaceMechanism(scale=noise)
+        return GaussianMechanism(noise_multiplier=noise)
+
+    def _noise(self, mechanism: Any) -> float:
+        noise: float = mechanism.scale if self.laplace else mechanism.noise_multiplier
+        return noise
+
+    def protocol(self, mechanism: Any, question: Question) -> Protocol:
+        # for Laplace, two counts moved by 1 each; for Gaussian both at once, by sqrt(2)
+        one = RandomAllocation(mechanism, steps=1)
+        return Protocol([(one, question.rounds * (2 if self.laplace else 1))])
+
+    def changed(self, mechanism: Any, factor: float) -> Any:
+        return self._mechanism(self._noise(mechanism) / factor)
+
+    def error(self, mechanism: Any, question: Question, frequency: float) -> float:
+        # sqrt(2) is the deviation of Laplace noise of scale 1, and the distance of both counts
+        return math.sqrt(2.0) * self._noise(mechanism) / question.users
+
+    def bits(self, mechanism: Any, question: Question) -> float:
+        return math.log2(question.size)
+
+
+def _poisson(amount: int) -> Poisson:
+    return Poisson(mean=float(amount))
+
+
+def _fair_coins(amount: int) -> Binomial:
+    return Binomial(trials=amount, probability=0.5)
+
+
+def _rare_successes(amount: int) -> NegativeBinomial:
+    return NegativeBinomial(size=0.01 * amount, probability=0.1)
+
+
+def _smaller(categories: int) -> int:
+    return categories - 1
+
+
+def _some_times_as_many(categories: int) -> int:
+    # errors fall ever less beyond, towards that of randomized response
+    return 4 * categories
+
+
+def frequency_candidates() -> tuple[Candidate, ...]:
+    """Everything that a design of frequencies looks at."""
+    oracles: list[Candidate] = []
+    for place in ("shuffle", "local"):
+        oracles += [
+            _Oracle("k-ary randomized response", place, RandomizedResponse),
+            _Oracle("RAPPOR", place, RAPPOR),
+            _Oracle("Hadamard response", place, HadamardResponse),
+            _SizedOracle("subset selection", place, SubsetSelection, "size", _smaller),
+            _SizedOracle("local hashing", place, LocalHashing, "buckets", _some_times_as_many),
+        ]
+    return (
+        *oracles,
+        _Bits("a randomized bit per category", "shuffle", RandomizedResponse),
+        _Dummies("Poisson noise messages", "shuffle", _poisson, 1.0),
+        _Dummies("binomial noise messages", "shuffle", _fair_coins, 0.25),
+        _Dummies("negative binomial noise messages", "shuffle", _rare_successes, 0.9),
+        _Dummies("augmented shuffle, half kept", "shuffle", _poisson, 1.0, 0.5),
+        _Curator("Gaussian noise", laplace=False),
+        _Curator("Laplace noise", laplace=True),
+    )

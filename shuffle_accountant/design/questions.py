@@ -1,0 +1,132 @@
+"""The questions that a design answers; candidates are calibrated independently of one another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from shuffle_accountant.design.answers import Design, DesignRow, Excluded
+from shuffle_accountant.design.candidates import Candidate, Question
+from shuffle_accountant.design.histograms import frequency_candidates
+from shuffle_accountant.design.vectors import mean_candidates
+from shuffle_accountant.sweeping import sweep
+
+__all__ = ["frequency", "mean"]
+
+
+def frequency(
+    *,
+    users: int,
+    categories: int,
+    target_epsilon: float,
+    delta: float,
+    rounds: int = 1,
+    tolerance: float = 1e-3,
+    jobs: int | None = None,
+) -> Design:
+    """What to deploy for estimating how often each of many categories is held.
+
+    Candidates: k-ary randomized response, RAPPOR, Hadamard response, subset selection (its size
+    chosen), local hashing (its range chosen), a randomized bit per category, noise messages of
+    three laws and the augmented shuffle; the same randomizers without a shuffler; Gaussian and
+    Laplace noise of a trusted curator. Each is calibrated to the target by certified brackets of all rounds
+    together, under its own best reduction.
+
+    Args:
+        users: users of each round, >= 1.
+        categories: number k of categories, >= 2.
+        target_epsilon: nats, finite, > 0, for all rounds together.
+        delta: in (0, 1).
+        rounds: how many times each user answers, >= 1.
+        tolerance: relative width in epsilon of the brackets that decide, > 0.
+        jobs: number of workers, see `shuffle_accountant.sweep`; `joblib.parallel_config` decides
+            by default, which may name a cluster.
+
+    Returns:
+        The design; its ``rows`` are empty if no candidate meets the target with an error below 1.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    question = Question(
+        users=users,
+        size=categories,
+        target_epsilon=target_epsilon,
+        delta=delta,
+        rounds=rounds,
+        tolerance=tolerance,
+        of="categories",
+    )
+    return _design(question, frequency_candidates(), jobs)
+
+
+def mean(
+    *,
+    users: int,
+    dimension: int,
+    target_epsilon: float,
+    delta: float,
+    rounds: int = 1,
+    tolerance: float = 1e-3,
+    jobs: int | None = None,
+) -> Design:
+    """What to deploy for estimating the mean of vectors in the unit ball of the 2-norm.
+
+    Candidates: PrivUnit, both mechanisms of Duchi et al., sampled coordinates, Gaussian messages
+    (their adjacency is zero-out, as their row says); the same randomizers without a shuffler;
+    Gaussian noise of a trusted curator.
+
+    Args:
+        users: users of each round, >= 1.
+        dimension: length d of the vectors, >= 1.
+        target_epsilon: nats, finite, > 0, for all rounds together.
+        delta: in (0, 1).
+        rounds: how many times each user answers, >= 1.
+        tolerance: relative width in epsilon of the brackets that decide, > 0.
+        jobs: number of workers, see `shuffle_accountant.sweep`.
+
+    Returns:
+        The design; its ``rows`` are empty if no candidate meets the target with an error below 1.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    question = Question(
+        users=users,
+        size=dimension,
+        target_epsilon=target_epsilon,
+        delta=delta,
+        rounds=rounds,
+        tolerance=tolerance,
+        of="dimension",
+    )
+    return _design(question, mean_candidates(question.size), jobs)
+
+
+def _design(question: Question, candidates: Sequence[Candidate], jobs: int | None) -> Design:
+    records = sweep(partial(_row, question=question), {"candidate": candidates}, jobs=jobs)
+    rows: dict[str, list[DesignRow]] = {"shuffle": [], "local": [], "central": []}
+    excluded = []
+    for candidate, record in zip(candidates, records, strict=True):
+        if record.error is None:
+            rows[candidate.place].append(record.answer)
+        else:
+            excluded.append(
+                Excluded(name=candidate.name, place=candidate.place, reason=record.error)
+            )
+    shuffled, local, central = (
+        tuple(sorted(found, key=lambda row: row.rmse)) for found in rows.values()
+    )
+    return Design(
+        question=question,
+        rows=shuffled,
+        local=local,
+        central=central,
+        excluded=tuple(excluded),
+    )
+
+
+def _row(*, candidate: Candidate, question: Question) -> DesignRow:
+    return candidate.row(question)
