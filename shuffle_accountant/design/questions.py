@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from shuffle_accountant import validation as validate
 from shuffle_accountant.design.answers import Design, DesignRow, Excluded
 from shuffle_accountant.design.candidates import Candidate, Question
 from shuffle_accountant.design.histograms import frequency_candidates
@@ -29,8 +30,8 @@ def frequency(
     Candidates: k-ary randomized response, RAPPOR, Hadamard response, subset selection (its size
     chosen), local hashing (its range chosen), a randomized bit per category, noise messages of
     three laws and the augmented shuffle; the same randomizers without a shuffler; Gaussian and
-    Laplace noise of a trusted curator. Each is calibrated to the target by certified brackets of all rounds
-    together, under its own best reduction.
+    Laplace noise of a trusted curator. Each is calibrated to the target by certified brackets of all
+    rounds together, under its own best reduction.
 
     Args:
         users: users of each round, >= 1.
@@ -69,13 +70,14 @@ def mean(
     delta: float,
     rounds: int = 1,
     tolerance: float = 1e-3,
+    gaussian_messages: bool = False,
     jobs: int | None = None,
 ) -> Design:
     """What to deploy for estimating the mean of vectors in the unit ball of the 2-norm.
 
-    Candidates: PrivUnit, both mechanisms of Duchi et al., sampled coordinates, Gaussian messages
-    (their adjacency is zero-out, as their row says); the same randomizers without a shuffler;
-    Gaussian noise of a trusted curator.
+    Candidates: PrivUnit, both mechanisms of Duchi et al., sampled coordinates, and Gaussian
+    messages if they are asked for; the same randomizers without a shuffler; Gaussian noise of a trusted
+    curator.
 
     Args:
         users: users of each round, >= 1.
@@ -84,6 +86,9 @@ def mean(
         delta: in (0, 1).
         rounds: how many times each user answers, >= 1.
         tolerance: relative width in epsilon of the brackets that decide, > 0.
+        gaussian_messages: whether to calibrate `GaussianVectors` too. Its brackets (null clones)
+            take seconds each, a minute or two in all, and its adjacency is zero-out, as its row
+            says: it hides less than the other rows do.
         jobs: number of workers, see `shuffle_accountant.sweep`.
 
     Returns:
@@ -93,6 +98,7 @@ def mean(
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
+    wanted = validate.flag(gaussian_messages=gaussian_messages)
     question = Question(
         users=users,
         size=dimension,
@@ -102,7 +108,7 @@ def mean(
         tolerance=tolerance,
         of="dimension",
     )
-    return _design(question, mean_candidates(question.size), jobs)
+    return _design(question, mean_candidates(question.size, gaussian_messages=wanted), jobs)
 
 
 def _design(question: Question, candidates: Sequence[Candidate], jobs: int | None) -> Design:

@@ -131,8 +131,13 @@ class _Curator(_Gaussian):
         return deviation * math.sqrt(question.size) / question.users
 
 
-def mean_candidates(dimension: int) -> tuple[Candidate, ...]:
-    """Everything that a design of means looks at."""
+def mean_candidates(dimension: int, *, gaussian_messages: bool) -> tuple[Candidate, ...]:
+    """Everything that a design of means looks at.
+
+    Args:
+        dimension: length of the vectors; on a line there is no sphere.
+        gaussian_messages: whether to look at these too.
+    """
     kinds: list[tuple[str, Callable[..., LocalRandomizer]]] = [
         ("PrivUnit", PrivUnit),
         ("Duchi et al., sphere", DuchiL2),
@@ -142,6 +147,6 @@ def mean_candidates(dimension: int) -> tuple[Candidate, ...]:
     kinds = [one for one in kinds if dimension >= one[1].least_dimension]  # type: ignore[attr-defined]
     return (
         *(_Vectors(name, place, kind) for place in ("shuffle", "local") for name, kind in kinds),
-        _GaussianMessages(),
+        *((_GaussianMessages(),) if gaussian_messages else ()),
         _Curator(),
     )

@@ -1,0 +1,40 @@
+"""The command `design`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shuffle_accountant.cli import main
+
+QUESTION = ["design", "--users", "2000", "--target-epsilon", "1", "--delta", "1e-6"]
+
+
+def test_a_table_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "design.png"
+    assert main([*QUESTION, "--dimension", "3", "--output", str(picture)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("2000 users, 3 coordinates, 1 round: ε <= 1")
+    assert "PrivUnit" in printed
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*QUESTION, "--categories", "4", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["question"]["categories"] == 4
+    errors = [row["rmse"] for row in answer["rows"]]
+    assert errors == sorted(errors)
+    assert len(errors) > 5
+
+
+@pytest.mark.parametrize(
+    "flags", [[], ["--categories", "4", "--dimension", "3"], ["--categories", "1"]]
+)
+def test_bad_flags_are_one_line(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*QUESTION, *flags]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "categories" in told
