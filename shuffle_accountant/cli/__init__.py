@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
-from shuffle_accountant.cli import brackets, calibrate, compare, dpsgd, plot, report
-from shuffle_accountant.cli import brackets, calibrate, compare, design, plot, report
+from shuffle_accountant.cli import brackets, calibrate, compare, design, dpsgd, plot, report
 from shuffle_accountant.cli.output import PROGRAM
 
 __all__ = ["main"]

@@ -218,7 +218,7 @@ def samplings(
         )
         for count in counts
     ]
-    ax = _axes(ax)
+    ax = new_axes(ax)
     for curve in zip(*rows, strict=True):
         upper = [row.upper for row in curve]
         (line,) = ax.plot(counts, upper, marker=".", label=curve[0].sampling)
@@ -247,8 +247,6 @@ def doublings(**named: int) -> list[int]:
     return [*(2**i for i in range(last.bit_length()) if 2**i < last), last]
 
 
-def _axes(ax: Axes | None) -> Axes:
-    """The axes given, or new ones."""
 def new_axes(ax: Axes | None) -> Axes:
     """The axes given, or new ones.
 

@@ -14,8 +14,8 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.arguments import FromArguments
 from shuffle_accountant.randomizers.base import RunsOnData
 from shuffle_accountant.randomizers.checks import generator
-from shuffle_accountant.randomizers.vectors.blocks import in_blocks, sum_of_blocks
 from shuffle_accountant.randomizers.estimation import Estimate, Estimator, mean_estimate
+from shuffle_accountant.randomizers.vectors.blocks import in_blocks, sum_of_blocks
 from shuffle_accountant.randomizers.vectors.sums import vector_sums
 from shuffle_accountant.randomizers.vectors.tensors import as_rows, like
 
