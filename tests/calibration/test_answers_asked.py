@@ -1,0 +1,50 @@
+"""How many questions a calibration asks, for every randomizer with categories or none."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import shuffle_accountant as sa
+from shuffle_accountant.calibration import target
+
+MOST_ANSWERS = 15
+WITH_CATEGORIES = (
+    sa.RandomizedResponse,
+    sa.RAPPOR,
+    sa.HadamardResponse,
+    sa.SubsetSelection,
+    sa.LocalHashing,
+)
+MAKERS: dict[str, Callable[..., Any]] = {
+    "general": sa.GeneralRandomizer,
+    "binary": sa.BinaryRandomizedResponse,
+    "Laplace": sa.LaplaceRandomizer,
+    **{
+        f"{maker.__name__}, k = {categories}": functools.partial(maker, categories=categories)
+        for maker in WITH_CATEGORIES
+        for categories in (20, 1000)
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize(("users", "rounds"), [(10**4, 4), (10**6, 30)])
+def test_few_answers(name: str, users: int, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    certified = target.certified
+
+    def counted(*arguments: Any) -> Any:
+        asked.append(arguments)
+        return certified(*arguments)
+
+    monkeypatch.setattr(target, "certified", counted)
+    found = sa.max_eps0(
+        users=users, rounds=rounds, target_epsilon=1.0, delta=1e-8, randomizer=MAKERS[name]
+    )
+    assert found.evidence.bracket.upper <= 1.0
+    assert 1 < len(asked) <= MOST_ANSWERS
