@@ -659,6 +659,22 @@ def test_parts_of_a_batch_that_was_broken_off() -> None:
     assert len(engine.accountant) == 4
 
 
+def test_a_part_that_is_refused_keeps_its_place() -> None:
+    engine, model, optimizer, loader = private()
+    with BatchMemoryManager(
+        data_loader=loader, max_physical_batch_size=15, optimizer=optimizer
+    ) as split:
+        parts = iter(split)
+        images, labels = next(parts)
+        foreign = torch.from_numpy(images.numpy().copy()), torch.from_numpy(labels.numpy().copy())
+        refused("operations did not make of one", model, optimizer, foreign)
+        one_step(model, optimizer, next(parts))
+        refused("the whole batch of 40 users, got 26", model, optimizer, next(parts))
+        for part in parts:  # the other two batches
+            one_step(model, optimizer, part)
+    assert len(engine.accountant) == 2
+
+
 def test_parts_need_the_main_process() -> None:
     loader = DataLoader(data(), batch_size=40, num_workers=1)
     _, model, optimizer, loader = private(data_loader=loader)
