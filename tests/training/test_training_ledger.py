@@ -541,7 +541,8 @@ def test_other_randomizers_work_too() -> None:
 
 
 def test_without_torch_the_plug_in_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("torch", "opacus"):
+    parts = [name for name in sys.modules if name.startswith("opacus.")]
+    for name in ("torch", "opacus", *parts):
         monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]
     for name in [n for n in sys.modules if n.startswith("shuffle_accountant.training.opacus")]:
         monkeypatch.delitem(sys.modules, name)
