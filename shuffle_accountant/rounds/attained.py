@@ -23,6 +23,7 @@ from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.mechanisms import Mechanism
+from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -47,6 +48,7 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
       who knows the target's batch.
     * `RandomAllocation` of a Gaussian, Laplace or pure step, one selected: the bracket's lower end,
       because one query attains the pair, with all others' records 0: ``(1, 0, 0)``.
+    * `PoissonSampled` of such a step: the same.
     * `ShuffleRound` of a finite randomizer: the best of the datasets in which all other users hold
       one value, as in `ShuffleRound.attained`.
 
@@ -74,11 +76,13 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
         raise ValueError(
             f"attained_epsilon needs an allocation with selected=1, got selected={round.selected}"
         )
+    if isinstance(round, PoissonSampled) and isinstance(round.mechanism, Mechanism):
+        return _own_pair(round, delta, rounds)
     if isinstance(round, ShuffleRound) and isinstance(round.randomizer, FiniteRandomizer):
         return _datasets(round, round.randomizer, delta, rounds)
     raise ValueError(
-        "attained_epsilon needs shuffled batches, an allocation of one Gaussian, Laplace or pure "
-        f"step, or a finite randomizer, got {round!r:.120}"
+        "attained_epsilon needs shuffled batches, an allocation or a sampling of one Gaussian, "
+        f"Laplace or pure step, or a finite randomizer, got {round!r:.120}"
     )
 
 
@@ -125,7 +129,7 @@ class _Pair:
     loss: PrivacyLoss
 
 
-def _own_pair(round: RandomAllocation, delta: float, rounds: int) -> Attained:
+def _own_pair(round: RandomAllocation | PoissonSampled, delta: float, rounds: int) -> Attained:
     lower, upper = _both_ends(round.reduced().loss, delta, rounds)
     return Attained(lower=lower, upper=upper, dataset=(1, 0, 0))
 

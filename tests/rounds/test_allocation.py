@@ -21,6 +21,9 @@ from oracles.containment import assert_contains, assert_narrow, assert_overlaps
 from scipy.stats import binomtest
 
 import shuffle_accountant as sa
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses import mean_ratio, null_clones
+from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.reports.comparison import compare
 from shuffle_accountant.rounds.mechanisms import Mechanism
 
@@ -326,6 +329,32 @@ def test_states(one: sa.RandomAllocation) -> None:
     assert back.rounds == accountant.rounds
     assert hash(back.rounds[0][0]) == hash(one)
     assert one.adjacency is sa.Adjacency.ZERO_OUT
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        sa.RandomAllocation(gaussian(1.0), steps=1000),
+        sa.RandomAllocation(gaussian(1.0), steps=1000, released=10),
+        sa.PoissonSampled(gaussian(1.0), rate=0.1),
+        sa.ShuffledBatches(noise_multiplier=1.0, steps=1000),
+    ],
+    ids=repr,
+)
+def test_no_law_is_made_to_know_that_losses_are_finite(
+    one: sa.RandomAllocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be a second or third one, and most of the time that an answer takes."""
+
+    def refuse(*arguments: Any) -> Any:
+        raise AssertionError("a law was asked for")
+
+    monkeypatch.setattr(mean_ratio, "_law", refuse)
+    monkeypatch.setattr(null_clones, "_atoms", refuse)
+    effort = Effort(tail=1e-12, resolution=1e-5)
+    assert one.reduced().loss.delta(math.inf, Bound.OPTIMISTIC, effort) == 0.0
+    with pytest.raises(AssertionError, match="a law was asked for"):
+        one.reduced().loss.delta(0.5, Bound.OPTIMISTIC, effort)
 
 
 def test_all_released_is_a_whole_epoch() -> None:

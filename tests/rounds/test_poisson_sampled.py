@@ -119,6 +119,13 @@ def test_is_the_first_step_of_an_allocation() -> None:
         assert sampled.delta(epsilon=epsilon) == first.delta(epsilon=epsilon)
 
 
+def test_some_query_attains_it() -> None:
+    one = sa.PoissonSampled(gaussian(1.0), rate=0.05)
+    found, bracket = (ask(one, delta=1e-6, rounds=20) for ask in (sa.attained_epsilon, sa.epsilon))
+    assert (found.lower, found.upper) == (bracket.lower, bracket.upper)
+    assert found.dataset == (1, 0, 0)
+
+
 def test_always_in_is_the_mechanism_itself() -> None:
     assert_overlaps(
         sa.PoissonSampled(gaussian(1.0), rate=1.0).epsilon(delta=1e-6),
