@@ -35,6 +35,7 @@ _TAILS = (12, 16, 20, 26, 33, 42, 54, 70, 90, 115, 150, 200, 280)
 # Each addition adds its share of the bracket: after more than so many, cells are narrower.
 _LEAST_WIDTH, _FINEST_WIDTH = 0.0115, 0.0075
 _FEW_ADDITIONS = 20
+_SHALLOW = 20
 _FINE = 5e-6
 # Cells of one ratio, with nothing to add it to.
 _ALONE = 0.001
@@ -263,6 +264,8 @@ def _law(source: RatioSource, users: int, side: Bound, effort: Effort) -> SumLaw
     # each addition adds about width^2 / 6 to the relative variance
     width = math.sqrt(6.0 * effort.resolution / additions(users))
     least = _LEAST_WIDTH * math.sqrt(_FEW_ADDITIONS / max(additions(users), _FEW_ADDITIONS))
+    # as many cells for deeper tails, whose losses are as much larger
+    least *= math.sqrt(max(tail, _SHALLOW) / _SHALLOW)
     if width < 1.5 * least:  # a second law costs more than narrower cells of one
         width = least if effort.resolution >= _FINE else max(width, _FINEST_WIDTH)
     if users == 1:
