@@ -75,6 +75,38 @@ def test_without_the_peer_its_claims_are_not_judged(suite, tmp_path, capsys, mon
     assert (tmp_path / "peers.csv").exists()
 
 
+def test_without_the_peer_of_allocation_nothing_is_judged(suite, tmp_path, monkeypatch):
+    script = importlib.import_module("benchmarks.peers_allocation")
+    monkeypatch.setattr(script.importlib.util, "find_spec", lambda name: None)
+    assert suite.main(["--quick", "--only", "peers_allocation", "--output", str(tmp_path)]) == 0
+    claims = claims_in(tmp_path)
+    assert len(claims) == 6
+    for claim in claims:
+        assert claim["holds"] is None
+        assert claim["measured"] == "PLD_accounting cannot be imported"
+
+
+@pytest.mark.slow
+def test_shuffled_batches_in_the_published_intervals(suite, tmp_path):
+    arguments = ["--quick", "--only", "figures.dpsgd", "--output", str(tmp_path)]
+    assert suite.main(arguments) == 0
+    assert all(claim["holds"] for claim in claims_in(tmp_path))
+    assert (tmp_path / "dpsgd.png").stat().st_size > 1000
+    with (tmp_path / "dpsgd.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["sampling"] for row in rows} == {"allocation", "shuffle", "poisson"}
+    for row in rows:
+        assert 0 < float(row["lower"]) <= float(row["upper"])
+
+
+@pytest.mark.slow
+def test_the_sweep_of_allocation_is_sound(suite, tmp_path):
+    suite.main(["--quick", "--only", "allocation", "--output", str(tmp_path)])
+    claims = {claim["name"]: claim["holds"] for claim in claims_in(tmp_path)}
+    # speed is not tested here
+    assert claims["finite"] is claims["tolerance"] is True
+
+
 @pytest.mark.parametrize(("verdict", "code"), [(True, 0), (False, 1), (None, 0)])
 def test_the_exit_code_tells_of_a_failed_claim(suite, tmp_path, capsys, monkeypatch, verdict, code):
     shared = importlib.import_module("benchmarks.claims")
