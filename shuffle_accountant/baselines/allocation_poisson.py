@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import math
 
+from shuffle_accountant import validation as validate
+from shuffle_accountant.baselines.base import require
 from shuffle_accountant.baselines.one_epoch import (
     EpochBound,
     PoissonEpoch,
@@ -26,6 +28,7 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.mean_ratio import RatioSource
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.allocation import RandomAllocation
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.steps import step_ratio
 
 __all__ = ["epsilon", "name", "rate", "sound", "source", "valid"]
@@ -71,8 +74,10 @@ def rate(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
+        ValueError: an argument outside its range, or a record that is used more than once.
     """
+    rounds = validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds=rounds)
+    require(name, one_use(round, rounds=rounds, delta=delta))
     t = round.steps
     g = min(_excess(round, rounds, delta), 1.0 - 1.0 / t)
     return min(1.0 / (t * (1.0 - g)), 1.0)
@@ -108,11 +113,11 @@ def _nothing(losses: Array) -> tuple[Array, Array]:
 
 def _excess(round: RandomAllocation, rounds: int, delta: float) -> float:
     """``cosh(eps0) sqrt((2/t) log(1/delta'))``; inf for steps that no eps0 describes."""
-    small = _SHARE * delta / rounds
-    eps0 = _eps0(step_ratio(round.mechanism), small / round.steps)
+    eps0 = _eps0(step_ratio(round.mechanism), _SHARE * delta / rounds / round.steps)
     if eps0 is None or eps0 > _LARGEST_EPS0:
         return math.inf
-    return math.cosh(eps0) * math.sqrt(2.0 / round.steps * -math.log(small))
+    log_inverse = math.log(rounds / _SHARE) - math.log(delta)
+    return math.cosh(eps0) * math.sqrt(2.0 / round.steps * log_inverse)
 
 
 def _eps0(source: RatioSource, delta0: float) -> float | None:

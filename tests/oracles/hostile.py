@@ -214,6 +214,11 @@ def _baselines() -> Iterator[Entry]:
     yield Entry("rdp.epsilon", b.rdp.epsilon, to_epsilon, owner=inner)
     yield Entry("rdp.epsilon_as_published", b.rdp.epsilon_as_published, to_epsilon, owner=inner)
     yield Entry("rdp.renyi_divergence", b.rdp.renyi_divergence, ({"round": clones, "order": 4.5},))
+    epoch = sa.RandomAllocation(sa.PureMechanism(epsilon=0.5), steps=5000)
+    epochs = ({"round": epoch, "rounds": 2, "delta": 1e-6},)
+    yield Entry("allocation_poisson.rate", b.allocation_poisson.rate, epochs)
+    yield Entry("allocation_poisson.valid", b.allocation_poisson.valid, epochs)
+    yield Entry("allocation_decomposition.valid", b.allocation_decomposition.valid, epochs)
     grid = {"round": sampled, "points": 40, "reach": 0.25}
     work = {"points": _up_to(1000)}
     yield Entry("alpha_grid.delta", b.alpha_grid.delta, (grid | {"epsilon": 0.1},), True, work)
