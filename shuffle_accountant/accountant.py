@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, PrivacyProfile
+from shuffle_accountant.engine.classes import gathered
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, theorems
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import warn_if_below_floor, warn_if_loose
@@ -21,6 +22,10 @@ __all__ = ["FourierAccountant", "certified", "delta", "epsilon"]
 SCHEMA = 2
 # Brackets this wide, relative, say nothing more; grids for still wider ones have no spacing left.
 LOOSEST = 10.0
+
+
+# Rounds this much apart, relative to the tolerance, share a class to begin with, then a part of it.
+CLASS_WIDTH, CLASS_REFINED, CLASS_FINEST = 0.7, 0.25, 0.01
 
 
 class FourierAccountant:
@@ -43,11 +48,12 @@ class FourierAccountant:
     def __init__(self, tolerance: float = 1e-3, memory_limit: int = MEMORY_LIMIT) -> None:
         self.tolerance = validate.positive(tolerance=tolerance)
         self.memory_limit = validate.integer(minimum=2**20, memory_limit=memory_limit)
-        self._protocol = Protocol()
+        self._known, self._further = Protocol(), list[tuple[Round, int]]()
+        self._total = 0
 
     def __len__(self) -> int:
         """Number of rounds composed so far."""
-        return len(self._protocol)
+        return self._total
 
     def __repr__(self) -> str:
         return f"FourierAccountant({len(self)} rounds, {len(self.rounds)} distinct)"
@@ -55,17 +61,20 @@ class FourierAccountant:
     @property
     def protocol(self) -> Protocol:
         """Everything composed so far."""
-        return self._protocol
+        if self._further:  # put together when asked, so that recording stays cheap
+            self._known = Protocol([*self._known, *self._further])
+            self._further = []
+        return self._known
 
     @property
     def adjacency(self) -> Adjacency | None:
         """The adjacency of all rounds; None before the first."""
-        return self._protocol.adjacency
+        return self._further[0][0].adjacency if self._further else self._known.adjacency
 
     @property
     def rounds(self) -> tuple[tuple[Round, int], ...]:
         """The distinct rounds with their counts, in the order of their first appearance."""
-        return tuple(self._protocol)
+        return tuple(self.protocol)
 
     def compose(self, round: Rounds, *, count: int = 1) -> FourierAccountant:
         """Record ``count`` further rounds; nothing is computed.
@@ -85,7 +94,11 @@ class FourierAccountant:
         further = as_protocol(round, name="round")
         most = (MAX_ROUNDS - len(self)) // max(len(further), 1)
         count = validate.integer(minimum=0, maximum=most, count=count)
-        self._protocol += further * count
+        kinds = (self.adjacency, further.adjacency)
+        if count > 0 and None not in kinds and kinds[0] is not kinds[1]:
+            self._known = self.protocol + further * count  # which says what is wrong
+        self._further += [(one, count * number) for one, number in further if count > 0]
+        self._total += count * len(further)
         return self
 
     def epsilon(self, *, delta: float) -> Bracket:
@@ -137,7 +150,7 @@ class FourierAccountant:
         )
 
     def _answer(self, query: Query) -> Bracket:
-        found, cause = certified(self._protocol, query, self.tolerance, self.memory_limit)
+        found, cause = certified(self.protocol, query, self.tolerance, self.memory_limit)
         warn_if_loose(found, cause, min(self.tolerance, LOOSEST))
         warn_if_below_floor(found, query, ((one.floor, count) for one, count in self._protocol))
         return found
@@ -148,7 +161,7 @@ class FourierAccountant:
             "schema": SCHEMA,
             "tolerance": self.tolerance,
             "memory_limit": self.memory_limit,
-            **self._protocol.to_dict(),
+            **self.protocol.to_dict(),
         }
 
     @classmethod
@@ -172,10 +185,10 @@ class FourierAccountant:
             )
         accountant = cls(tolerance=state["tolerance"], memory_limit=state["memory_limit"])
         if schema == 1:
-            accountant._protocol = Protocol.from_list(state["rounds"])
+            accountant.compose(Protocol.from_list(state["rounds"]))
         else:
             held = {name: state[name] for name in ("adjacency", "rounds")}
-            accountant._protocol = Protocol.from_dict(held)
+            accountant.compose(Protocol.from_dict(held))
         return accountant
 
 
@@ -194,9 +207,15 @@ def certified(
         The bracket, and None if it is as narrow as asked for.
     """
     # a fixed order, so that the order of composition does not even change the rounding
-    parts = [(one.reduced(), count) for one, count in protocol.in_order]
-    answer = evaluate(parts, query, min(tolerance, LOOSEST), memory_limit)
-    found = answer.bracket(reduction=theorems(parts), adjacency=protocol.adjacency)
+    rounds, goal = protocol.in_order, min(tolerance, LOOSEST)
+    width = CLASS_WIDTH * min(goal, 1.0)
+    while True:
+        parts = gathered(rounds, width)
+        answer = evaluate(parts.above, query, goal, memory_limit, parts.below)
+        if answer.cause is None or parts.exact:
+            break
+        width = CLASS_REFINED * width if width > CLASS_FINEST * goal else 0.0
+    found = answer.bracket(reduction=theorems(parts.above), adjacency=protocol.adjacency)
     return found, answer.cause
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from shuffle_accountant.engine.composition import Composition, DirectSum, TiltedSum
 from shuffle_accountant.engine.loss_grids import GridTooFine, loss_grid
 from shuffle_accountant.engine.plan import FINEST_RESOLUTION, Plan, Problem
+from shuffle_accountant.engine.stacked import composition_of
 from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
@@ -113,12 +114,13 @@ def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
         tail=max(tail, _LEAST_TAIL),
         resolution=max(resolution, FINEST_RESOLUTION),
         most_atoms=problem.most_atoms,
+        many=problem.many,
     )
     spacing = _aligned(problem, plan.spacing)
-    return Composition(
+    return composition_of(
         [
             (loss_grid(loss, side, spacing, effort, problem.most_cells), count)
-            for loss, count in problem.losses
+            for loss, count in problem.on(side)
         ],
         problem.losses[0][0].divergence,
     )

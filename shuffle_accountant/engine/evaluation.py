@@ -41,7 +41,11 @@ def theorems(parts: Sequence[tuple[DominatingPair, int]]) -> str:
 
 
 def evaluate(
-    parts: Sequence[tuple[DominatingPair, int]], query: Query, tolerance: float, memory_limit: int
+    parts: Sequence[tuple[DominatingPair, int]],
+    query: Query,
+    tolerance: float,
+    memory_limit: int,
+    below: Sequence[tuple[DominatingPair, int]] | None = None,
 ) -> Answer:
     """Certified ends of the composition's answer; never warns.
 
@@ -50,17 +54,13 @@ def evaluate(
         query: the question.
         tolerance: relative width in epsilon to aim for.
         memory_limit: bytes.
+        below: pairs for the lower end, if they are others.
 
     Raises:
         ValueError: rounds with and without variant="tail".
     """
-    alone = sum(count for _, count in parts) == 1
-    losses = [
-        (loss, count * number)
-        for pair, count in parts
-        for loss, number in factors(pair.loss, alone=alone)
-        if loss.largest > 0
-    ]
+    losses = _losses(parts)
+    lower = losses if below is None else _losses(below)
     if len({loss.divergence for loss, _ in losses}) > 1:
         raise ValueError(
             "rounds with variant='tail' compose with one another only: a tail probability is no "
@@ -79,9 +79,9 @@ def evaluate(
         query.delta >= distance if query.delta is not None else query.required >= largest
     ):
         return NOTHING
-    if query.delta is not None and _disclosed(losses, query.delta) > query.delta:
+    if query.delta is not None and _disclosed(lower, query.delta) > query.delta:
         return EVERYTHING
-    if query.delta is None and (disclosed := _disclosed(losses, 1.0)) > _HOPELESS:
+    if query.delta is None and (disclosed := _disclosed(lower, 1.0)) > _HOPELESS:
         return Answer(lower=disclosed, upper=1.0, ledger=ErrorLedger(round_off=1.0 - disclosed))
     if rounds == 1:
         # half the width of a block is its share of the bracket; the rest is exact
@@ -91,12 +91,30 @@ def evaluate(
         upper = largest if query.delta is not None else min(distance, 1.0)
         ledger, cause = ErrorLedger(round_off=upper), "the range of double precision"
         return Answer(lower=0.0, upper=upper, ledger=ledger, cause=cause)
-    found = refine(losses, query, tolerance, memory_limit, largest)
-    backward = [(loss.reversed, count) for loss, count in losses]
-    if all(back is loss for (back, _), (loss, _) in zip(backward, losses, strict=True)):
+    found = refine(losses, query, tolerance, memory_limit, largest, lower)
+    backward, back_lower = _reversed(losses), _reversed(lower)
+    symmetric = [back is loss for (back, _), (loss, _) in zip(backward, losses, strict=True)]
+    symmetric += [back is loss for (back, _), (loss, _) in zip(back_lower, lower, strict=True)]
+    if all(symmetric):
         return found
     # neighbours may be either way round: the larger answer counts
-    return found.worse(refine(backward, query, tolerance, memory_limit, largest))
+    return found.worse(refine(backward, query, tolerance, memory_limit, largest, back_lower))
+
+
+def _losses(parts: Sequence[tuple[DominatingPair, int]]) -> list[tuple[PrivacyLoss, int]]:
+    """The losses that there are, with their counts."""
+    alone = sum(count for _, count in parts) == 1
+    return [
+        (loss, count * number)
+        for pair, count in parts
+        for loss, number in factors(pair.loss, alone=alone)
+        if loss.largest > 0
+    ]
+
+
+def _reversed(losses: Sequence[tuple[PrivacyLoss, int]]) -> list[tuple[PrivacyLoss, int]]:
+    """The losses of the exchanged pairs."""
+    return [(loss.reversed, count) for loss, count in losses]
 
 
 def _disclosed(losses: Sequence[tuple[PrivacyLoss, int]], delta: float) -> float:

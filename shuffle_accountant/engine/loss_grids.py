@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
 from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
 from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.numerics.kept import kept
 from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["GridTooFine", "loss_grid"]
@@ -27,7 +27,8 @@ class GridTooFine(Exception):
         self.factor = factor
 
 
-@lru_cache(maxsize=32)
+# As many grids as usually fit a few questions about a thousand different rounds.
+@kept(1 << 26, lambda grid: grid.mass.nbytes)
 def loss_grid(
     loss: PrivacyLoss, side: Bound, spacing: float, effort: Effort, most_cells: float
 ) -> PldGrid:

@@ -11,9 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shuffle_accountant.engine.question import Query
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import PrivacyLoss
 
-__all__ = ["FINEST_RESOLUTION", "Plan", "Problem", "direct_plan", "finer", "first_plan"]
+__all__ = [
+    "FINEST_RESOLUTION",
+    "MANY_LOSSES",
+    "Plan",
+    "Problem",
+    "direct_plan",
+    "finer",
+    "first_plan",
+]
+
+MANY_LOSSES = 24
+"""So many different losses are composed as rows of a matrix."""
 
 FINEST_RESOLUTION = 2e-6
 """Blocks of decoy counts are not made narrower than this: about 1e8 atoms in the worst case."""
@@ -29,12 +41,17 @@ _BYTES_PER_ATOM = 400
 _MOST_ATOMS = 1 << 20
 
 
+# How much finer than necessary grids are to begin with: of one loss, and of many.
+_FINER, _FINER_MANY = 0.25, 0.4
+
+
 @dataclass(frozen=True)
 class Problem:
     """One question about one composition: what does not change while grids are tried.
 
     Attributes:
-        losses: of the distinct rounds, with their counts.
+        losses: of the distinct rounds, with their counts, for the upper end.
+        below: the same for the lower end.
         query: the question.
         tolerance: relative width in epsilon to aim for.
         memory_limit: bytes.
@@ -45,6 +62,7 @@ class Problem:
     """
 
     losses: tuple[tuple[PrivacyLoss, int], ...]
+    below: tuple[tuple[PrivacyLoss, int], ...]
     query: Query
     tolerance: float
     memory_limit: int
@@ -61,6 +79,7 @@ class Problem:
         tolerance: float,
         memory_limit: int,
         largest: float,
+        below: Sequence[tuple[PrivacyLoss, int]] | None = None,
     ) -> Problem:
         """The question with what follows from it."""
         rounds = sum(count for _, count in losses)
@@ -69,6 +88,7 @@ class Problem:
         variance = sum(count * (loss.deviation / top) ** 2 for loss, count in losses)
         return cls(
             losses=tuple(losses),
+            below=tuple(losses if below is None else below),
             query=query,
             tolerance=tolerance,
             memory_limit=memory_limit,
@@ -79,6 +99,15 @@ class Problem:
             # chords take away as much; epsilon moves by at most that share of itself.
             coarse=top * math.sqrt(1.5 * tolerance * variance / rounds),
         )
+
+    @property
+    def many(self) -> bool:
+        """Whether so many different losses are composed that what they share is tabulated."""
+        return len(self.losses) >= MANY_LOSSES
+
+    def on(self, side: Bound) -> tuple[tuple[PrivacyLoss, int], ...]:
+        """The losses whose sum bounds the true one on that side."""
+        return self.losses if side is Bound.PESSIMISTIC else self.below
 
     @property
     def most_cells(self) -> float:
@@ -131,7 +160,7 @@ class Plan:
 def first_plan(problem: Problem) -> Plan:
     """Where to begin."""
     # finer than asked for while that costs next to nothing
-    fine = max(0.25 * problem.coarse, 18.0 * problem.deviation / _FREE_POINTS)
+    fine = max((_FINER_MANY if problem.many else _FINER) * problem.coarse, 18.0 * problem.deviation / _FREE_POINTS)
     delta = problem.query.delta
     return Plan(
         spacing=min(problem.coarse, fine),

@@ -69,6 +69,7 @@ def refine(
     tolerance: float,
     memory_limit: int,
     largest: float,
+    below: Sequence[tuple[PrivacyLoss, int]] | None = None,
 ) -> Answer:
     """Refine until the bracket is narrow enough, or memory or patience ends.
 
@@ -78,8 +79,9 @@ def refine(
         tolerance: relative width in epsilon to aim for.
         memory_limit: bytes.
         largest: no sum of losses is larger, nats.
+        below: losses for the lower end, if they are others.
     """
-    problem = Problem.of(losses, query, tolerance, memory_limit, largest)
+    problem = Problem.of(losses, query, tolerance, memory_limit, largest, below)
     ends, plan = _by_transforms(problem)
     wide = _excess(problem, ends)
     if wide > _FAR_OFF or (wide > 1.0 and ends.out_of_reach):

@@ -31,11 +31,20 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
 )
 
-__all__ = ["BYTES_PER_POINT", "Factor", "WindowedSum", "power_sum"]
+__all__ = [
+    "BYTES_PER_POINT",
+    "PER_LEVEL",
+    "Factor",
+    "Powers",
+    "WindowedSum",
+    "invert",
+    "place_on_circle",
+    "power_sum",
+]
 
 # Per level of the transform: a complex product and a sum, each at most sqrt(5) u (Higham,
 # "Accuracy and Stability", Lemma 3.5), plus an error of one unit in the twiddle factor.
-_PER_LEVEL = roundings(10)
+PER_LEVEL = roundings(10)
 
 # Peak memory of a tilted sum per point of the window, as measured by the benchmarks (about 60),
 # with a margin.
@@ -72,6 +81,23 @@ class WindowedSum:
     error: float
 
 
+@dataclass(eq=False)
+class Powers:
+    """The lower half of the spectrum of a sum, as logarithms; arrays of one shape.
+
+    Attributes:
+        log_modulus: of each frequency.
+        log_bound: of what the exact modulus is at most, errors of the factors included.
+        angle: of each frequency, radians.
+        moved: bound on what logarithm and angle are off by together.
+    """
+
+    log_modulus: Array
+    log_bound: Array
+    angle: Array
+    moved: Array
+
+
 def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum:
     """Law of the sum of all factors, modulo the window's length.
 
@@ -94,11 +120,11 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
         mean = float(np.sum(factor.mass * np.arange(factor.mass.size))) / max(total, 1e-300)
         middle = factor.offset + round(mean)
         centre += factor.count * middle
-        spectrum = real_fft(_fold(factor.mass, factor.offset - middle, size))
+        spectrum = real_fft(place_on_circle(factor.mass, factor.offset - middle, size))
         turn = np.angle(spectrum)
         modulus = np.abs(spectrum)
         del spectrum
-        noise = _PER_LEVEL * levels * max(total, 1.0) + factor.mass_error
+        noise = PER_LEVEL * levels * max(total, 1.0) + factor.mass_error
         log_bound += factor.count * np.log(modulus + noise)
         with np.errstate(divide="ignore"):
             np.log(modulus, out=modulus)
@@ -112,6 +138,22 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
         turn += 1.0
         turn *= factor.count * roundings(ELEMENTARY + 1 + len(factors))
         moved += turn
+    powers = Powers(log_modulus, log_bound, angle, moved)
+    del log_modulus, log_bound, angle, moved
+    return invert(powers, start, centre, size)
+
+
+def invert(powers: Powers, start: int, centre: int, size: int) -> WindowedSum:
+    """The window of the law whose spectrum is known; ``powers`` is used up.
+
+    Args:
+        powers: the spectrum, with what it may be off by.
+        start: first integer of the window.
+        centre: integer that the spectrum's law was moved from to 0.
+        size: of the window.
+    """
+    log_modulus, log_bound, angle = powers.log_modulus, powers.log_bound, powers.angle
+    moved, levels = powers.moved, math.log2(size) + 1
     modulus = np.exp(log_modulus, out=log_modulus)
     bound = np.exp(log_bound, out=log_bound)
     bound -= lowered(modulus, roundings(2 * ELEMENTARY))
@@ -124,15 +166,15 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
     moved += own
     moved *= modulus
     bound += moved
-    del moved
-    spectrum = np.empty(half, dtype=complex)
+    spectrum = np.empty(modulus.size, dtype=complex)
     np.multiply(modulus, np.cos(angle), out=spectrum.real)
     np.multiply(modulus, np.sin(angle), out=spectrum.imag)
-    del angle
     norm = math.sqrt(2.0 / size)
     error = norm * _norm(bound)
-    error += norm * _norm(modulus) * _PER_LEVEL * levels
-    del bound, modulus, log_bound, log_modulus
+    error += norm * _norm(modulus) * PER_LEVEL * levels
+    # nothing but the spectrum is needed from here on
+    powers.log_modulus = powers.log_bound = powers.angle = powers.moved = np.zeros(0)
+    del modulus, bound, angle, moved, log_modulus, log_bound
     result = inverse_real_fft(spectrum, size)
     return WindowedSum(start, np.roll(result, -((start - centre) % size)), error)
 
@@ -142,7 +184,7 @@ def _norm(values: Array) -> float:
     return raised(math.sqrt(float(np.sum(np.square(values)))), pairwise_sum(own=2))
 
 
-def _fold(mass: Array, offset: int, size: int) -> Array:
+def place_on_circle(mass: Array, offset: int, size: int) -> Array:
     """Place the vector on a circle of the given size."""
     folded = np.zeros(size)
     position = offset % size

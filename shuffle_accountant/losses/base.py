@@ -26,11 +26,13 @@ class Effort:
             (OPTIMISTIC).
         resolution: relative width of blocks of decoy counts that are treated as one; 0 for exact.
         most_atoms: more atoms than this are added up cell by cell, in pieces of this size.
+        many: whether many rounds like this one are to be resolved, so that tables pay.
     """
 
     tail: float
     resolution: float
     most_atoms: int = 1 << 20
+    many: bool = False
 
 
 class PrivacyLoss(Protocol):

@@ -82,6 +82,9 @@ class BlockSource(Protocol):
     def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
         """Blocks whose pair bounds the true one in the given direction."""
 
+    def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
+        """The atoms from a table that other rounds share; None if there is none."""
+
 
 @dataclass(frozen=True)
 class BinaryLoss:
@@ -130,6 +133,8 @@ class BinaryLoss:
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """PldAtoms of the pair: one by one for small blocks, cell masses for large ones."""
+        if effort.many and (found := self.source.tabled(side, edges, effort)) is not None:
+            return found
         blocks = self.source.blocks(side, replace(effort, tail=0.25 * effort.tail))
         m = blocks.count
         # Hoeffding: P(a >= m/2 + t sqrt(m)/2) <= 2 exp(-t^2/2) for the P-law, the other side less.

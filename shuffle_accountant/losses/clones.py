@@ -14,8 +14,10 @@ from typing import Self
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.lattice.discretize import SUBCELLS
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.clone_table import clone_table, tabled_atoms
 from shuffle_accountant.losses.counts import count_blocks
 from shuffle_accountant.losses.listing import BinaryBlocks
 from shuffle_accountant.numerics.ratios import log_ratio_above
@@ -81,4 +83,23 @@ class NumberOfClones:
             silent=0.0,
             missing=blocks.missing,
             round_off=blocks.round_off,
+        )
+
+    def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
+        """The atoms from the table of counts that rounds of any size share."""
+        if self.gap == 0.0 or self.largest == math.inf:
+            return None
+        # a lower bound's cells are finer; both sides share one table
+        step = float(edges(0.0)[1]) * (1 if side is Bound.PESSIMISTIC else SUBCELLS)
+        table = clone_table(step, self.gap, effort.resolution, effort.tail)
+        if table is None:
+            return None
+        return tabled_atoms(
+            table,
+            side,
+            trials=self.decoys,
+            rate=self.rate,
+            idle=self.idle,
+            gap=self.gap,
+            log_rest=self.log_rest,
         )

@@ -25,8 +25,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.counts import CountBlocks, bulk, count_blocks, tail_differences
 from shuffle_accountant.losses.listing import BinaryBlocks
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
@@ -95,6 +95,10 @@ class NumberOfResponses:
     def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
         """Blocks of (C, O); the target's own message adds one to C or to O."""
         return _blocks(self, side, effort.tail, effort.resolution)
+
+    def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
+        """None: the gap depends on what else was counted."""
+        return None
 
     def part(
         self, blocks: CountBlocks, others: _Others, side: Bound, *, mine: float, chance: float

@@ -120,6 +120,20 @@ class LocalRandomizer(ABC):
     def eps0(self) -> float:
         """Local privacy parameter, nats: the largest log-ratio of output probabilities."""
 
+    def at(self, eps0: float) -> LocalRandomizer | None:
+        """The same randomizer with another parameter, if a smaller one only adds noise.
+
+        That is: if for every pair of parameters the randomizer of the smaller one is that of the
+        larger one followed by a kernel. Rounds of different parameters are then ordered by them.
+
+        Args:
+            eps0: nats, finite, > 0.
+
+        Returns:
+            The randomizer; None, which is always safe, if there is no such order.
+        """
+        return None
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `randomizer_from_dict` rebuilds an equal randomizer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.arguments import FromArguments
@@ -43,3 +43,12 @@ class FrequencyOracle(FromArguments, BitRandomizer):
     def eps0(self) -> float:
         """Local privacy parameter, nats."""
         return self._eps0
+
+    def at(self, eps0: float) -> Self:
+        """The same oracle with another parameter, its size included.
+
+        A smaller one adds noise: to each bit (RAPPOR), to the choice between a column's signs
+        (Hadamard), to the set or the bucket, by a uniformly random one now and then.
+        """
+        given = {name: getattr(self, name) for name in self.arguments}
+        return type(self)(**{**given, "eps0": eps0})

@@ -47,6 +47,10 @@ class GeneralRandomizer(LocalRandomizer):
         """Local privacy parameter, nats."""
         return self._eps0
 
+    def at(self, eps0: float) -> GeneralRandomizer:
+        """Any randomizer of another parameter: its clones only add noise (see `engine.classes`)."""
+        return GeneralRandomizer(eps0, self.interactive)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         return {"kind": self.kind, "eps0": self._eps0, "interactive": self.interactive}

@@ -106,6 +106,10 @@ class RandomizedResponse(CategoricalRandomizer):
         """Local privacy parameter, nats, in [0, inf]."""
         return self._eps0
 
+    def at(self, eps0: float) -> RandomizedResponse:
+        """Of as many values with another parameter; a smaller one is answered at random more."""
+        return RandomizedResponse(categories=self.categories, eps0=eps0)
+
     @property
     def mixture(self) -> Mixture:
         """Its two parts: the truth, and a uniformly random value."""

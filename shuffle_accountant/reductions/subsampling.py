@@ -13,7 +13,7 @@ from dataclasses import replace
 from shuffle_accountant.losses.subsampled import SubsampledLoss
 from shuffle_accountant.reductions.base import Reduction
 
-__all__ = ["subsampled"]
+__all__ = ["fraction_of", "subsampled"]
 
 
 def subsampled(inner: Reduction, users: int, population: int) -> Reduction:
@@ -26,8 +26,18 @@ def subsampled(inner: Reduction, users: int, population: int) -> Reduction:
     """
     if population == users:
         return inner
+    return fraction_of(inner, users / population)
+
+
+def fraction_of(inner: Reduction, fraction: float) -> Reduction:
+    """The reduction of a round that each person takes part in with a given chance.
+
+    Args:
+        inner: as for `subsampled`.
+        fraction: of the population that takes part, in (0, 1].
+    """
     return replace(
         inner,
         name=f"{inner.name}, subsampled",
-        loss=SubsampledLoss(inner=inner.loss, fraction=users / population),
+        loss=SubsampledLoss(inner=inner.loss, fraction=fraction),
     )

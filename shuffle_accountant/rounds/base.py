@@ -8,6 +8,7 @@ from typing import Any
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.engine.classes import Member
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.single import single_answer
 from shuffle_accountant.engine.tolerance import warn_if_below_floor, warn_if_loose
@@ -30,6 +31,14 @@ class Round(ABC):
     @abstractmethod
     def reduced(self) -> DominatingPair:
         """The dominating pair of this round, with where it comes from."""
+
+    @property
+    def member(self) -> Member | None:
+        """The round as a member of a family, in which many different rounds cost little; or None.
+
+        None, which is always safe, means that the round is composed as it is.
+        """
+        return None
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

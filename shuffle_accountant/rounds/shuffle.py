@@ -9,6 +9,7 @@ from typing import Any
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Attained
+from shuffle_accountant.engine.classes import Member
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
 from shuffle_accountant.reductions.base import DominatingPair, Reduction
@@ -17,6 +18,7 @@ from shuffle_accountant.reductions.dataset import attained
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.reductions.strong import VARIANTS
 from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.family import family_of
 
 __all__ = ["ShuffleRound"]
 
@@ -93,6 +95,15 @@ class ShuffleRound(Round):
     def reduced(self) -> DominatingPair:
         """The dominating pair of this round, with the theorem it comes from."""
         return _reduced(self)
+
+    @property
+    def member(self) -> Member | None:
+        """Its place among rounds of other sizes, samples and parameters; None for some theorems."""
+        family = family_of(self.randomizer, self.reduction, self.population is not None)
+        if family is None:
+            return None
+        fraction = 1.0 if self.population is None else self.users / self.population
+        return Member(family, self.users, fraction, self.randomizer.eps0 if family.scaled else 1.0)
 
     def target_among_decoys(self) -> TargetAmongDecoys | DensitiesAmongDecoys:
         """The ``(p0, p1, q, n)`` the round was reduced to, given that the target takes part.

@@ -1,0 +1,167 @@
+"""Many different rounds of one kind, gathered into classes.
+
+Privacy is monotone in some coordinates of a round:
+
+* *users*, at a fixed chance to take part: whoever sees one message of a decoy less sees less. (The
+  decoys are i.i.d., so taking one away at random from the shuffled messages and telling which it
+  was is the pair with one decoy less and that decoy, which tells nothing.) So more is more private.
+* the *fraction* of a population that takes part: with P' = g P + (1 - g) Q the profile is convex in
+  g and 0 at g = 0. So less is more private.
+* *eps0*, where the randomizer R' of a smaller one is that of a larger one, R, followed by a kernel
+  K. The blanket of R' is at least K of that of R, the minimum of mixtures being at least the
+  mixture of minima; so K applied to every message, and blanks turned into messages now and then,
+  makes the pair of R' from that of R. So less is more private.
+
+Both orders of a pair are covered: all three are maps that are applied to both its laws. So a round
+may be replaced, for the upper end, by one with no more users, no smaller fraction and no smaller
+eps0, whether there is such a round or not, and for the lower end by the opposite. *Users at a fixed
+population* are not monotone, and need not be: the two coordinates move apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from shuffle_accountant.reductions.base import DominatingPair
+
+__all__ = ["FEWEST_MEMBERS", "Composable", "Family", "Gathered", "Member", "gathered"]
+
+FEWEST_MEMBERS = 64
+"""Fewer different rounds of a family are composed as they are."""
+
+# Of eps0 and fractions, relative: far more than a few roundings, far less than any tolerance.
+_NUDGE = 2.0**-42
+
+
+class Family(Protocol):
+    """Rounds that differ in users, in the fraction that takes part and in eps0 alone."""
+
+    def __hash__(self) -> int:
+        """By value."""
+
+    def pair(self, users: int, fraction: float, eps0: float) -> DominatingPair:
+        """The pair of a round of this family, real or not.
+
+        Args:
+            users: messages in the round, >= 1.
+            fraction: chance to take part, in (0, 1].
+            eps0: local privacy parameter, nats, > 0.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A round as a point of its family.
+
+    Attributes:
+        family: what it has in common with others.
+        users: messages in the round.
+        fraction: chance to take part, good to a rounding.
+        eps0: local privacy parameter, good to some roundings, nats, > 0, finite.
+    """
+
+    family: Family
+    users: int
+    fraction: float
+    eps0: float
+
+
+class Composable(Protocol):
+    """A round, as far as classes ask."""
+
+    @property
+    def member(self) -> Member | None:
+        """Its place in a family; None if it is in none."""
+
+    def reduced(self) -> DominatingPair:
+        """Its own dominating pair."""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What is composed for each end, with counts.
+
+    Attributes:
+        above: pairs for the upper end.
+        below: pairs for the lower end.
+        exact: whether both are the rounds' own.
+    """
+
+    above: tuple[tuple[DominatingPair, int], ...]
+    below: tuple[tuple[DominatingPair, int], ...]
+    exact: bool
+
+
+def gathered(
+    rounds: Sequence[tuple[Composable, int]], width: float, fewest: int = FEWEST_MEMBERS
+) -> Gathered:
+    """The rounds, those of large families in classes.
+
+    Args:
+        rounds: distinct rounds with their counts, in a fixed order.
+        width: relative width of classes in each coordinate; 0 for the rounds themselves.
+        fewest: families with fewer members than this stay as they are.
+    """
+    families: dict[Family, list[tuple[Composable, int, Member]]] = {}
+    alone: list[tuple[Composable, int]] = []
+    for one, count in rounds:
+        member = one.member if width > 0.0 and len(rounds) >= fewest else None
+        if member is None:
+            alone.append((one, count))
+        else:
+            families.setdefault(member.family, []).append((one, count, member))
+    above, below, exact = [], [], True
+    for members in families.values():
+        if len(members) < fewest:
+            alone += [(one, count) for one, count, _ in members]
+            continue
+        for some in _classes(members, width):
+            if len(some) == 1:
+                alone.append(some[0][:2])
+                continue
+            exact = False
+            count = sum(count for _, count, _ in some)
+            points = [member for _, _, member in some]
+            above.append((_worst(points), count))
+            below.append((_best(points), count))
+    own = [(one.reduced(), count) for one, count in alone]
+    return Gathered(tuple(own + above), tuple(own + below), exact)
+
+
+def _classes(
+    members: Iterable[tuple[Composable, int, Member]], width: float
+) -> Iterable[list[tuple[Composable, int, Member]]]:
+    """Members that differ by no more than the width in each coordinate."""
+    found: dict[tuple[int, int, int], list[tuple[Composable, int, Member]]] = {}
+    per = 1.0 / math.log1p(width)
+    for entry in members:
+        member = entry[2]
+        key = (
+            math.floor(math.log(member.users) * per),
+            math.floor(math.log(member.fraction) * per),
+            math.floor(math.log(member.eps0) * per),
+        )
+        found.setdefault(key, []).append(entry)
+    return found.values()
+
+
+def _worst(points: Sequence[Member]) -> DominatingPair:
+    """A pair that dominates all of them."""
+    return points[0].family.pair(
+        min(point.users for point in points),
+        min(max(point.fraction for point in points) * (1.0 + _NUDGE), 1.0),
+        max(point.eps0 for point in points) * (1.0 + _NUDGE),
+    )
+
+
+def _best(points: Sequence[Member]) -> DominatingPair:
+    """A pair that all of them dominate."""
+    fraction = min(point.fraction for point in points)
+    return points[0].family.pair(
+        max(point.users for point in points),
+        fraction if fraction == 1.0 else fraction * (1.0 - _NUDGE),
+        min(point.eps0 for point in points) * (1.0 - _NUDGE),
+    )

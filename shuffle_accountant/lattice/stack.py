@@ -1,0 +1,139 @@
+"""The law of a sum of very many different grid variables.
+
+The same as `shuffle_accountant.lattice.convolve`, for factors that are rows of one matrix. A sum of
+many variables has a smooth law: but for a few hundred low frequencies its spectrum is next to
+nothing. So the transform is taken at those alone, by a product of matrices, and the others are
+bounded together. With m the entrywise minimum of some rows of total mass at most 1,
+
+    |spectrum of a row| <= |spectrum of m| + (1 - total of m),
+
+because what the row has more than m is a positive vector: one transform bounds all of them. Rows of
+similar spread share a minimum.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.lattice.convolve import (
+    PER_LEVEL,
+    Powers,
+    WindowedSum,
+    invert,
+    place_on_circle,
+)
+from shuffle_accountant.numerics.fft import good_length, real_fft
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    roundings,
+    sequential_sum,
+)
+
+__all__ = ["Stack", "stack_sum"]
+
+# Frequencies at which the spectrum is at most e^-60 are not resolved.
+_LEAST = -60.0
+# Rows whose deviations differ by no more than this factor share a minimum.
+_ALIKE = 1.5
+# Entries of products of matrices at once.
+_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Probability vectors on the integers, row by row, each to be added up ``count`` times.
+
+    Attributes:
+        offset: integer of the first column.
+        mass: probabilities, shape (rows, m), >= 0, sums about 1.
+        count: numbers of independent copies, shape (rows,), >= 1.
+        mass_error: bounds on the 1-norm of the error of each row, shape (rows,).
+    """
+
+    offset: int
+    mass: Array
+    count: Array
+    mass_error: Array
+
+
+def stack_sum(stack: Stack, start: int, length: int) -> WindowedSum:
+    """Law of the sum of all rows, modulo the window's length.
+
+    Args:
+        stack: what to add up.
+        start: first integer of the window.
+        length: least length of the window; rounded up to a fast one.
+    """
+    size = good_length(length)
+    columns = np.arange(stack.mass.shape[1], dtype=np.float64)
+    total = stack.mass.sum(axis=1)
+    mean = (stack.mass @ columns) / total
+    middle = stack.offset + np.rint(mean).astype(np.int64)
+    counts = [int(count) for count in stack.count]
+    centre = sum(count * int(at) for count, at in zip(counts, middle, strict=True))
+    second = np.maximum((stack.mass @ columns**2) / total - mean**2, 0.0)
+    noise = PER_LEVEL * (math.log2(size) + 1) + float(stack.mass_error.max())
+    bound = _bounds(stack, total, np.sqrt(second), size, noise)
+    kept = np.flatnonzero(bound > _LEAST)
+    # ... and 0 is what is computed for the others
+    powers = Powers(np.full(bound.size, -np.inf), bound, np.zeros(bound.size), np.zeros(bound.size))
+    _resolve(stack, total, middle - stack.offset, size, kept, powers)
+    return invert(powers, start, centre, size)
+
+
+def _bounds(stack: Stack, total: Array, deviation: Array, size: int, noise: float) -> Array:
+    """Logarithms of bounds on the modulus of the sum's spectrum, at all frequencies."""
+    result = np.zeros(size // 2 + 1)
+    order = np.argsort(deviation)
+    spread = np.log(np.maximum(deviation[order], 1e-3)) / math.log(_ALIKE)
+    edges = np.flatnonzero(np.diff(np.floor(spread - spread[0]), prepend=-1.0))
+    for some in np.split(order, edges[1:]):
+        least = stack.mass[some].min(axis=0)
+        spectrum = np.abs(real_fft(place_on_circle(least, stack.offset, size)))
+        rest = float(total[some].max()) - float(least.sum())
+        # the minimum's own transform and the sums of two positive vectors are rounded
+        rest = max(rest, 0.0) + 2.0 * noise + 4.0 * sequential_sum(least.size)
+        result += float(stack.count[some].sum()) * np.log(spectrum + rest)
+    return result + roundings(64) * np.abs(result)
+
+
+def _resolve(
+    stack: Stack,
+    total: Array,
+    middle: NDArray[np.int64],
+    size: int,
+    kept: NDArray[np.intp],
+    powers: Powers,
+) -> None:
+    """Fill in the sum's spectrum at some frequencies."""
+    rows, width = stack.mass.shape
+    own = sequential_sum(width, own=ELEMENTARY + 4)
+    noise = own * np.maximum(total, 1.0) + stack.mass_error
+    count = stack.count
+    piece = max(_AT_ONCE // max(rows, width), 1)
+    for first in range(0, kept.size, piece):
+        some = kept[first : first + piece]
+        # exact products of integers, reduced before they are rounded
+        turns = np.outer(np.arange(width), some) % size
+        angle = turns * (-2.0 * math.pi / size)
+        spectrum = np.empty((rows, some.size), dtype=np.complex128)
+        spectrum.real = stack.mass @ np.cos(angle)
+        spectrum.imag = stack.mass @ np.sin(angle)
+        back = (np.outer(middle, some) % size) * (2.0 * math.pi / size)
+        spectrum *= np.exp(1j * back)
+        modulus, turn = np.abs(spectrum), np.angle(spectrum)
+        powers.log_bound[some] = count @ np.log(modulus + noise[:, None])
+        with np.errstate(divide="ignore"):
+            modulus = np.log(modulus)
+        zero = np.isneginf(modulus).any(axis=0)
+        modulus = np.maximum(modulus, -1e3)
+        powers.log_modulus[some] = np.where(zero, -np.inf, count @ modulus)
+        powers.angle[some] = count @ turn
+        powers.moved[some] = (count * roundings(ELEMENTARY + 4 + rows)) @ (
+            1.0 + np.abs(turn) - np.minimum(modulus, 0.0)
+        )

@@ -1,0 +1,66 @@
+"""Shuffled rounds that differ in their numbers alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.randomizers.base import ConcreteRandomizer, LocalRandomizer
+from shuffle_accountant.reductions.base import Reduction
+from shuffle_accountant.reductions.choice import reduce
+from shuffle_accountant.reductions.subsampling import fraction_of
+
+__all__ = ["ShuffleFamily", "family_of"]
+
+_ANY = 1.0  # stands for every eps0
+
+
+@dataclass(frozen=True)
+class ShuffleFamily:
+    """What rounds have in common that are more private with more users, whoever takes part.
+
+    Attributes:
+        randomizer: that of all of them, but for its eps0.
+        scaled: whether eps0 differs from round to round.
+        reduction: theorem, "clones" or "blanket".
+        sampled: whether users are drawn from a population.
+    """
+
+    randomizer: LocalRandomizer
+    scaled: bool
+    reduction: str
+    sampled: bool
+
+    def pair(self, users: int, fraction: float, eps0: float) -> Reduction:
+        """The pair of a round of this family, whether its population is a whole number or not."""
+        randomizer = self.randomizer.at(eps0) if self.scaled else self.randomizer
+        assert randomizer is not None
+        inner = reduce(randomizer, users, users, self.reduction, None)
+        assert isinstance(inner, Reduction)
+        if not self.sampled:
+            return inner
+        return fraction_of(inner, fraction)
+
+
+@lru_cache(maxsize=1 << 14)
+def family_of(randomizer: LocalRandomizer, reduction: str, sampled: bool) -> ShuffleFamily | None:
+    """The family of a round; None where the theorem has not one number of i.i.d. decoys.
+
+    Args:
+        randomizer: what every user applies.
+        reduction: as given to the round.
+        sampled: whether users are drawn from a population.
+    """
+    if reduction == "auto":
+        reduction = "blanket" if isinstance(randomizer, ConcreteRandomizer) else "clones"
+    decoys = reduction in ("clones", "blanket") and randomizer.noisy_vectors is None
+    if not decoys or randomizer.adjacency is not Adjacency.REPLACE_ONE:
+        return None
+    if not (0.0 < randomizer.eps0 < math.inf):
+        return ShuffleFamily(randomizer, False, reduction, sampled)
+    general = randomizer.at(_ANY)
+    if general is None:
+        return ShuffleFamily(randomizer, False, reduction, sampled)
+    return ShuffleFamily(general, True, reduction, sampled)
