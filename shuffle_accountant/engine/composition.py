@@ -12,8 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import Bound, PldGrid
@@ -72,18 +74,29 @@ class Composition:
         self.parts, self.divergence = tuple(parts), divergence
         first = self.parts[0][0]
         self.side, self.spacing = first.side, first.spacing
-        # the cells that hold mass: a heavy tail is a long grid with little on it
-        self._held = [np.flatnonzero(grid.mass) for grid, _ in self.parts]
-        self._losses = [
-            self.spacing * (grid.offset + held)
-            for (grid, _), held in zip(self.parts, self._held, strict=True)
-        ]
-        self._logs = [
-            np.log(grid.mass[held]) for (grid, _), held in zip(self.parts, self._held, strict=True)
-        ]
         self.infinite = self._at_least_one([grid.infinite for grid, _ in self.parts])
         self.truncated = min(sum(count * grid.truncated for grid, count in self.parts), 1.0)
         self.loss_error = sum(count * grid.loss_error for grid, count in self.parts)
+
+    @cached_property
+    def _held(self) -> list[NDArray[np.intp]]:
+        """The cells that hold mass: a heavy tail is a long grid with little on it."""
+        return [np.flatnonzero(grid.mass) for grid, _ in self.parts]
+
+    @cached_property
+    def _losses(self) -> list[Array]:
+        """The losses of these cells."""
+        return [
+            self.spacing * (grid.offset + held)
+            for (grid, _), held in zip(self.parts, self._held, strict=True)
+        ]
+
+    @cached_property
+    def _logs(self) -> list[Array]:
+        """The logarithms of their masses."""
+        return [
+            np.log(grid.mass[held]) for (grid, _), held in zip(self.parts, self._held, strict=True)
+        ]
 
     def _at_least_one(self, chances: Sequence[float]) -> float:
         """Bound of the probability that some round's loss is infinite: ``1 - prod (1 - p)^T``."""

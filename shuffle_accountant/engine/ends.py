@@ -107,7 +107,8 @@ def _epsilon(
 def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
     """The grids of all losses."""
     # quantised, so that neighbouring questions share grids
-    share = max(problem.share * plan.delta / problem.rounds, _LEAST_TAIL)
+    rounds = 1.5 * problem.rounds if problem.many else problem.rounds  # one more is no other power
+    share = max(problem.share * plan.delta / rounds, _LEAST_TAIL)
     tail = 10.0 ** math.floor(math.log10(share))
     resolution = 2.0 ** (math.floor(2.0 * math.log2(plan.resolution)) / 2.0)
     effort = Effort(

@@ -42,7 +42,7 @@ _MOST_ATOMS = 1 << 20
 
 
 # How much finer than necessary grids are to begin with: of one loss, and of many.
-_FINER, _FINER_MANY = 0.25, 0.4
+_FINER, _FINER_MANY = 0.25, 0.8
 
 
 @dataclass(frozen=True)
@@ -162,9 +162,12 @@ def first_plan(problem: Problem) -> Plan:
     # finer than asked for while that costs next to nothing
     fine = max((_FINER_MANY if problem.many else _FINER) * problem.coarse, 18.0 * problem.deviation / _FREE_POINTS)
     delta = problem.query.delta
+    spacing = min(problem.coarse, fine)
+    if problem.many:  # one round more asks for the same grids
+        spacing = float(2.0 ** (math.floor(4.0 * math.log2(spacing)) / 4.0))
     return Plan(
-        spacing=min(problem.coarse, fine),
-        resolution=0.25 * problem.tolerance,
+        spacing=spacing,
+        resolution=(0.5 if problem.many else 0.25) * problem.tolerance,
         delta=1e-30 if delta is None else delta,
         most_points=_TRIED_POINTS,
     )

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -28,6 +30,8 @@ __all__ = ["StackedComposition", "composition_of"]
 # Entries of the matrix, 8 bytes each, relative to what the parts hold themselves.
 _MOST_PADDING = 8
 _MOST_ENTRIES = 1 << 24
+# Rows are pooled into so many for what need not be exact.
+_POOLS = 8
 # A sum this small, relative to its largest possible term, may have lost terms to underflow.
 _LEAST_SUM = 1e-270
 
@@ -80,14 +84,32 @@ class StackedComposition(Composition):
         value = float(self._count @ (shift + np.log(total)))
         return value, float(self._count @ mean), float(self._count @ variance)
 
+    @cached_property
+    def _pooled(self) -> Composition:
+        """A sum whose moment generating function is no smaller, of few losses.
+
+        Rows of similar spread are replaced by their mean: a logarithm is concave.
+        """
+        spread = (self._mass @ self._grid**2) / self._mass.sum(axis=1)
+        parts = []
+        for some in np.array_split(np.argsort(spread), _POOLS):
+            count = self._count[some]
+            mean = (count @ self._mass[some]) / count.sum()
+            grid = replace(self.parts[0][0], offset=self._offset, mass=mean)
+            parts.append((grid, int(count.sum())))
+        return Composition(parts, self.divergence)
+
+    def saddle_for_delta(self, delta: float) -> float:
+        """A tilt at which the law concentrates near epsilon(delta), to a few per cent."""
+        return self._pooled.saddle_for_delta(delta)
+
+    def saddle_for_epsilon(self, epsilon: float) -> float:
+        """The tilt whose mean is epsilon, to a few per cent."""
+        return self._pooled.saddle_for_epsilon(epsilon)
+
     def _log_mgf(self, lams: Array) -> Array:
-        """Log-moment generating function at several points, shape of ``lams``."""
-        exponents = np.outer(self._grid, lams)
-        shift = exponents.max(axis=0)
-        total = self._mass @ np.exp(exponents - shift)
-        if total.min() < _LEAST_SUM:
-            return super()._log_mgf(lams)
-        return np.asarray(self._count @ (shift + np.log(total)))
+        """No less than the log-moment generating function, as windows need it."""
+        return self._pooled._log_mgf(lams)
 
     def tilted(self, lam: float) -> TiltedSum:
         """The law of the sum under the tilt, on its window."""

@@ -39,7 +39,7 @@ __all__ = ["Stack", "stack_sum"]
 # Frequencies at which the spectrum is at most e^-60 are not resolved.
 _LEAST = -60.0
 # Rows whose deviations differ by no more than this factor share a minimum.
-_ALIKE = 1.5
+_ALIKE = 1.25
 # Entries of products of matrices at once.
 _AT_ONCE = 1 << 22
 
@@ -112,28 +112,67 @@ def _resolve(
 ) -> None:
     """Fill in the sum's spectrum at some frequencies."""
     rows, width = stack.mass.shape
-    own = sequential_sum(width, own=ELEMENTARY + 4)
+    # nanoseconds: a product of matrices with the waves it needs, or a transform of every row
+    by_rows = width * kept.size * (0.8 + 60.0 / rows) > 25.0 * size
+    if by_rows:
+        own = PER_LEVEL * (math.log2(size) + 1) + roundings(ELEMENTARY + 4)
+    else:
+        own = sequential_sum(width, own=ELEMENTARY + 4)
     noise = own * np.maximum(total, 1.0) + stack.mass_error
-    count = stack.count
+    powers.log_bound[kept] = 0.0
+    powers.log_modulus[kept] = 0.0
+    if by_rows:
+        piece = max(_AT_ONCE // max(kept.size, 1), 1)
+        for part in (slice(first, first + piece) for first in range(0, rows, piece)):
+            spectrum = _transforms(stack.mass[part], size, kept)
+            _add(powers, stack, part, kept, spectrum, middle, size, noise)
+        return
     piece = max(_AT_ONCE // max(rows, width), 1)
-    for first in range(0, kept.size, piece):
-        some = kept[first : first + piece]
-        # exact products of integers, reduced before they are rounded
-        turns = np.outer(np.arange(width), some) % size
-        angle = turns * (-2.0 * math.pi / size)
-        spectrum = np.empty((rows, some.size), dtype=np.complex128)
-        spectrum.real = stack.mass @ np.cos(angle)
-        spectrum.imag = stack.mass @ np.sin(angle)
-        back = (np.outer(middle, some) % size) * (2.0 * math.pi / size)
-        spectrum *= np.exp(1j * back)
-        modulus, turn = np.abs(spectrum), np.angle(spectrum)
-        powers.log_bound[some] = count @ np.log(modulus + noise[:, None])
-        with np.errstate(divide="ignore"):
-            modulus = np.log(modulus)
-        zero = np.isneginf(modulus).any(axis=0)
-        modulus = np.maximum(modulus, -1e3)
-        powers.log_modulus[some] = np.where(zero, -np.inf, count @ modulus)
-        powers.angle[some] = count @ turn
-        powers.moved[some] = (count * roundings(ELEMENTARY + 4 + rows)) @ (
-            1.0 + np.abs(turn) - np.minimum(modulus, 0.0)
-        )
+    for some in (kept[first : first + piece] for first in range(0, kept.size, piece)):
+        _add(powers, stack, slice(None), some, _waves(stack, size, some), middle, size, noise)
+
+
+def _add(
+    powers: Powers,
+    stack: Stack,
+    part: slice,
+    some: NDArray[np.intp],
+    spectrum: NDArray[np.complex128],
+    middle: NDArray[np.int64],
+    size: int,
+    noise: Array,
+) -> None:
+    """Multiply powers of some rows' spectra, at some frequencies, into the sum's."""
+    count = stack.count[part]
+    back = (np.outer(middle[part], some) % size) * (2.0 * math.pi / size)
+    spectrum = spectrum * np.exp(1j * back)
+    modulus, turn = np.abs(spectrum), np.angle(spectrum)
+    powers.log_bound[some] += count @ np.log(modulus + noise[part, None])
+    with np.errstate(divide="ignore"):
+        modulus = np.log(modulus)
+    zero = np.isneginf(modulus).any(axis=0)
+    modulus = np.maximum(modulus, -1e3)
+    powers.log_modulus[some] += np.where(zero, -np.inf, count @ modulus)
+    powers.angle[some] += count @ turn
+    powers.moved[some] += (count * roundings(ELEMENTARY + 4 + stack.count.size)) @ (
+        1.0 + np.abs(turn) - np.minimum(modulus, 0.0)
+    )
+
+
+def _waves(stack: Stack, size: int, some: NDArray[np.intp]) -> NDArray[np.complex128]:
+    """Spectra of all rows at some frequencies, by a product of matrices."""
+    rows, width = stack.mass.shape
+    # exact products of integers, reduced before they are rounded
+    angle = (np.outer(np.arange(width), some) % size) * (-2.0 * math.pi / size)
+    spectrum = np.empty((rows, some.size), dtype=np.complex128)
+    spectrum.real = stack.mass @ np.cos(angle)
+    spectrum.imag = stack.mass @ np.sin(angle)
+    return spectrum
+
+
+def _transforms(mass: Array, size: int, kept: NDArray[np.intp]) -> NDArray[np.complex128]:
+    """Spectra of rows at some frequencies, row by row."""
+    spectra = np.empty((mass.shape[0], kept.size), dtype=np.complex128)
+    for row, spectrum in zip(mass, spectra, strict=True):
+        spectrum[:] = real_fft(place_on_circle(row, 0, size))[kept]
+    return spectra

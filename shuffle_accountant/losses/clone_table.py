@@ -94,14 +94,16 @@ class CloneTable:
             first: number of the first row.
             weight: of each row from there on.
         """
-        done, up, down, tied, error = 0, np.zeros(0), np.zeros(0), 0.0, 0.0
+        # the first rows are the widest: their counts are the smallest
+        width = _rows(self, first // _ROWS).up.shape[1]
+        up, down, tied, error, done = np.zeros(width), np.zeros(width), 0.0, 0.0, 0
         while done < weight.size:
             piece, start = divmod(first + done, _ROWS)
             rows = _rows(self, piece)
             some = weight[done : done + _ROWS - start]
-            inside = slice(start, start + some.size)
-            up = _longer(up, some @ rows.up[inside])
-            down = _longer(down, some @ rows.down[inside])
+            inside, cells = slice(start, start + some.size), slice(rows.up.shape[1])
+            up[cells] += some @ rows.up[inside]
+            down[cells] += some @ rows.down[inside]
             tied += float(some @ rows.tied[inside])
             error = max(error, rows.error)
             done += some.size
@@ -202,15 +204,6 @@ def _rows(table: CloneTable, piece: int) -> _Rows:
         error = max(error, float(exponential(ties).max()))
     relative = product(error, sequential_sum(crowd, own=2.0 * steps + ELEMENTARY))
     return _Rows(up, down, tied, relative)
-
-
-def _longer(total: Array, more: Array) -> Array:
-    """The sum of two vectors that begin together."""
-    if total.size < more.size:
-        total, more = more, total
-    total = total.copy()
-    total[: more.size] += more
-    return total
 
 
 def clone_table(step: float, gap: float, resolution: float, tail: float) -> CloneTable | None:
