@@ -62,7 +62,7 @@ class FourierAccountant:
     def protocol(self) -> Protocol:
         """Everything composed so far."""
         if self._further:  # put together when asked, so that recording stays cheap
-            self._known = Protocol([*self._known, *self._further])
+            self._known += Protocol(self._further)
             self._further = []
         return self._known
 
@@ -206,11 +206,10 @@ def certified(
     Returns:
         The bracket, and None if it is as narrow as asked for.
     """
-    # a fixed order, so that the order of composition does not even change the rounding
-    rounds, goal = protocol.in_order, min(tolerance, LOOSEST)
+    goal = min(tolerance, LOOSEST)
     width = CLASS_WIDTH * min(goal, 1.0)
     while True:
-        parts = gathered(rounds, width)
+        parts = gathered(tuple(protocol), width)
         answer = evaluate(parts.above, query, goal, memory_limit, parts.below)
         if answer.cause is None or parts.exact:
             break

@@ -21,7 +21,7 @@ population* are not monotone, and need not be: the two coordinates move apart.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -68,6 +68,15 @@ class Member:
     fraction: float
     eps0: float
 
+    def key(self, width: float) -> tuple[int, int, int]:
+        """Which class of this relative width it is in, coordinate by coordinate."""
+        per = 1.0 / math.log1p(width)
+        return (
+            math.floor(math.log(self.users) * per),
+            math.floor(math.log(self.fraction) * per),
+            math.floor(math.log(self.eps0) * per),
+        )
+
 
 class Composable(Protocol):
     """A round, as far as classes ask."""
@@ -78,6 +87,9 @@ class Composable(Protocol):
 
     def reduced(self) -> DominatingPair:
         """Its own dominating pair."""
+
+
+_Entry = tuple[Composable, int, Member]
 
 
 @dataclass(frozen=True)
@@ -101,11 +113,11 @@ def gathered(
     """The rounds, those of large families in classes.
 
     Args:
-        rounds: distinct rounds with their counts, in a fixed order.
+        rounds: distinct rounds with their counts, in any order.
         width: relative width of classes in each coordinate; 0 for the rounds themselves.
         fewest: families with fewer members than this stay as they are.
     """
-    families: dict[Family, list[tuple[Composable, int, Member]]] = {}
+    families: dict[Family, list[_Entry]] = {}
     alone: list[tuple[Composable, int]] = []
     for one, count in rounds:
         member = one.member if width > 0.0 and len(rounds) >= fewest else None
@@ -113,39 +125,30 @@ def gathered(
             alone.append((one, count))
         else:
             families.setdefault(member.family, []).append((one, count, member))
-    above, below, exact = [], [], True
-    for members in families.values():
-        if len(members) < fewest:
-            alone += [(one, count) for one, count, _ in members]
-            continue
-        for some in _classes(members, width):
+    classes: list[tuple[str, list[_Entry]]] = []
+    for family, entries in families.items():
+        large = len(entries) >= fewest
+        for some in _classes(entries, width) if large else ([entry] for entry in entries):
             if len(some) == 1:
                 alone.append(some[0][:2])
-                continue
-            exact = False
-            count = sum(count for _, count, _ in some)
-            points = [member for _, _, member in some]
-            above.append((_worst(points), count))
-            below.append((_best(points), count))
-    own = [(one.reduced(), count) for one, count in alone]
-    return Gathered(tuple(own + above), tuple(own + below), exact)
+            else:
+                classes.append((f"{family!r} {some[0][2].key(width)}", some))
+    # a fixed order, so that the order of composition does not even change the rounding
+    own = [(one.reduced(), count) for one, count in sorted(alone, key=lambda item: repr(item[0]))]
+    above, below = list(own), list(own)
+    for _, some in sorted(classes, key=lambda item: item[0]):
+        count = sum(count for _, count, _ in some)
+        above.append((_worst([member for _, _, member in some]), count))
+        below.append((_best([member for _, _, member in some]), count))
+    return Gathered(tuple(above), tuple(below), exact=not classes)
 
 
-def _classes(
-    members: Iterable[tuple[Composable, int, Member]], width: float
-) -> Iterable[list[tuple[Composable, int, Member]]]:
+def _classes(entries: Sequence[_Entry], width: float) -> list[list[_Entry]]:
     """Members that differ by no more than the width in each coordinate."""
-    found: dict[tuple[int, int, int], list[tuple[Composable, int, Member]]] = {}
-    per = 1.0 / math.log1p(width)
-    for entry in members:
-        member = entry[2]
-        key = (
-            math.floor(math.log(member.users) * per),
-            math.floor(math.log(member.fraction) * per),
-            math.floor(math.log(member.eps0) * per),
-        )
-        found.setdefault(key, []).append(entry)
-    return found.values()
+    found: dict[tuple[int, int, int], list[_Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry[2].key(width), []).append(entry)
+    return list(found.values())
 
 
 def _worst(points: Sequence[Member]) -> DominatingPair:

@@ -15,7 +15,7 @@ import numpy as np
 from shuffle_accountant.engine.composition import Composition, TiltedSum
 from shuffle_accountant.engine.plan import MANY_LOSSES
 from shuffle_accountant.lattice.grid import PldGrid
-from shuffle_accountant.lattice.stack import Stack, stack_sum
+from shuffle_accountant.lattice.stack import Stack, rows_times, stack_sum
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -71,11 +71,19 @@ class StackedComposition(Composition):
             row[at : at + grid.mass.size] = grid.mass
         self._grid = self.spacing * np.arange(self._offset, last)
         self._count = np.array([float(count) for _, count in self.parts])
+        # cumulants are asked for at one tilt a few times over
+        self._latest: tuple[float, tuple[float, float, float]] | None = None
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """Log-moment generating function of the finite part at lam, and two derivatives."""
+        if self._latest is None or self._latest[0] != lam:
+            self._latest = (lam, self._cumulants(lam))
+        return self._latest[1]
+
+    def _cumulants(self, lam: float) -> tuple[float, float, float]:
         shift, growth = self._growth(lam)
-        sums = self._mass @ np.stack([growth, growth * self._grid, growth * self._grid**2], axis=1)
+        powers = np.stack([growth, growth * self._grid, growth * self._grid**2], axis=1)
+        sums = rows_times(self._mass, powers)
         total = sums[:, 0]
         if total.min() < _LEAST_SUM:
             return super().cumulants(lam)
@@ -90,7 +98,7 @@ class StackedComposition(Composition):
 
         Rows of similar spread are replaced by their mean: a logarithm is concave.
         """
-        spread = (self._mass @ self._grid**2) / self._mass.sum(axis=1)
+        spread = rows_times(self._mass, self._grid[:, None] ** 2)[:, 0] / self._mass.sum(axis=1)
         parts = []
         for some in np.array_split(np.argsort(spread), _POOLS):
             count = self._count[some]
@@ -114,7 +122,7 @@ class StackedComposition(Composition):
     def tilted(self, lam: float) -> TiltedSum:
         """The law of the sum under the tilt, on its window."""
         shift, growth = self._growth(lam)
-        total = self._mass @ growth
+        total = rows_times(self._mass, growth[:, None])[:, 0]
         if total.min() < _LEAST_SUM:
             return super().tilted(lam)
         first, last, below, above = self.window(lam)

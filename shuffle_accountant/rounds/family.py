@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.randomizers.base import ConcreteRandomizer, LocalRandomizer
@@ -35,13 +35,24 @@ class ShuffleFamily:
 
     def pair(self, users: int, fraction: float, eps0: float) -> Reduction:
         """The pair of a round of this family, whether its population is a whole number or not."""
-        randomizer = self.randomizer.at(eps0) if self.scaled else self.randomizer
-        assert randomizer is not None
-        inner = reduce(randomizer, users, users, self.reduction, None)
-        assert isinstance(inner, Reduction)
-        if not self.sampled:
-            return inner
-        return fraction_of(inner, fraction)
+        return _pair(self, users, fraction, eps0)
+
+    def __hash__(self) -> int:
+        """By value; kept, because every round asks for it."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.randomizer, self.scaled, self.reduction, self.sampled))
+
+
+@lru_cache(maxsize=1 << 13)
+def _pair(family: ShuffleFamily, users: int, fraction: float, eps0: float) -> Reduction:
+    randomizer = family.randomizer.at(eps0) if family.scaled else family.randomizer
+    assert randomizer is not None
+    inner = reduce(randomizer, users, users, family.reduction, None)
+    assert isinstance(inner, Reduction)
+    return fraction_of(inner, fraction) if family.sampled else inner
 
 
 @lru_cache(maxsize=1 << 14)
