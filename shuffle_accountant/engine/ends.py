@@ -129,6 +129,8 @@ def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
 
 def _aligned(problem: Problem, spacing: float) -> float:
     """The spacing, a little smaller, so that the largest loss of all lies on the grid."""
+    if problem.many:
+        return spacing  # whose grids the next question asks for, and no one loss decides
     largest = max(loss.largest for loss, _ in problem.losses)
     if not largest < 1e7 * spacing:
         return float(2.0 ** (math.floor(4 * math.log2(spacing)) / 4))

@@ -41,15 +41,17 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["MOST_CELLS", "MOST_COUNTS", "CloneTable", "clone_table", "tabled_atoms"]
 
-MOST_CELLS = 1 << 14
-"""Cells between y = 0 and 1 of the finest table; with more, losses are put on grids one by one."""
+MOST_CELLS = 1 << 13
+"""Cells of a row that hold mass; with more, losses are put on grids one by one."""
 
-MOST_COUNTS = 2.0**24
-"""Expected counts of clones beyond which rounds share too few rows for a table to pay."""
+MOST_COUNTS = 2.0**27
+"""Expected counts of clones beyond which rows take longer than losses one by one."""
 
 _ROWS = 128  # that are made, and kept, at once
 # More than all masses that are too small for a double can add up to.
 _UNDERFLOW = 1e-305
+# Narrower cells would not have enough digits left for shares of them.
+_NARROWEST = 2.0**-30
 # Probabilities below this are about to lose digits.
 _LEAST_TAIL = 1e-200
 # A gap so close to 1 leaves no digits in 1 - gap y.
@@ -86,6 +88,20 @@ class CloneTable:
     cells: int
     resolution: float
     tail: float
+
+    @property
+    def reach(self) -> float:
+        """Rows end so many halves of ``sqrt(m)`` above ``m / 2``.
+
+        Hoeffding: P(a >= m/2 + t sqrt(m)/2) <= 2 exp(-t^2/2) for the P-law, the other side less.
+        """
+        return math.sqrt(2.0 * math.log(64.0 / self.tail))
+
+    def width(self, least: float) -> int:
+        """Cells, and one more, of rows of at least so many counts."""
+        # the last count is rounded up
+        share = min((self.reach * math.sqrt(least) + 2.0) / least, 1.0)
+        return math.ceil(share * self.cells) + 2
 
     def law(self, first: int, weight: Array) -> tuple[Array, Array, float, float]:
         """The mixture of rows: masses up and down of each cell, tied mass, relative error.
@@ -172,12 +188,10 @@ def _rows(table: CloneTable, piece: int) -> _Rows:
     edges = block_edges(table.resolution)
     m = edges[piece * _ROWS : (piece + 1) * _ROWS] + 1.0
     half = np.floor(0.5 * m)
-    # Hoeffding: P(a >= m/2 + t sqrt(m)/2) <= 2 exp(-t^2/2) for the P-law, the other side less
-    reach = math.sqrt(2.0 * math.log(64.0 / table.tail))
-    last = np.minimum(np.ceil(0.5 * (m + reach * np.sqrt(m))), m)
+    last = np.minimum(np.ceil(0.5 * (m + table.reach * np.sqrt(m))), m)
     log_f = log_pmf(half + 1.0, m, 0.5, 0.5)
     steps = int((last - half).max())
-    width = min(math.ceil(float(np.max((2.0 * last - m) / m)) * table.cells) + 2, table.cells + 2)
+    width = table.width(float(m[0]))
     up, down = np.zeros((m.size, width)), np.zeros((m.size, width))
     f = np.exp(log_f)
     crowd = 1
@@ -216,7 +230,7 @@ def clone_table(step: float, gap: float, resolution: float, tail: float) -> Clon
         tail: mass that may be cut off.
     """
     wide = math.tanh(0.5 * step) / gap
-    if resolution <= 0.0 or tail < _LEAST_TAIL or wide * MOST_CELLS < 1.0:
+    if resolution <= 0.0 or tail < _LEAST_TAIL or wide < _NARROWEST:
         return None
     # powers of the square root of 2, so that rounds of other gaps and other questions share it
     cells = math.ceil(2.0 ** (0.5 * math.ceil(-2.0 * math.log2(min(wide, 0.5)))))
@@ -253,6 +267,8 @@ def tabled_atoms(
     if trials * rate > MOST_COUNTS:
         return None
     found = _weights(trials, rate, idle, table.resolution, table.tail)
+    if table.width(block_edges(table.resolution)[found.first] + 1.0) > MOST_CELLS:
+        return None
     upper = side is Bound.PESSIMISTIC
     first, weight = found.first, outwards(found.weight, found.error, upper=upper)
     if upper:
