@@ -27,7 +27,15 @@ from typing import Protocol
 
 from shuffle_accountant.reductions.base import DominatingPair
 
-__all__ = ["FEWEST_MEMBERS", "Composable", "Family", "Gathered", "Member", "gathered"]
+__all__ = [
+    "FEWEST_MEMBERS",
+    "Composable",
+    "Family",
+    "Gathered",
+    "Member",
+    "dominates",
+    "gathered",
+]
 
 FEWEST_MEMBERS = 64
 """Fewer different rounds of a family are composed as they are."""
@@ -78,6 +86,24 @@ class Member:
         )
 
 
+def dominates(worse: Member, better: Member) -> bool:
+    """Whether a round certainly reveals as much as another of its family, coordinate by coordinate.
+
+    Fractions and eps0 are compared as they are computed, with an allowance for their roundings
+    unless they are equal.
+    """
+
+    def no_less(first: float, second: float) -> bool:
+        return first == second or first >= second * (1.0 + _NUDGE)
+
+    return (
+        worse.family == better.family
+        and worse.users <= better.users
+        and no_less(worse.fraction, better.fraction)
+        and no_less(worse.eps0, better.eps0)
+    )
+
+
 class Composable(Protocol):
     """A round, as far as classes ask."""
 
@@ -125,21 +151,22 @@ def gathered(
             alone.append((one, count))
         else:
             families.setdefault(member.family, []).append((one, count, member))
-    classes: list[tuple[str, list[_Entry]]] = []
+    classes: list[tuple[str, _Spread, list[_Entry]]] = []
     for family, entries in families.items():
-        large = len(entries) >= fewest
+        large, spread = len(entries) >= fewest, _Spread.of(entries, width)
         for some in _classes(entries, width) if large else ([entry] for entry in entries):
             if len(some) == 1:
                 alone.append(some[0][:2])
             else:
-                classes.append((f"{family!r} {some[0][2].key(width)}", some))
+                classes.append((f"{family!r} {some[0][2].key(width)}", spread, some))
     # a fixed order, so that the order of composition does not even change the rounding
     own = [(one.reduced(), count) for one, count in sorted(alone, key=lambda item: repr(item[0]))]
     above, below = list(own), list(own)
-    for _, some in sorted(classes, key=lambda item: item[0]):
+    for _, spread, some in sorted(classes, key=lambda item: item[0]):
         count = sum(count for _, count, _ in some)
-        above.append((_worst([member for _, _, member in some]), count))
-        below.append((_best([member for _, _, member in some]), count))
+        points = [member for _, _, member in some]
+        above.append((spread.worst(points), count))
+        below.append((spread.best(points), count))
     return Gathered(tuple(above), tuple(below), exact=not classes)
 
 
@@ -151,20 +178,61 @@ def _classes(entries: Sequence[_Entry], width: float) -> list[list[_Entry]]:
     return list(found.values())
 
 
-def _worst(points: Sequence[Member]) -> DominatingPair:
-    """A pair that dominates all of them."""
-    return points[0].family.pair(
-        min(point.users for point in points),
-        min(max(point.fraction for point in points) * (1.0 + _NUDGE), 1.0),
-        max(point.eps0 for point in points) * (1.0 + _NUDGE),
-    )
+@dataclass(frozen=True)
+class _Spread:
+    """Which coordinates differ within a family, and how wide its classes are.
 
+    A class is replaced by the ends of its interval, not by its extreme members, so that one member
+    more changes nothing. Where a family agrees, its own value stands.
+    """
 
-def _best(points: Sequence[Member]) -> DominatingPair:
-    """A pair that all of them dominate."""
-    fraction = min(point.fraction for point in points)
-    return points[0].family.pair(
-        max(point.users for point in points),
-        fraction if fraction == 1.0 else fraction * (1.0 - _NUDGE),
-        min(point.eps0 for point in points) * (1.0 - _NUDGE),
-    )
+    width: float
+    fraction: float | None
+    eps0: float | None
+
+    @classmethod
+    def of(cls, entries: Sequence[_Entry], width: float) -> _Spread:
+        """That of a family."""
+        fractions = {member.fraction for _, _, member in entries}
+        parameters = {member.eps0 for _, _, member in entries}
+        return cls(
+            width=width,
+            fraction=fractions.pop() if len(fractions) == 1 else None,
+            eps0=parameters.pop() if len(parameters) == 1 else None,
+        )
+
+    def worst(self, points: Sequence[Member]) -> DominatingPair:
+        """A pair that dominates all members of a class."""
+        first = points[0]
+        users, _, _ = self._edges(first, 0)
+        _, fraction, eps0 = self._edges(first, 1)
+        return first.family.pair(
+            min(math.ceil(users), min(point.users for point in points)),
+            min(self._outwards(self.fraction, fraction, max(x.fraction for x in points), 1), 1.0),
+            self._outwards(self.eps0, eps0, max(point.eps0 for point in points), 1),
+        )
+
+    def best(self, points: Sequence[Member]) -> DominatingPair:
+        """A pair that all members of a class dominate."""
+        first = points[0]
+        users, _, _ = self._edges(first, 1)
+        _, fraction, eps0 = self._edges(first, 0)
+        return first.family.pair(
+            max(math.ceil(users), max(point.users for point in points)),
+            self._outwards(self.fraction, fraction, min(point.fraction for point in points), -1),
+            self._outwards(self.eps0, eps0, min(point.eps0 for point in points), -1),
+        )
+
+    def _edges(self, point: Member, end: int) -> tuple[float, float, float]:
+        """The lower (0) or upper (1) ends of the class of a point."""
+        step = math.log1p(self.width)
+        users, fraction, eps0 = (math.exp((place + end) * step) for place in point.key(self.width))
+        return users, fraction, eps0
+
+    @staticmethod
+    def _outwards(same: float | None, edge: float, extreme: float, sign: int) -> float:
+        """The edge, or what all agree on, a little further out; never short of the extreme."""
+        if same is not None:
+            edge = same
+        far = max if sign > 0 else min
+        return far(edge, extreme) * (1.0 + sign * _NUDGE)

@@ -107,9 +107,10 @@ def _epsilon(
 def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
     """The grids of all losses."""
     # quantised, so that neighbouring questions share grids
-    rounds = 1.5 * problem.rounds if problem.many else problem.rounds  # one more is no other power
-    share = max(problem.share * plan.delta / rounds, _LEAST_TAIL)
-    tail = 10.0 ** math.floor(math.log10(share))
+    share = max(problem.share * plan.delta / problem.rounds, _LEAST_TAIL)
+    # of many rounds, as few powers of ten as possible: a new one is a new table
+    powers = 4 if problem.many else 1
+    tail = 10.0 ** (powers * math.floor(math.log10(share / 1.5 ** (powers - 1)) / powers))
     resolution = 2.0 ** (math.floor(2.0 * math.log2(plan.resolution)) / 2.0)
     effort = Effort(
         tail=max(tail, _LEAST_TAIL),

@@ -1,0 +1,187 @@
+"""A budget for rounds that all differ: mostly a subtraction, now and then a bracket.
+
+If everything so far fits the budget together with some further rounds, the *grants*, then so does it
+with rounds that take the grants' places, each no worse than the grant it uses up: these are
+post-processings of the grants. So one bracket answers for many steps. Grants are rounds of slightly
+fewer users than those seen so far, in the same proportions, and some of far fewer. The closer the
+budget, the fewer are granted at once; in the end every step asks for a bracket of its own, and
+nothing is refused that fits.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from bisect import bisect_right
+from collections.abc import Callable
+
+from shuffle_accountant.accountant import FourierAccountant
+from shuffle_accountant.engine.classes import dominates
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
+from shuffle_accountant.rounds.shuffle import ShuffleRound
+
+__all__ = ["CohortBudget"]
+
+# Rounds whose users differ by no more than this share, relative, use the same grants.
+_BAND = 0.04
+# This share of the grants is for rounds of fewer users than ever seen, down to half of them.
+_RESERVE = 0.05
+# Of the rounds that seem to fit, so many are tried; and no fewer than are worth a bracket.
+_SHARE, _LEAST = 0.95, 4
+_FIRST = 16
+# Brackets are so many times wider than asked for, but no wider than this, while the budget is more
+# than so many of their widths away.
+_WIDE, _WIDEST, _CLOSE = 16.0, 0.05, 4.0
+# Brackets that are spent on looking ahead: of few different rounds, which cost little, and of many.
+_CHEAP_TRIES, _TRIES, _FEW = 10, 2, 8
+
+
+class CohortBudget:
+    """How many further rounds are known to fit.
+
+    Args:
+        epsilon: nats; the certified upper end must be at most this.
+        delta: in (0, 1).
+        tolerance: relative width of the brackets.
+    """
+
+    def __init__(self, epsilon: float, delta: float, tolerance: float) -> None:
+        self._epsilon, self._delta, self._tolerance = epsilon, delta, tolerance
+        # far from the budget, wide brackets do
+        self._aim = max(min(_WIDE * tolerance, _WIDEST), tolerance)
+        self._granted: list[ShuffleRound] = []  # by their users, increasing
+        self._left: list[int] = []  # of each of them
+        self._cost = 0.0  # of one further round, about, nats
+        self._lock = threading.Lock()
+
+    def exceeded_by(
+        self, spent: Callable[[], Protocol], round: ShuffleRound, count: int
+    ) -> bool:
+        """Whether ``count`` further rounds, after all that is recorded, do not fit.
+
+        Args:
+            spent: gives everything recorded so far; called if a bracket is needed.
+            round: what would happen next.
+            count: how often, >= 1.
+        """
+        with self._lock:
+            if self._grant_for(round, count) is not None:
+                return False
+            after = spent() + Protocol([(round, count)])
+            upper = self._upper(after)
+            if upper > self._epsilon and self._aim > self._tolerance:
+                self._aim = self._tolerance  # what a wide bracket does not decide a narrow one may
+                upper = self._upper(after)
+            if upper > self._epsilon:
+                return True
+            if self._epsilon - upper < _CLOSE * self._aim * self._epsilon:
+                self._aim = self._tolerance
+            self._look_ahead(after, round, count, upper)
+            return False
+
+    def record(self, round: ShuffleRound, count: int) -> None:
+        """Say that rounds were recorded, which uses up their grants."""
+        with self._lock:
+            place = self._grant_for(round, count)
+            if place is None:
+                self._granted, self._left = [], []
+            else:
+                self._left[place] -= count
+
+    def _grant_for(self, round: ShuffleRound, count: int) -> int | None:
+        """Which grants so many rounds may use up: the least of those that dominate them."""
+        place = bisect_right(self._granted, round.users, key=lambda grant: grant.users) - 1
+        while place >= 0 and self._left[place] < count:
+            place -= 1
+        return place if place >= 0 and _dominates(self._granted[place], round) else None
+
+    def _look_ahead(
+        self, after: Protocol, round: ShuffleRound, count: int, upper: float
+    ) -> None:
+        """Grant as many rounds as a few brackets can tell; none is lost if that fails."""
+        shares = _shares(after, round)
+        few = len(tuple(after)) <= _FEW
+        room = self._epsilon - upper
+        ahead = int(_SHARE * room / self._cost) if self._cost > 0.0 else _FIRST
+        most = MAX_ROUNDS - len(after)
+        fits, beyond = 0, most + 1
+        for _ in range(_CHEAP_TRIES if few else _TRIES):
+            ahead = min(ahead, most)
+            if ahead < _LEAST or not fits < ahead < beyond:
+                break
+            grants = _dealt(shares, ahead)
+            found = self._upper(after + Protocol(grants))
+            self._cost = max(found - upper, 0.0) / ahead
+            if found <= self._epsilon:
+                fits = ahead
+                self._granted = [grant for grant, _ in grants]
+                self._left = [number for _, number in grants]
+                self._add(round, count)
+                if not few:
+                    break
+                ahead = min(4 * ahead, (ahead + beyond) // 2)
+            else:
+                beyond = ahead
+                # between what fits and what does not, where the straight line says
+                line = int(_SHARE * ahead * room / (found - upper))
+                ahead = min(line, beyond - 1)
+
+    def _add(self, round: ShuffleRound, count: int) -> None:
+        """Grant the rounds themselves that were asked about, until they are recorded."""
+        place = bisect_right(self._granted, round.users, key=lambda grant: grant.users)
+        self._granted.insert(place, round)
+        self._left.insert(place, count)
+
+    def _upper(self, protocol: Protocol) -> float:
+        accountant = FourierAccountant(tolerance=self._aim).compose(protocol)
+        return float(accountant.epsilon(delta=self._delta))
+
+
+def _dominates(grant: ShuffleRound, round: ShuffleRound) -> bool:
+    """Whether a round certainly reveals no more than a grant."""
+    if grant == round:
+        return True
+    worse, better = grant.member, round.member
+    return worse is not None and better is not None and dominates(worse, better)
+
+
+def _dealt(shares: list[tuple[ShuffleRound, float]], total: int) -> list[tuple[ShuffleRound, int]]:
+    """So many grants in all, in these shares, the rest of each going to those of fewer users."""
+    dealt, whole, part = [], 0, 0.0
+    for grant, share in shares:
+        part += share
+        reached = min(math.ceil(part * total), total)
+        if reached > whole:
+            dealt.append((grant, reached - whole))
+        whole = max(reached, whole)
+    return dealt
+
+
+def _shares(protocol: Protocol, round: ShuffleRound) -> list[tuple[ShuffleRound, float]]:
+    """Rounds to grant, by increasing users, with their shares, which add up to 1.
+
+    Each has slightly fewer users than the rounds of its band, and no smaller a chance to take part
+    than any round.
+    """
+    seen: dict[int, int] = {}
+    fraction, fewest, total = 0.0, round.users, 0
+    for one, count in protocol:
+        if not isinstance(one, ShuffleRound) or one.randomizer != round.randomizer:
+            continue
+        band = math.floor(math.log(one.users) / math.log1p(_BAND))
+        seen[band] = seen.get(band, 0) + count
+        fraction = max(fraction, one.users / (one.population or one.users))
+        fewest, total = min(fewest, one.users), total + count
+
+    def grant(users: int) -> ShuffleRound:
+        if fraction >= 1.0:
+            return ShuffleRound(round.randomizer, users=users)
+        # by more than a rounding
+        population = int((1.0 - 1e-9) * users / fraction)
+        return ShuffleRound(round.randomizer, users=users, population=max(population, users))
+
+    shares = {grant(max(fewest // 2, 1)): _RESERVE}
+    for band in sorted(seen):
+        one = grant(max(math.floor(math.exp(band * math.log1p(_BAND))), 1))
+        shares[one] = shares.get(one, 0.0) + (1.0 - _RESERVE) * seen[band] / total
+    return list(shares.items())
