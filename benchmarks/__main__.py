@@ -30,6 +30,7 @@ SCRIPTS = (
     "scale_order",
     "tiny_delta",
     "randomizers",
+    "distinct_rounds",
     "catalogue",
     "vectors",
     "allocation",

@@ -87,7 +87,7 @@ class Composition:
     def _losses(self) -> list[Array]:
         """The losses of these cells."""
         return [
-            self.spacing * (grid.offset + held)
+            np.asarray(self.spacing * (grid.offset + held), dtype=np.float64)
             for (grid, _), held in zip(self.parts, self._held, strict=True)
         ]
 

@@ -160,7 +160,10 @@ class Plan:
 def first_plan(problem: Problem) -> Plan:
     """Where to begin."""
     # finer than asked for while that costs next to nothing
-    fine = max((_FINER_MANY if problem.many else _FINER) * problem.coarse, 18.0 * problem.deviation / _FREE_POINTS)
+    fine = max(
+        (_FINER_MANY if problem.many else _FINER) * problem.coarse,
+        18.0 * problem.deviation / _FREE_POINTS,
+    )
     delta = problem.query.delta
     spacing = min(problem.coarse, fine)
     if problem.many:  # one round more asks for the same grids

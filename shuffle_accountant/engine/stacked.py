@@ -69,7 +69,7 @@ class StackedComposition(Composition):
         for row, (grid, _) in zip(self._mass, self.parts, strict=True):
             at = grid.offset - self._offset
             row[at : at + grid.mass.size] = grid.mass
-        self._grid = self.spacing * np.arange(self._offset, last)
+        self._grid = self.spacing * np.arange(self._offset, last, dtype=np.float64)
         self._count = np.array([float(count) for _, count in self.parts])
         # cumulants are asked for at one tilt a few times over
         self._latest: tuple[float, tuple[float, float, float]] | None = None
@@ -83,7 +83,7 @@ class StackedComposition(Composition):
     def _cumulants(self, lam: float) -> tuple[float, float, float]:
         shift, growth = self._growth(lam)
         powers = np.stack([growth, growth * self._grid, growth * self._grid**2], axis=1)
-        sums = rows_times(self._mass, powers)
+        sums = rows_times(self._mass, np.asarray(powers))
         total = sums[:, 0]
         if total.min() < _LEAST_SUM:
             return super().cumulants(lam)
@@ -100,7 +100,7 @@ class StackedComposition(Composition):
         """
         spread = rows_times(self._mass, self._grid[:, None] ** 2)[:, 0] / self._mass.sum(axis=1)
         parts = []
-        for some in np.array_split(np.argsort(spread), _POOLS):
+        for some in np.array_split(np.argsort(spread), min(_POOLS, spread.size)):
             count = self._count[some]
             mean = (count @ self._mass[some]) / count.sum()
             grid = replace(self.parts[0][0], offset=self._offset, mass=mean)

@@ -6,7 +6,7 @@ import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 __all__ = ["Kept", "kept"]
 
@@ -50,7 +50,7 @@ class Kept(Generic[Given, Value]):
 
 
 def kept(
-    limit: int, size: Callable[[Value], int]
+    limit: int, size: Callable[[Any], int]
 ) -> Callable[[Callable[Given, Value]], Kept[Given, Value]]:
     """Keep the results of the decorated function, whose arguments are hashable.
 

@@ -1,7 +1,7 @@
 """A budget for rounds that all differ: mostly a subtraction, now and then a bracket.
 
-If everything so far fits the budget together with some further rounds, the *grants*, then so does it
-with rounds that take the grants' places, each no worse than the grant it uses up: these are
+If everything so far fits the budget together with some further rounds, the *grants*, then so do
+rounds that take the grants' places, each no worse than the grant it uses up: these are
 post-processings of the grants. So one bracket answers for many steps. Grants are rounds of slightly
 fewer users than those seen so far, in the same proportions, and some of far fewer. The closer the
 budget, the fewer are granted at once; in the end every step asks for a bracket of its own, and
@@ -54,9 +54,7 @@ class CohortBudget:
         self._cost = 0.0  # of one further round, about, nats
         self._lock = threading.Lock()
 
-    def exceeded_by(
-        self, spent: Callable[[], Protocol], round: ShuffleRound, count: int
-    ) -> bool:
+    def exceeded_by(self, spent: Callable[[], Protocol], round: ShuffleRound, count: int) -> bool:
         """Whether ``count`` further rounds, after all that is recorded, do not fit.
 
         Args:
@@ -95,9 +93,7 @@ class CohortBudget:
             place -= 1
         return place if place >= 0 and _dominates(self._granted[place], round) else None
 
-    def _look_ahead(
-        self, after: Protocol, round: ShuffleRound, count: int, upper: float
-    ) -> None:
+    def _look_ahead(self, after: Protocol, round: ShuffleRound, count: int, upper: float) -> None:
         """Grant as many rounds as a few brackets can tell; none is lost if that fails."""
         shares = _shares(after, round)
         few = len(tuple(after)) <= _FEW

@@ -27,8 +27,8 @@ _FIELDS = ("schema", "round", "steps", "cohorts", "target_delta", "max_epsilon",
 class ShuffleLedger:
     """Privacy ledger of a training run whose steps are shuffled rounds of one randomizer.
 
-    All steps are the configured round, unless a step says how many users it had: ``step(users=812)``.
-    How many there are must not depend on their data.
+    All steps are the configured round, unless a step says how many users it had, as in
+    ``step(users=812)``. How many there are must not depend on their data.
 
     A step is recorded in microseconds; brackets are computed when they are asked for, and now and
     then for a budget. All methods may be called from any thread. A ledger can be pickled and

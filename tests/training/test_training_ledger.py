@@ -31,6 +31,7 @@ from shuffle_accountant.training import (
     private_mean,
 )
 from shuffle_accountant.training.budget import BudgetCache
+from shuffle_accountant.training.cohorts import CohortBudget
 from shuffle_accountant.training.sampling import UserBatches
 
 RARE = 1e-6  # significance of every statistical test; seeds are fixed
@@ -135,7 +136,8 @@ def test_state_is_json_and_resumes() -> None:
     ("change", "error", "message"),
     [
         ({"users": 100}, ValueError, "state is of another configuration"),
-        ({"schema": 2}, ValueError, "schema must be an integer >= 1 and <= 1, got 2"),
+        ({"schema": 3}, ValueError, "schema must be an integer >= 1 and <= 2, got 3"),
+        ({"cohorts": 1}, TypeError, "rounds must be a list, got int"),
         ({"steps": -1}, ValueError, "steps must be an integer >= 0"),
         ({"steps": 1.0}, TypeError, "steps must be an integer"),
         ({"tolerance": 0.0}, ValueError, "tolerance must be a finite number > 0"),
@@ -154,6 +156,98 @@ def test_another_state_changes_nothing(change: Any, error: Any, message: str) ->
     assert len(mine) == 3
     with pytest.raises(TypeError, match="state must be a dict"):
         mine.load_state_dict([])  # type: ignore[arg-type]
+
+
+# Cohorts of different sizes
+
+
+def full(rounds: list[tuple[sa.ShuffleRound, int]]) -> sa.Bracket:
+    return sa.FourierAccountant().compose(sa.Protocol(rounds)).epsilon(delta=DELTA)
+
+
+@pytest.mark.parametrize("population", [None, 900])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_grants_decide_as_the_full_question_does(population: int | None, seed: int) -> None:
+    """Of each step, accepted or refused, and of steps of several rounds."""
+    rng = np.random.default_rng(seed)
+    randomizer = sa.GeneralRandomizer(1.0)
+    budget = 1.5 if population is None else 0.8
+    spent = ShuffleLedger(
+        randomizer, users=300, population=population, target_delta=DELTA, max_epsilon=budget
+    )
+    done: list[tuple[sa.ShuffleRound, int]] = []
+    refused = 0
+    while refused < 3:
+        users, count = int(rng.integers(150, 800)), int(rng.integers(1, 3))
+        one = sa.ShuffleRound(randomizer, users=users, population=population)
+        answer = full([*done, (one, count)])
+        before = len(spent)
+        exceeds = spent.would_exceed(one, count=count)
+        try:
+            spent.step(count, users=users)
+        except BudgetExceeded as error:
+            assert exceeds
+            assert answer.upper > budget
+            assert len(spent) == before
+            assert f"step {before + count} would exceed" in str(error)
+            refused += 1
+        else:
+            assert not exceeds
+            assert answer.lower <= budget  # what was granted is true, if not by this very bracket
+            done.append((one, count))
+            assert len(spent) == before + count
+    assert len(done) > 5
+    assert spent.epsilon() == full(done)
+    assert spent.epsilon().lower <= budget
+
+
+def test_most_steps_of_different_sizes_ask_for_no_bracket(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    answer = CohortBudget._upper
+
+    def counted(self: CohortBudget, protocol: sa.Protocol) -> float:
+        asked.append(len(protocol))
+        return answer(self, protocol)
+
+    monkeypatch.setattr(CohortBudget, "_upper", counted)
+    spent = ShuffleLedger(
+        sa.GeneralRandomizer(1.0), users=3000, target_delta=DELTA, max_epsilon=1.0
+    )
+    rng = np.random.default_rng(0)
+    with pytest.raises(BudgetExceeded):
+        while True:
+            spent.step(users=int(rng.integers(2000, 4000)))
+    assert len(spent) > 80
+    assert len(asked) < len(spent) / 2
+    assert 0.98 < spent.epsilon() <= 1.0
+
+
+def test_cohorts_survive_states_and_copies() -> None:
+    spent = ledger(target_delta=DELTA, max_epsilon=3.0)
+    spent.step(2)
+    spent.step(users=150)
+    spent.step(3, users=100, population=1000)
+    assert len(spent) == spent.num_releases == 6
+    for other in (
+        ShuffleLedger.from_state_dict(json.loads(json.dumps(spent.state_dict()))),
+        pickle.loads(pickle.dumps(spent)),
+        copy.deepcopy(spent),
+    ):
+        assert other.state_dict() == spent.state_dict()
+        assert other.epsilon() == spent.epsilon()
+        other.step(users=120)
+        assert len(other) == 7
+    old = {**ledger().state_dict(), "schema": 1}  # which knew no cohorts
+    del old["cohorts"]
+    assert len(ShuffleLedger.from_state_dict(old)) == 0
+    foreign = sa.Protocol([(sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=9), 1)])
+    with pytest.raises(ValueError, match="event must be a round of this ledger's randomizer"):
+        ShuffleLedger.from_state_dict(
+            {**spent.state_dict(), "cohorts": foreign.to_dict()["rounds"]}
+        )
+    with pytest.raises(ValueError, match="population must be an integer >= 3000"):
+        spent.step(users=3000)
+    assert len(spent) == 6
 
 
 def test_many_threads_lose_no_step() -> None:
@@ -255,9 +349,12 @@ def test_flowers_protocol() -> None:
     assert config.sampling_method == "without-replacement"
     with pytest.raises(TypeError, match="event must be a ShuffleRound"):
         accountant.compose("gaussian")
-    with pytest.raises(ValueError, match="event must be this ledger's round"):
-        accountant.compose(ledger(users=100).round)
+    other = sa.ShuffleRound(sa.GeneralRandomizer(eps0=2.0), users=200, population=2000)
+    with pytest.raises(ValueError, match="event must be a round of this ledger's randomizer"):
+        accountant.compose(other)
     assert accountant.num_releases == 3
+    accountant.compose(ledger(users=100).round)
+    assert accountant.num_releases == 4
 
 
 @pytest.mark.parametrize(
