@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shuffle_accountant as sa
+from shuffle_accountant import accountant as accountants
 from shuffle_accountant.engine import plan, stacked
 from shuffle_accountant.engine.answer import Answer
 from shuffle_accountant.engine.classes import Member, dominates, gathered
@@ -18,6 +20,7 @@ from shuffle_accountant.engine.evaluation import evaluate
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.kept import kept
 from tests.oracles import rational
 
 LIMIT = 2**30
@@ -51,7 +54,7 @@ def in_classes(
 def test_one_decoy_more_lowers_every_divergence(ratio: Fraction) -> None:
     for epsilon in (0.0, 0.1, 0.3, 1.0):
         found = [rational.clones(ratio, users).divergence(epsilon) for users in range(1, 14)]
-        for fewer, more in zip(found, found[1:], strict=False):
+        for fewer, more in itertools.pairwise(found):
             assert Fraction(more.low, more.denominator) <= Fraction(fewer.high, fewer.denominator)
 
 
@@ -62,14 +65,14 @@ def test_users_at_a_fixed_population_are_not_monotone() -> None:
         for users in range(1, 12)
     ]
     values = [float(Fraction(one.low, one.denominator)) for one in found]
-    assert any(b > a for a, b in zip(values, values[1:], strict=False))
+    assert any(b > a for a, b in itertools.pairwise(values))
 
 
 def test_a_smaller_share_of_the_population_lowers_every_divergence() -> None:
     inner = rational.clones(Fraction(4), 5)
     for epsilon in (0.0, 0.1, 0.5):
         found = [inner.sampled(5, population).divergence(epsilon) for population in range(5, 20)]
-        for larger, smaller in zip(found, found[1:], strict=False):
+        for larger, smaller in itertools.pairwise(found):
             assert Fraction(smaller.low, smaller.denominator) <= Fraction(
                 larger.high, larger.denominator
             )
@@ -88,7 +91,7 @@ def test_a_smaller_eps0_lowers_every_divergence(channel: Any) -> None:
     pairs = [[*channel(eps0).blanket_pairs(3)] for eps0 in (0.5, 1.0, 1.1, 2.0)]
     for epsilon in (0.0, 0.2, 0.6):
         found = [rational.largest(p.divergence(epsilon) for p in each) for each in pairs]
-        for smaller, larger in zip(found, found[1:], strict=False):
+        for smaller, larger in itertools.pairwise(found):
             assert Fraction(smaller.low, smaller.denominator) <= Fraction(
                 larger.high, larger.denominator
             )
@@ -266,9 +269,7 @@ def test_a_thousand_rounds_are_within_the_tolerance() -> None:
 
 def test_wide_classes_are_refined(monkeypatch: pytest.MonkeyPatch) -> None:
     """A first width that is far too wide costs time, not tightness."""
-    from shuffle_accountant import accountant
-
-    monkeypatch.setattr(accountant, "CLASS_WIDTH", 40.0)
+    monkeypatch.setattr(accountants, "CLASS_WIDTH", 40.0)
     made = sa.FourierAccountant()
     for i in range(120):
         made.compose(sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=1000 + 5 * i))
@@ -277,8 +278,6 @@ def test_wide_classes_are_refined(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memory_bounds_what_is_kept() -> None:
-    from shuffle_accountant.numerics.kept import kept
-
     calls = []
 
     @kept(1000, len)

@@ -1,4 +1,4 @@
-"""Sums of very many grid variables: against the one-by-one transform and against `numpy.convolve`."""
+"""Sums of very many grid variables, against transforms one by one and `numpy.convolve`."""
 
 from __future__ import annotations
 
