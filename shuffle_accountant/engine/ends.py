@@ -125,6 +125,7 @@ def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
             for loss, count in problem.on(side)
         ],
         problem.losses[0][0].divergence,
+        problem.memory_limit,
     )
 
 

@@ -27,9 +27,10 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["StackedComposition", "composition_of"]
 
-# Entries of the matrix, 8 bytes each, relative to what the parts hold themselves.
+# Entries of the matrix relative to what the parts hold themselves.
 _MOST_PADDING = 8
-_MOST_ENTRIES = 1 << 24
+# Peak memory per entry: the matrix, its tilted copy and what is made on the way.
+_BYTES_PER_ENTRY = 40
 # Rows are pooled into so many for what need not be exact.
 _POOLS = 8
 # A sum this small, relative to its largest possible term, may have lost terms to underflow.
@@ -37,16 +38,22 @@ _LEAST_SUM = 1e-270
 
 
 def composition_of(
-    parts: Sequence[tuple[PldGrid, int]], divergence: Divergence = HOCKEY_STICK
+    parts: Sequence[tuple[PldGrid, int]], divergence: Divergence, memory_limit: int
 ) -> Composition:
-    """The sum of independent grid losses, by the cheaper of two ways."""
+    """The sum of independent grid losses, by the cheaper of two ways.
+
+    Args:
+        parts: pairs (loss, number of rounds >= 1).
+        divergence: what is read off the sum.
+        memory_limit: bytes.
+    """
     if len(parts) < MANY_LOSSES:
         return Composition(parts, divergence)
     width = max(grid.offset + grid.mass.size for grid, _ in parts)
     width -= min(grid.offset for grid, _ in parts)
     entries = width * len(parts)
     held = sum(grid.mass.size for grid, _ in parts)
-    if entries > min(_MOST_PADDING * held, _MOST_ENTRIES):
+    if entries > min(_MOST_PADDING * held, memory_limit // _BYTES_PER_ENTRY):
         return Composition(parts, divergence)
     return StackedComposition(parts, divergence)
 

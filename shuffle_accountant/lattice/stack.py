@@ -42,7 +42,7 @@ _LEAST = -60.0
 _ALIKE = 1.25
 _FEW_ROWS = 8
 # Entries of products of matrices at once.
-_AT_ONCE = 1 << 22
+_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)

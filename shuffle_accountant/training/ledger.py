@@ -224,15 +224,16 @@ class ShuffleLedger:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere, in plain JSON types."""
-        return {
-            "schema": SCHEMA,
-            "round": self._round.to_dict(),
-            "steps": self._steps,
-            "cohorts": self._cohorts.protocol.to_dict()["rounds"],
-            "target_delta": self._target_delta,
-            "max_epsilon": self._max_epsilon,
-            "tolerance": self._tolerance,
-        }
+        with self._lock:
+            return {
+                "schema": SCHEMA,
+                "round": self._round.to_dict(),
+                "steps": self._steps,
+                "cohorts": self._cohorts.protocol.to_dict()["rounds"],
+                "target_delta": self._target_delta,
+                "max_epsilon": self._max_epsilon,
+                "tolerance": self._tolerance,
+            }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state of the same configuration; this ledger's budget stays.
