@@ -105,6 +105,11 @@ class Problem:
         """Whether so many different losses are composed that what they share is tabulated."""
         return len(self.losses) >= MANY_LOSSES
 
+    @property
+    def gathered(self) -> bool:
+        """Whether the ends are about different losses: then no grid makes them meet."""
+        return self.below != self.losses
+
     def on(self, side: Bound) -> tuple[tuple[PrivacyLoss, int], ...]:
         """The losses whose sum bounds the true one on that side."""
         return self.losses if side is Bound.PESSIMISTIC else self.below

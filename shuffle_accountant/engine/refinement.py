@@ -26,6 +26,8 @@ from shuffle_accountant.losses.base import PrivacyLoss
 __all__ = ["lower_end", "refine"]
 
 _MOST_REFINEMENTS = 12
+# Of classes: after these it is time for narrower classes.
+_CLASS_REFINEMENTS = 2
 # A finer grid that leaves this much of the width says that something else decides it.
 _STALLED = 0.95
 _HOPELESS = 3  # grids on which delta's lower end is 0
@@ -84,7 +86,7 @@ def refine(
     problem = Problem.of(losses, query, tolerance, memory_limit, largest, below)
     ends, plan = _by_transforms(problem)
     wide = _excess(problem, ends)
-    if wide > _FAR_OFF or (wide > 1.0 and ends.out_of_reach):
+    if not problem.gathered and (wide > _FAR_OFF or (wide > 1.0 and ends.out_of_reach)):
         ends = _directly(problem, plan, ends)
     return _answer(problem, plan, ends)
 
@@ -130,7 +132,7 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
     plan = first_plan(problem)
     best: _Ends | None = None
     hopeless = endless = 0
-    for _ in range(_MOST_REFINEMENTS):
+    for _ in range(_CLASS_REFINEMENTS if problem.gathered else _MOST_REFINEMENTS):
         before = plan
         ends, plan = _both(problem, plan)
         best = ends = ends.within(best)
