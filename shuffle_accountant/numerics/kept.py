@@ -42,6 +42,10 @@ class Kept(Generic[Given, Value]):
                 self._used -= self._size(dropped)
         return value
 
+    def __len__(self) -> int:
+        """Number of results kept."""
+        return len(self._values)
+
     def cache_clear(self) -> None:
         """Forget everything."""
         with self._lock:
