@@ -14,6 +14,7 @@ from shuffle_accountant.engine.classes import gathered
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, theorems
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import warn_if_below_floor, warn_if_loose
+from shuffle_accountant.progress import counted
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
 
@@ -142,17 +143,19 @@ class FourierAccountant:
             raise ValueError(f"epsilons must have shape (m,), got shape {points.shape}")
         for point in points:
             validate.finite_nonnegative(epsilons=float(point))
-        answers = [self.delta(epsilon=float(point)) for point in points]
-        return PrivacyProfile(
-            epsilons=points,
-            lower=np.array([answer.lower for answer in answers]),
-            upper=np.array([answer.upper for answer in answers]),
-        )
+        lower, upper = np.zeros(points.size), np.zeros(points.size)
+        least = None
+        # the smallest delta first: what was prepared for it serves the others
+        for i in counted(np.argsort(-points).tolist()):
+            answer = self._answer(Query(epsilon=float(points[i]), least=least))
+            lower[i], upper[i] = answer.lower, answer.upper
+            least = answer.lower if least is None and answer.lower > 0.0 else least
+        return PrivacyProfile(epsilons=points, lower=lower, upper=upper)
 
     def _answer(self, query: Query) -> Bracket:
         found, cause = certified(self.protocol, query, self.tolerance, self.memory_limit)
         warn_if_loose(found, cause, min(self.tolerance, LOOSEST))
-        warn_if_below_floor(found, query, ((one.floor, count) for one, count in self._protocol))
+        warn_if_below_floor(found, query, ((one.floor, count) for one, count in self.protocol))
         return found
 
     def state_dict(self) -> dict[str, Any]:

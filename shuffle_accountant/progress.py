@@ -5,13 +5,45 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
 
 DELAY = 1.0  # seconds before anything is shown
 _TICK = 0.2  # seconds between two updates of the clock
 
 Report = Callable[[float], None]
+T = TypeVar("T")
+
+# The bar that is shown, until some work has taken it.
+_free: ContextVar[Report | None] = ContextVar("free", default=None)
+
+
+def counted(items: Sequence[T]) -> Iterator[T]:
+    """The items one by one; a bar that is shown, if any, moves with them.
+
+    Counted work inside counted work leaves the bar alone.
+    """
+    with share_of_bar() as report:
+        for done, item in enumerate(items):
+            report(done / len(items))
+            yield item
+
+
+@contextmanager
+def share_of_bar() -> Iterator[Report]:
+    """A function that moves the bar that is shown, if there is one that nothing else moves."""
+    report = _free.get()
+    _free.set(None)
+    try:
+        yield report or _unseen
+    finally:
+        _free.set(report)
+
+
+def _unseen(fraction: float) -> None:
+    """Where no bar is shown."""
 
 
 @contextmanager
@@ -57,9 +89,11 @@ def progress_bar(description: str) -> Iterator[Report]:
 
     clock = threading.Thread(target=keep_clock, name="progress", daemon=True)
     clock.start()
+    _free.set(report)
     try:
         yield report
     finally:
+        _free.set(None)
         finished.set()
         clock.join()
         bar.close()

@@ -13,12 +13,15 @@ from shuffle_accountant.bracket import Bracket, warn_loose
 from shuffle_accountant.calibration.evidence import Evidence
 from shuffle_accountant.calibration.search import Ladder, first_that_meets
 from shuffle_accountant.engine.question import Query
+from shuffle_accountant.progress import Report, share_of_bar
 from shuffle_accountant.rounds.protocol import Protocol
 
 __all__ = ["Target"]
 
 # The neighbourhood of the answer is found with brackets of this relative width.
 _ROUGH = 0.1
+# A search asks about so many questions.
+_USUAL_ANSWERS = 12
 
 N = TypeVar("N", int, float)
 
@@ -62,9 +65,14 @@ class Target:
         Raises:
             ValueError: even the last candidate does not meet the target.
         """
+        asked: list[N] = []
+        moved: list[Report] = []
 
         @cache
         def ask(value: N, tolerance: float) -> tuple[Bracket, str | None]:
+            for report in moved:
+                report(min(len(asked) / _USUAL_ANSWERS, 0.95))
+            asked.append(value)
             return certified(protocol(value), Query(delta=self.delta), tolerance)
 
         def rough(value: N) -> float:
@@ -74,7 +82,9 @@ class Target:
         def upper(value: N) -> float:
             return ask(value, self.tolerance)[0].upper
 
-        index = first_that_meets(ladder, rough, upper, self.epsilon, guess, slope)
+        with share_of_bar() as bar:
+            moved.append(bar)
+            index = first_that_meets(ladder, rough, upper, self.epsilon, guess, slope)
         if index is None:
             least = ask(ladder.value(ladder.last), self.tolerance)[0].ends()[1]
             raise ValueError(

@@ -34,6 +34,8 @@ FINEST_RESOLUTION = 2e-6
 _BYTES_PER_CELL = 256
 # A window of this many points is transformed in a few milliseconds.
 _FREE_POINTS = 1 << 17
+# A delta that is not known is taken to be as small as this at first.
+_EXPECTED = 1e-30
 # Rare large losses make the window long, but need no fine grid: so many points are tried first.
 _TRIED_POINTS = 1 << 18
 # Peak memory of listing one atom, and a number of atoms that takes a few milliseconds.
@@ -176,7 +178,7 @@ def first_plan(problem: Problem) -> Plan:
     return Plan(
         spacing=spacing,
         resolution=(0.5 if problem.many else 0.25) * problem.tolerance,
-        delta=1e-30 if delta is None else delta,
+        delta=min(_EXPECTED, problem.query.least or 1.0) if delta is None else delta,
         most_points=_TRIED_POINTS,
     )
 
