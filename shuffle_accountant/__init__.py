@@ -13,6 +13,7 @@ from shuffle_accountant.bracket import (
     FloorWarning,
     LooseBracketWarning,
     PrivacyProfile,
+    TradeOffCurve,
 )
 from shuffle_accountant.calibration.calibrate import max_eps0, max_rounds, min_users
 from shuffle_accountant.calibration.noise import min_noise_multiplier
@@ -104,6 +105,7 @@ __all__ = [
     "SubsetSelection",
     "SweepRecord",
     "TargetAmongDecoys",
+    "TradeOffCurve",
     "attained_epsilon",
     "baselines",
     "delta",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,23 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.bracket import Bracket, PrivacyProfile
+from shuffle_accountant.bracket import Bracket, PrivacyProfile, TradeOffCurve
 from shuffle_accountant.engine.classes import gathered
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, theorems
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import warn_if_below_floor, warn_if_loose
+from shuffle_accountant.engine.trade_off import trade_off_ends
 from shuffle_accountant.progress import counted
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
 
-__all__ = ["FourierAccountant", "certified", "delta", "epsilon"]
+__all__ = ["FourierAccountant", "certified", "curve_brackets", "delta", "epsilon"]
 
 SCHEMA = 2
 # Brackets this wide, relative, say nothing more; grids for still wider ones have no spacing left.
 LOOSEST = 10.0
+# A trade-off curve is made of so many points of the profile, down to this delta.
+_CURVE_POINTS, _CURVE_DELTA = 41, 1e-10
 
 
 # Rounds this much apart, relative to the tolerance, share a class to begin with, then a part of it.
@@ -152,6 +156,37 @@ class FourierAccountant:
             least = answer.lower if least is None and answer.lower > 0.0 else least
         return PrivacyProfile(epsilons=points, lower=lower, upper=upper)
 
+    def trade_off(self, false_positive_rates: ArrayLike) -> TradeOffCurve:
+        """The trade-off curve of tests that tell two neighbours apart, with certified ends.
+
+        At a false positive rate x it is the least false negative rate that any test of everything
+        composed so far has, in the worse order of the neighbours (Dong, Roth and Su 2022). It
+        comes from brackets of delta at some forty epsilons.
+
+        Args:
+            false_positive_rates: in [0, 1], shape (m,).
+
+        Raises:
+            TypeError: an entry that is not a number.
+            ValueError: an entry outside [0, 1] or NaN, or a wrong shape.
+        """
+        rates = np.asarray(false_positive_rates)
+        if rates.dtype.kind not in "iuf" and rates.size > 0:
+            raise TypeError(f"false_positive_rates must be numbers, got an array of {rates.dtype}")
+        if rates.ndim != 1:
+            raise ValueError(f"false_positive_rates must have shape (m,), got shape {rates.shape}")
+        checked = [validate.closed_unit(false_positive_rates=x) for x in rates.tolist()]
+        answers = curve_brackets(self.protocol, self.tolerance, self.memory_limit)
+        points = np.array([epsilon for epsilon, _ in answers])
+        ends = [bracket for _, bracket in answers]
+        lower, upper = trade_off_ends(
+            points,
+            np.array([bracket.lower for bracket in ends]),
+            np.array([bracket.upper for bracket in ends]),
+            np.array(checked, dtype=np.float64),
+        )
+        return TradeOffCurve(np.array(checked), lower, upper)
+
     def _answer(self, query: Query) -> Bracket:
         found, cause = certified(self.protocol, query, self.tolerance, self.memory_limit)
         warn_if_loose(found, cause, min(self.tolerance, LOOSEST))
@@ -219,6 +254,28 @@ def certified(
         width = CLASS_REFINED * width if width > CLASS_FINEST * goal else 0.0
     found = answer.bracket(reduction=theorems(parts.above), adjacency=protocol.adjacency)
     return found, answer.cause
+
+
+def curve_brackets(
+    protocol: Protocol, tolerance: float, memory_limit: int = MEMORY_LIMIT
+) -> list[tuple[float, Bracket]]:
+    """Brackets of delta at epsilons from 0 to where hardly anything is left; never warns.
+
+    Args:
+        protocol: what happens.
+        tolerance: relative width in epsilon to aim for, > 0.
+        memory_limit: bytes.
+    """
+    reach, _ = certified(protocol, Query(delta=_CURVE_DELTA), 0.1, memory_limit)
+    last = reach.upper
+    if math.isinf(last):
+        # what is lost at no epsilon; before that, the loss of the bulk
+        last = min(certified(protocol, Query(delta=0.5), 0.1, memory_limit)[0].upper, 30.0) + 10.0
+    points = np.linspace(0.0, max(last, 1e-9), _CURVE_POINTS)
+    return [
+        (float(x), certified(protocol, Query(epsilon=float(x)), tolerance, memory_limit)[0])
+        for x in points
+    ]
 
 
 def epsilon(

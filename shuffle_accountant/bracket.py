@@ -328,3 +328,39 @@ class PrivacyProfile:
     def __len__(self) -> int:
         """Number of points m."""
         return self.epsilons.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TradeOffCurve:
+    """The least false negative rate of any test of two neighbours, between two certified curves.
+
+    Attributes:
+        false_positive_rates: the rates asked for, shape (m,).
+        lower: certified lower ends of the false negative rate there, shape (m,): no test does
+            better, in either order of the neighbours.
+        upper: certified upper ends for the composed dominating pairs, shape (m,).
+
+    The arrays are read-only copies.
+
+    Raises:
+        ValueError: arrays of different shapes, or a lower end above its upper end (a bug in the
+            code that built them).
+    """
+
+    false_positive_rates: npt.NDArray[np.float64]
+    lower: npt.NDArray[np.float64]
+    upper: npt.NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            array = np.array(getattr(self, field.name), dtype=np.float64)
+            array.setflags(write=False)
+            object.__setattr__(self, field.name, array)
+        if not self.false_positive_rates.shape == self.lower.shape == self.upper.shape:
+            raise ValueError("internal error: a trade-off curve needs three equal shapes (m,)")
+        if not np.all((self.lower >= 0.0) & (self.lower <= self.upper)):
+            raise ValueError("internal error: not a trade-off curve: 0 <= lower <= upper fails")
+
+    def __len__(self) -> int:
+        """Number of points m."""
+        return self.false_positive_rates.size

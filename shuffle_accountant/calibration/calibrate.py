@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.calibration.evidence import CalibratedFloat, CalibratedInt
@@ -22,7 +23,13 @@ from shuffle_accountant.calibration.search import (
     integers_downwards,
     integers_upwards,
 )
-from shuffle_accountant.calibration.target import Target
+from shuffle_accountant.calibration.target import (
+    AdvantageTarget,
+    ReidentificationTarget,
+    RiskTarget,
+    Target,
+    TradeOffTarget,
+)
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
@@ -55,23 +62,35 @@ def max_eps0(
     *,
     users: int,
     rounds: int,
-    target_epsilon: float,
-    delta: float,
+    target_epsilon: float | None = None,
+    delta: float | None = None,
+    target_advantage: float | None = None,
+    target_trade_off: tuple[float, float] | None = None,
+    target_reidentification: float | None = None,
     population: int | None = None,
     randomizer: Callable[..., LocalRandomizer] = GeneralRandomizer,
     reduction: str = "auto",
     variant: str | None = None,
     tolerance: float = 1e-3,
 ) -> CalibratedFloat:
-    """The largest eps0 with which ``rounds`` rounds are (target_epsilon, delta)-private.
+    """The largest eps0 with which ``rounds`` rounds meet a target.
 
-    It is a number of six significant digits, and a step is one in the last of them.
+    It is a number of six significant digits, and a step is one in the last of them. The target is
+    one of four: epsilon at delta, or what an attacker gains in one of three other currencies, of
+    which the evidence then is.
 
     Args:
         users: messages that are shuffled in each round, >= 1.
         rounds: number of rounds, >= 0.
-        target_epsilon: nats, finite, > 0.
+        target_epsilon: nats, finite, > 0, with ``delta``.
         delta: in (0, 1).
+        target_advantage: total variation of two neighbours, in (0, 1): by how much any test's true
+            positive rate exceeds its false positive rate at most.
+        target_trade_off: a pair (false positive rate, false negative rate), both in (0, 1): at that
+            false positive rate every test has at least that false negative rate.
+        target_reidentification: chance to name the target's message with one guess, in (0, 1), for
+            a single round without ``population``; see
+            `shuffle_accountant.leakage.reidentification.bound`.
         population: if given, the users of each round are drawn from this many (>= ``users``).
         randomizer: makes the randomizer when called with ``eps0=``; by default that is any
             eps0-LDP randomizer. ``functools.partial(RandomizedResponse, categories=4)`` is another.
@@ -86,13 +105,23 @@ def max_eps0(
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a target that `LEAST_EPS0` does not meet.
+        ValueError: an argument outside its range, no target or more than one, or a target that
+            `LEAST_EPS0` does not meet.
     """
     rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
-    target = Target(target_epsilon, delta, tolerance)
+    target = _target(
+        tolerance,
+        rounds=rounds,
+        population=population,
+        delta=delta,
+        target_epsilon=target_epsilon,
+        target_advantage=target_advantage,
+        target_trade_off=target_trade_off,
+        target_reidentification=target_reidentification,
+    )
     make = _maker(randomizer)
     # about this is enough without any shuffling, except against a stronger adversary
-    alone = min(max(target.epsilon / max(rounds, 1), LEAST_EPS0), LARGEST_EPS0)
+    alone = min(max(target.goal / max(rounds, 1), LEAST_EPS0), LARGEST_EPS0)
 
     def one_round(eps0: float) -> ShuffleRound:
         return ShuffleRound(
@@ -108,7 +137,7 @@ def max_eps0(
 
     one = one_round(alone)
     drawn = one.users / (one.population or one.users)
-    signal = _squared(target.epsilon / drawn) * one.users / (max(rounds, 1) * target.log_delta)
+    signal = target.signal / _squared(drawn) * one.users / max(rounds, 1)
     # solve `_signal` for e^eps0 - 1
     guess = math.log1p(0.125 * (signal + math.sqrt(signal) * math.sqrt(signal + 32.0)))
     guess = min(max(guess, alone), LARGEST_EPS0)
@@ -196,6 +225,39 @@ def max_rounds(
     return CalibratedInt(
         *target.search(integers_downwards(most), lambda times: repeated * times, guess, 0.5, named)
     )
+
+
+def _target(
+    tolerance: float,
+    *,
+    rounds: int,
+    population: int | None,
+    delta: float | None,
+    **targets: Any,
+) -> RiskTarget:
+    """The one target that was given."""
+    given = {name: value for name, value in targets.items() if value is not None}
+    if len(given) != 1:
+        raise ValueError(
+            f"one of {', '.join(targets)} must be given, got {', '.join(given) or 'none'}"
+        )
+    ((name, value),) = given.items()
+    if name == "target_epsilon":
+        if delta is None:
+            raise ValueError("delta must be given with target_epsilon, got None")
+        return Target(value, delta, tolerance)
+    if delta is not None:
+        raise ValueError(f"delta must be left out with {name}, got {delta!r}")
+    if name == "target_advantage":
+        return AdvantageTarget(value, tolerance)
+    if name == "target_trade_off":
+        return TradeOffTarget(value, tolerance)
+    if rounds != 1 or population is not None:
+        raise ValueError(
+            "rounds must be 1 and population None with target_reidentification, got "
+            f"rounds={rounds} and population={population}"
+        )
+    return ReidentificationTarget(value, tolerance)
 
 
 def _maker(randomizer: Callable[..., LocalRandomizer]) -> Callable[..., LocalRandomizer]:

@@ -15,7 +15,8 @@ class Evidence:
     """Why a calibrated number is right: certified brackets of epsilon there and one step further.
 
     Attributes:
-        target_epsilon: the target, nats.
+        target_epsilon: the target, nats; or what the measure asked about may be at most, for a
+            target in another currency, of which the brackets then are.
         bracket: of epsilon at the number; its upper end is at most the target.
         next_value: the number one step further, with less privacy; None at the end of the range.
         next_bracket: of epsilon there; its upper end is above the target.

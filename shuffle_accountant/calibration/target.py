@@ -1,22 +1,35 @@
-"""A target for epsilon, and the search for the first candidate that certainly meets it."""
+"""Targets for epsilon and other measures of risk, and the search for what certainly meets them."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
 from typing import TypeVar
 
+import numpy as np
+
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import certified
+from shuffle_accountant.accountant import certified, curve_brackets
 from shuffle_accountant.bracket import Bracket, warn_loose
 from shuffle_accountant.calibration.evidence import Evidence
 from shuffle_accountant.calibration.search import Ladder, first_that_meets
 from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.trade_off import trade_off_ends
+from shuffle_accountant.leakage.reidentification.bounds import bound
+from shuffle_accountant.numerics.rounding import lowered, raised
 from shuffle_accountant.progress import Report, share_of_bar
 from shuffle_accountant.rounds.protocol import Protocol
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["Target"]
+__all__ = [
+    "AdvantageTarget",
+    "ReidentificationTarget",
+    "RiskTarget",
+    "Target",
+    "TradeOffTarget",
+]
 
 # The neighbourhood of the answer is found with brackets of this relative width.
 _ROUGH = 0.1
@@ -26,24 +39,31 @@ _USUAL_ANSWERS = 12
 N = TypeVar("N", int, float)
 
 
-class Target:
-    """Epsilon at most ``target_epsilon`` at ``delta``, by brackets of a relative width.
+class RiskTarget(ABC):
+    """A measure of risk that is to be at most a number, by brackets of a relative width.
 
-    Args:
-        target_epsilon: nats, finite, > 0.
-        delta: in (0, 1).
-        tolerance: of the brackets that decide, > 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
+    Attributes:
+        argument: name of the target as the caller's user knows it.
+        goal: what the measure may be at most.
+        measure: what it is, in words.
+        tolerance: relative width, in epsilon, of the brackets that decide.
     """
 
-    def __init__(self, target_epsilon: float, delta: float, tolerance: float) -> None:
-        self.epsilon = validate.positive(target_epsilon=target_epsilon)
-        self.delta = validate.open_unit(delta=delta)
-        self.tolerance = validate.positive(tolerance=tolerance)
-        self.log_delta = -math.log(self.delta)
+    argument: str
+    goal: float
+    measure: str
+    tolerance: float
+
+    @property
+    @abstractmethod
+    def signal(self) -> float:
+        """About ``2 mu^2`` of the Gaussian limit that meets the target: ``epsilon^2/log(1/delta)``;
+        it says where to look first.
+        """  # noqa: D205
+
+    @abstractmethod
+    def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
+        """Bracket of the measure, and what kept it wider than the tolerance; never warns."""
 
     def search(
         self,
@@ -73,7 +93,7 @@ class Target:
             for report in moved:
                 report(min(len(asked) / _USUAL_ANSWERS, 0.95))
             asked.append(value)
-            return certified(protocol(value), Query(delta=self.delta), tolerance)
+            return self.ask(protocol(value), tolerance)
 
         def rough(value: N) -> float:
             bracket, _ = ask(value, max(self.tolerance, _ROUGH))
@@ -84,12 +104,12 @@ class Target:
 
         with share_of_bar() as bar:
             moved.append(bar)
-            index = first_that_meets(ladder, rough, upper, self.epsilon, guess, slope)
+            index = first_that_meets(ladder, rough, upper, self.goal, guess, slope)
         if index is None:
             least = ask(ladder.value(ladder.last), self.tolerance)[0].ends()[1]
             raise ValueError(
-                f"target_epsilon must be at least the epsilon of {safest} at "
-                f"delta={self.delta!r}, which is {least}; got {self.epsilon!r}"
+                f"{self.argument} must be at least the {self._of(safest)}, which is {least}; "
+                f"got {self.goal!r}"
             )
         bracket, cause = ask(ladder.value(index), self.tolerance)
         if cause is not None:
@@ -99,9 +119,170 @@ class Target:
             )
         further = ladder.value(index - 1) if index > 0 else None
         evidence = Evidence(
-            target_epsilon=self.epsilon,
+            target_epsilon=self.goal,
             bracket=bracket,
             next_value=further,
             next_bracket=None if further is None else ask(further, self.tolerance)[0],
         )
         return ladder.value(index), evidence
+
+    def _of(self, safest: str) -> str:
+        return f"{self.measure} of {safest}"
+
+
+class Target(RiskTarget):
+    """Epsilon at most ``target_epsilon`` at ``delta``.
+
+    Args:
+        target_epsilon: nats, finite, > 0.
+        delta: in (0, 1).
+        tolerance: of the brackets that decide, > 0.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    argument = "target_epsilon"
+    measure = "epsilon"
+
+    def __init__(self, target_epsilon: float, delta: float, tolerance: float) -> None:
+        self.epsilon = validate.positive(target_epsilon=target_epsilon)
+        self.goal = self.epsilon
+        self.delta = validate.open_unit(delta=delta)
+        self.tolerance = validate.positive(tolerance=tolerance)
+        self.log_delta = -math.log(self.delta)
+
+    @property
+    def signal(self) -> float:
+        """The square of epsilon, kept above 0 and finite, over ``log(1/delta)``."""
+        return min(max(self.epsilon, 1e-150), 1e150) ** 2 / self.log_delta
+
+    def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
+        """Bracket of epsilon."""
+        return certified(protocol, Query(delta=self.delta), tolerance)
+
+    def _of(self, safest: str) -> str:
+        return f"epsilon of {safest} at delta={self.delta!r}"
+
+
+class AdvantageTarget(RiskTarget):
+    """Total variation at most ``target_advantage``: what any test of two neighbours gains.
+
+    The true positive rate minus the false positive rate, of the best test; delta at epsilon 0.
+
+    Args:
+        target_advantage: in (0, 1).
+        tolerance: of the brackets that decide, > 0.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    argument = "target_advantage"
+    measure = "advantage"
+
+    def __init__(self, target_advantage: float, tolerance: float) -> None:
+        self.goal = validate.open_unit(target_advantage=target_advantage)
+        self.tolerance = validate.positive(tolerance=tolerance)
+
+    @property
+    def signal(self) -> float:
+        """Of normal laws of this total variation, which is nearly ``mu/sqrt(2 pi)``."""
+        return 4.0 * math.pi * self.goal**2 / (1.0 - self.goal)
+
+    def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
+        """Bracket of the total variation."""
+        return certified(protocol, Query(epsilon=0.0), tolerance)
+
+
+class TradeOffTarget(RiskTarget):
+    """A false negative rate of at least so much at a false positive rate: a point of the curve.
+
+    What is kept small is what the best test gains there: one minus both rates.
+
+    Args:
+        target_trade_off: a pair (false positive rate, false negative rate), both in (0, 1), whose
+            sum is below 1.
+        tolerance: of the brackets that decide, > 0.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    argument = "target_trade_off"
+    measure = "gain over guessing"
+
+    def __init__(self, target_trade_off: tuple[float, float], tolerance: float) -> None:
+        pair = validate.items(target_trade_off=target_trade_off)
+        if len(pair) != 2:
+            raise ValueError(
+                "target_trade_off must be a false positive and a false negative rate, got "
+                f"{len(pair)} numbers"
+            )
+        self.rate, missed = (validate.open_unit(target_trade_off=rate) for rate in pair)
+        self.goal = 1.0 - self.rate - missed
+        if not self.goal > 0.0:
+            raise ValueError(
+                f"target_trade_off must be two rates whose sum is below 1, got {pair!r:.60}"
+            )
+        self.tolerance = validate.positive(tolerance=tolerance)
+
+    @property
+    def signal(self) -> float:
+        """As if all of it were total variation."""
+        return 4.0 * math.pi * self.goal**2 / (1.0 - self.goal)
+
+    def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
+        """Bracket of one minus the false positive rate minus the least false negative rate."""
+        answers = curve_brackets(protocol, tolerance)
+        lower, upper = trade_off_ends(
+            np.array([point for point, _ in answers]),
+            np.array([bracket.lower for _, bracket in answers]),
+            np.array([bracket.upper for _, bracket in answers]),
+            np.array([self.rate]),
+        )
+        first = answers[0][1]
+        found = Bracket(
+            lower=max(lowered(1.0 - self.rate - float(upper[0]), 1e-15), 0.0),
+            upper=max(raised(1.0 - self.rate - float(lower[0]), 1e-15), 0.0),
+            reduction=first.reduction,
+            adjacency=first.adjacency,
+        )
+        return found, None
+
+
+class ReidentificationTarget(RiskTarget):
+    """Success probability at most ``target_reidentification``, of naming the target's message.
+
+    One guess, by an adversary who knows all inputs, after a single round; see
+    `shuffle_accountant.leakage.reidentification.bound`.
+
+    Args:
+        target_reidentification: in (0, 1).
+        tolerance: of the brackets that decide, > 0.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    argument = "target_reidentification"
+    measure = "chance to name the target's message"
+
+    def __init__(self, target_reidentification: float, tolerance: float) -> None:
+        self.goal = validate.open_unit(target_reidentification=target_reidentification)
+        self.tolerance = validate.positive(tolerance=tolerance)
+
+    @property
+    def signal(self) -> float:
+        """It is about ``e^eps0`` over the number of users: most of all of it."""
+        return 1.0
+
+    def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
+        """Bracket of the chance."""
+        ((one, _),) = protocol
+        assert isinstance(one, ShuffleRound)
+        return bound(one.randomizer, users=one.users), None

@@ -30,8 +30,8 @@ def frequency(
     Candidates: k-ary randomized response, RAPPOR, Hadamard response, subset selection (its size
     chosen), local hashing (its range chosen), a randomized bit per category, noise messages of
     three laws and the augmented shuffle; the same randomizers without a shuffler; Gaussian and
-    Laplace noise of a trusted curator. Each is calibrated to the target by certified brackets of all
-    rounds together, under its own best reduction.
+    Laplace noise of a trusted curator. Each is calibrated to the target by certified brackets of
+    all rounds together, under its own best reduction.
 
     Args:
         users: users of each round, >= 1.
@@ -76,8 +76,8 @@ def mean(
     """What to deploy for estimating the mean of vectors in the unit ball of the 2-norm.
 
     Candidates: PrivUnit, both mechanisms of Duchi et al., sampled coordinates, and Gaussian
-    messages if they are asked for; the same randomizers without a shuffler; Gaussian noise of a trusted
-    curator.
+    messages if they are asked for; the same randomizers without a shuffler; Gaussian noise of a
+    trusted curator.
 
     Args:
         users: users of each round, >= 1.

@@ -1,0 +1,90 @@
+"""From a privacy profile to the trade-off curve of tests, with certified ends.
+
+The trade-off f(x) is the least false negative rate of a test of false positive rate x, and
+
+    f(x) = sup over t > 0 of  1 - H(t) - t x,
+
+with H the hockey-stick divergence at t = e^epsilon (Dong, Roth and Su 2022, Proposition 2.12).
+Where delta is the larger one of both orders, ``H(1/t) = 1 - (1 - H(t))/t``, and f is symmetric. H
+is convex, so ``h(t) = 1 - H(t) - t x`` is concave in t: between points where H is bracketed, h lies
+below lines through its upper end at the nearest point and its lower end at the one after it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shuffle_accountant.numerics.rounding import Array, roundings
+
+__all__ = ["trade_off_ends"]
+
+# Roundings of the few operations here, of numbers up to ``1 + t``.
+_OPERATIONS = 64.0
+
+
+def trade_off_ends(
+    epsilons: Array, lower: Array, upper: Array, rates: Array
+) -> tuple[Array, Array]:
+    """Lower and upper ends of the trade-off curve at false positive rates.
+
+    Args:
+        epsilons: nats, finite, >= 0, ascending, the first one 0, at least two, shape (m,).
+        lower: lower ends of delta there, shape (m,).
+        upper: upper ends of delta there, shape (m,).
+        rates: false positive rates, in [0, 1], shape (r,).
+
+    Returns:
+        Lower and upper ends, each of shape (r,).
+    """
+    t = np.exp(epsilons)
+    # points below 1 by the symmetry; the larger the divergence, the larger its mirror image
+    points = np.concatenate([1.0 / t[:0:-1], t])
+    above = np.concatenate([1.0 - (1.0 - upper[:0:-1]) / t[:0:-1], upper])
+    below = np.concatenate([1.0 - (1.0 - lower[:0:-1]) / t[:0:-1], lower])
+    # H is 1 at t = 0 and at least 1 - t
+    points = np.append(0.0, points)
+    above, below = np.append(1.0, above), np.append(1.0, below)
+    moved = roundings(_OPERATIONS) * (1.0 + points)
+    ends = [_one(points, above + moved, below - moved, float(rate)) for rate in rates]
+    return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
+
+
+def _one(points: Array, above: Array, below: Array, rate: float) -> tuple[float, float]:
+    """Both ends at one rate."""
+    line = 1.0 - points * rate
+    least, most = line - above, line - below  # of h, at the points
+    lower = float(np.max(least))
+    gap = np.diff(points)
+    # H falls, and so does -t x
+    cells = 1.0 - below[1:] - points[:-1] * rate
+    # slopes of the line through points i - 1 and i, beyond i; and through i and i + 1, before i
+    rising = (most[1:-1] - least[:-2]) / gap[:-1]
+    falling = (least[2:] - most[1:-1]) / gap[1:]
+    # how far a line reaches, over the distance of the points that it goes through
+    reach = np.maximum(gap[1:] / gap[:-1], gap[:-1] / gap[1:])
+    rounded = roundings(_OPERATIONS) * (1.0 + points[1:-1]) * (1.0 + reach)
+    from_left, from_right = most[1:-1] + rounded, most[1:-1] + rounded
+    # the first cell has no line from the left, the last one none from the right
+    right = from_right + np.maximum(-falling * gap[:-1], 0.0)
+    left = from_left + np.maximum(rising * gap[1:], 0.0)
+    cells[:-1] = np.minimum(cells[:-1], right)
+    cells[1:] = np.minimum(cells[1:], left)
+    both = _lower_of_two(from_left[:-1], rising[:-1], from_right[1:], falling[1:], gap[1:-1])
+    cells[1:-1] = np.minimum(cells[1:-1], both)
+    # beyond the last point: the line from the left if it does not rise, and H >= 0
+    last = float(from_left[-1]) if rising[-1] <= 0.0 else 1.0 - float(points[-1]) * rate
+    last = max(last, float(most[-1]))
+    upper = max(float(np.max(cells)), last, lower)
+    # guessing has the false negative rate 1 - x
+    return min(max(lower, 0.0), 1.0 - rate), min(max(upper, 0.0), 1.0 - rate)
+
+
+def _lower_of_two(start: Array, rising: Array, stop: Array, falling: Array, width: Array) -> Array:
+    """Largest value in cells of the lower of two lines, from the left and from the right end."""
+    first = np.minimum(start, stop - falling * width)
+    last = np.minimum(start + rising * width, stop)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        place = (stop - start - falling * width) / (rising - falling)
+    meets = (place > 0.0) & (place < width)
+    meeting = np.where(meets, start + rising * np.where(meets, place, 0.0), -np.inf)
+    return np.asarray(np.maximum(np.maximum(first, last), meeting))
