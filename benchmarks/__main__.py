@@ -44,6 +44,7 @@ SCRIPTS = (
     "figures.mutual_information",
     "figures.qif",
     "figures.order",
+    "figures.deployment",
     "errata",
     "errata_qif",
     "errata_order",

@@ -236,16 +236,16 @@ def _target(
     **targets: Any,
 ) -> RiskTarget:
     """The one target that was given."""
-    given = {name: value for name, value in targets.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in targets.items() if value is not None}
+    if delta is not None and not given:
+        given = {"target_epsilon": None}
     if len(given) != 1:
         raise ValueError(
             f"one of {', '.join(targets)} must be given, got {', '.join(given) or 'none'}"
         )
     ((name, value),) = given.items()
     if name == "target_epsilon":
-        if delta is None:
-            raise ValueError("delta must be given with target_epsilon, got None")
-        return Target(value, delta, tolerance)
+        return Target(value, validate.open_unit(delta=delta), tolerance)
     if delta is not None:
         raise ValueError(f"delta must be left out with {name}, got {delta!r}")
     if name == "target_advantage":

@@ -188,7 +188,7 @@ def test_stronger_targets_allow_less() -> None:
             ValueError,
             "must be given, got target_epsilon, target_advantage",
         ),
-        ({"target_epsilon": 1.0}, ValueError, "delta must be given with target_epsilon"),
+        ({"target_epsilon": 1.0}, TypeError, r"delta must be a number in \(0, 1\)"),
         ({"target_advantage": 0.1, "delta": 0.1}, ValueError, "delta must be left out"),
         ({"target_advantage": 1.0}, ValueError, r"target_advantage must be a number in \(0, 1\)"),
         ({"target_reidentification": 0.5, "rounds": 2}, ValueError, "rounds must be 1"),
