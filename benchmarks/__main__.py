@@ -28,6 +28,7 @@ SCRIPTS = (
     "scale_users",
     "scale_rounds",
     "scale_order",
+    "scale_estimates",
     "tiny_delta",
     "randomizers",
     "distinct_rounds",

@@ -16,6 +16,7 @@ import shuffle_accountant as sa
 PACKAGES = (
     "shuffle_accountant",
     "shuffle_accountant.baselines",
+    "shuffle_accountant.design",
     "shuffle_accountant.interop",
     "shuffle_accountant.leakage",
     "shuffle_accountant.order",
@@ -39,6 +40,10 @@ shuffler = sa.order.DSigmaShuffler(groups, alpha=2.0)
 order = shuffler.permutation(7)
 odds: float = sa.order.reidentification_bound(10, 2, eps0=1.0, alpha=1.0).odds
 rows: tuple[sa.ReportRow, ...] = sa.report(sa.Protocol([(one, 3)]), delta=1e-5).rows
+errors: list[float] = [
+    row.rmse
+    for row in sa.design.mean(users=9, dimension=2, target_epsilon=1.0, delta=1e-5).rows
+]
 ledger = sa.training.ShuffleLedger(sa.GeneralRandomizer(1.0), users=10)
 
 
@@ -53,6 +58,7 @@ reveal_type(sa.plot.profile)
 WRONG = """
 sa.typo
 sa.baselines.typo
+sa.design.typo
 sa.baselines.girgis.typo
 sa.interop.typo
 sa.leakage.typo
@@ -84,7 +90,7 @@ def test_dir_lists_what_there_is(package: str) -> None:
 
 
 def test_what_is_loaded_on_first_use_is_the_module() -> None:
-    for name in ("baselines", "interop", "leakage", "order", "training"):
+    for name in ("baselines", "design", "interop", "leakage", "order", "training"):
         assert getattr(sa, name) is importlib.import_module(f"shuffle_accountant.{name}")
     assert sa.plot is importlib.import_module("shuffle_accountant.reports.plot")
 

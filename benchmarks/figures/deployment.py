@@ -94,28 +94,29 @@ def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
     target = max(row["certified"] / row["epsilon"] for row in rows)
     return [
         Claim(
-            "single messages and the curator",
-            "no mechanism of one message per user is more accurate than the trusted curator",
-            f"at least {min(margins):.3g} times the curator's error",
-            min(margins) > 1.0 - TOLERANCE,
+            name="single messages and the curator",
+            text="no mechanism of one message per user is more accurate than the trusted curator",
+            measured=f"at least {min(margins):.3g} times the curator's error",
+            holds=min(margins) > 1.0 - TOLERANCE,
         ),
         Claim(
-            "shufflers help",
-            "the best shuffled mechanism is more accurate than the best without a shuffler",
-            f"{min(gains):.3g} to {max(gains):.3g} times",
-            min(gains) > 1.0,
+            name="shufflers help",
+            text="the best shuffled mechanism is more accurate than the best without a shuffler",
+            measured=f"{min(gains):.3g} to {max(gains):.3g} times",
+            holds=min(gains) > 1.0,
         ),
         Claim(
-            "several messages win",
-            "the most accurate shuffled mechanism sends several messages per user",
-            f"in {len(several)} of {len(winners)} settings; " + "; ".join(sorted(set(several))),
-            len(several) == len(winners),
+            name="several messages win",
+            text="the most accurate shuffled mechanism sends several messages per user",
+            measured=f"in {len(several)} of {len(winners)} settings; "
+            + "; ".join(sorted(set(several))),
+            holds=len(several) == len(winners),
         ),
         Claim(
-            "equal privacy",
-            "every mechanism is certified to be within its target",
-            f"at most {target:.6f} of the target",
-            target <= 1.0,
+            name="equal privacy",
+            text="every mechanism is certified to be within its target",
+            measured=f"at most {target:.6f} of the target",
+            holds=target <= 1.0,
         ),
     ]
 
