@@ -26,12 +26,12 @@ SIGMAS = 4.0
 
 @pytest.fixture(scope="module")
 def frequencies() -> sa.design.Design:
-    return sa.design.frequency(users=3000, categories=8, **TARGET, rounds=2)
+    return sa.design.frequency(users=3000, categories=8, **TARGET, rounds=2, tolerance=0.02)
 
 
 @pytest.fixture(scope="module")
 def means() -> sa.design.Design:
-    return sa.design.mean(users=3000, dimension=6, **TARGET, rounds=2)
+    return sa.design.mean(users=3000, dimension=6, **TARGET, rounds=2, tolerance=0.02)
 
 
 def all_rows(design: sa.design.Design) -> list[sa.design.DesignRow]:
@@ -50,7 +50,7 @@ def test_every_row_meets_the_target_and_one_step_further_does_not(
             assert row.bracket.upper <= 1.0
             assert evidence.next_bracket is None or evidence.next_bracket.upper > 1.0
             again = row.candidate.protocol(row.mechanism, design.question)
-            assert sa.epsilon(again, delta=1e-6).upper <= 1.0 + 1e-9
+            assert sa.epsilon(again, delta=1e-6, tolerance=0.02).upper <= 1.0
 
 
 def test_rows_are_sorted_by_error_and_lie_between_the_ends(
@@ -130,7 +130,9 @@ def test_the_picture_has_a_line_for_each_mechanism(means: sa.design.Design) -> N
 
 
 def test_a_target_that_nothing_meets_says_why() -> None:
-    found = sa.design.frequency(users=3, categories=4, target_epsilon=1e-3, delta=1e-9)
+    found = sa.design.frequency(
+        users=3, categories=4, target_epsilon=1e-3, delta=1e-9, tolerance=0.1
+    )
     assert len(found) == 0
     assert found.rows == found.local == found.central == ()
     assert len(found.excluded) == 17
@@ -152,7 +154,9 @@ def test_a_million_users_take_less_than_ten_seconds() -> None:
 
 @pytest.mark.slow
 def test_workers_find_the_same(frequencies: sa.design.Design) -> None:
-    found = sa.design.frequency(users=3000, categories=8, **TARGET, rounds=2, jobs=2)
+    found = sa.design.frequency(
+        users=3000, categories=8, **TARGET, rounds=2, tolerance=0.02, jobs=2
+    )
     assert found == frequencies
 
 
@@ -168,7 +172,7 @@ def test_a_cluster_finds_the_same(means: sa.design.Design) -> None:
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
     ):
-        found = sa.design.mean(users=3000, dimension=6, **TARGET, rounds=2)
+        found = sa.design.mean(users=3000, dimension=6, **TARGET, rounds=2, tolerance=0.02)
     assert found == means
 
 
