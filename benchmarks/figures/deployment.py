@@ -16,7 +16,7 @@ from benchmarks.claims import Claim, Note, Outcome, compact
 
 USERS = (10**4, 10**6)
 CATEGORIES = (10, 1000)
-EPSILONS = (0.1, 0.3, 1.0, 3.0)
+EPSILONS = (0.3, 1.0, 3.0)
 QUICK_EPSILONS = (1.0,)
 DELTA = 1e-8
 # Designs decide by brackets of this relative width, and as far may errors be apart for nothing.

@@ -165,7 +165,7 @@ class Design:
                 ax.fill_between(epsilons, errors, largest, color=line.get_color(), alpha=0.08)
         ax.axvline(self.question.target_epsilon, color="0.6", linewidth=0.8)
         ax.set(
-            xlabel=f"ε at δ = {self.question.delta:g}, {self.question.rounds} rounds",
+            xlabel=f"ε of all rounds at δ = {self.question.delta:g}",
             ylabel="root mean squared error",
         )
         if shown:

@@ -31,13 +31,19 @@ from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.augmented import AugmentedShuffle
-from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism
+from shuffle_accountant.rounds.mechanisms import (
+    GaussianMechanism,
+    LaplaceMechanism,
+    PureMechanism,
+)
 from shuffle_accountant.rounds.messages import DummyMessages
 from shuffle_accountant.rounds.noise_messages import NoiseMessages
 from shuffle_accountant.rounds.protocol import Protocol
 
 __all__ = ["frequency_candidates"]
 
+# No larger loss of one noisy count is looked at, nats.
+_LARGEST_STEP = 500.0
 # Bits of the seed of a hash function.
 _SEED = 63
 
@@ -228,6 +234,25 @@ class _Curator(Candidate):
         return math.log2(question.size)
 
 
+@dataclass(frozen=True)
+class _GeometricCurator(_Curator):
+    """The discrete Laplace law, ``P(c) ∝ e^-|c|/b``: noise on whole numbers.
+
+    A count moved by one has a likelihood ratio of ``e^(1/b)`` or its inverse, and nothing between:
+    that of any purely private step, whose pair of laws it is.
+    """
+
+    def _mechanism(self, noise: float) -> Any:
+        return PureMechanism(epsilon=min(1.0 / noise, _LARGEST_STEP))
+
+    def _noise(self, mechanism: Any) -> float:
+        return 1.0 / float(mechanism.epsilon)
+
+    def error(self, mechanism: Any, question: Question, frequency: float) -> float:
+        ratio = math.exp(-mechanism.epsilon)
+        return math.sqrt(2.0 * ratio) / (1.0 - ratio) / question.users
+
+
 def _poisson(amount: int) -> Poisson:
     return Poisson(mean=float(amount))
 
@@ -269,4 +294,5 @@ def frequency_candidates() -> tuple[Candidate, ...]:
         _Dummies("augmented shuffle, half kept", "shuffle", _poisson, 1.0, 0.5),
         _Curator("Gaussian noise", laplace=False),
         _Curator("Laplace noise", laplace=True),
+        _GeometricCurator("discrete Laplace noise", laplace=True),
     )

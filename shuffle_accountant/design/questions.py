@@ -29,9 +29,9 @@ def frequency(
 
     Candidates: k-ary randomized response, RAPPOR, Hadamard response, subset selection (its size
     chosen), local hashing (its range chosen), a randomized bit per category, noise messages of
-    three laws and the augmented shuffle; the same randomizers without a shuffler; Gaussian and
-    Laplace noise of a trusted curator. Each is calibrated to the target by certified brackets of
-    all rounds together, under its own best reduction.
+    three laws and the augmented shuffle; the same randomizers without a shuffler; Gaussian,
+    Laplace and discrete Laplace noise of a trusted curator. Each is calibrated to the target by
+    certified brackets of all rounds together, under its own best reduction.
 
     Args:
         users: users of each round, >= 1.

@@ -135,7 +135,7 @@ def test_a_target_that_nothing_meets_says_why() -> None:
     )
     assert len(found) == 0
     assert found.rows == found.local == found.central == ()
-    assert len(found.excluded) == 17
+    assert len(found.excluded) == 18
     assert all("\n" not in one.reason and one.reason for one in found.excluded)
     assert "where the target is met the error is" in str(found)
     assert found.to_dict()["rows"] == []
@@ -263,3 +263,20 @@ def test_continuous_randomizers_have_a_limit() -> None:
 def test_what_has_no_limit_is_told(one: sa.ShuffleRound, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         sa.design.asymptotic(one)
+
+
+def test_discrete_laplace_noise_is_a_pure_step() -> None:
+    """Its two-sided geometric law, listed: both orders' losses, and the variance."""
+    found = sa.design.frequency(
+        users=3000, categories=8, target_epsilon=3.0, delta=1e-6, tolerance=0.05
+    )
+    (row,) = (row for row in found.central if row.name == "discrete Laplace noise")
+    rate = row.mechanism.epsilon
+    counts = np.arange(-400, 401)
+    law = np.exp(-rate * np.abs(counts))
+    law /= law.sum()
+    assert row.rmse == pytest.approx(math.sqrt(law @ counts**2) / 3000, rel=1e-9)
+    losses = np.log(law[1:] / law[:-1])  # of a count moved by one
+    assert np.abs(losses) == pytest.approx(rate, rel=1e-9)
+    # two counts of a replaced value, in the worst case: both losses at their largest
+    assert 2.0 * rate >= row.bracket.upper >= 0.9 * 2.0 * rate
