@@ -21,6 +21,8 @@ QUICK_EPSILONS = (1.0,)
 DELTA = 1e-8
 # Designs decide by brackets of this relative width, and as far may errors be apart for nothing.
 TOLERANCE = 1e-2
+# As measured: up to here noise messages are the most accurate of all that is shuffled.
+SEVERAL_WIN = 1.0
 
 
 def run(quick: bool, note: Note) -> Outcome:
@@ -87,7 +89,8 @@ def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
             margins.append(single["rmse"] / central["rmse"])
         if shuffled is not None and local is not None:
             gains.append(local["rmse"] / shuffled["rmse"])
-        if shuffled is not None:
+        # beyond, one message wins where users are few for the categories: n = 1e4, k = 1000
+        if shuffled is not None and shuffled["epsilon"] <= SEVERAL_WIN:
             told = f"{compact(shuffled['users'])}, {shuffled['categories']}, {shuffled['epsilon']}"
             winners.append((told, shuffled["mechanism"]))
     several = [name for _, name in winners if not _one_message(name)]
@@ -107,7 +110,8 @@ def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
         ),
         Claim(
             name="several messages win",
-            text="the most accurate shuffled mechanism sends several messages per user",
+            text=f"up to ε = {SEVERAL_WIN:g} the most accurate shuffled mechanism sends several "
+            "messages per user",
             measured=f"in {len(several)} of {len(winners)} settings; "
             + "; ".join(sorted(set(several))),
             holds=len(several) == len(winners),
