@@ -181,6 +181,25 @@ def _shuffled(entry: Mapping[str, Any]) -> Callable[[], Any] | None:
     return functools.partial(sa.delta, batches, epsilon=entry["epsilon"])
 
 
+def _messages(entry: Mapping[str, Any]) -> Callable[[], Any]:
+    names = {
+        "NegativeBinomial": ("size", "probability"),
+        "Poisson": ("mean",),
+        "Binomial": ("trials", "probability"),
+        "AsymmetricGeometric": ("mode", "left", "right"),
+    }[entry["dummies"]]
+
+    def ask() -> Any:
+        dummies = getattr(sa, entry["dummies"])(**{name: entry[name] for name in names})
+        if entry["kind"] == "NoiseMessages":
+            one: Any = sa.NoiseMessages(categories=5, dummies=dummies, honest=entry["honest"])
+        else:
+            one = sa.AugmentedShuffle(categories=5, keep=entry["keep"], dummies=dummies)
+        return sa.delta(one, epsilon=entry["epsilon"], rounds=entry["rounds"])
+
+    return ask
+
+
 _FILES: dict[str, Callable[[Mapping[str, Any]], Callable[[], Any] | None]] = {
     "allocation": _allocation,
     "shuffled": _shuffled,
@@ -189,6 +208,7 @@ _FILES: dict[str, Callable[[Mapping[str, Any]], Callable[[], Any] | None]] = {
     "mutual_information": _mutual_information,
     "qif": _qif,
     "dsigma": _dsigma,
+    "messages": _messages,
 }
 
 

@@ -44,6 +44,7 @@ _CLONES_TAIL, _TAIL, _UNBOUNDED_TAIL = 1e-300, 1e-60, 1e-24
 # Blocks of decoy counts move moments by half of this, relative; connecting the dots by less.
 _RESOLUTION = 2.5e-4
 _CELLS_PER_DEVIATION = 100.0
+_LEAST_SPACING = 1e-280
 _MOST_CELLS = 4_000_000
 _SMALLEST = 1e-300
 _HOELDER = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0)
@@ -121,7 +122,8 @@ def log_moments(loss: PrivacyLoss, side: Bound) -> LogMoments:
     tail = _CLONES_TAIL if isinstance(source, NumberOfClones) else _TAIL
     if loss.largest == math.inf:
         tail = _UNBOUNDED_TAIL
-    spacing = loss.deviation / _CELLS_PER_DEVIATION
+    # a grid of subnormal losses would have no digits
+    spacing = max(loss.deviation / _CELLS_PER_DEVIATION, _LEAST_SPACING)
     if loss.largest < math.inf:  # the largest loss should be a grid point
         spacing = loss.largest / math.ceil(loss.largest / spacing)
     effort = Effort(tail=tail, resolution=_RESOLUTION)

@@ -320,7 +320,7 @@ ONE = general(1.0, 10)
         (lambda: rdp.epsilon(ONE, rounds=-1, delta=1e-6), ValueError, "rounds"),
         (lambda: rdp.epsilon(ONE, rounds=1.0, delta=1e-6), TypeError, "rounds"),
         (lambda: rdp.epsilon("round", delta=1e-6), TypeError, "round"),
-        (lambda: rdp.epsilon([ONE], delta=1e-6), TypeError, "rounds"),
+        (lambda: rdp.epsilon([ONE], delta=1e-6), TypeError, "round"),
         (lambda: rdp.epsilon([(ONE, -1)], delta=1e-6), ValueError, "count"),
         (lambda: rdp.epsilon([(1, 1)], delta=1e-6), TypeError, "round"),
         (lambda: rdp.delta(ONE, epsilon=-1.0), ValueError, "epsilon"),

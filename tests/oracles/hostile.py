@@ -593,7 +593,13 @@ def _calibration() -> Iterator[Entry]:
         "target_epsilon": (1e-2, 10.0, math.inf),
         "eps0": (1e-2, 10.0, 700.0),
     }
-    yield Entry("max_eps0", sa.max_eps0, (one, one | {"population": 2000}), work=work)
+    plain = {"users": 1000, "rounds": 1, "tolerance": 1e-2} | maker
+    risks = (
+        plain | {"target_advantage": 0.1, "rounds": 2},
+        plain | {"target_trade_off": (0.1, 0.8)},
+        plain | {"target_reidentification": 0.01},
+    )
+    yield Entry("max_eps0", sa.max_eps0, (one, one | {"population": 2000}, *risks), work=work)
     yield Entry(
         "min_users", sa.min_users, ({"eps0": 1.0, "rounds": 2} | target | maker,), work=work
     )
