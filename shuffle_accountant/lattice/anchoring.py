@@ -30,6 +30,8 @@ _MOST_POINTS = 1 << 18
 # What a stage costs besides its points, in points.
 _STAGE_COST = 4000.0
 _MOST_STAGES = 6
+# Weights times places are at most this.
+_LARGEST_WEIGHT = 1e280
 # So few letters are brought onto the lattice by the choice of its spacing.
 _FEW_LETTERS = 64
 # Tilted laws of heavy letters are tilted no further than where their variance has grown by this.
@@ -61,7 +63,13 @@ def anchored_law(
     """
     try:
         with np.errstate(over="raise", invalid="raise"):
-            return _Anchor(ratios, users, excess, variance, steep, most_stages).law()
+            law = _Anchor(ratios, users, excess, variance, steep, most_stages).law()
+            if law is not None:  # sums of these are formed, times places and numbers of messages
+                largest = float(np.max(np.abs(law.weight), initial=0.0))
+                reach = float(np.max(law.place, initial=0.0)) + users * law.mean + law.shift + 1.0
+                if not largest < _LARGEST_WEIGHT / reach:
+                    return None
+            return law
     except (FloatingPointError, OverflowError):
         return None
 

@@ -47,6 +47,8 @@ _CENTRE = 2.5
 _CENTRAL_SHARE = 0.25
 # Chords may be above the profile by this share of what the resolution stands for.
 _CURVED = 0.5
+# Less of a divergence is not looked for.
+_NOTHING = 1e-300
 # Relative distance that no rounding of alpha reaches.
 _BEYOND = 2.0**-40
 
@@ -278,13 +280,12 @@ def _quick(
         return None
     if all(listable(letters, users) for letters in both):
         return None  # plain sums are closer
-    order = list(pairs)
-    bounds = np.zeros(len(pairs))
-    if len(pairs) > 1:
-        letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in pairs]
-        bounds = moment_bounds(letters, users, math.expm1(epsilon))
-        order = [pairs[i] for i in np.argsort(-bounds)]
-        bounds = np.sort(bounds)[::-1]
+    letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in pairs]
+    bounds = moment_bounds(letters, users, math.expm1(epsilon))
+    if np.max(bounds) <= _NOTHING:
+        return 0.0, float(np.max(bounds))
+    order = [pairs[i] for i in np.argsort(-bounds)]
+    bounds = np.sort(bounds)[::-1]
     low = high = 0.0
     for bound, pair in zip(bounds.tolist(), order, strict=True):
         if bound <= low and len(pairs) > 1:
