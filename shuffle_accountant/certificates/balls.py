@@ -1,0 +1,75 @@
+"""Numbers with error bounds (Arb's balls), and their way to integers over a power of two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from flint import arb, ctx, fmpq
+
+__all__ = ["Effort", "UndecidedError", "at_least", "ceiling", "dyadic", "exact", "working_precision"]
+
+
+class UndecidedError(ArithmeticError):
+    """A ball is too wide to say which of two cases holds."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How closely a profile is enclosed.
+
+    Attributes:
+        bits: masses are integers over ``2**bits``.
+        cells: most cells of an additive grid.
+        precision: of the balls, in bits.
+    """
+
+    bits: int
+    cells: int
+    precision: int
+
+    @property
+    def cut(self) -> int:
+        """Tails below ``2**-cut`` are not followed: they are moved up, and counted."""
+        return self.bits - 48
+
+
+@contextmanager
+def working_precision(bits: int) -> Iterator[None]:
+    """Balls are computed to that many bits inside the block."""
+    before = ctx.prec
+    ctx.prec = bits
+    try:
+        yield
+    finally:
+        ctx.prec = before
+
+
+def exact(value: float | int) -> arb:
+    """A finite double, or an integer, as it is."""
+    top, bottom = value.as_integer_ratio()
+    return arb(fmpq(top, bottom))
+
+
+def dyadic(integer: int, bits: int) -> arb:
+    """``integer / 2**bits``."""
+    return arb((integer, -bits))
+
+
+def ceiling(value: arb, bits: int) -> int:
+    """The smallest integer that is certainly at least ``value * 2**bits``.
+
+    Raises:
+        UndecidedError: the ball is unbounded.
+    """
+    if not value.is_finite():
+        raise UndecidedError("a number without bound")
+    mantissa, exponent = value.upper().man_exp()
+    top, shift = int(mantissa), int(exponent) + bits
+    return top << shift if shift >= 0 else -((-top) >> -shift)
+
+
+def at_least(low: int | arb, value: arb) -> arb:
+    """The ball of the larger of the two."""
+    return arb(low).max(value)

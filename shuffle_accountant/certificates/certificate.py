@@ -1,0 +1,109 @@
+"""What a certificate is: plain JSON with a digest of its content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["SCHEMA", "Certificate", "digest_of"]
+
+SCHEMA = 1
+_FIELDS = ("adjacency", "claim", "digest", "grid", "protocol", "schema", "witnesses")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A claim (ε, δ) about a protocol, with what is needed to check it.
+
+    Made by `shuffle_accountant.certificates.certify` or an accountant's ``certificate``; checked by
+    `shuffle_accountant.certificates.verify`. That a certificate can be read says nothing yet.
+
+    Attributes:
+        text: its JSON.
+
+    Raises:
+        TypeError: not a text.
+        ValueError: a text that is no certificate of a schema that is known.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise TypeError(f"certificate must be a text, got {type(self.text).__name__}")
+        content = self.content
+        if not isinstance(content, dict) or sorted(content) != list(_FIELDS):
+            raise ValueError(f"certificate must be an object with fields {', '.join(_FIELDS)}")
+        if content["schema"] != SCHEMA or isinstance(content["schema"], bool):
+            raise ValueError(f"schema must be {SCHEMA}, got {content['schema']!r:.60}")
+        claim = content["claim"]
+        if not isinstance(claim, dict) or sorted(claim) != ["delta", "epsilon"]:
+            raise ValueError("claim must be an object with fields delta, epsilon")
+        _number("epsilon", claim["epsilon"], math.inf)
+        _number("delta", claim["delta"], 1.0)
+
+    @property
+    def content(self) -> Any:
+        """What the JSON says.
+
+        Raises:
+            ValueError: not JSON.
+        """
+        try:
+            return json.loads(self.text, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"certificate must be JSON: {' '.join(str(error).split())}") from None
+
+    @property
+    def epsilon(self) -> float:
+        """The claim's ε, nats."""
+        return float(self.content["claim"]["epsilon"])
+
+    @property
+    def delta(self) -> float:
+        """The claim's δ."""
+        return float(self.content["claim"]["delta"])
+
+    @classmethod
+    def from_content(cls, content: dict[str, Any]) -> Certificate:
+        """A certificate of this content, with its digest."""
+        body = {name: value for name, value in content.items() if name != "digest"}
+        return cls(json.dumps({**body, "digest": digest_of(body)}, allow_nan=False))
+
+    def to_json(self) -> str:
+        """The text, from which `from_json` makes an equal certificate."""
+        return self.text
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """Inverse of `to_json`.
+
+        Raises:
+            TypeError: not a text.
+            ValueError: a text that is no certificate.
+        """
+        return cls(text)
+
+    def __repr__(self) -> str:
+        return f"Certificate(epsilon={self.epsilon!r}, delta={self.delta!r})"
+
+
+def digest_of(content: dict[str, Any]) -> str:
+    """SHA-256 of the content without its digest, in a form that spaces and order do not change."""
+    body = {name: value for name, value in content.items() if name != "digest"}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def _number(name: str, value: Any, most: float) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(f"{name} must be a number, got {value!r:.60}")
+    if not 0.0 <= value <= most or math.isinf(value):
+        raise ValueError(f"{name} must be finite, in [0, {most:g}], got {value!r:.60}")
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")

@@ -1,0 +1,378 @@
+"""From a protocol as a certificate describes it to the pairs that dominate its rounds.
+
+The parameters of every pair are computed anew, in balls, from the numbers that describe the
+deployment: ε0, users, categories, noise. Which theorem leads to which pair is in the modules of the
+pairs, and is what whoever reads a certificate has to believe.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flint import arb
+
+from shuffle_accountant.certificates.allocated import (
+    AllocatedSteps,
+    gaussian_excess,
+    two_valued_excess,
+)
+from shuffle_accountant.certificates.balls import at_least, exact
+from shuffle_accountant.certificates.binary_target import BinaryTarget
+from shuffle_accountant.certificates.letters import LettersAmongDecoys
+from shuffle_accountant.certificates.loss_table import LossTable
+from shuffle_accountant.certificates.profiles import (
+    AllocatedProfile,
+    Profile,
+    SymmetricProfile,
+    TableProfile,
+    Target,
+)
+
+__all__ = ["Part", "UnsupportedError", "adjacency_of", "parts_of"]
+
+REPLACE_ONE, ZERO_OUT = "replace-one", "zero-out"
+# Letters of a channel, and ordered pairs of its inputs, that are gone through.
+_MOST_ENTRIES = 4096
+_MOST_PASSES = 10**4
+
+State = Mapping[str, Any]
+
+
+class UnsupportedError(ValueError):
+    """A description that does not say what happens, or nothing that can be checked here."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One distinct pair of a protocol.
+
+    Attributes:
+        theorem: where it comes from.
+        adjacency: what the datasets may differ in.
+        count: how often it is composed.
+        profile: its exact profile.
+    """
+
+    theorem: str
+    adjacency: str
+    count: int
+    profile: Profile
+
+
+def parts_of(protocol: Any) -> list[Part]:
+    """The pairs of a protocol's rounds, in their order; balls are of the working precision.
+
+    Raises:
+        UnsupportedError: a description that cannot be read, or a round that is not covered.
+    """
+    state = _object("protocol", protocol, {"adjacency", "rounds"})
+    if not isinstance(state["rounds"], list):
+        raise UnsupportedError("rounds must be a list")
+    parts = []
+    for entry in state["rounds"]:
+        held = _object("an entry of rounds", entry, {"round", "count"})
+        count = _integer("count", held["count"], 1, 10**12)
+        for part in _round(held["round"]):
+            parts.append(Part(part.theorem, part.adjacency, part.count * count, part.profile))
+    kinds = {part.adjacency for part in parts}
+    if len(kinds) > 1 or state["adjacency"] != next(iter(kinds), None):
+        raise UnsupportedError("adjacency must be that of all rounds")
+    return parts
+
+
+def adjacency_of(parts: list[Part]) -> str | None:
+    """The adjacency of all parts; None if there are none."""
+    return parts[0].adjacency if parts else None
+
+
+def _round(state: Any) -> list[Part]:
+    if isinstance(state, dict) and state.get("kind") == "pld":
+        return [_table_round(state)]
+    if isinstance(state, dict) and state.get("kind") == "allocation":
+        return _allocation(state)
+    return [_shuffle(state)]
+
+
+def _shuffle(state: Any) -> Part:
+    wanted = {"randomizer", "users", "population", "reduction", "variant"}
+    state = _object("round", state, wanted)
+    users = _integer("users", state["users"], 1, 2**53)
+    population = users
+    if state["population"] is not None:
+        population = _integer("population", state["population"], users, 2**53)
+    randomizer = state["randomizer"]
+    if not isinstance(randomizer, dict) or not isinstance(randomizer.get("kind"), str):
+        raise UnsupportedError("randomizer must be an object with a kind")
+    name, target, active = _target(randomizer, users, state["reduction"], state["variant"])
+    if population > users:
+        name = f"{name}, subsampled"
+    profile = SymmetricProfile(
+        targets=target,
+        exact=all(isinstance(one, BinaryTarget) for one in target),
+        active=active,
+        fraction=arb(users) / population,
+    )
+    return Part(name, REPLACE_ONE, 1, profile)
+
+
+def _target(
+    randomizer: State, users: int, reduction: Any, variant: Any
+) -> tuple[str, list[Target], arb]:
+    """The theorem, the pairs of one target and how likely they tell anything."""
+    kind = randomizer["kind"]
+    if reduction == "strong" and kind == "randomized-response":
+        return _strong(randomizer, users, variant)
+    if variant is not None:
+        raise UnsupportedError("variant is for the strong reduction only")
+    if kind == "general" and reduction in ("auto", "clones"):
+        held = _object("randomizer", randomizer, {"kind", "eps0", "interactive"})
+        eps0 = exact(_number("eps0", held["eps0"], 0.0))
+        return _clones(eps0, users, held["interactive"] is True)
+    if reduction == "clones" and (kind == "randomized-response" or kind in _BITS):
+        return _clones(exact(_number("eps0", randomizer.get("eps0"), 0.0)), users, False)
+    if reduction not in ("auto", "blanket"):
+        raise UnsupportedError(f"no certificate for {kind} with reduction {reduction!r}")
+    if kind == "randomized-response":
+        return "blanket", [_response(randomizer, users)], arb(1)
+    if kind == "discrete":
+        return "blanket", _channel(randomizer, users), arb(1)
+    if kind in _BITS:
+        return "blanket", [_BITS[kind](randomizer, users)], arb(1)
+    raise UnsupportedError(f"no certificate for a randomizer of kind {kind!r:.60}")
+
+
+def _clones(eps0: arb, users: int, interactive: bool) -> tuple[str, list[Target], arb]:
+    u, v = 1 / (1 + (-eps0).exp()), 1 / (1 + eps0.exp())
+    rate = (-eps0).exp() if interactive else 2 * v
+    name = "interactive clones" if interactive else "clones"
+    return name, [BinaryTarget(u, v, rate, users - 1)], arb(1)
+
+
+def _gamma(state: State) -> tuple[int, arb]:
+    """Number of categories of randomized response, and the chance to answer at random."""
+    given = "gamma" if "gamma" in state else "eps0"
+    held = _object("randomizer", state, {"kind", "categories", given})
+    k = _integer("categories", held["categories"], 2, 2**53)
+    value = exact(_number(given, held[given], 0.0, 1.0 if given == "gamma" else math.inf))
+    gamma = value if given == "gamma" else k / (value.exp() + (k - 1))
+    if not gamma > 0:
+        raise UnsupportedError("no certificate for randomized response that never lies")
+    return k, gamma
+
+
+def _strong(state: State, users: int, variant: Any) -> tuple[str, list[Target], arb]:
+    k, gamma = _gamma(state)
+    if variant not in ("exact", "paper"):
+        raise UnsupportedError("variant must be 'exact' or 'paper': 'tail' is no divergence")
+    active = at_least(0, 1 - gamma) if variant == "exact" else arb(1)
+    target = BinaryTarget(arb(1), arb(0), 2 * gamma / k, users - 1)
+    return f"strong, {variant}", [target], active
+
+
+def _response(state: State, users: int) -> Target:
+    k, gamma = _gamma(state)
+    lie = gamma / k
+    keep = 1 - gamma + lie
+    if k == 2:
+        return BinaryTarget(keep, lie, gamma, users - 1)
+    other, zero = lie * (k - 2), arb(0)
+    blank = at_least(0, 1 - gamma)
+    letters = ((keep, lie, lie), (lie, keep, lie), (other, other, other), (zero, zero, blank))
+    return LettersAmongDecoys(letters, users)
+
+
+def _channel(state: State, users: int) -> list[Target]:
+    """Every ordered pair of inputs, among draws from the columns' minima."""
+    rows = _object("randomizer", state, {"kind", "channel"})["channel"]
+    if not isinstance(rows, list) or len(rows) < 2 or not all(isinstance(r, list) for r in rows):
+        raise UnsupportedError("channel must be a matrix of two rows or more")
+    if len({len(row) for row in rows}) > 1 or len(rows) * len(rows[0]) > _MOST_ENTRIES:
+        raise UnsupportedError(f"channel must have rows of one length, {_MOST_ENTRIES} entries")
+    laws = []
+    for row in rows:
+        given = [exact(_number("channel", entry, 0.0, 1.0)) for entry in row]
+        total = sum(given, arb(0))
+        if not total > 0 or not abs(total - 1) < 1e-8:
+            raise UnsupportedError("channel must have rows of sum 1")
+        laws.append([entry / total for entry in given])
+    blanket = []
+    for y in range(len(rows[0])):
+        least = laws[0][y]
+        for law in laws[1:]:
+            least = least.min(law[y])
+        blanket.append(arb(0) if any(row[y] == 0 for row in rows) else least)
+    blank = at_least(0, 1 - sum(blanket, arb(0)))
+    targets: list[Target] = []
+    for i, first in enumerate(laws):
+        for j, second in enumerate(laws):
+            if i != j:
+                letters = [*zip(first, second, blanket, strict=True), (arb(0), arb(0), blank)]
+                targets.append(LettersAmongDecoys(tuple(letters), users))
+    return targets
+
+
+def _bits(
+    patterns: tuple[arb, arb, arb, arb], unanimous: arb, high: arb, low: arb, users: int
+) -> Target:
+    """Messages that say yes or no to each category, by what they say to two of them.
+
+    Args:
+        patterns: chances of yes-yes, yes-no, no-yes, no-no under the law that no input shapes; of
+            the first without messages that say yes to all.
+        unanimous: the chance of these.
+        high: what a yes to one's own category multiplies the chance by.
+        low: the same of a no.
+        users: messages.
+    """
+    rows = [(high, high), (high, low), (low, high), (low, low)]
+    pairs = zip(patterns, rows, strict=True)
+    letters = [(chance * a, chance * b, chance * low) for chance, (a, b) in pairs]
+    letters.append((unanimous * high, unanimous * high, unanimous * high))
+    blank = at_least(0, 1 - sum((q for _, _, q in letters), arb(0)))
+    kept = [(a, b, q) for a, b, q in letters if a.upper() > 0]
+    return LettersAmongDecoys((*kept, (arb(0), arb(0), blank)), users)
+
+
+def _oracle(state: State, *further: str) -> tuple[int, arb, State]:
+    held = _object("randomizer", state, {"kind", "categories", "eps0", *further})
+    k = _integer("categories", held["categories"], 2, 2**53)
+    eps0 = _number("eps0", held["eps0"], 0.0)
+    if not eps0 > 0.0:
+        raise UnsupportedError("eps0 must be > 0")
+    return k, exact(eps0), held
+
+
+def _independent(rate: arb, k: int) -> tuple[tuple[arb, arb, arb, arb], arb]:
+    """Chances of patterns of independent answers, yes with the rate."""
+    no, unanimous = 1 - rate, rate**k
+    return (at_least(0, rate**2 - unanimous), rate * no, no * rate, no**2), unanimous
+
+
+def _hadamard(state: State, users: int) -> Target:
+    k, eps0, _ = _oracle(state)
+    columns = 1 << k.bit_length()
+    quarter = arb(1) / 4
+    patterns = (at_least(0, quarter - arb(1) / columns), quarter, quarter, quarter)
+    high, low = 2 / (1 + (-eps0).exp()), 2 / (1 + eps0.exp())
+    return _bits(patterns, arb(1) / columns, high, low, users)
+
+
+def _rappor(state: State, users: int) -> Target:
+    k, eps0, _ = _oracle(state)
+    odds = (eps0 / 2).exp()
+    patterns, unanimous = _independent(1 / (1 + odds), k)
+    return _bits(patterns, unanimous, odds, 1 / odds, users)
+
+
+def _local_hashing(state: State, users: int) -> Target:
+    k, eps0, held = _oracle(state, "buckets")
+    buckets = _integer("buckets", held["buckets"], 2, 2**53)
+    patterns, unanimous = _independent(arb(1) / buckets, k)
+    low = buckets / (eps0.exp() + (buckets - 1))
+    return _bits(patterns, unanimous, low * eps0.exp(), low, users)
+
+
+def _subset_selection(state: State, users: int) -> Target:
+    k, eps0, held = _oracle(state, "size")
+    size = _integer("size", held["size"], 1, k - 1)
+    places = arb(k) * (k - 1)
+    mixed = arb(size * (k - size)) / places
+    patterns = (arb(size * (size - 1)) / places, mixed, mixed, arb((k - size) * (k - size - 1)))
+    patterns = (*patterns[:3], patterns[3] / places)
+    low = k / (size * eps0.exp() + (k - size))
+    return _bits(patterns, arb(0), low * eps0.exp(), low, users)
+
+
+_BITS: dict[str, Callable[[State, int], Target]] = {
+    "hadamard-response": _hadamard,
+    "rappor": _rappor,
+    "local-hashing": _local_hashing,
+    "subset-selection": _subset_selection,
+}
+
+
+def _allocation(state: State) -> list[Part]:
+    wanted = {"kind", "mechanism", "steps", "selected", "released", "passes"}
+    state = _object("round", state, wanted)
+    steps = _integer("steps", state["steps"], 1, 10**9)
+    selected = _integer("selected", state["selected"], 1, steps)
+    passes = _integer("passes", state["passes"], 1, _MOST_PASSES)
+    released = steps
+    if state["released"] is not None:
+        released = _integer("released", state["released"], 1, steps)
+        if selected > 1 or passes > 1:
+            raise UnsupportedError("released goes with one selected step and one pass only")
+    mechanism = state["mechanism"]
+    kind = mechanism.get("kind") if isinstance(mechanism, dict) else None
+    if kind == "gaussian":
+        held = _object("mechanism", mechanism, {"kind", "noise_multiplier"})
+        noise = _number("noise_multiplier", held["noise_multiplier"], 0.0)
+        if not noise > 0.0:
+            raise UnsupportedError("noise_multiplier must be > 0")
+        sigma = exact(noise) / arb(passes).sqrt()
+        excess = gaussian_excess(sigma)
+        variance = ((1 / sigma**2).exp() - 1).sqrt()
+    elif kind == "pure":
+        held = _object("mechanism", mechanism, {"kind", "epsilon"})
+        epsilon = exact(_number("epsilon", held["epsilon"], 0.0))
+        excess = two_valued_excess(epsilon, passes)
+        variance = ((epsilon.exp() - 1 + (-epsilon).exp()) ** passes - 1).sqrt()
+    else:
+        raise UnsupportedError(f"no certificate for a mechanism of kind {kind!r:.60}")
+    deviation = min(float(variance.mid()), 1e100) if variance.is_finite() else 1e100
+
+    def part(name: str, t: int, s: int, count: int) -> Part:
+        profile = AllocatedProfile(AllocatedSteps(excess, deviation, t, s))
+        return Part(name, ZERO_OUT, count, profile)
+
+    if selected == 1:
+        return [part("allocation", steps, released, 1)]
+    size, longer = divmod(steps, selected)
+    blocks = [(size + 1, longer), (size, selected - longer)]
+    return [part("allocation, blocks", t, t, count) for t, count in blocks if count]
+
+
+def _table_round(state: State) -> Part:
+    wanted = {"kind", "adjacency", "remove", "add", "optimistic_remove", "optimistic_add"}
+    state = _object("round", state, wanted)
+    if state["adjacency"] not in (REPLACE_ONE, ZERO_OUT):
+        raise UnsupportedError("adjacency must be replace-one or zero-out")
+    remove = _table("remove", state["remove"])
+    same = state["add"] is None
+    add = remove if same else _table("add", state["add"])
+    return Part("pld", state["adjacency"], 1, TableProfile(remove, add, same))
+
+
+def _table(name: str, state: Any) -> LossTable:
+    held = _object(name, state, {"losses", "probabilities", "infinity_mass"})
+    losses, masses = held["losses"], held["probabilities"]
+    if not isinstance(losses, list) or not isinstance(masses, list) or len(losses) != len(masses):
+        raise UnsupportedError(f"{name} must have as many losses as probabilities")
+    losses = [_number("losses", loss, -1e6, 1e6) for loss in losses]
+    if any(a >= b for a, b in zip(losses, losses[1:], strict=False)):
+        raise UnsupportedError("losses must ascend")
+    masses = [_number("probabilities", mass, 0.0, 1.001) for mass in masses]
+    return LossTable(losses, masses, _number("infinity_mass", held["infinity_mass"], 0.0, 1.0))
+
+
+def _object(name: str, state: Any, wanted: set[str]) -> State:
+    if not isinstance(state, dict) or set(state) != wanted:
+        raise UnsupportedError(f"{name} must be an object with fields {', '.join(sorted(wanted))}")
+    return state
+
+
+def _integer(name: str, value: Any, minimum: int, maximum: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+        raise UnsupportedError(f"{name} must be an integer in {minimum} to {maximum}")
+    return value
+
+
+def _number(name: str, value: Any, minimum: float, maximum: float = math.inf) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise UnsupportedError(f"{name} must be a number")
+    if not minimum <= value <= maximum or math.isinf(value):
+        raise UnsupportedError(f"{name} must be a finite number in [{minimum:g}, {maximum:g}]")
+    return float(value)

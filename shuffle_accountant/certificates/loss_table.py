@@ -1,0 +1,44 @@
+"""A privacy loss distribution that is given as a table: its profile, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flint import arb
+
+from shuffle_accountant.certificates.balls import Effort, at_least, exact
+
+__all__ = ["LossTable"]
+
+
+@dataclass(frozen=True)
+class LossTable:
+    """Losses, their P-masses, and the P-mass at loss +inf; what is missing is infinite too.
+
+    Attributes:
+        losses: nats, ascending.
+        masses: of the losses.
+        infinite: at +inf.
+    """
+
+    losses: Sequence[float]
+    masses: Sequence[float]
+    infinite: float
+
+    def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """Balls of ``H(α)``, at most 1, at ascending α."""
+        masses = [exact(mass) for mass in self.masses]
+        missing = at_least(0, 1 - sum(masses, exact(self.infinite)))
+        total = exact(self.infinite) + missing
+        weighted, i = arb(0), len(masses) - 1
+        found: list[arb] = []
+        for alpha in reversed(alphas):
+            level = alpha.log()
+            # a loss at alpha itself adds nothing, so ties may go either way
+            while i >= 0 and exact(self.losses[i]) > level.lower():
+                total += masses[i]
+                weighted += masses[i] * (-exact(self.losses[i])).exp()
+                i -= 1
+            found.append(arb(1).min(total - alpha * weighted))
+        return found[::-1]

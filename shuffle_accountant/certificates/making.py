@@ -1,0 +1,284 @@
+"""Makes certificates: a witness for every distinct round, and the claim that follows from them.
+
+Nothing here has to be trusted: a witness that does not prove its claim is refused. The spacing of
+losses and how far they are followed come from the package's engine; the profiles that a witness has
+to stay above are those that the verifier will compute.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flint import arb
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.certificates.balls import (
+    UndecidedError,
+    at_least,
+    ceiling,
+    exact,
+    working_precision,
+)
+from shuffle_accountant.certificates.certificate import SCHEMA, Certificate
+from shuffle_accountant.certificates.composition import GridLaw, composed
+from shuffle_accountant.certificates.description import Part, adjacency_of, parts_of
+from shuffle_accountant.certificates.verification import Grid
+from shuffle_accountant.engine.evaluation import evaluate
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.rounds.protocol import Protocol
+
+__all__ = ["certify"]
+
+# Spacings in the root mean square of a round's deviation.
+_SPACINGS = 12.0
+# Cells of additive grids: of sums that are made anew for each point, and of those made once.
+_CELLS_PER_POINT, _CELLS_ONCE = 1 << 11, 1 << 15
+_MOST_PLACES = 4000
+# Claims that exceed the bracket by more are tried again on a finer grid.
+_EXCESS = 0.008
+_TOLERANCE = 1e-3
+# Bounds on a grid of their own are convex but for this much, relative.
+_UNEVEN = (2.0**-40, 1e-5, 1e-4, 1e-3, 1e-2)
+
+
+@dataclass(frozen=True)
+class _Witness:
+    """The laws of one part by their order."""
+
+    part: Part
+    laws: dict[str, GridLaw]
+
+
+def certify(
+    protocol: Protocol,
+    *,
+    delta: float | None = None,
+    epsilon: float | None = None,
+    memory_limit: int = 2**30,
+) -> Certificate:
+    """A certificate of a protocol's ε at δ, or δ at ε.
+
+    Args:
+        protocol: what happens: rounds of any ε0-LDP randomizer, of finite randomizers by their
+            blanket, of randomized response against the strong adversary, with or without sampling;
+            random allocations with Gaussian or pure steps; tables of losses.
+        delta: in (0, 1); or
+        epsilon: nats, finite, >= 0.
+        memory_limit: bytes for the bracket that the grid is chosen by.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, both or none, a round that certificates do not
+            cover, or no finite ε at this δ.
+    """
+    if (delta is None) == (epsilon is None):
+        raise ValueError(f"give delta or epsilon, one of them: {delta!r}, {epsilon!r}")
+    if delta is not None:
+        query = Query(delta=validate.open_unit(delta=delta))
+    else:
+        query = Query(epsilon=validate.finite_nonnegative(epsilon=epsilon))
+    parts_of(protocol.to_dict())  # refuses what is not covered before anything takes time
+    pairs = [(one.reduced(), count) for one, count in protocol.in_order]
+    upper = evaluate(pairs, query, _TOLERANCE, memory_limit).upper
+    if query.delta is not None and not math.isfinite(upper):
+        raise ValueError(f"delta must have a finite epsilon to be certified, got {delta!r}")
+    squares = math.fsum(count * pair.loss.deviation**2 for pair, count in pairs)
+    mean = math.sqrt(squares / max(len(protocol), 1))
+    smallest = query.delta if query.delta is not None else max(upper, 1e-60)
+    best: tuple[float, Certificate] | None = None
+    for finer in range(3):
+        spacing = (mean or 1.0) / (_SPACINGS * 2.0**finer)
+        found = _certificate(protocol, query, spacing, smallest)
+        value = found.epsilon if query.delta is not None else found.delta
+        if best is None or value < best[0]:
+            best = value, found
+        if query.delta is None or best[0] <= upper * (1.0 + _EXCESS):
+            break
+    return best[1]
+
+
+def _certificate(protocol: Protocol, query: Query, wanted: float, smallest: float) -> Certificate:
+    state = protocol.to_dict()
+    rounds = max(len(protocol), 1)
+    bits = 64 + math.ceil(math.log2(rounds / smallest))
+    once = any("kind" in entry["round"] for entry in state["rounds"])
+    fraction, exponent = math.frexp(wanted)
+    places = max(12 - exponent, 0)
+    grid = Grid(
+        numerator=max(round(math.ldexp(fraction, exponent + places)), 1),
+        exponent=places,
+        bits=bits,
+        cells=_CELLS_ONCE if once else _CELLS_PER_POINT,
+    )
+    with working_precision(grid.effort(0).precision):
+        parts = parts_of(state)
+        witnesses = [_witness(part, grid) for part in parts]
+        claim = _claim(witnesses, grid, query)
+        return Certificate.from_content(
+            {
+                "schema": SCHEMA,
+                "protocol": state,
+                "adjacency": adjacency_of(parts),
+                "claim": claim,
+                "grid": {
+                    "numerator": grid.numerator,
+                    "exponent": grid.exponent,
+                    "bits": grid.bits,
+                    "cells": grid.cells,
+                },
+                "witnesses": [_written(witness) for witness in witnesses],
+            }
+        )
+
+
+def _written(witness: _Witness) -> dict[str, Any]:
+    laws = {
+        order: {"first": law.first, "masses": list(law.masses), "infinite": law.infinite}
+        for order, law in witness.laws.items()
+    }
+    return {"theorem": witness.part.theorem, "count": witness.part.count, **laws}
+
+
+def _witness(part: Part, grid: Grid) -> _Witness:
+    """The coarse laws that dominate a part, one for each order."""
+    effort, profile = grid.effort(0), part.profile
+    last = _last_place(part, grid)
+    alphas = grid.alphas(-last, 2 * last + 1)
+    laws = {"forward": _law(alphas, profile.forward(alphas, effort), last, grid)}
+    if not profile.symmetric:
+        laws["backward"] = _law(alphas, profile.backward(alphas, effort), last, grid)
+    return _Witness(part, laws)
+
+
+def _last_place(part: Part, grid: Grid) -> int:
+    """The first of some places beyond which the profile falls no more than may be cut."""
+    effort, spacing = grid.effort(0), float(grid.spacing)
+    places = sorted({min(round(12.0 * 1.2**i), _MOST_PLACES) for i in range(-5, 33)})
+    alphas = [(k * grid.spacing).exp() for k in places]
+    rows = [part.profile.forward(alphas, effort)]
+    if not part.profile.symmetric:
+        rows.append(part.profile.backward(alphas, effort))
+    negligible = 2.0 ** -(effort.cut - 6)
+    for i, place in enumerate(places):
+        if all(float(row[i] - row[-1]) <= negligible for row in rows):
+            return place
+    raise ValueError(
+        f"rounds must have losses within {places[-1] * spacing:.3g} nats to be certified together"
+    )
+
+
+def _law(alphas: Sequence[arb], values: Sequence[arb], last: int, grid: Grid) -> GridLaw:
+    """The law whose profile is the convex polygon above the values.
+
+    Raises:
+        ValueError: values that are not convex, not even roughly.
+    """
+    scale = 2 * grid.bits + 64
+    xs = [0, *(ceiling(alpha, scale) for alpha in alphas)]
+    floor = [ceiling(at_least(0, 1 - alpha), scale) for alpha in alphas]
+    needed = [max(ceiling(v, scale), low) for v, low in zip(values, floor, strict=True)]
+    for i in range(len(needed) - 2, -1, -1):
+        needed[i] = max(needed[i], needed[i + 1])
+    for uneven in _UNEVEN:
+        up = int(uneven * 2**60)
+        raised = [value + (value * up >> 60) + 1 for value in needed]
+        points = list(zip(xs, [1 << scale, *raised], strict=True))
+        hull = _lower_hull(points)
+        if _above(hull, list(zip(xs[1:], needed, strict=True))):
+            return _masses(hull, xs, last, grid)
+    raise ValueError("the profile of a round could not be bounded from above by a convex polygon")
+
+
+def _lower_hull(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The vertices of the largest convex function below the points, by ascending x."""
+    hull: list[tuple[int, int]] = []
+    for x, y in points:
+        while len(hull) > 1:
+            (x0, y0), (x1, y1) = hull[-2:]
+            if (y1 - y0) * (x - x1) < (y - y1) * (x1 - x0):
+                break
+            hull.pop()
+        hull.append((x, y))
+    return hull
+
+
+def _above(hull: Sequence[tuple[int, int]], points: Sequence[tuple[int, int]]) -> bool:
+    """Whether the polygon is at least as high as all points."""
+    i = 1
+    for x, y in points:
+        while hull[i][0] < x:
+            i += 1
+        (x0, y0), (x1, y1) = hull[i - 1], hull[i]
+        if (y - y0) * (x1 - x0) > (y1 - y0) * (x - x0):
+            return False
+    return True
+
+
+def _masses(hull: Sequence[tuple[int, int]], xs: Sequence[int], last: int, grid: Grid) -> GridLaw:
+    """Changes of slope are Q-masses; P-masses are rounded down, and the rest is infinite."""
+    place = {x: i for i, x in enumerate(xs[1:])}
+    slopes = [
+        arb(y1 - y0) / (x1 - x0) for (x0, y0), (x1, y1) in zip(hull, hull[1:], strict=False)
+    ]
+    slopes.append(arb(0))
+    masses = [0] * (2 * last + 1)
+    for i, (x, _) in enumerate(hull[1:]):
+        alpha = ((place[x] - last) * grid.spacing).exp()
+        mass = alpha * (slopes[i + 1] - slopes[i])
+        masses[place[x]] = max(-ceiling(-mass, grid.bits), 0)
+    infinite = (1 << grid.bits) - sum(masses)
+    if infinite < 0:
+        raise ValueError("the profile of a round could not be followed at this precision")
+    return GridLaw(-last, tuple(masses), infinite, grid.bits)
+
+
+def _claim(witnesses: Sequence[_Witness], grid: Grid, query: Query) -> dict[str, float]:
+    """The larger of both orders' answers, rounded up."""
+    effort = grid.effort(0)
+    laws = [
+        composed(
+            [(w.laws.get(order, w.laws["forward"]), w.part.count) for w in witnesses], effort
+        )
+        for order in ("forward", "backward")
+    ]
+    if query.epsilon is not None:
+        epsilon = exact(query.epsilon)
+        delta = max(_rounded_up(law.delta(epsilon, grid.spacing)) for law in laws)
+        return {"epsilon": query.epsilon, "delta": min(delta, 1.0)}
+    assert query.delta is not None
+    epsilon_up = max(_epsilon(law, exact(query.delta), grid.spacing) for law in laws)
+    return {"epsilon": epsilon_up, "delta": query.delta}
+
+
+def _rounded_up(value: arb) -> float:
+    """A little more than the ball's upper end."""
+    return max(float(value.upper()) * (1.0 + 2.0**-40), 0.0)
+
+
+def _epsilon(law: GridLaw, delta: arb, spacing: arb) -> float:
+    """Where the law's profile, a polygon in alpha, passes delta.
+
+    Raises:
+        ValueError: it never does.
+    """
+    if law.delta(arb(0), spacing) <= delta:
+        return 0.0
+    values, _ = law.profile(spacing)
+    left, height = arb(1), law.delta(arb(0), spacing)
+    for i, value in enumerate(values):
+        if law.first + i <= 0:
+            continue
+        alpha = ((law.first + i) * spacing).exp()
+        if value <= delta:
+            share = (height - delta) / (height - value)
+            found = (left + share * (alpha - left)).log()
+            if not found.is_finite():
+                raise UndecidedError("where the profile passes delta")
+            return float(found.upper()) * (1.0 + 2.0**-40) + 2.0**-1000
+        left, height = alpha, value
+    raise ValueError(
+        f"delta must be above the mass at infinite loss to be certified, got {float(delta)!r}"
+    )

@@ -1,0 +1,168 @@
+"""Exact profiles of rounds, or bounds from above, at points alpha, in both orders of the datasets.
+
+The forward order is ``H(α) = sup over events of P - αQ``, the backward one that of (Q, P):
+``H'(α) = 1 - α + α H(1/α)``. A symmetric profile is its own backward one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from flint import arb
+
+from shuffle_accountant.certificates.balls import Effort, at_least
+from shuffle_accountant.certificates.loss_table import LossTable
+
+__all__ = ["AllocatedProfile", "Profile", "SymmetricProfile", "TableProfile", "Target"]
+
+Values = Callable[[list[arb]], list[arb]]
+
+
+class Target(Protocol):
+    """A pair of laws whose divergences are known."""
+
+    def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """``H(α)``, or upper bounds of it."""
+
+
+class Profile(ABC):
+    """The profile of a round's pair."""
+
+    @property
+    @abstractmethod
+    def symmetric(self) -> bool:
+        """Whether both orders have one profile."""
+
+    @property
+    @abstractmethod
+    def definite(self) -> bool:
+        """Whether values enclose the truth; else their upper ends bound it, and no more."""
+
+    @abstractmethod
+    def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """Balls at ascending alphas > 0."""
+
+    @abstractmethod
+    def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """The same for the exchanged pair."""
+
+
+def _exchanged(values: Values, alphas: list[arb]) -> list[arb]:
+    """``1 - α + α H(1/α)`` at ascending alphas."""
+    inverse = values([1 / alpha for alpha in reversed(alphas)])[::-1]
+    return [1 - alpha + alpha * value for alpha, value in zip(alphas, inverse, strict=True)]
+
+
+@dataclass(frozen=True)
+class SymmetricProfile(Profile):
+    """The largest of the profiles of targets that are closed under exchange.
+
+    Attributes:
+        targets: pairs of laws.
+        exact: whether their divergences are enclosed.
+        active: probability that the target's message tells anything at all.
+        fraction: probability g that the target takes part; then ``H(α) = g H(1 + (α - 1)/g)`` for
+            α >= 1.
+    """
+
+    targets: Sequence[Target]
+    exact: bool
+    active: arb
+    fraction: arb
+
+    @property
+    def symmetric(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def definite(self) -> bool:
+        """Whether divergences are enclosed."""
+        return self.exact
+
+    def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """Values at ascending alphas, those below one from their inverses."""
+        below = [alpha for alpha in alphas if alpha < 1]
+        above = [alpha for alpha in alphas if not alpha < 1]
+        mirrored = [1 / alpha for alpha in reversed(below)]
+        # inverses that are asked for anyway are not computed twice
+        known = list(above)
+        known += [alpha for alpha in mirrored if not any(alpha.overlaps(one) for one in above)]
+        found = self._beyond_one(known, effort)
+
+        def at(alpha: arb) -> arb:
+            return next(v for one, v in zip(known, found, strict=True) if one.overlaps(alpha))
+
+        left = [1 - alpha + alpha * at(1 / alpha) for alpha in below]
+        return left + found[: len(above)]
+
+    def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """The same."""
+        return self.forward(alphas, effort)
+
+    def _beyond_one(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        inner = [1 + (alpha - 1) / self.fraction for alpha in alphas]
+        rows = [target.divergences(inner, effort) for target in self.targets]
+        largest = rows[0]
+        for row in rows[1:]:
+            largest = [a.max(b) for a, b in zip(largest, row, strict=True)]
+        return [self.fraction * self.active * at_least(0, value) for value in largest]
+
+
+@dataclass(frozen=True)
+class AllocatedProfile(Profile):
+    """An allocation's, from bounds of its forward order."""
+
+    target: Target
+
+    @property
+    def symmetric(self) -> bool:
+        """False: ratios may be small, but not as small as they may be large."""
+        return False
+
+    @property
+    def definite(self) -> bool:
+        """False: bounds from above."""
+        return False
+
+    def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """Record against none."""
+        return self.target.divergences(alphas, effort)
+
+    def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """No record against one."""
+        return _exchanged(lambda points: self.target.divergences(points, effort), alphas)
+
+
+@dataclass(frozen=True)
+class TableProfile(Profile):
+    """Of two tables, each taken at its word."""
+
+    remove: LossTable
+    add: LossTable
+    same: bool
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether one table is given for both orders."""
+        return self.same
+
+    @property
+    def definite(self) -> bool:
+        """True."""
+        return True
+
+    def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """Of the table for "remove"; a profile is never below ``1 - α``."""
+        return _lawful(self.remove.divergences(alphas, effort), alphas)
+
+    def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """Of the table for "add"."""
+        return _lawful(self.add.divergences(alphas, effort), alphas)
+
+
+def _lawful(values: list[arb], alphas: list[arb]) -> list[arb]:
+    return [value.max(1 - alpha) for value, alpha in zip(values, alphas, strict=True)]

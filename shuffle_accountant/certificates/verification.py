@@ -1,0 +1,241 @@
+"""Checks a certificate, in ball arithmetic, with no help from what made it.
+
+1. The protocol's pairs are computed anew from its description.
+2. The witness of each round, a privacy loss distribution on a grid, dominates the round's pair:
+   its P-masses with that at +inf add up to exactly one and its Q-masses to at most one, and its
+   profile is at least the exact one at every kink. Between kinks it is a chord of a curve that is
+   convex, beyond the last one a constant under a curve that falls, and before the first one a line
+   from (0, 1), where all profiles begin. A pair that is not symmetric has a witness for each order.
+3. The composition of the witnesses, in one order throughout, has δ(ε) at most the claim's δ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from flint import arb
+
+from shuffle_accountant.certificates.balls import (
+    Effort,
+    UndecidedError,
+    dyadic,
+    exact,
+    working_precision,
+)
+from shuffle_accountant.certificates.certificate import Certificate, digest_of
+from shuffle_accountant.certificates.composition import GridLaw, composed
+from shuffle_accountant.certificates.description import (
+    Part,
+    UnsupportedError,
+    adjacency_of,
+    parts_of,
+)
+
+__all__ = ["Grid", "Verification", "verify"]
+
+_ATTEMPTS = 3
+_LEAST_BITS, _MOST_BITS = 64, 4096
+_LEAST_CELLS, _MOST_CELLS = 64, 1 << 18
+_MOST_KINKS = 1 << 16
+_ORDERS = ("forward", "backward")
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome.
+
+    Attributes:
+        verified: whether the claim is proven.
+        delta: upper bound of δ at the claim's ε that was found; 1 if none was.
+        reason: "verified", or what failed.
+    """
+
+    verified: bool
+    delta: float
+    reason: str
+
+    def __bool__(self) -> bool:
+        return self.verified
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where the witnesses have their masses.
+
+    Attributes:
+        numerator: the spacing h of the losses is ``numerator / 2**exponent`` nats.
+        exponent: see above.
+        bits: masses are integers over ``2**bits``.
+        cells: of additive grids, where a profile is bounded on one.
+    """
+
+    numerator: int
+    exponent: int
+    bits: int
+    cells: int
+
+    @property
+    def spacing(self) -> arb:
+        """h, exactly."""
+        return dyadic(self.numerator, self.exponent)
+
+    def effort(self, attempt: int) -> Effort:
+        """How closely to look; more closely after an attempt that did not decide."""
+        precision = (max(2 * self.bits, 128) + 128) << attempt
+        return Effort(self.bits, min(self.cells << attempt, _MOST_CELLS), precision)
+
+    def alphas(self, first: int, count: int) -> list[arb]:
+        """``e^(k h)`` for ``count`` consecutive k."""
+        return [(k * self.spacing).exp() for k in range(first, first + count)]
+
+
+class _Refuted(Exception):  # noqa: N818
+    """A check failed."""
+
+
+def verify(certificate: Certificate) -> Verification:
+    """Check a certificate.
+
+    Args:
+        certificate: what is to be checked.
+
+    Returns:
+        Whether the claim is proven, with the upper bound of δ that was found, or what failed.
+
+    Raises:
+        TypeError: not a certificate.
+    """
+    if not isinstance(certificate, Certificate):
+        raise TypeError(f"certificate must be a Certificate, got {type(certificate).__name__}")
+    content = certificate.content
+    if digest_of(content) != content["digest"]:
+        return Verification(False, 1.0, "the digest is not that of the content")
+    reason = ""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _attempt(content, attempt)
+        except UndecidedError as undecided:
+            reason = f"not decided at this precision: {undecided}"
+        except (_Refuted, UnsupportedError) as refuted:
+            return Verification(False, 1.0, str(refuted))
+    return Verification(False, 1.0, reason)
+
+
+def _attempt(content: dict[str, Any], attempt: int) -> Verification:
+    grid = _grid(content["grid"])
+    effort = grid.effort(attempt)
+    with working_precision(effort.precision):
+        parts = parts_of(content["protocol"])
+        if content["adjacency"] != adjacency_of(parts):
+            raise _Refuted(f"adjacency must be {adjacency_of(parts)!r}")
+        witnesses = content["witnesses"]
+        if not isinstance(witnesses, list) or len(witnesses) != len(parts):
+            raise _Refuted(f"witnesses must be a list of {len(parts)}")
+        laws = [
+            dict(_checked(i, part, state, grid, effort))
+            for i, (part, state) in enumerate(zip(parts, witnesses, strict=True))
+        ]
+        counts = [part.count for part in parts]
+        return _compared(content["claim"], laws, counts, grid, effort)
+
+
+def _compared(
+    claim: dict[str, Any],
+    laws: list[dict[str, GridLaw]],
+    counts: list[int],
+    grid: Grid,
+    effort: Effort,
+) -> Verification:
+    """Check 3, for each order."""
+    epsilon, most = exact(claim["epsilon"]), exact(claim["delta"])
+    orders = _ORDERS if any("backward" in law for law in laws) else _ORDERS[:1]
+    largest = 0.0
+    for order in orders:
+        chosen = [law.get(order, law["forward"]) for law in laws]
+        law = composed(zip(chosen, counts, strict=True), effort)
+        delta = law.delta(epsilon, grid.spacing)
+        largest = max(largest, _above(delta))
+        if not delta <= most:
+            if delta > most:
+                reason = f"the composed witnesses have delta up to {largest!r} at the claimed epsilon"
+                return Verification(False, min(largest, 1.0), reason)
+            raise UndecidedError("whether delta is at most the claim")
+    return Verification(True, min(largest, 1.0), "verified")
+
+
+def _above(value: arb) -> float:
+    """A double that is no smaller."""
+    near = max(float(value.upper()), 0.0)
+    return near if exact(near) >= value.upper() else math.nextafter(near, math.inf)
+
+
+def _checked(
+    index: int, part: Part, state: Any, grid: Grid, effort: Effort
+) -> Iterator[tuple[str, GridLaw]]:
+    """Check 2: the laws of one round by their order, each proven to dominate it."""
+    orders = _ORDERS[:1] if part.profile.symmetric else _ORDERS
+    wanted = {"theorem", "count", *orders}
+    if not isinstance(state, dict) or set(state) != wanted:
+        raise _Refuted(f"witness {index} must have fields {', '.join(sorted(wanted))}")
+    if state["theorem"] != part.theorem:
+        raise _Refuted(f"theorem of witness {index} must be {part.theorem!r}")
+    if state["count"] != part.count or isinstance(state["count"], bool):
+        raise _Refuted(f"count of witness {index} must be {part.count}")
+    for order in orders:
+        law = _law(f"{order} of witness {index}", state[order], grid)
+        _dominates(f"the {order} witness {index}", law, part, order, grid, effort)
+        yield order, law
+
+
+def _dominates(
+    name: str, law: GridLaw, part: Part, order: str, grid: Grid, effort: Effort
+) -> None:
+    if law.total != 1 << law.bits:
+        raise _Refuted(f"the masses of {name} do not add up to one")
+    held, weight = law.profile(grid.spacing)
+    if weight > 1:
+        raise _Refuted(f"the Q-masses of {name} add up to more than one")
+    if not weight <= 1:
+        raise UndecidedError(f"whether the Q-masses of {name} add up to at most one")
+    profile = part.profile
+    alphas = grid.alphas(law.first, len(law.masses))
+    values = (profile.forward if order == "forward" else profile.backward)(alphas, effort)
+    for k, (own, value) in enumerate(zip(held, values, strict=True), start=law.first):
+        if not own >= value.upper():
+            text = f"{name} is below the exact profile at loss {k} h"
+            if profile.definite and own < value:
+                raise _Refuted(text)
+            raise UndecidedError(f"whether {text}")
+
+
+def _grid(state: Any) -> Grid:
+    limits = {
+        "numerator": (1, 1 << 64),
+        "exponent": (0, 128),
+        "bits": (_LEAST_BITS, _MOST_BITS),
+        "cells": (_LEAST_CELLS, _MOST_CELLS),
+    }
+    if not isinstance(state, dict) or set(state) != set(limits):
+        raise _Refuted(f"grid must have fields {', '.join(sorted(limits))}")
+    for name, (low, high) in limits.items():
+        value = state[name]
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise _Refuted(f"{name} of the grid must be an integer in {low} to {high}")
+    return Grid(**state)
+
+
+def _law(name: str, state: Any, grid: Grid) -> GridLaw:
+    if not isinstance(state, dict) or set(state) != {"first", "masses", "infinite"}:
+        raise _Refuted(f"{name} must have fields first, infinite, masses")
+    masses = state["masses"]
+    if not isinstance(masses, list) or not 0 < len(masses) <= _MOST_KINKS:
+        raise _Refuted(f"masses of {name} must be a list of at most {_MOST_KINKS}")
+    for value in (state["first"], state["infinite"], *masses):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise _Refuted(f"{name} must hold integers")
+    if state["infinite"] < 0 or min(masses) < 0 or abs(state["first"]) > _MOST_KINKS:
+        raise _Refuted(f"{name} must hold masses >= 0 and a first place near 0")
+    return GridLaw(state["first"], tuple(masses), state["infinite"], grid.bits)
