@@ -55,6 +55,7 @@ from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
 
 if TYPE_CHECKING:
     from shuffle_accountant import baselines as baselines
+    from shuffle_accountant import certificates as certificates
     from shuffle_accountant import design as design
     from shuffle_accountant import interop as interop
     from shuffle_accountant import leakage as leakage
@@ -108,6 +109,7 @@ __all__ = [
     "TradeOffCurve",
     "attained_epsilon",
     "baselines",
+    "certificates",
     "delta",
     "design",
     "epsilon",
@@ -132,6 +134,7 @@ if not TYPE_CHECKING:
         modules={
             "baselines": "baselines",
             "design": "design",
+            "certificates": "certificates",
             "interop": "interop",
             "leakage": "leakage",
             "order": "order",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffle_accountant import certificates
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, PrivacyProfile, TradeOffCurve
@@ -186,6 +187,29 @@ class FourierAccountant:
             np.array(checked, dtype=np.float64),
         )
         return TradeOffCurve(np.array(checked), lower, upper)
+
+    def certificate(
+        self, *, delta: float | None = None, epsilon: float | None = None
+    ) -> certificates.Certificate:
+        """A claim (ε, δ) about everything composed so far, with a proof that anyone can check.
+
+        The claim's ε is a little above the bracket's upper end, by well under 1 %: its witnesses
+        are coarser than what brackets are made of. It needs python-flint (extra ``verify``); see
+        `shuffle_accountant.certificates.verify` for what is checked.
+
+        Args:
+            delta: in (0, 1); or
+            epsilon: nats, finite, >= 0.
+
+        Raises:
+            ImportError: python-flint is not installed.
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range, both or none, a round that certificates do
+                not cover, or no finite ε at this δ.
+        """
+        return certificates.certify(
+            self._protocol, delta=delta, epsilon=epsilon, memory_limit=self.memory_limit
+        )
 
     def _answer(self, query: Query) -> Bracket:
         found, cause = certified(self.protocol, query, self.tolerance, self.memory_limit)

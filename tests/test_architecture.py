@@ -24,6 +24,7 @@ FLOORS = (
     ("reductions",),
     ("engine",),
     ("rounds",),
+    ("certificates",),
     ("accountant",),
     ("baselines", "leakage", "order", "sweeping", "interop"),
     ("calibration",),

@@ -17,6 +17,7 @@ PACKAGES = (
     "shuffle_accountant",
     "shuffle_accountant.baselines",
     "shuffle_accountant.design",
+    "shuffle_accountant.certificates",
     "shuffle_accountant.interop",
     "shuffle_accountant.leakage",
     "shuffle_accountant.order",
@@ -45,6 +46,8 @@ errors: list[float] = [
     for row in sa.design.mean(users=9, dimension=2, target_epsilon=1.0, delta=1e-5).rows
 ]
 ledger = sa.training.ShuffleLedger(sa.GeneralRandomizer(1.0), users=10)
+proof = sa.FourierAccountant().compose(one).certificate(delta=1e-6)
+proven: bool = sa.certificates.verify(sa.certificates.Certificate(proof.to_json())).verified
 
 
 def draw() -> None:
@@ -59,6 +62,7 @@ WRONG = """
 sa.typo
 sa.baselines.typo
 sa.design.typo
+sa.certificates.typo
 sa.baselines.girgis.typo
 sa.interop.typo
 sa.leakage.typo
@@ -91,6 +95,7 @@ def test_dir_lists_what_there_is(package: str) -> None:
 
 def test_what_is_loaded_on_first_use_is_the_module() -> None:
     for name in ("baselines", "design", "interop", "leakage", "order", "training"):
+    for name in ("baselines", "certificates", "interop", "leakage", "order", "training"):
         assert getattr(sa, name) is importlib.import_module(f"shuffle_accountant.{name}")
     assert sa.plot is importlib.import_module("shuffle_accountant.reports.plot")
 

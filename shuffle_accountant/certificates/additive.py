@@ -43,6 +43,11 @@ class AdditiveLaw:
         """Sum of the masses; at least ``2**bits``, because they are rounded up."""
         return int(sum(self.masses))
 
+    def reflected(self) -> AdditiveLaw:
+        """The law of ``-S'`` for the same masses, without an excess."""
+        last = self.first + len(self.masses) - 1
+        return replace(self, first=-last, masses=list(self.masses)[::-1], excess=0)
+
     def coarser(self) -> AdditiveLaw:
         """On twice the spacing: every other mass is split in two halves."""
         masses = list(self.masses)

@@ -1,9 +1,13 @@
 """Random allocation: the mean of the steps' likelihood ratios, from above in convex order.
 
 With X = dP/dQ of one step under Q, an epoch's ratio is ``1 - s/t + (X_1 + … + X_s)/t``, so that
-``H(α) = E(X_1 + … + X_s - (tα - t + s))_+ / t`` and, for the other order,
-``1 - α + α H(1/α)``, since the ratio's mean is one. X is replaced by a law on an additive grid that
-has the same ``E(X - x)_+`` at every point of it.
+
+    H(α)  = E(X_1 + … + X_s - (tα - t + s))_+ / t,
+    H'(α) = α E(t/α - t + s - X_1 - … - X_s)_+ / t,
+
+the second for the other order. X is replaced by a law on an additive grid that has the same
+``E(X - x)_+`` at chosen points of it: chords of that function. Beyond the last point what is left
+is an excess in the first case; in the second the ratio is cut there, which only adds.
 """
 
 from __future__ import annotations
@@ -18,6 +22,13 @@ from shuffle_accountant.certificates.additive import AdditiveLaw, power
 from shuffle_accountant.certificates.balls import Effort, ceiling
 
 __all__ = ["AllocatedSteps", "gaussian_excess", "two_valued_excess"]
+
+# Cells of the grid in a standard deviation of one ratio.
+_CELLS = 64.0
+# Points grow apart by this power of a half of their distance from where the ratio mostly is.
+_FALLING = 6
+# No spacing is a smaller share of the largest ratio.
+_FINEST = 2.0**-20
 
 # E(X - x)_+ as a function of x >= 0.
 Excess = Callable[[arb], arb]
@@ -39,40 +50,84 @@ class AllocatedSteps:
     steps: int
     released: int
 
-    def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
+    def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Upper bounds of ``H(α)`` at each α > 0."""
-        law, unit = self._one_step(effort)
+        top = self._end(2.0 ** -(effort.cut - 8))
+        law, unit = self._one_step(top, effort)
         law = power(law, self.released, effort)
-        points = []
-        for alpha in alphas:
-            mantissa, exponent = (self.steps * (alpha - 1) + self.released).lower().man_exp()
-            man, exp = int(mantissa), int(exponent)
-            points.append(fmpq(man << exp) if exp >= 0 else fmpq(man, 1 << -exp))
-        return [value / self.steps for value in law.beyond(points, unit)]
+        offsets = [self.steps * (alpha - 1) + self.released for alpha in alphas]
+        values = law.beyond([_lower(a) for a in offsets], unit)
+        return [value / self.steps for value in values]
 
-    def _one_step(self, effort: Effort) -> tuple[AdditiveLaw, fmpq]:
-        """X on a grid: second differences of its excess are the masses."""
-        negligible = arb(2) ** -effort.cut
-        top = 2.0
-        while self.excess(arb(top)).upper() > negligible and top < 1e300:
-            top *= 1.25
-        wanted = max(self.deviation / 64.0, 2.0 * top / effort.cells)
+    def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """Upper bounds of ``H'(α)`` at each α > 0."""
+        # ratios that large may count for less: the mean falls by nothing to speak of
+        top = self._end(min(self.deviation, 1.0) * 2.0**-14 / math.sqrt(self.released))
+        law, unit = self._one_step(top, effort)
+        law = power(law.reflected(), self.released, effort)
+        offsets = [self.steps * (1 - 1 / alpha) - self.released for alpha in alphas]
+        values = law.beyond([_lower(a) for a in offsets], unit)
+        return [
+            alpha * value / self.steps if a < 0 else arb(0)
+            for alpha, a, value in zip(alphas, offsets, values, strict=True)
+        ]
+
+    def _end(self, negligible: float) -> float:
+        """A point beyond which the excess is below a number."""
+        away = 2.0 * min(self.deviation, 1.0)
+        while not self.excess(arb(1.0 + away)) <= negligible and away < 1e300:
+            away *= 1.25
+        return 1.0 + away
+
+    def _start(self, negligible: float) -> float:
+        """A point below which ``E(x - X)_+ = x - 1 + E(X - x)_+`` is below a number."""
+        away = 2.0 * self.deviation
+        while away < 1.0:
+            x = arb(1.0 - away)
+            if x - 1 + self.excess(x) <= negligible:
+                return 1.0 - away
+            away *= 1.25
+        return 0.0
+
+    def _one_step(self, top: float, effort: Effort) -> tuple[AdditiveLaw, fmpq]:
+        """X on a grid: changes of slope of its excess are the masses."""
+        start = self._start(2.0 ** -(effort.cut + 8))
+        wanted = max(self.deviation / _CELLS, 2.0 * (top - start) / effort.cells, top * _FINEST)
         exponent = math.frexp(wanted)[1] - 1
         unit = fmpq(1 << exponent) if exponent >= 0 else fmpq(1, 1 << -exponent)
-        count = max(math.ceil(top / float(arb(unit))), 2)
+        width = float(arb(unit))
+        count = max(math.ceil(top / width), 2)
+        # all that lies below the start is split between it and 0
+        places = sorted({0, min(math.floor(start / width), count)})
+        centre = round((1.0 + self.deviation) / width)
+        while places[-1] < count:
+            step = max(1, (places[-1] - centre) >> _FALLING)
+            places.append(min(places[-1] + step, count))
         spacing = arb(unit)
-        values = [arb(1), *(self.excess(j * spacing) for j in range(1, count + 1))]
-        falls = [(values[j] - values[j + 1]) / spacing for j in range(count)]
-        masses = [1 - falls[0], *(a - b for a, b in zip(falls, falls[1:], strict=False)), falls[-1]]
+        values = [arb(1), *(self.excess(j * spacing) for j in places[1:])]
+        slopes = [arb(-1)]
+        for i in range(1, len(places)):
+            slopes.append((values[i] - values[i - 1]) / ((places[i] - places[i - 1]) * spacing))
+        slopes.append(arb(0))
         bits = effort.bits + 16
+        masses = [0] * (count + 1)
+        for i, place in enumerate(places):
+            masses[place] = max(ceiling(slopes[i + 1] - slopes[i], bits), 0)
         law = AdditiveLaw(
             level=0,
             first=0,
-            masses=[max(ceiling(mass, bits), 0) for mass in masses],
-            excess=ceiling(values[-1] / spacing, bits),
+            masses=masses,
+            excess=max(ceiling(values[-1] / spacing, bits), 0),
             bits=bits,
         )
         return law, unit
+
+
+def _lower(value: arb) -> fmpq:
+    """The lower end of a ball, exactly."""
+    mantissa, exponent = value.lower().man_exp()
+    man, exp = int(mantissa), int(exponent)
+    return fmpq(man << exp) if exp >= 0 else fmpq(man, 1 << -exp)
 
 
 def gaussian_excess(noise: arb) -> Excess:

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from flint import arb, ctx, fmpq
 
-__all__ = ["Effort", "UndecidedError", "at_least", "ceiling", "dyadic", "exact", "working_precision"]
+__all__ = [
+    "Effort",
+    "UndecidedError",
+    "at_least",
+    "ceiling",
+    "dyadic",
+    "exact",
+    "working_precision",
+]
 
 
 class UndecidedError(ArithmeticError):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from flint import arb, ctx
 
-from shuffle_accountant.certificates.balls import Effort, UndecidedError, at_least
+from shuffle_accountant.certificates.balls import Effort, UndecidedError, at_least, ceiling
 
 __all__ = ["BinaryTarget"]
 
@@ -52,8 +52,8 @@ class BinaryTarget:
         if alpha == 1:
             low = high = 1 << 255
         else:
-            theta = lost / ((1 + alpha) * (self.u - self.v)) * arb(2) ** 256
-            low, high = (int(end.floor().unique_fmpz()) for end in (theta.lower(), theta.upper()))
+            theta = lost / ((1 + alpha) * (self.u - self.v))
+            low, high = -ceiling(-theta, 256), ceiling(theta, 256)
         total = self._added(first, weights, low, high, largest, lost)
         return total + rest * largest
 

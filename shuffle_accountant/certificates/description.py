@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from flint import arb
@@ -352,7 +353,7 @@ def _table(name: str, state: Any) -> LossTable:
     if not isinstance(losses, list) or not isinstance(masses, list) or len(losses) != len(masses):
         raise UnsupportedError(f"{name} must have as many losses as probabilities")
     losses = [_number("losses", loss, -1e6, 1e6) for loss in losses]
-    if any(a >= b for a, b in zip(losses, losses[1:], strict=False)):
+    if any(a >= b for a, b in pairwise(losses)):
         raise UnsupportedError("losses must ascend")
     masses = [_number("probabilities", mass, 0.0, 1.001) for mass in masses]
     return LossTable(losses, masses, _number("infinity_mass", held["infinity_mass"], 0.0, 1.0))

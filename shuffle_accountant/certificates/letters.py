@@ -19,7 +19,7 @@ from shuffle_accountant.certificates.balls import Effort, at_least
 __all__ = ["LettersAmongDecoys"]
 
 # Cells of the additive grid in a standard deviation of one summand.
-_CELLS = 64.0
+_CELLS = 32.0
 
 
 @dataclass(frozen=True)

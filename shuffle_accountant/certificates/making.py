@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from flint import arb
@@ -35,7 +36,7 @@ __all__ = ["certify"]
 # Spacings in the root mean square of a round's deviation.
 _SPACINGS = 12.0
 # Cells of additive grids: of sums that are made anew for each point, and of those made once.
-_CELLS_PER_POINT, _CELLS_ONCE = 1 << 11, 1 << 15
+_CELLS_PER_POINT, _CELLS_ONCE = 1 << 10, 1 << 15
 _MOST_PLACES = 4000
 # Claims that exceed the bracket by more are tried again on a finer grid.
 _EXCESS = 0.008
@@ -88,16 +89,14 @@ def certify(
     squares = math.fsum(count * pair.loss.deviation**2 for pair, count in pairs)
     mean = math.sqrt(squares / max(len(protocol), 1))
     smallest = query.delta if query.delta is not None else max(upper, 1e-60)
-    best: tuple[float, Certificate] | None = None
-    for finer in range(3):
-        spacing = (mean or 1.0) / (_SPACINGS * 2.0**finer)
-        found = _certificate(protocol, query, spacing, smallest)
-        value = found.epsilon if query.delta is not None else found.delta
-        if best is None or value < best[0]:
-            best = value, found
-        if query.delta is None or best[0] <= upper * (1.0 + _EXCESS):
+    spacing = (mean or 1.0) / _SPACINGS
+    best = _certificate(protocol, query, spacing, smallest)
+    for finer in (2.0, 4.0):
+        if query.delta is None or best.epsilon <= upper * (1.0 + _EXCESS):
             break
-    return best[1]
+        found = _certificate(protocol, query, spacing / finer, smallest)
+        best = min(best, found, key=lambda made: made.epsilon)
+    return best
 
 
 def _certificate(protocol: Protocol, query: Query, wanted: float, smallest: float) -> Certificate:
@@ -163,7 +162,7 @@ def _last_place(part: Part, grid: Grid) -> int:
         rows.append(part.profile.backward(alphas, effort))
     negligible = 2.0 ** -(effort.cut - 6)
     for i, place in enumerate(places):
-        if all(float(row[i] - row[-1]) <= negligible for row in rows):
+        if all(float(row[i]) - min(map(float, row)) <= negligible for row in rows):
             return place
     raise ValueError(
         f"rounds must have losses within {places[-1] * spacing:.3g} nats to be certified together"
@@ -184,7 +183,8 @@ def _law(alphas: Sequence[arb], values: Sequence[arb], last: int, grid: Grid) ->
         needed[i] = max(needed[i], needed[i + 1])
     for uneven in _UNEVEN:
         up = int(uneven * 2**60)
-        raised = [value + (value * up >> 60) + 1 for value in needed]
+        least = 1 if uneven < _UNEVEN[1] else 1 << (scale - grid.effort(0).cut)
+        raised = [value + (value * up >> 60) + least for value in needed]
         points = list(zip(xs, [1 << scale, *raised], strict=True))
         hull = _lower_hull(points)
         if _above(hull, list(zip(xs[1:], needed, strict=True))):
@@ -220,9 +220,7 @@ def _above(hull: Sequence[tuple[int, int]], points: Sequence[tuple[int, int]]) -
 def _masses(hull: Sequence[tuple[int, int]], xs: Sequence[int], last: int, grid: Grid) -> GridLaw:
     """Changes of slope are Q-masses; P-masses are rounded down, and the rest is infinite."""
     place = {x: i for i, x in enumerate(xs[1:])}
-    slopes = [
-        arb(y1 - y0) / (x1 - x0) for (x0, y0), (x1, y1) in zip(hull, hull[1:], strict=False)
-    ]
+    slopes = [arb(y1 - y0) / (x1 - x0) for (x0, y0), (x1, y1) in pairwise(hull)]
     slopes.append(arb(0))
     masses = [0] * (2 * last + 1)
     for i, (x, _) in enumerate(hull[1:]):
@@ -239,9 +237,7 @@ def _claim(witnesses: Sequence[_Witness], grid: Grid, query: Query) -> dict[str,
     """The larger of both orders' answers, rounded up."""
     effort = grid.effort(0)
     laws = [
-        composed(
-            [(w.laws.get(order, w.laws["forward"]), w.part.count) for w in witnesses], effort
-        )
+        composed([(w.laws.get(order, w.laws["forward"]), w.part.count) for w in witnesses], effort)
         for order in ("forward", "backward")
     ]
     if query.epsilon is not None:

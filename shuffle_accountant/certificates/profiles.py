@@ -7,18 +7,17 @@ The forward order is ``H(α) = sup over events of P - αQ``, the backward one th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from flint import arb
 
+from shuffle_accountant.certificates.allocated import AllocatedSteps
 from shuffle_accountant.certificates.balls import Effort, at_least
 from shuffle_accountant.certificates.loss_table import LossTable
 
 __all__ = ["AllocatedProfile", "Profile", "SymmetricProfile", "TableProfile", "Target"]
-
-Values = Callable[[list[arb]], list[arb]]
 
 
 class Target(Protocol):
@@ -48,12 +47,6 @@ class Profile(ABC):
     @abstractmethod
     def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """The same for the exchanged pair."""
-
-
-def _exchanged(values: Values, alphas: list[arb]) -> list[arb]:
-    """``1 - α + α H(1/α)`` at ascending alphas."""
-    inverse = values([1 / alpha for alpha in reversed(alphas)])[::-1]
-    return [1 - alpha + alpha * value for alpha, value in zip(alphas, inverse, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,7 @@ class SymmetricProfile(Profile):
 class AllocatedProfile(Profile):
     """An allocation's, from bounds of its forward order."""
 
-    target: Target
+    target: AllocatedSteps
 
     @property
     def symmetric(self) -> bool:
@@ -130,11 +123,11 @@ class AllocatedProfile(Profile):
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Record against none."""
-        return self.target.divergences(alphas, effort)
+        return self.target.forward(alphas, effort)
 
     def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """No record against one."""
-        return _exchanged(lambda points: self.target.divergences(points, effort), alphas)
+        return self.target.backward(alphas, effort)
 
 
 @dataclass(frozen=True)

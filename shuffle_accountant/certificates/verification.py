@@ -92,7 +92,7 @@ class Grid:
         return [(k * self.spacing).exp() for k in range(first, first + count)]
 
 
-class _Refuted(Exception):  # noqa: N818
+class _Refuted(Exception):
     """A check failed."""
 
 
@@ -160,7 +160,9 @@ def _compared(
         largest = max(largest, _above(delta))
         if not delta <= most:
             if delta > most:
-                reason = f"the composed witnesses have delta up to {largest!r} at the claimed epsilon"
+                reason = (
+                    f"the composed witnesses have delta up to {largest!r} at the claimed epsilon"
+                )
                 return Verification(False, min(largest, 1.0), reason)
             raise UndecidedError("whether delta is at most the claim")
     return Verification(True, min(largest, 1.0), "verified")
@@ -190,9 +192,7 @@ def _checked(
         yield order, law
 
 
-def _dominates(
-    name: str, law: GridLaw, part: Part, order: str, grid: Grid, effort: Effort
-) -> None:
+def _dominates(name: str, law: GridLaw, part: Part, order: str, grid: Grid, effort: Effort) -> None:
     if law.total != 1 << law.bits:
         raise _Refuted(f"the masses of {name} do not add up to one")
     held, weight = law.profile(grid.spacing)

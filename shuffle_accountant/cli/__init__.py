@@ -11,7 +11,16 @@ from collections.abc import Sequence
 
 import typer
 
-from shuffle_accountant.cli import brackets, calibrate, compare, design, dpsgd, plot, report
+from shuffle_accountant.cli import (
+    brackets,
+    calibrate,
+    certificates,
+    compare,
+    design,
+    dpsgd,
+    plot,
+    report,
+)
 from shuffle_accountant.cli.output import PROGRAM
 
 __all__ = ["main"]
@@ -29,6 +38,9 @@ COMMANDS = (
     dpsgd.dpsgd,
     report.report,
     plot.plot,
+    certificates.certify,
+    certificates.verify,
+    certificates.check,
 )
 
 # What the parser raises for bad usage: the public BadParameter is one kind of it.
@@ -52,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit code: 0, or 2 after an error in the usage or in a value, told in one line on
-        stderr, or 130 after an interruption.
+        stderr, or 130 after an interruption; `verify` and `check` return 1 for what is not proven.
     """
     command = typer.main.get_command(app)
     arguments = sys.argv[1:] if argv is None else list(argv)

@@ -1,0 +1,163 @@
+"""`certify`, `verify` and `check`: claims written down, and looked at again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import shuffle_accountant as sa
+from shuffle_accountant import validation as validate
+from shuffle_accountant.cli.options import AsJson, Delta
+from shuffle_accountant.cli.output import json_number, print_json, print_warnings, recorded_warnings
+from shuffle_accountant.cli.protocol import Protocol, with_flags_of
+from shuffle_accountant.progress import progress_bar
+from shuffle_accountant.reports.tables import columns
+
+if TYPE_CHECKING:
+    from shuffle_accountant.certificates import Certificate
+
+__all__ = ["certify", "check", "verify"]
+
+NOT_PROVEN = 1
+
+Target = Annotated[Path, typer.Option(help="File to write the certificate to.")]
+CertificateFile = Annotated[Path, typer.Argument(help="A certificate, as certify writes it.")]
+StateFile = Annotated[
+    Path, typer.Argument(help="State of an accountant or a ledger, or a certificate.")
+]
+GivenDelta = Annotated[float | None, typer.Option(help="δ of the claim, in (0, 1); or")]
+GivenEpsilon = Annotated[float | None, typer.Option(help="ε of the claim, >= 0.")]
+Claim = Annotated[float, typer.Option(help="ε that must not be exceeded, >= 0.")]
+
+
+@with_flags_of(Protocol)
+def certify(
+    protocol: Protocol,
+    output: Target,
+    delta: GivenDelta = None,
+    epsilon: GivenEpsilon = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a certificate of a protocol's ε at δ, or δ at ε, that verify can check."""
+    accountant = protocol.accountant()
+    with _extra_needed(), progress_bar("certifying"):
+        made = accountant.certificate(delta=delta, epsilon=epsilon)
+    try:
+        output.write_text(made.to_json() + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ValueError(
+            f"output must be a file that can be written, got {str(output)!r}: {error.strerror}"
+        ) from None
+    with recorded_warnings() as warnings, progress_bar("composing"):
+        bracket = accountant.epsilon(delta=made.delta) if 0.0 < made.delta < 1.0 else None
+    print_warnings(warnings)
+    upper = None if bracket is None else bracket.upper
+    if as_json:
+        found = {"epsilon": made.epsilon, "delta": made.delta, "upper": json_number(upper)}
+        print_json({**found, "output": str(output)})
+        return
+    rows = [("epsilon", f"{made.epsilon!r}"), ("delta", f"{made.delta!r}")]
+    if upper is not None:
+        excess = made.epsilon / upper - 1.0 if upper > 0.0 else 0.0
+        rows.append(("bracket", f"{upper!r} (the claim is {max(excess, 0.0):.2%} above it)"))
+    print(columns([*rows, ("written to", str(output))]))
+
+
+def verify(certificate: CertificateFile, as_json: AsJson = False) -> None:
+    """Check a certificate in ball arithmetic; exit code 0 if its claim is proven, 1 if not."""
+    with _extra_needed():
+        claimed = sa.certificates.Certificate.from_json(_text("certificate", certificate))
+        with progress_bar("verifying"):
+            found = sa.certificates.verify(claimed)
+    if as_json:
+        claim = {"epsilon": claimed.epsilon, "delta": claimed.delta}
+        answer = {"verified": found.verified, "delta": found.delta, "reason": found.reason}
+        print_json({**answer, "claim": claim})
+    else:
+        rows = [
+            ("claim", f"epsilon = {claimed.epsilon!r} at delta = {claimed.delta!r}"),
+            ("adjacency", str(claimed.content["adjacency"])),
+            ("result", found.reason),
+        ]
+        if found.verified:
+            rows.append(("delta found", f"<= {found.delta!r}"))
+        print(columns(rows))
+    _exit(found.verified)
+
+
+def check(state: StateFile, claim: Claim, delta: Delta, as_json: AsJson = False) -> None:
+    """Say whether a state is within a claim (ε, δ); exit code 0 if that is certified, 1 if not."""
+    claim = validate.finite_nonnegative(claim=claim)
+    delta = validate.open_unit(delta=delta)
+    content = _json("state", _text("state", state))
+    with recorded_warnings() as warnings, progress_bar("composing"):
+        if isinstance(content, dict) and "witnesses" in content:
+            certified, known = _of_certificate(json.dumps(content), claim, delta)
+        else:
+            upper = _restored(content).epsilon(delta=delta).upper
+            certified, known = upper <= claim, f"epsilon <= {upper!r} at delta = {delta!r}"
+    print_warnings(warnings)
+    if as_json:
+        print_json({"certified": certified, "claim": claim, "delta": delta, "known": known})
+    else:
+        asked = f"epsilon = {claim!r} at delta = {delta!r}"
+        print(
+            columns([("claim", asked), ("known", known), ("certified", ["no", "yes"][certified])])
+        )
+    _exit(certified)
+
+
+def _of_certificate(text: str, claim: float, delta: float) -> tuple[bool, str]:
+    with _extra_needed():
+        held = sa.certificates.Certificate.from_json(text)
+        found = sa.certificates.verify(held)
+    if not found.verified:
+        return False, found.reason
+    known = f"epsilon <= {held.epsilon!r} at delta = {held.delta!r}, verified"
+    return _implies(held, claim, delta), known
+
+
+def _implies(held: Certificate, claim: float, delta: float) -> bool:
+    return held.epsilon <= claim and held.delta <= delta
+
+
+def _restored(content: Any) -> sa.FourierAccountant | sa.training.ShuffleLedger:
+    if isinstance(content, dict) and "steps" in content:
+        return sa.training.ShuffleLedger.from_state_dict(content)
+    return sa.FourierAccountant.from_state_dict(content)
+
+
+@contextmanager
+def _extra_needed() -> Iterator[None]:
+    """A missing library is one line, as any other error."""
+    try:
+        yield
+    except ImportError as error:
+        raise ValueError(str(error)) from None
+
+
+def _text(name: str, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ValueError(
+            f"{name} must be a file that can be read, got {str(path)!r}: {why}"
+        ) from None
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name} must be JSON: {' '.join(str(error).split())}") from None
+
+
+def _exit(proven: bool) -> None:
+    if not proven:
+        raise typer.Exit(NOT_PROVEN)
