@@ -160,9 +160,7 @@ def _compared(
         largest = max(largest, _above(delta))
         if not delta <= most:
             if delta > most:
-                reason = (
-                    f"the composed witnesses have delta up to {largest!r} at the claimed epsilon"
-                )
+                reason = f"the witnesses compose to delta <= {largest!r} at the claimed epsilon"
                 return Verification(False, min(largest, 1.0), reason)
             raise UndecidedError("whether delta is at most the claim")
     return Verification(True, min(largest, 1.0), "verified")

@@ -1,0 +1,282 @@
+"""The verifier's profiles against enumeration in 60 digits that shares nothing with them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import comb
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("flint", reason="python-flint is the extra 'verify'")
+
+from flint import arb, fmpq
+
+from shuffle_accountant.certificates.additive import AdditiveLaw, power, spread
+from shuffle_accountant.certificates.allocated import (
+    AllocatedSteps,
+    gaussian_excess,
+    two_valued_excess,
+)
+from shuffle_accountant.certificates.balls import Effort, exact, working_precision
+from shuffle_accountant.certificates.binary_target import BinaryTarget
+from shuffle_accountant.certificates.composition import GridLaw, composed
+from shuffle_accountant.certificates.letters import LettersAmongDecoys
+from shuffle_accountant.certificates.loss_table import LossTable
+from shuffle_accountant.certificates.profiles import SymmetricProfile
+
+EFFORT = Effort(bits=120, cells=1 << 12, precision=320)
+# With the top of a ratio cut at 2^-28, the spacing is close to the 64th of a deviation.
+COARSE = Effort(bits=84, cells=1 << 15, precision=320)
+# The balls are wide by what is cut: 2^-72 of the mass.
+CUT = mpmath.mpf(2) ** -70
+mpmath.mp.dps = 60
+
+
+@pytest.fixture(autouse=True)
+def _precision():
+    with working_precision(EFFORT.precision):
+        yield
+
+
+def number(value: arb) -> mpmath.mpf:
+    """The middle of a ball."""
+    mantissa, exponent = value.mid().man_exp()
+    return mpmath.ldexp(mpmath.mpf(int(mantissa)), int(exponent))
+
+
+def upper(value: arb) -> mpmath.mpf:
+    return number(value.upper())
+
+
+def binary_oracle(u, v, rate, decoys, alpha):
+    """All counts of zeros and ones among the messages."""
+    total = mpmath.mpf(0)
+    for c in range(decoys + 1):
+        weight = comb(decoys, c) * rate**c * (1 - rate) ** (decoys - c)
+        for a in range(c + 2):
+            same = comb(c, a - 1) if a else 0
+            other = comb(c, a) if a <= c else 0
+            p = (u * same + v * other) / mpmath.mpf(2) ** c
+            q = (v * same + u * other) / mpmath.mpf(2) ** c
+            total += weight * max(p - alpha * q, 0)
+    return total
+
+
+@pytest.mark.parametrize("decoys", [0, 1, 7, 40])
+@pytest.mark.parametrize("eps0", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("loss", [0.0, 0.0625, 0.5, 2.75, 3.0, 5.0])
+def test_binary_targets_enclose_enumeration(decoys, eps0, loss):
+    ball, digits = exact(eps0), mpmath.mpf(eps0)
+    found = BinaryTarget(
+        1 / (1 + (-ball).exp()), 1 / (1 + ball.exp()), 2 / (1 + ball.exp()), decoys
+    )
+    (value,) = found.divergences([exact(loss).exp()], EFFORT)
+    v = 1 / (1 + mpmath.exp(digits))
+    true = binary_oracle(1 - v, v, 2 * v, decoys, mpmath.exp(mpmath.mpf(loss)))
+    assert number(value.lower()) - mpmath.mpf(10) ** -50 <= true
+    assert true <= upper(value) + mpmath.mpf(10) ** -50
+    assert upper(value) - true <= CUT
+
+
+def test_a_target_that_never_lies():
+    found = BinaryTarget(arb(1), arb(0), arb(1) / 4, 12)
+    (value,) = found.divergences([arb(2).exp()], EFFORT)
+    true = binary_oracle(1, 0, mpmath.mpf(1) / 4, 12, mpmath.exp(2))
+    assert abs(number(value) - true) <= CUT
+
+
+def letters_oracle(letters, users, alpha):
+    """All sequences of messages; Fractions."""
+    total = Fraction(0)
+    kept = [(p0, p1, q) for p0, p1, q in letters if q > 0]
+    for sent in product(kept, repeat=users):
+        chance, ratio = Fraction(1), Fraction(0)
+        for p0, p1, q in sent:
+            chance *= q
+            ratio += (p0 - alpha * p1) / q
+        total += chance * max(ratio, Fraction(0)) / users
+    return total + sum(max(p0 - alpha * p1, 0) for p0, p1, q in letters if q == 0)
+
+
+laws = st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any)
+
+
+@settings(max_examples=40, deadline=None)
+@given(laws, laws, laws, st.integers(1, 4), st.fractions(1, 4, max_denominator=32))
+def test_letters_are_bounded_from_above_and_closely(first, second, decoy, users, alpha):
+    rows = [[Fraction(x, sum(law)) for x in law] for law in (first, second, decoy)]
+    exact_letters = list(zip(*rows, strict=True))
+    balls = tuple(
+        tuple(arb(fmpq(x.numerator, x.denominator)) for x in letter) for letter in exact_letters
+    )
+    target = LettersAmongDecoys(balls, users)
+    with working_precision(EFFORT.precision):
+        (value,) = target.divergences([arb(fmpq(alpha.numerator, alpha.denominator))], EFFORT)
+    true = letters_oracle(exact_letters, users, alpha)
+    held = Fraction(str(mpmath.nstr(upper(value), 50)))
+    assert held >= true - Fraction(1, 10**40)
+    # a spacing is at most 1/32 of a deviation of one summand
+    scale = max((p0 + alpha * p1) / q for p0, p1, q in exact_letters if q > 0) if users else 0
+    assert held <= true + Fraction(1, 16) * scale / users + Fraction(1, 10**9)
+
+
+def test_bounds_of_many_letters_are_close():
+    """Against the binary target, which is exact: two letters and a blank are clones."""
+    v = 1 / (1 + arb(2).exp())
+    u, rate, zero = 1 - v, 2 * v, arb(0)
+    letters = LettersAmongDecoys(((u, v, v), (v, u, v), (zero, zero, 1 - rate)), 1000)
+    binary = BinaryTarget(u, v, rate, 999)
+    alphas = [(k * arb(0.02)).exp() for k in (0, 4, 12, 18)]
+    for above, true in zip(
+        letters.divergences(alphas, EFFORT), binary.divergences(alphas, EFFORT), strict=True
+    ):
+        ratio = float(above.upper()) / float(true.upper())
+        # the variance grows by 2e-4 of itself, which is at most 1 % of such tails
+        assert 1.0 <= ratio <= 1.02
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-40, 40), st.integers(1, 9)), min_size=1, max_size=4),
+    st.integers(1, 6),
+    st.integers(-60, 60),
+    st.integers(6, 40),
+)
+def test_sums_on_a_coarse_grid_are_above_the_truth(atoms, count, point, cells):
+    """Any grid, however coarse and however short, is above in increasing convex order."""
+    weight = sum(w for _, w in atoms)
+    letters = [(arb(fmpq(x, 7)), arb(fmpq(w, weight))) for x, w in atoms]
+    effort = Effort(bits=58, cells=cells, precision=200)  # cuts off a thousandth
+    law = power(spread(letters, fmpq(1, 4), 74), count, effort)
+    (found,) = law.beyond([fmpq(point, 7)], fmpq(1, 4))
+    true = sum(
+        Fraction(1)
+        * max(sum(Fraction(x, 7) for x, _ in chosen) - Fraction(point, 7), Fraction(0))
+        * Fraction(1, weight**count)
+        * prod(w for _, w in chosen)
+        for chosen in product(atoms, repeat=count)
+    )
+    assert Fraction(str(mpmath.nstr(upper(found), 40))) >= true - Fraction(1, 10**30)
+
+
+def prod(values):
+    total = 1
+    for value in values:
+        total *= value
+    return total
+
+
+def test_cutting_the_top_is_counted():
+    law = AdditiveLaw(level=0, first=0, masses=[1 << 40, 1, 0, 1], excess=0, bits=40)
+    cut = law.trimmed(38, 100)
+    assert len(cut.masses) < 4
+    before, after = (one.beyond([fmpq(0)], fmpq(1))[0] for one in (law, cut))
+    assert after >= before
+
+
+@pytest.mark.parametrize("loss", [-0.9, -0.25, 0.0, 0.3, 0.8, 1.5])
+@pytest.mark.parametrize(("steps", "released"), [(1, 1), (5, 5), (6, 4)])
+def test_pure_allocations_in_both_orders(steps, released, loss):
+    epsilon, alpha = mpmath.mpf(1), mpmath.exp(mpmath.mpf(loss))
+    chance = 1 / (1 + mpmath.exp(epsilon))
+    pair = AllocatedSteps(two_valued_excess(arb(1), 1), 1.0, steps, released)
+    forward = backward = mpmath.mpf(0)
+    for j in range(released + 1):
+        q = comb(released, j) * chance**j * (1 - chance) ** (released - j)
+        total = j * mpmath.exp(epsilon) + (released - j) * mpmath.exp(-epsilon)
+        ratio = 1 - mpmath.mpf(released) / steps + total / steps
+        forward += q * max(ratio - alpha, 0)
+        backward += q * max(1 - alpha * ratio, 0)
+    at = [exact(loss).exp()]
+    for (found,), true in (
+        (pair.forward(at, EFFORT), forward),
+        (pair.backward(at, EFFORT), backward),
+    ):
+        assert upper(found) >= true - mpmath.mpf(10) ** -30
+        assert upper(found) <= true + mpmath.mpf("2e-3")  # the grid's spacing is 1/64
+
+
+@pytest.mark.parametrize("loss", [-0.5, 0.0, 0.7])
+def test_one_gaussian_step_is_the_gaussian_mechanism(loss):
+    sigma, alpha = mpmath.mpf(2), mpmath.exp(mpmath.mpf(loss))
+    true = mpmath.ncdf(1 / (2 * sigma) - loss * sigma) - alpha * mpmath.ncdf(
+        -1 / (2 * sigma) - loss * sigma
+    )
+    pair = AllocatedSteps(gaussian_excess(arb(2)), 0.5, 1, 1)
+    for found in (pair.forward, pair.backward):
+        (value,) = found([exact(loss).exp()], COARSE)
+        assert true <= upper(value) <= true + mpmath.mpf("1e-4")
+
+
+def test_two_gaussian_steps_against_quadrature():
+    sigma, alpha = mpmath.mpf(1), mpmath.mpf(2)
+
+    def inner(z):
+        a = 2 * alpha - mpmath.exp(z / sigma - 1 / (2 * sigma**2))
+        if a <= 0:
+            return 1 - a
+        far = sigma * mpmath.log(a)
+        return mpmath.ncdf(1 / (2 * sigma) - far) - a * mpmath.ncdf(-1 / (2 * sigma) - far)
+
+    points = [-12, -4, 0, 1, mpmath.log(4) + mpmath.mpf("0.5"), 3, 6, 12]
+    with mpmath.workdps(25):
+        true = mpmath.quad(lambda z: mpmath.npdf(z) * inner(z), points) / 2
+    pair = AllocatedSteps(gaussian_excess(arb(1)), 1.3, 2, 2)
+    (value,) = pair.forward([arb(2)], COARSE)
+    assert true <= upper(value) <= true * mpmath.mpf("1.002")
+
+
+def test_tables_are_summed_exactly():
+    table = LossTable([-1.0, 0.25, 2.0], [0.25, 0.5, 0.125], 0.0625)
+    alphas = [exact(x).exp() for x in (-2.0, 0.25, 1.0, 3.0)]
+    for ball, x in zip(table.divergences(alphas, EFFORT), (-2.0, 0.25, 1.0, 3.0), strict=True):
+        true = mpmath.mpf("0.125")  # at +inf, and what is missing
+        for loss, mass in ((-1.0, 0.25), (0.25, 0.5), (2.0, 0.125)):
+            true += mass * max(1 - mpmath.exp(mpmath.mpf(x) - loss), 0)
+        assert abs(number(ball) - true) < mpmath.mpf(10) ** -50
+
+
+def test_sampling_and_mirror_images():
+    """``g H(1 + (α - 1)/g)``, and its mirror image below one."""
+    target = BinaryTarget(arb(3) / 4, arb(1) / 4, arb(1) / 2, 3)
+    profile = SymmetricProfile([target], True, arb(1), arb(1) / 4)
+    low, one, high = profile.forward([arb(4) / 5, arb(1), arb(5) / 4], EFFORT)
+    quarter = mpmath.mpf(1) / 4
+    true = quarter * binary_oracle(3 * quarter, quarter, 2 * quarter, 3, mpmath.mpf(2))
+    assert abs(number(high) - true) <= CUT
+    assert abs(number(low) - (1 - mpmath.mpf(4) / 5 * (1 - true))) <= CUT
+    assert high < one < low
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(0, 50), min_size=1, max_size=5).filter(any),
+    st.integers(-3, 1),
+    st.integers(1, 4),
+    st.integers(-4, 8),
+)
+def test_composition_is_never_below_the_truth(weights, first, count, place):
+    bits = 60
+    total = sum(weights)
+    masses = [(w << bits) // total for w in weights]
+    law = GridLaw(first, tuple(masses), (1 << bits) - sum(masses), bits)
+    assert law.total == 1 << bits
+    spacing, epsilon = arb(1) / 4, arb(place) / 8
+    found = composed([(law, count)], Effort(bits, 64, 200)).delta(epsilon, spacing)
+    finite = [(first + i, Fraction(m, 1 << bits)) for i, m in enumerate(masses)]
+    true, kept = mpmath.mpf(0), Fraction(0)
+    for chosen in product(finite, repeat=count):
+        mass = prod(m for _, m in chosen)
+        kept += mass
+        loss = mpmath.mpf(sum(k for k, _ in chosen)) / 4
+        share = mpmath.mpf(mass.numerator) / mass.denominator
+        true += share * max(1 - mpmath.exp(mpmath.mpf(place) / 8 - loss), 0)
+    infinite = 1 - kept
+    true += mpmath.mpf(infinite.numerator) / infinite.denominator
+    assert upper(found) >= true - mpmath.mpf(10) ** -40
+    # what is cut is 2^-20 for each product, at most
+    assert upper(found) <= true + count * mpmath.mpf(2) ** -16

@@ -1,0 +1,426 @@
+"""Certificates are proven, close to the brackets, and no altered one is."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flint", reason="python-flint is the extra 'verify'")
+
+import shuffle_accountant as sa
+from shuffle_accountant.certificates import Certificate, certify, verify
+from shuffle_accountant.certificates import verification as checking
+
+ROOT = Path(sa.__file__).parent
+
+
+def clones(eps0: float = 2.0, users: int = 1000, **others: Any) -> sa.ShuffleRound:
+    return sa.ShuffleRound(sa.GeneralRandomizer(eps0=eps0), users=users, **others)
+
+
+RESPONSE = sa.RandomizedResponse(categories=10, eps0=2.0)
+GAUSSIAN = sa.GaussianMechanism(noise_multiplier=1.0)
+LOSSES = np.linspace(-0.5, 0.5, 11)
+MASSES = np.exp(0.5 * LOSSES) / np.exp(0.5 * LOSSES).sum() * (1.0 - 1e-9)
+TABLE = sa.LossTable(LOSSES, MASSES, infinity_mass=1e-9)
+# Two losses whose masses under both laws add up to one.
+LOW = (1.0 - np.exp(-0.25)) / (np.exp(0.5) - np.exp(-0.25))
+REMOVE = sa.LossTable([-0.5, 0.25], [LOW, 1.0 - LOW])
+ADD = sa.LossTable([-0.25, 0.5], [(1.0 - LOW) * np.exp(-0.25), LOW * np.exp(0.5)])
+MATRIX = [[0.5, 0.3, 0.2], [0.2, 0.5, 0.3]]
+
+PROTOCOLS = {
+    "clones": [(clones(), 4)],
+    "one round": [(clones(eps0=3.0, users=10_000), 1)],
+    "a thousand": [(clones(eps0=3.0, users=10_000), 1000)],
+    "interactive": [(sa.ShuffleRound(sa.GeneralRandomizer(1.0, interactive=True), users=500), 10)],
+    "subsampled": [(clones(population=20_000), 50)],
+    "few users": [(clones(users=10), 2)],
+    "two values": [(sa.ShuffleRound(sa.BinaryRandomizedResponse(eps0=1.0), users=400), 5)],
+    "strong": [(sa.ShuffleRound(RESPONSE, users=2000, reduction="strong"), 5)],
+    "strong, paper": [
+        (sa.ShuffleRound(RESPONSE, users=2000, reduction="strong", variant="paper"), 5)
+    ],
+    "by clones": [(sa.ShuffleRound(RESPONSE, users=2000, reduction="clones"), 5)],
+    "two rounds": [(clones(), 3), (clones(eps0=1.0), 20)],
+    "gaussian allocation": [
+        (sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=2.0), steps=50), 4)
+    ],
+    "part of an epoch": [(sa.RandomAllocation(GAUSSIAN, steps=100, released=25), 1)],
+    "pure allocation": [
+        (sa.RandomAllocation(sa.PureMechanism(epsilon=1.0), steps=50, selected=3, passes=2), 2)
+    ],
+    "table": [(sa.PldRound.from_tables(TABLE), 3)],
+    "two tables": [(sa.PldRound.from_tables(REMOVE, ADD), 3)],
+    "no rounds": [],
+}
+SLOW = {
+    "response": [(sa.ShuffleRound(RESPONSE, users=10_000), 10)],
+    "a matrix": [(sa.ShuffleRound(sa.DiscreteRandomizer(MATRIX), users=1000), 10)],
+    "hadamard": [(sa.ShuffleRound(sa.HadamardResponse(categories=10, eps0=2.0), users=1000), 3)],
+    "rappor": [(sa.ShuffleRound(sa.RAPPOR(categories=10, eps0=2.0), users=1000), 3)],
+    "hashing": [(sa.ShuffleRound(sa.LocalHashing(categories=10, eps0=2.0), users=1000), 3)],
+    "subsets": [(sa.ShuffleRound(sa.SubsetSelection(categories=10, eps0=1.0), users=1000), 3)],
+    "an epoch": [(sa.RandomAllocation(GAUSSIAN, steps=1000), 10)],
+    "a million users": [(clones(eps0=1.0, users=1_000_000), 1000)],
+}
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        *(pytest.param(rounds, id=name) for name, rounds in PROTOCOLS.items()),
+        *(pytest.param(rounds, id=name, marks=pytest.mark.slow) for name, rounds in SLOW.items()),
+    ],
+)
+def test_a_claim_is_proven_and_at_most_a_hundredth_above_the_bracket(rounds):
+    protocol = sa.Protocol(rounds)
+    bracket = sa.FourierAccountant().compose(protocol).epsilon(delta=1e-6)
+    made = certify(protocol, delta=1e-6)
+    found = verify(Certificate.from_json(made.to_json()))
+    assert found.verified, found.reason
+    assert found.reason == "verified"
+    assert made.delta == 1e-6
+    assert found.delta <= 1e-6
+    # a proven claim below the certified lower end would be a contradiction
+    assert bracket.lower <= made.epsilon <= 1.01 * bracket.upper
+
+
+def test_delta_at_epsilon():
+    accountant = sa.FourierAccountant().compose(clones(), count=4)
+    made = accountant.certificate(epsilon=0.5)
+    assert made.epsilon == 0.5
+    assert accountant.delta(epsilon=0.5).lower <= made.delta
+    assert verify(made).verified
+    # what is one percent of epsilon in delta
+    assert made.delta <= accountant.delta(epsilon=0.495).upper
+
+
+def test_small_deltas():
+    made = certify(sa.Protocol([(clones(), 10)]), delta=1e-40)
+    assert verify(made).verified
+    upper = sa.epsilon(clones(), rounds=10, delta=1e-40).upper
+    assert made.epsilon <= 1.01 * upper
+
+
+# What follows changes a certificate and computes its digest anew.
+
+
+@pytest.fixture(scope="module")
+def sampled() -> dict[str, Any]:
+    return certify(sa.Protocol([(clones(population=20_000), 50)]), delta=1e-6).content
+
+
+@pytest.fixture(scope="module")
+def allocated() -> dict[str, Any]:
+    mechanism = sa.GaussianMechanism(noise_multiplier=2.0)
+    return certify(sa.Protocol([(sa.RandomAllocation(mechanism, steps=20), 4)]), delta=1e-6).content
+
+
+def leaves(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of all numbers, texts, truth values and nulls."""
+    if isinstance(node, dict):
+        return [leaf for name in node for leaf in leaves(node[name], (*path, name))]
+    if isinstance(node, list):
+        return [leaf for i, _ in enumerate(node) for leaf in leaves(node[i], (*path, i))]
+    return [path]
+
+
+def at(content: Any, path: tuple[Any, ...]) -> Any:
+    for step in path:
+        content = content[step]
+    return content
+
+
+def altered(content: dict[str, Any], path: tuple[Any, ...], value: Any) -> bool:
+    """Whether the certificate is proven with another value there, and a digest to match."""
+    changed = copy.deepcopy(content)
+    at(changed, path[:-1])[path[-1]] = value
+    try:
+        return verify(Certificate.from_content(changed)).verified
+    except (ValueError, TypeError):
+        return False
+
+
+def neighbours(value: Any) -> list[tuple[str, Any]]:
+    """Changes of a value, upwards and downwards."""
+    if isinstance(value, bool):
+        return [("other", not value)]
+    if isinstance(value, int):
+        return [("up", value + 1), ("down", value - 1)]
+    if isinstance(value, float):
+        return [("up", value * 1.001), ("down", value * 0.999)]
+    if value is None:
+        return [("other", 1), ("other", "exact"), ("other", 10**6)]
+    return [("other", "another"), ("other", None)]
+
+
+# Changes that make the claim weaker, or the deployment more private: they are as true as before.
+WEAKER = {
+    ("claim", "epsilon", "up"),
+    ("claim", "delta", "up"),
+    # of a crowd that is drawn from a population, fewer hide one another less, but are drawn less
+    ("users", "down"),
+    ("population", "up"),
+    ("eps0", "down"),
+    ("noise_multiplier", "up"),
+    ("steps", "up"),
+    ("released", "other"),  # one step's output in the place of all
+    # of steps in which an allocation's ratios are bounded, and nothing that is claimed
+    ("cells", "up"),
+    ("cells", "down"),
+}
+
+
+@pytest.mark.parametrize("kind", ["sampled", "allocated"])
+def test_every_field_that_is_altered_is_noticed(kind, request):
+    content = request.getfixturevalue(kind)
+    tried = 0
+    for path in leaves(content):
+        if path == ("digest",):
+            continue
+        if "masses" in path and path[-1] % 16:
+            continue  # every sixteenth mass is enough
+        for way, value in neighbours(at(content, path)):
+            names = tuple(step for step in path if isinstance(step, str))
+            if {(*names, way), (names[-1], way), (*names[-2:], way)} & WEAKER:
+                continue
+            assert not altered(content, path, value), (path, way)
+            tried += 1
+    assert tried > 40
+
+
+@pytest.mark.parametrize("kind", ["sampled", "allocated"])
+def test_a_weaker_claim_is_proven_too(kind, request):
+    content = request.getfixturevalue(kind)
+    assert altered(content, ("claim", "epsilon"), content["claim"]["epsilon"] * 1.001)
+    assert altered(content, ("claim", "delta"), content["claim"]["delta"] * 1.001)
+
+
+@pytest.mark.parametrize("kind", ["sampled", "allocated"])
+@pytest.mark.parametrize("order", ["forward", "backward"])
+def test_mass_that_is_moved_is_noticed(kind, order, request):
+    """The sum stays one; the mass goes to a smaller loss, or a larger one."""
+    content = request.getfixturevalue(kind)
+    if order not in content["witnesses"][0]:
+        pytest.skip("a symmetric pair has one order")
+    law = content["witnesses"][0][order]
+    held = [i for i, mass in enumerate(law["masses"]) if mass]
+    likely = max(held, key=lambda i: law["masses"][i])
+    share = law["masses"][likely] // 50
+    # the smaller of both orders' deltas has room for a larger loss
+    for to in (likely - 8, likely + 8)[: 1 if order == "backward" else 2]:
+        masses = list(law["masses"])
+        masses[likely] -= share
+        masses[to] += share
+        assert not altered(content, ("witnesses", 0, order, "masses"), masses)
+    masses = list(law["masses"])
+    masses[0] += law["infinite"]
+    smaller = {"first": law["first"], "masses": masses, "infinite": 0}
+    assert not altered(content, ("witnesses", 0, order), smaller)
+
+
+def test_fields_that_are_added_or_missing_are_noticed(sampled):
+    for path in ((), ("grid",), ("witnesses", 0), ("witnesses", 0, "forward"), ("protocol",)):
+        for name in ("further", *at(sampled, path)):
+            changed = copy.deepcopy(sampled)
+            node = at(changed, path)
+            if name in node:
+                del node[name]
+            else:
+                node[name] = 1
+            changed["digest"] = ""
+            try:
+                proven = verify(Certificate.from_content(changed)).verified
+            except ValueError:
+                continue
+            assert not proven or (path, name) == ((), "digest"), (path, name)
+
+
+def test_a_wrong_digest_is_noticed(sampled):
+    for path in (("claim", "delta"), ("grid", "cells"), ("digest",)):
+        changed = copy.deepcopy(sampled)
+        value = at(changed, path)
+        at(changed, path[:-1])[path[-1]] = value + "0" if isinstance(value, str) else value * 2
+        found = verify(Certificate.from_json(json.dumps(changed)))
+        assert not found.verified
+        assert "digest" in found.reason
+
+
+def test_the_digest_is_of_the_content_not_of_its_form(sampled):
+    shuffled = dict(reversed(sampled.items()))
+    assert verify(Certificate.from_json(json.dumps(shuffled, indent=2))).verified
+
+
+def test_what_failed_is_said(sampled):
+    def reason(path: tuple[Any, ...], value: Any) -> str:
+        changed = copy.deepcopy(sampled)
+        at(changed, path[:-1])[path[-1]] = value
+        return verify(Certificate.from_content(changed)).reason
+
+    claim = sampled["claim"]["epsilon"]
+    assert "compose to delta" in reason(("claim", "epsilon"), 0.99 * claim)
+    assert "add up to one" in reason(("witnesses", 0, "forward", "infinite"), 0)
+    users = ("protocol", "rounds", 0, "round", "users")
+    assert "below the exact profile" in reason(users, 1100)
+    assert "theorem" in reason(("witnesses", 0, "theorem"), "clones")
+    assert "count" in reason(("witnesses", 0, "count"), 49)
+    assert "adjacency" in reason(("adjacency",), "zero-out")
+
+
+def test_what_a_ball_cannot_decide_is_tried_again(sampled, monkeypatch):
+    tried = []
+    attempt = checking._attempt
+
+    def undecided_once(content: dict[str, Any], number: int) -> checking.Verification:
+        tried.append(number)
+        if not number:
+            raise checking.UndecidedError("a case")
+        return attempt(content, number)
+
+    monkeypatch.setattr(checking, "_attempt", undecided_once)
+    assert verify(Certificate.from_content(sampled)).verified
+    assert tried == [0, 1]
+
+    def undecided(content: dict[str, Any], number: int) -> checking.Verification:
+        raise checking.UndecidedError("a case")
+
+    monkeypatch.setattr(checking, "_attempt", undecided)
+    found = verify(Certificate.from_content(sampled))
+    assert not found.verified
+    assert found.reason == "not decided at this precision: a case"
+
+
+def test_a_witness_just_below_the_exact_profile_is_refused():
+    """The witness of one user more does not do for a crowd of one user less."""
+    content = certify(sa.Protocol([(clones(users=100_000), 1)]), delta=1e-6).content
+    users = ("protocol", "rounds", 0, "round", "users")
+    assert altered(content, users, 100_001)
+    assert not altered(content, users, 99_999)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "kind"),
+    [
+        ([(sa.ShuffledBatches(noise_multiplier=1.0, steps=10), 1)], "shuffled batches|round"),
+        ([(sa.ShuffleRound(sa.LaplaceRandomizer(eps0=1.0), users=10), 1)], "laplace"),
+        ([(sa.RandomAllocation(sa.LaplaceMechanism(scale=1.0), steps=10), 1)], "laplace"),
+        (
+            [(sa.ShuffleRound(RESPONSE, users=10, reduction="strong", variant="tail"), 1)],
+            "tail",
+        ),
+    ],
+)
+def test_what_is_not_covered_is_refused_in_one_line(rounds, kind):
+    with pytest.raises(ValueError, match=kind) as caught:
+        certify(sa.Protocol(rounds), delta=1e-6)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_finite_epsilon_is_refused():
+    leaky = sa.PldRound.from_tables(sa.LossTable([0.0], [0.5], infinity_mass=0.5))
+    with pytest.raises(ValueError, match=r"^delta must have a finite epsilon"):
+        certify(sa.Protocol([(leaky, 1)]), delta=1e-6)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, float("nan"), "1e-6"])
+def test_bad_deltas(delta):
+    with pytest.raises((ValueError, TypeError), match=r"^delta must be"):
+        sa.FourierAccountant().certificate(delta=delta)
+
+
+def test_one_question_at_a_time():
+    with pytest.raises(ValueError, match=r"^give delta or epsilon"):
+        sa.FourierAccountant().certificate()
+    with pytest.raises(ValueError, match=r"^give delta or epsilon"):
+        sa.FourierAccountant().certificate(delta=1e-6, epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nonsense", "[]", "{}", "NaN", '{"schema": 1}', "[" * 100_000, '"' + "x" * 10_000 + '"'],
+)
+def test_texts_that_are_no_certificates(text):
+    with pytest.raises(ValueError, match=r"^certificate must be") as caught:
+        Certificate.from_json(text)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(TypeError, match=r"^certificate must be"):
+        Certificate.from_json(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^certificate must be"):
+        verify(text)  # type: ignore[arg-type]
+
+
+def modules_of_the_verifier() -> tuple[set[Path], set[str]]:
+    """Files of the package that the verifier imports, however indirectly, and other packages."""
+    files, outside = set(), set()
+    waiting = [ROOT / "certificates" / "verification.py", ROOT / "certificates" / "__init__.py"]
+    while waiting:
+        path = waiting.pop()
+        if path in files:
+            continue
+        files.add(path)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        typing_only = {
+            inner
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+            for inner in ast.walk(node)
+        }
+        for node in ast.walk(tree):
+            if node in typing_only:
+                continue
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                continue
+            for name in names:
+                parts = name.split(".")
+                if parts[0] != "shuffle_accountant":
+                    outside.add(parts[0])
+                    continue
+                inside = ROOT.joinpath(*parts[1:])
+                found = [inside.with_suffix(".py"), inside / "__init__.py"]
+                found.append(inside.parent.with_suffix(".py"))
+                waiting += [one for one in found if one.exists()]
+    return files, outside
+
+
+def test_the_verifier_shares_no_numerical_code_with_the_package():
+    files, outside = modules_of_the_verifier()
+    names = {path.relative_to(ROOT).as_posix() for path in files}
+    assert {name.split("/")[0] for name in names} == {"certificates", "lazy.py"}
+    assert "certificates/making.py" not in names
+    assert "certificates/binary_target.py" in names
+    assert outside - set(sys.stdlib_module_names) == {"flint"}
+
+
+def test_the_verifier_runs_without_the_package(sampled):
+    """Only its own folder is on the path, and NumPy is never loaded."""
+    code = f"""
+import sys, types
+package = types.ModuleType("shuffle_accountant")
+package.__path__ = [{str(ROOT)!r}]
+sys.modules["shuffle_accountant"] = package
+from shuffle_accountant.certificates import Certificate, verify
+found = verify(Certificate.from_json(sys.stdin.read()))
+assert not {{"numpy", "scipy", "shuffle_accountant.engine"}} & set(sys.modules)
+print(found.reason)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(sampled),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "verified"
