@@ -53,7 +53,7 @@ class Certificate:
             ValueError: not JSON.
         """
         try:
-            return json.loads(self.text, parse_constant=_no_constant)
+            return json.loads(self.text, parse_constant=_no_constant, parse_float=_finite)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"certificate must be JSON: {' '.join(str(error).split())}") from None
 
@@ -101,9 +101,16 @@ def digest_of(content: dict[str, Any]) -> str:
 def _number(name: str, value: Any, most: float) -> None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise ValueError(f"{name} must be a number, got {value!r:.60}")
-    if not 0.0 <= value <= most or math.isinf(value):
-        raise ValueError(f"{name} must be finite, in [0, {most:g}], got {value!r:.60}")
+    if not 0.0 <= value <= min(most, 1e300):
+        raise ValueError(f"{name} must be finite, in [0, {most:g}], got {value!s:.60}")
 
 
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text:.60} is no double")
+    return value

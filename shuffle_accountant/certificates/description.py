@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from flint import arb
+from flint import arb, fmpq
 
 from shuffle_accountant.certificates.allocated import (
     AllocatedSteps,
@@ -38,6 +39,8 @@ REPLACE_ONE, ZERO_OUT = "replace-one", "zero-out"
 # Letters of a channel, and ordered pairs of its inputs, that are gone through.
 _MOST_ENTRIES = 4096
 _MOST_PASSES = 10**4
+# More are refused: going through the counts would take minutes.
+_MOST_USERS = 10**9
 
 State = Mapping[str, Any]
 
@@ -100,7 +103,7 @@ def _round(state: Any) -> list[Part]:
 def _shuffle(state: Any) -> Part:
     wanted = {"randomizer", "users", "population", "reduction", "variant"}
     state = _object("round", state, wanted)
-    users = _integer("users", state["users"], 1, 2**53)
+    users = _integer("users", state["users"], 1, _MOST_USERS)
     population = users
     if state["population"] is not None:
         population = _integer("population", state["population"], users, 2**53)
@@ -131,7 +134,9 @@ def _target(
     if kind == "general" and reduction in ("auto", "clones"):
         held = _object("randomizer", randomizer, {"kind", "eps0", "interactive"})
         eps0 = exact(_number("eps0", held["eps0"], 0.0))
-        return _clones(eps0, users, held["interactive"] is True)
+        if not isinstance(held["interactive"], bool):
+            raise UnsupportedError("interactive must be true or false")
+        return _clones(eps0, users, held["interactive"])
     if reduction == "clones" and (kind == "randomized-response" or kind in _BITS):
         return _clones(exact(_number("eps0", randomizer.get("eps0"), 0.0)), users, False)
     if reduction not in ("auto", "blanket"):
@@ -194,25 +199,28 @@ def _channel(state: State, users: int) -> list[Target]:
         raise UnsupportedError(f"channel must have rows of one length, {_MOST_ENTRIES} entries")
     laws = []
     for row in rows:
-        given = [exact(_number("channel", entry, 0.0, 1.0)) for entry in row]
-        total = sum(given, arb(0))
-        if not total > 0 or not abs(total - 1) < 1e-8:
+        given = [Fraction(_number("channel", entry, 0.0, 1.0)) for entry in row]
+        total = sum(given, Fraction(0))
+        if abs(total - 1) > Fraction(1, 10**8):
             raise UnsupportedError("channel must have rows of sum 1")
         laws.append([entry / total for entry in given])
-    blanket = []
-    for y in range(len(rows[0])):
-        least = laws[0][y]
-        for law in laws[1:]:
-            least = least.min(law[y])
-        blanket.append(arb(0) if any(row[y] == 0 for row in rows) else least)
-    blank = at_least(0, 1 - sum(blanket, arb(0)))
-    targets: list[Target] = []
-    for i, first in enumerate(laws):
-        for j, second in enumerate(laws):
-            if i != j:
-                letters = [*zip(first, second, blanket, strict=True), (arb(0), arb(0), blank)]
-                targets.append(LettersAmongDecoys(tuple(letters), users))
-    return targets
+    blanket = [min(column) for column in zip(*laws, strict=True)]
+    blank = (Fraction(0), Fraction(0), 1 - sum(blanket, Fraction(0)))
+    # pairs that differ in the names of messages alone are one
+    pairs = {
+        tuple(sorted([*zip(first, second, blanket, strict=True), blank]))
+        for i, first in enumerate(laws)
+        for j, second in enumerate(laws)
+        if i != j
+    }
+    return [
+        LettersAmongDecoys(tuple(tuple(map(_ball, letter)) for letter in letters), users)  # type: ignore[misc]
+        for letters in sorted(pairs)
+    ]
+
+
+def _ball(value: Fraction) -> arb:
+    return arb(fmpq(value.numerator, value.denominator))
 
 
 def _bits(
@@ -374,6 +382,8 @@ def _integer(name: str, value: Any, minimum: int, maximum: int) -> int:
 def _number(name: str, value: Any, minimum: float, maximum: float = math.inf) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise UnsupportedError(f"{name} must be a number")
+    if isinstance(value, int) and abs(value) > 2**53:
+        raise UnsupportedError(f"{name} must be an integer of at most 2^53, or a double")
     if not minimum <= value <= maximum or math.isinf(value):
         raise UnsupportedError(f"{name} must be a finite number in [{minimum:g}, {maximum:g}]")
     return float(value)

@@ -45,8 +45,10 @@ class LettersAmongDecoys:
             gain = p0 - alpha * p1
             if q > 0:
                 summands.append((gain / q, q))
-            else:
-                seen += at_least(0, gain)
+                continue
+            seen += at_least(0, gain)
+            if q.upper() > 0:  # a chance that rounds to nothing is that of a blank
+                summands.append((arb(0), q))
         if not summands or not any(value.upper() > 0 for value, _ in summands):
             return seen
         unit = _unit(summands, effort.cells)

@@ -35,10 +35,14 @@ class LossTable:
         found: list[arb] = []
         for alpha in reversed(alphas):
             level = alpha.log()
-            # a loss at alpha itself adds nothing, so ties may go either way
-            while i >= 0 and exact(self.losses[i]) > level.lower():
+            while i >= 0 and exact(self.losses[i]) > level:
                 total += masses[i]
                 weighted += masses[i] * (-exact(self.losses[i])).exp()
                 i -= 1
-            found.append(arb(1).min(total - alpha * weighted))
+            value, j = total - alpha * weighted, i
+            while j >= 0 and exact(self.losses[j]) > level.lower():  # above alpha, or not
+                gain = masses[j] * (1 - alpha * (-exact(self.losses[j])).exp())
+                value += at_least(0, gain)
+                j -= 1
+            found.append(arb(1).min(value))
         return found[::-1]
