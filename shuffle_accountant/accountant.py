@@ -208,7 +208,7 @@ class FourierAccountant:
                 not cover, or no finite ε at this δ.
         """
         return certificates.certify(
-            self._protocol, delta=delta, epsilon=epsilon, memory_limit=self.memory_limit
+            self.protocol, delta=delta, epsilon=epsilon, memory_limit=self.memory_limit
         )
 
     def _answer(self, query: Query) -> Bracket:
