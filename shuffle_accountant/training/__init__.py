@@ -19,9 +19,10 @@ from shuffle_accountant.randomizers.vectors import (
     VectorRandomizer,
 )
 from shuffle_accountant.training.budget import BudgetExceeded
-from shuffle_accountant.training.flower import PrivacyConfig, PrivacySpent
+from shuffle_accountant.training.filters import PersonalFilter, PrivacyFilter
 from shuffle_accountant.training.ledger import ShuffleLedger
 from shuffle_accountant.training.randomize import clip, private_mean
+from shuffle_accountant.training.store import StorageError
 
 if TYPE_CHECKING:
     from shuffle_accountant.training import opacus as opacus
@@ -35,11 +36,12 @@ __all__ = [
     "BudgetExceeded",
     "DuchiL2",
     "DuchiLInf",
+    "PersonalFilter",
     "PrivUnit",
-    "PrivacyConfig",
-    "PrivacySpent",
+    "PrivacyFilter",
     "SampledCoordinates",
     "ShuffleLedger",
+    "StorageError",
     "VectorRandomizer",
     "clip",
     "private_mean",

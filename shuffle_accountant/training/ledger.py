@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Self
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
@@ -13,7 +14,7 @@ from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.training.budget import BudgetExceeded, budget_cache
 from shuffle_accountant.training.cohorts import CohortBudget
-from shuffle_accountant.training.flower import PrivacyConfig, PrivacySpent
+from shuffle_accountant.training.store import Entry, Head, LedgerStore
 
 __all__ = ["ShuffleLedger"]
 
@@ -34,11 +35,11 @@ class ShuffleLedger:
     then for a budget. All methods may be called from any thread. A ledger can be pickled and
     copied.
 
-    It has the methods of Flower's protocol `flwr.serverapp.PrivacyAccountant`: ``config``,
-    ``num_releases``, ``compose(event, count)``, ``get_epsilon(delta)``, ``get_delta(epsilon)``,
-    ``get_privacy_spent(delta)``, ``would_exceed(event, max_epsilon, count)``, ``state_dict()`` and
-    ``load_state_dict(state)``. The events it composes are shuffled rounds of its own randomizer:
-    Flower's Gaussian events are another mechanism and are refused.
+    *What must be fixed beforehand.* Epsilon and budget are those of rounds whose kinds, numbers of
+    users and count do not depend on what earlier rounds gave; the randomizer's inputs (gradients at
+    the current model) may. Rounds that are chosen by looking at outputs need a `PrivacyFilter`.
+
+    A ledger in memory forgets with its process; `open` keeps it in a database.
 
     Args:
         randomizer: what each user applies to its contribution.
@@ -77,7 +78,72 @@ class ShuffleLedger:
         self._steps = 0
         self._cohorts = FourierAccountant(tolerance=self._tolerance)  # steps of other sizes
         self._budgets: dict[tuple[float, float], CohortBudget] = {}
+        self._store: LedgerStore | None = None
+        self._head = Head(0, "")
         self._lock = threading.RLock()
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        name: str,
+        *,
+        randomizer: LocalRandomizer | None = None,
+        users: int | None = None,
+        population: int | None = None,
+        budget: tuple[float, float] | None = None,
+        tolerance: float | None = None,
+    ) -> Self:
+        """A ledger that is kept in a database, made there if it is new (extra ``ledger``).
+
+        A step is on disk when `step` returns, and only then may its round be released. Any number
+        of processes may have the ledger open, on PostgreSQL of any number of machines: together
+        they never exceed the budget. A process that is killed in the middle of a step leaves it
+        recorded or not; recorded at the worst, though nothing was released.
+
+        Args:
+            url: of the database, as SQLAlchemy has them: ``sqlite:///privacy.db``, a file on a disk
+                of this machine, or ``postgresql+psycopg://user@host/database``.
+            name: of the ledger, 1 to 200 characters; a database may hold many.
+            randomizer: what each user applies. It and the arguments after it make a new ledger; of
+                one that is there already they must be the same, or all be left out.
+            users: users in each step that does not say otherwise, >= 1.
+            population: that each step draws its users from, or None; see `ShuffleLedger`.
+            budget: (epsilon, delta) that no step goes over, or None.
+            tolerance: relative width in epsilon of brackets, > 0; 1e-3 for a new ledger.
+
+        Raises:
+            ImportError: SQLAlchemy, or the database's driver, is not installed.
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range; a ledger of another configuration, of a newer
+                schema, cut or altered; no ledger of that name, and no randomizer for a new one.
+            StorageError: the database cannot be read or written.
+        """
+        asked = None
+        if randomizer is not None:
+            epsilon, delta = (None, None) if budget is None else _budget(budget)
+            asked = cls(
+                randomizer,
+                users=validate.integer(minimum=1, users=users),
+                population=population,
+                target_delta=delta,
+                max_epsilon=epsilon,
+                tolerance=1e-3 if tolerance is None else tolerance,
+            )
+        elif any(given is not None for given in (users, population, budget, tolerance)):
+            raise ValueError("users, population, budget and tolerance need a randomizer, got none")
+        store = LedgerStore(url, name)
+        found = store.open(None if asked is None else asked._configuration())
+        ledger = cls.from_state_dict({"schema": SCHEMA, "steps": 0, "cohorts": [], **found})
+        if asked is not None and asked._promise() != ledger._promise():
+            raise ValueError(
+                f"ledger {name!r} is of another configuration, {ledger._told()}, got "
+                f"{asked._told()}"
+            )
+        store.verify()
+        ledger._store = store
+        ledger._refresh()
+        return ledger
 
     @property
     def round(self) -> ShuffleRound:
@@ -85,19 +151,11 @@ class ShuffleLedger:
         return self._round
 
     @property
-    def config(self) -> PrivacyConfig:
-        """What is accounted for, in Flower's words."""
-        return PrivacyConfig(
-            target_delta=self._target_delta,
-            population_size=self._round.population or self._round.users,
-            max_epsilon=self._max_epsilon,
-            neighboring_relation=self._round.adjacency.value,
-        )
-
-    @property
     def num_releases(self) -> int:
         """Steps recorded so far."""
-        return self._steps + len(self._cohorts)
+        with self._lock:
+            self._refresh()
+            return self._recorded
 
     def __len__(self) -> int:
         """Steps recorded so far."""
@@ -108,7 +166,8 @@ class ShuffleLedger:
         return True
 
     def __repr__(self) -> str:
-        return f"ShuffleLedger({self._round!r}, steps={len(self)})"
+        kept = "" if self._store is None else f", kept in {self._store!r}"
+        return f"{type(self).__name__}({self._round!r}, steps={self._recorded}{kept})"
 
     def step(
         self, count: int = 1, *, users: int | None = None, population: int | None = None
@@ -124,14 +183,14 @@ class ShuffleLedger:
             TypeError: an argument is not an integer.
             ValueError: ``count`` is negative, or users or population are outside their range.
             BudgetExceeded: the budget does not allow them; nothing is recorded.
+            StorageError: the database of a ledger that has one cannot be written. The steps may
+                have been recorded, and must not be released.
         """
-        round = self._round
-        if users is not None or population is not None:
-            round = ShuffleRound(
-                round.randomizer,
-                users=round.users if users is None else users,
-                population=round.population if population is None else population,
-            )
+        usual = self._round
+        round = self._sized(
+            usual.users if users is None else users,
+            usual.population if population is None else population,
+        )
         self._record(round, self._count(count))
 
     def epsilon(self, *, delta: float | None = None) -> Bracket:
@@ -158,9 +217,8 @@ class ShuffleLedger:
     def would_exceed(
         self,
         event: ShuffleRound | None = None,
-        max_epsilon: float | None = None,
-        count: int = 1,
         *,
+        count: int = 1,
         epsilon: float | None = None,
         delta: float | None = None,
     ) -> bool:
@@ -170,7 +228,6 @@ class ShuffleLedger:
 
         Args:
             event: a round of this ledger's randomizer; its own ``round`` if left out.
-            max_epsilon: Flower's name for ``epsilon``.
             count: further steps, >= 0.
             epsilon: the limit, nats, finite, >= 0; the ledger's budget if left out.
             delta: in (0, 1); ``target_delta`` if left out.
@@ -180,20 +237,18 @@ class ShuffleLedger:
             ValueError: an argument outside its range, another event, or no limit to compare with.
         """
         event = self._round if event is None else self._own(event)
-        if max_epsilon is not None and epsilon is not None:
-            raise ValueError(f"give epsilon or max_epsilon, not both: {epsilon!r}, {max_epsilon!r}")
-        limit = epsilon if epsilon is not None else max_epsilon
-        limit = self._max_epsilon if limit is None else limit
+        limit = self._max_epsilon if epsilon is None else epsilon
         if limit is None:
             raise ValueError("epsilon must be given to a ledger without max_epsilon, got None")
         limit = validate.finite_nonnegative(epsilon=limit)
         delta, count = self._delta(delta), self._count(count)
         with self._lock:
+            self._refresh()
             self._total(count)
             return self._exceeded_by(event, count, limit, delta)
 
     def compose(self, event: ShuffleRound, count: int = 1) -> None:
-        """Record ``count`` steps of a round of this ledger's randomizer (Flower's name for `step`).
+        """Record ``count`` steps of a round of this ledger's randomizer.
 
         Raises:
             TypeError: ``event`` is not a round, or ``count`` not an integer.
@@ -202,37 +257,15 @@ class ShuffleLedger:
         """
         self._record(self._own(event), self._count(count))
 
-    def get_epsilon(self, delta: float) -> Bracket:
-        """The same as `epsilon`."""
-        return self.epsilon(delta=delta)
-
-    def get_delta(self, epsilon: float) -> Bracket:
-        """The same as `delta`."""
-        return self.delta(epsilon=epsilon)
-
-    def get_privacy_spent(self, delta: float | None = None) -> PrivacySpent:
-        """Epsilon at delta, the number of steps and the theorem, in one record; see `epsilon`."""
-        delta = self._delta(delta)
-        with self._lock:
-            steps, spent = len(self), self.epsilon(delta=delta)
-        return PrivacySpent(
-            epsilon=spent,
-            delta=delta,
-            num_releases=steps,
-            accounting_method=f"shuffle ({self._round.reduced().name})",
-        )
-
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere, in plain JSON types."""
         with self._lock:
+            self._refresh()
             return {
                 "schema": SCHEMA,
-                "round": self._round.to_dict(),
                 "steps": self._steps,
                 "cohorts": self._cohorts.protocol.to_dict()["rounds"],
-                "target_delta": self._target_delta,
-                "max_epsilon": self._max_epsilon,
-                "tolerance": self._tolerance,
+                **self._configuration(),
             }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -240,9 +273,11 @@ class ShuffleLedger:
 
         Raises:
             TypeError: not a dictionary, or a field of the wrong type.
-            ValueError: missing or unknown fields, a schema newer than this version knows, or the
-                state of another configuration. The ledger is unchanged.
+            ValueError: missing or unknown fields, a schema newer than this version knows, the state
+                of another configuration, or a ledger in a database. The ledger is unchanged.
         """
+        if self._store is not None:
+            raise ValueError(f"a ledger kept in a database goes on from there: {self._store!r}")
         other = type(self).from_state_dict(state)
         if other._round != self._round:
             raise ValueError(
@@ -254,7 +289,7 @@ class ShuffleLedger:
             self._budgets = {}
 
     @classmethod
-    def from_state_dict(cls, state: dict[str, Any]) -> ShuffleLedger:
+    def from_state_dict(cls, state: dict[str, Any]) -> Self:
         """A new ledger from `state_dict`; a JSON text round trip in between changes nothing.
 
         Raises:
@@ -284,14 +319,37 @@ class ShuffleLedger:
             raise ValueError(f"round must be of reduction='auto' in a ledger, got {round!r}")
         ledger._steps = validate.integer(minimum=0, maximum=MAX_ROUNDS, steps=state["steps"])
         for one, count in Protocol.from_list(state.get("cohorts", [])):
-            ledger._cohorts.compose(ledger._own(one), count=ledger._total(count) - len(ledger))
+            ledger._cohorts.compose(ledger._own(one), count=ledger._total(count) - ledger._recorded)
         return ledger
 
-    def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        if self._store is not None:
+            return type(self).open, (self._store.url, self._store.name)
         return type(self).from_state_dict, (self.state_dict(),)
+
+    @property
+    def _recorded(self) -> int:
+        return self._steps + len(self._cohorts)
+
+    def _configuration(self) -> dict[str, Any]:
+        """What a ledger is about, in plain JSON types."""
+        return {
+            "round": self._round.to_dict(),
+            "target_delta": self._target_delta,
+            "max_epsilon": self._max_epsilon,
+            "tolerance": self._tolerance,
+        }
+
+    def _promise(self) -> tuple[Any, ...]:
+        """What two users of one ledger must agree on."""
+        return self._round, self._max_epsilon, self._target_delta
+
+    def _told(self) -> str:
+        return f"{self._round!r} with budget {(self._max_epsilon, self._target_delta)}"
 
     def _accountant(self) -> FourierAccountant:
         with self._lock:
+            self._refresh()
             return FourierAccountant(tolerance=self._tolerance).compose(self._spent())
 
     def _spent(self) -> Protocol:
@@ -300,20 +358,49 @@ class ShuffleLedger:
 
     def _record(self, round: ShuffleRound, count: int) -> None:
         with self._lock:
-            total = self._total(count)
-            if self._max_epsilon is not None and count > 0:
-                assert self._target_delta is not None
-                if self._exceeded_by(round, count, self._max_epsilon, self._target_delta):
-                    raise BudgetExceeded(
-                        f"step {total} would exceed epsilon = {self._max_epsilon:g} at delta = "
-                        f"{self._target_delta:g}; {len(self)} recorded"
-                    )
-            for budget in self._budgets.values():
-                budget.record(round, count)
-            if round == self._round:
-                self._steps += count
-            else:
-                self._cohorts.compose(round, count=count)
+            # of a ledger in a database most brackets are worked out before others have to wait
+            self._refresh()
+            self._require_budget(round, count)
+            if self._store is not None and count > 0:
+                with self._store.transaction() as transaction:
+                    self._follow(*transaction.entries(self._head))
+                    self._require_budget(round, count)
+                    head = transaction.append(Entry(round.users, round.population, count))
+                self._head = head
+            self._apply(round, count)
+
+    def _require_budget(self, round: ShuffleRound, count: int) -> None:
+        total = self._total(count)
+        if self._max_epsilon is not None and count > 0:
+            assert self._target_delta is not None
+            if self._exceeded_by(round, count, self._max_epsilon, self._target_delta):
+                raise BudgetExceeded(
+                    f"step {total} would exceed epsilon = {self._max_epsilon:g} at delta = "
+                    f"{self._target_delta:g}; {self._recorded} recorded"
+                )
+
+    def _apply(self, round: ShuffleRound, count: int) -> None:
+        for budget in self._budgets.values():
+            budget.record(round, count)
+        if round == self._round:
+            self._steps += count
+        else:
+            self._cohorts.compose(round, count=count)
+
+    def _refresh(self) -> None:
+        """Take in what other processes have recorded."""
+        if self._store is not None:
+            self._follow(*self._store.entries(self._head))
+
+    def _follow(self, entries: Iterable[Entry], head: Head) -> None:
+        for entry in entries:
+            self._apply(self._sized(entry.users, entry.population), entry.count)
+        self._head = head
+
+    def _sized(self, users: int, population: int | None) -> ShuffleRound:
+        if (users, population) == (self._round.users, self._round.population):
+            return self._round
+        return ShuffleRound(self._round.randomizer, users=users, population=population)
 
     def _exceeded_by(self, round: ShuffleRound, count: int, epsilon: float, delta: float) -> bool:
         if count > 0 and (len(self._cohorts) > 0 or round != self._round):
@@ -331,7 +418,7 @@ class ShuffleLedger:
         return validate.integer(minimum=0, maximum=MAX_ROUNDS, count=count)
 
     def _total(self, count: int) -> int:
-        return len(self) + validate.integer(maximum=MAX_ROUNDS - len(self), count=count)
+        return self._recorded + validate.integer(maximum=MAX_ROUNDS - self._recorded, count=count)
 
     def _delta(self, delta: float | None) -> float:
         if delta is None:
@@ -349,3 +436,11 @@ class ShuffleLedger:
                 f"got {given!r}"
             )
         return given
+
+
+def _budget(budget: object) -> tuple[float, float]:
+    """Epsilon and delta of a pair."""
+    if not isinstance(budget, tuple | list) or len(budget) != 2:
+        raise TypeError(f"budget must be a pair (epsilon, delta), got {validate.shown(budget)}")
+    epsilon, delta = budget
+    return validate.finite_nonnegative(epsilon=epsilon), validate.open_unit(delta=delta)
