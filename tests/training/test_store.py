@@ -1,0 +1,371 @@
+"""Ledgers in databases: many writers, killed writers, damaged files; SQLite and a real PostgreSQL."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import multiprocessing
+import os
+import pickle
+import random
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shuffle_accountant as sa
+from shuffle_accountant.training import BudgetExceeded, ShuffleLedger, StorageError
+
+pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed (extra 'ledger')")
+
+RANDOMIZER = sa.GeneralRandomizer(eps0=1.0)
+DELTA = 1e-6
+ROUND = sa.ShuffleRound(RANDOMIZER, users=1000)
+
+
+def as_server(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run one of PostgreSQL's programs, which refuse to run as root."""
+    prefix = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    return subprocess.run([*prefix, *command], capture_output=True, text=True, cwd="/", timeout=120)
+
+
+def postgresql_programs() -> Path:
+    """Where PostgreSQL's programs are; they are installed from Debian's package if need be."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    if not found and os.geteuid() == 0 and shutil.which("apt-get"):
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        command = "apt-get update -q && apt-get install -y -q --no-install-recommends postgresql"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                ["sh", "-c", command], env=environment, capture_output=True, timeout=400
+            )
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    if not found:
+        pytest.skip("PostgreSQL is not installed, and cannot be from Debian's package")
+    return found[-1].parent
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """URL of a server of its own, on a socket in a directory of its own."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'ledger')")
+    programs = postgresql_programs()
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
+    try:
+        if os.geteuid() == 0:
+            shutil.chown(folder, "postgres")
+        data = folder / "data"
+        made = as_server(
+            [f"{programs}/initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-N"]
+        )
+        assert made.returncode == 0, made.stderr
+        options = f"-c listen_addresses= -c unix_socket_directories={folder}"
+        control = [f"{programs}/pg_ctl", "-D", str(data), "-l", f"{folder}/log"]
+        started = as_server([*control, "-w", "-o", options, "start"])
+        assert started.returncode == 0, (folder / "log").read_text()
+        try:
+            yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
+        finally:
+            as_server([*control, "-m", "immediate", "stop"])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/privacy.db"
+    return str(request.getfixturevalue("postgresql"))
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.node.name)[:200]  # tests share a server
+
+
+def opened(url: str, name: str, **options: Any) -> ShuffleLedger:
+    return ShuffleLedger.open(url, name, randomizer=RANDOMIZER, users=1000, **options)
+
+
+def test_it_goes_on_where_it_was(url: str, name: str) -> None:
+    first = opened(url, name, budget=(3.0, DELTA))
+    first.step()
+    first.step(4)
+    first.step(2, users=900)
+    again = ShuffleLedger.open(url, name)
+    assert len(again) == len(first) == 7
+    assert again.state_dict() == first.state_dict()
+    assert again.epsilon() == sa.epsilon(
+        [(ROUND, 5), (sa.ShuffleRound(RANDOMIZER, users=900), 2)], delta=DELTA
+    )
+    again.step()
+    assert len(first) == 8  # it sees what the other did
+    for other in (copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
+        other.step()
+    assert first.num_releases == 10
+    second = opened(url, f"{name[:190]}, second")
+    assert len(second) == 0
+    in_memory = ShuffleLedger.from_state_dict(first.state_dict())
+    assert in_memory.epsilon() == first.epsilon()
+    with pytest.raises(ValueError, match="a ledger kept in a database goes on from there"):
+        first.load_state_dict(in_memory.state_dict())
+
+
+def test_the_budget_refuses(url: str, name: str) -> None:
+    most = int(sa.max_rounds(round=ROUND, target_epsilon=0.5, delta=DELTA))
+    ledger = opened(url, name, budget=(0.5, DELTA))
+    ledger.step(most)
+    other = ShuffleLedger.open(url, name)
+    for one in (ledger, other):
+        with pytest.raises(BudgetExceeded, match=f"step {most + 1} would exceed epsilon = 0.5"):
+            one.step()
+        with pytest.raises(BudgetExceeded):
+            one.step(users=500)
+    assert len(other) == most
+    assert other.epsilon() <= 0.5
+
+
+def test_smaller_rounds_cost_more_and_are_refused_in_time(url: str, name: str) -> None:
+    ledger = opened(url, name, budget=(0.5, DELTA))
+    with pytest.raises(BudgetExceeded):
+        while True:
+            ledger.step(users=300)
+    steps = len(ledger)
+    small = sa.ShuffleRound(RANDOMIZER, users=300)
+    assert steps == int(sa.max_rounds(round=small, target_epsilon=0.5, delta=DELTA))
+
+
+STEPS = """
+import sys
+from shuffle_accountant.training import BudgetExceeded, ShuffleLedger
+ledger = ShuffleLedger.open(sys.argv[1], sys.argv[2])
+steps = 0
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    while True:
+        ledger.step()
+        steps += 1
+except BudgetExceeded:
+    print(steps)
+"""
+
+
+@pytest.mark.slow
+def test_six_processes_use_up_exactly_the_budget(url: str, name: str) -> None:
+    ledger = opened(url, name, budget=(1.5, DELTA))
+    most = int(sa.max_rounds(round=ROUND, target_epsilon=1.5, delta=DELTA))
+    assert most > 60
+    command = [sys.executable, "-c", STEPS, url, name]
+    pipe = subprocess.PIPE
+    writers = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(6)]
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    steps = [int(writer.communicate("go\n", timeout=300)[0]) for writer in writers]
+    assert sum(steps) == len(ledger) == most
+    assert sum(one > 0 for one in steps) > 1  # they did get in each other's way
+
+
+def step_for_ever(url: str, name: str, acknowledge: Any) -> None:
+    ledger = ShuffleLedger.open(url, name)
+    acknowledge.send_bytes(b"!")
+    while True:
+        ledger.step()
+        acknowledge.send_bytes(b".")
+
+
+@pytest.mark.parametrize("kills", [12, pytest.param(100, marks=pytest.mark.slow)])
+def test_kills_lose_no_acknowledged_step(url: str, name: str, kills: int) -> None:
+    opened(url, name)
+    forked = multiprocessing.get_context("fork")
+    chance = random.Random(kills)
+    recorded = acknowledged = 0
+    for _ in range(kills):
+        receive, send = forked.Pipe(duplex=False)
+        writer = forked.Process(target=step_for_ever, args=(url, name, send))
+        writer.start()
+        send.close()
+        assert receive.recv_bytes() == b"!"
+        time.sleep(chance.uniform(0.0, 0.05))
+        assert writer.pid is not None
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join()
+        steps = 0
+        with contextlib.suppress(EOFError):
+            while receive.recv_bytes():
+                steps += 1
+        now = len(ShuffleLedger.open(url, name))  # which checks every digest
+        assert recorded + steps <= now <= recorded + steps + 1
+        recorded, acknowledged = now, acknowledged + steps
+    assert acknowledged > kills
+
+
+# Files that are not as they should be
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger of 300 entries, nobody's at the moment."""
+    path = tmp_path_factory.mktemp("template") / "privacy.db"
+    ledger = opened(f"sqlite:///{path}", "survey", budget=(30.0, DELTA))
+    for number in range(300):
+        ledger.step(users=1000 + number % 7)
+    assert ledger._store is not None
+    ledger._store.close()
+    return path
+
+
+@pytest.fixture
+def file(template: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copy(template, tmp_path / "privacy.db"))
+
+
+def refused(error: type[Exception], path: Path, match: str, **options: Any) -> None:
+    """Opening fails with one line, and the file stays as it is."""
+    before = path.read_bytes()
+    with pytest.raises(error, match=match) as raised:
+        ShuffleLedger.open(f"sqlite:///{path}", "survey", **options)
+    assert "\n" not in str(raised.value)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_truncated_file(file: Path, share: float) -> None:
+    os.truncate(file, int(share * file.stat().st_size))
+    refused(ValueError, file, "is damaged")
+
+
+def test_no_database_at_all(file: Path) -> None:
+    file.write_bytes(b"not a database, but long enough to be taken for one" * 100)
+    refused(ValueError, file, "is damaged: file is not a database")
+
+
+def edited(file: Path, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(statement)
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+@pytest.mark.parametrize(
+    ("statement", "match"),
+    [
+        ("UPDATE shuffle_ledger_entries SET count = 0 WHERE number = 7", "altered at entry 7"),
+        ("UPDATE shuffle_ledger_entries SET users = 9999 WHERE number = 300", "at entry 300"),
+        ("DELETE FROM shuffle_ledger_entries WHERE number = 7", "altered at entry 7"),
+        ("DELETE FROM shuffle_ledger_entries WHERE number > 290", "it has 290 entries, not 300"),
+        ("UPDATE shuffle_ledgers SET number = 290", "was cut"),
+        ("UPDATE shuffle_ledgers SET schema = 99", "has schema 99, newer than 1"),
+        ("DELETE FROM shuffle_ledgers", "there is no ledger 'survey'"),
+    ],
+)
+def test_an_altered_log(file: Path, statement: str, match: str) -> None:
+    edited(file, statement)
+    refused(ValueError, file, match)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"users": 999, "budget": (30.0, DELTA)},
+        {"users": 1000, "population": 5000, "budget": (30.0, DELTA)},
+        {"users": 1000, "budget": (30.0, 1e-5)},
+        {"users": 1000, "budget": (31.0, DELTA)},
+        {"users": 1000},
+    ],
+)
+def test_another_configuration(file: Path, options: dict[str, Any]) -> None:
+    match = "ledger 'survey' is of another configuration"
+    refused(ValueError, file, match, randomizer=RANDOMIZER, **options)
+
+
+OPEN_AND_STEP = """
+import json, sys
+from shuffle_accountant.training import ShuffleLedger
+steps = 0
+try:
+    ledger = ShuffleLedger.open(sys.argv[1], "survey")
+    while steps < 100_000:
+        ledger.step(users=1000)
+        steps += 1
+except Exception as error:
+    print(json.dumps([type(error).__name__, str(error), steps]))
+"""
+
+
+def stepped(path: Path, *prefix: str, **options: Any) -> tuple[str, str, int]:
+    """What a process says that steps until that fails: error, message, steps acknowledged."""
+    command = [*prefix, sys.executable, "-c", OPEN_AND_STEP, f"sqlite:///{path}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+    assert done.returncode == 0, done.stderr
+    kind, message, steps = json.loads(done.stdout)
+    assert "\n" not in message
+    return kind, message, steps
+
+
+def test_a_file_that_cannot_be_written(file: Path) -> None:
+    before = file.read_bytes()
+    file.chmod(0o444)
+    prefix: tuple[str, ...] = ()
+    if os.geteuid() == 0:  # who may write everything
+        if shutil.which("setpriv") is None:
+            pytest.skip("setpriv is not installed, and root may write to read-only files")
+        prefix = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+    kind, message, steps = stepped(file, *prefix)
+    assert (kind, steps) == ("StorageError", 0)
+    assert "readonly database" in message
+    assert file.read_bytes() == before
+
+
+def test_a_disk_that_is_full(file: Path) -> None:
+    """No file may grow beyond a limit, which is what a full disk does to it."""
+    most = file.stat().st_size + 40_000
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    kind, message, steps = stepped(file, preexec_fn=limit)
+    assert kind == "StorageError"
+    assert "cannot be used: " in message
+    assert len(ShuffleLedger.open(f"sqlite:///{file}", "survey")) == 300 + steps
+
+
+def test_arguments(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/new.db"
+    with pytest.raises(ValueError, match=r"there is no ledger 'survey' in sqlite:"):
+        ShuffleLedger.open(url, "survey")
+    with pytest.raises(ValueError, match="need a randomizer, got none"):
+        ShuffleLedger.open(url, "survey", users=3)
+    with pytest.raises(TypeError, match=r"budget must be a pair \(epsilon, delta\), got 3"):
+        opened(url, "survey", budget=3)
+    with pytest.raises(ValueError, match="must name a file, since memory forgets"):
+        opened("sqlite://", "survey")
+    with pytest.raises(ValueError, match="url must be"):
+        opened("mysql://localhost/x", "survey")
+    with pytest.raises(ValueError, match="url must be of a database"):
+        opened("privacy.db", "survey")
+    with pytest.raises(ValueError, match="name must have 1 to 200 characters"):
+        opened(url, "")
+    with pytest.raises(StorageError, match="cannot be used: unable to open database file"):
+        opened(f"sqlite:///{tmp_path}/missing/privacy.db", "survey")
+
+
+def test_a_file_put_back_under_a_running_process(file: Path) -> None:
+    url = f"sqlite:///{file}"
+    ledger = ShuffleLedger.open(url, "survey")
+    edited(file, "UPDATE shuffle_ledgers SET number = 10, digest = ''")
+    with pytest.raises(ValueError, match="was cut"):
+        ledger.step()
