@@ -21,6 +21,7 @@ from shuffle_accountant.cli import (
     plot,
     report,
 )
+from shuffle_accountant.cli.ledger import LEDGER
 from shuffle_accountant.cli.output import PROGRAM
 
 __all__ = ["main"]
@@ -54,6 +55,7 @@ app = typer.Typer(
 )
 for _command in COMMANDS:
     app.command()(_command)
+app.add_typer(LEDGER, name="ledger")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

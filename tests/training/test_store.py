@@ -46,9 +46,7 @@ def postgresql_programs() -> Path:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         command = "apt-get update -q && apt-get install -y -q --no-install-recommends postgresql"
         with contextlib.suppress(subprocess.TimeoutExpired):
-            subprocess.run(
-                ["sh", "-c", command], env=environment, capture_output=True, timeout=400
-            )
+            subprocess.run(["sh", "-c", command], env=environment, capture_output=True, timeout=400)
         found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     if not found:
         pytest.skip("PostgreSQL is not installed, and cannot be from Debian's package")
@@ -172,7 +170,11 @@ def test_six_processes_use_up_exactly_the_budget(url: str, name: str) -> None:
     for writer in writers:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
-    steps = [int(writer.communicate("go\n", timeout=300)[0]) for writer in writers]
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    steps = [int(writer.communicate(timeout=300)[0]) for writer in writers]
     assert sum(steps) == len(ledger) == most
     assert sum(one > 0 for one in steps) > 1  # they did get in each other's way
 

@@ -1,0 +1,123 @@
+"""`ledger`: budgets kept in a database, for jobs that are no Python programs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from shuffle_accountant.cli.options import AsJson, Categories, Population, Users
+from shuffle_accountant.cli.output import (
+    json_number,
+    print_json,
+    print_warnings,
+    recorded_warnings,
+)
+from shuffle_accountant.cli.protocol import NamedRandomizer, with_flags_of
+from shuffle_accountant.reports.tables import columns
+from shuffle_accountant.training.budget import BudgetExceeded
+from shuffle_accountant.training.ledger import ShuffleLedger
+from shuffle_accountant.training.store import StorageError
+
+__all__ = ["LEDGER"]
+
+_REFUSED = 1
+
+LEDGER = typer.Typer(help="Budgets kept in a database.", no_args_is_help=True)
+
+Url = Annotated[
+    str,
+    typer.Argument(help="Of the database: sqlite:///FILE or postgresql+psycopg://USER@HOST/DB."),
+]
+Name = Annotated[str, typer.Argument(help="Of the ledger in it.")]
+Eps0 = Annotated[float | None, typer.Option(help="ε0 of the local randomizer, >= 0.")]
+Budget = Annotated[float, typer.Option(help="ε that no step goes over, >= 0.")]
+BudgetDelta = Annotated[float, typer.Option("--delta", help="δ of the budget, in (0, 1).")]
+Count = Annotated[int, typer.Option(help="How many steps, >= 0.")]
+StepUsers = Annotated[
+    int | None, typer.Option("--users", help="Users in each of them, if they were others.")
+]
+StepPopulation = Annotated[
+    int | None, typer.Option("--population", help="That they were drawn from, if another.")
+]
+
+
+@LEDGER.command()
+@with_flags_of(NamedRandomizer)
+def create(
+    named: NamedRandomizer,
+    url: Url,
+    name: Name,
+    users: Users,
+    epsilon: Budget,
+    delta: BudgetDelta,
+    eps0: Eps0 = None,
+    population: Population = None,
+    categories: Categories = None,
+) -> None:
+    """Make a ledger with a budget; one that is there already must be the same."""
+    make = named.maker(categories=categories, interactive=False)
+    ledger = _opened(
+        url,
+        name,
+        randomizer=make() if eps0 is None else make(eps0=eps0),
+        users=users,
+        population=population,
+        budget=(epsilon, delta),
+    )
+    print(ledger)
+
+
+@LEDGER.command()
+def step(
+    url: Url,
+    name: Name,
+    count: Count = 1,
+    users: StepUsers = None,
+    population: StepPopulation = None,
+) -> None:
+    """Record steps before they are released; exit code 1 if the budget refuses them."""
+    ledger = _opened(url, name)
+    try:
+        ledger.step(count, users=users, population=population)
+    except BudgetExceeded as refused:
+        print(f"refused: {refused}")
+        raise typer.Exit(_REFUSED) from None
+    except StorageError as error:
+        raise ValueError(str(error)) from None
+    print(f"recorded: {count} of now {len(ledger)} steps")
+
+
+@LEDGER.command()
+def show(url: Url, name: Name, as_json: AsJson = False) -> None:
+    """Print what a ledger has spent, and whether another step fits."""
+    ledger = _opened(url, name)
+    state = ledger.state_dict()
+    epsilon, delta = state["max_epsilon"], state["target_delta"]
+    found: dict[str, Any] = {"steps": len(ledger), "budget": epsilon, "delta": delta}
+    with recorded_warnings() as warnings:
+        if delta is not None:
+            spent = ledger.epsilon()
+            found |= {"lower": json_number(spent.lower), "upper": json_number(spent.upper)}
+        if epsilon is not None:
+            found["another_fits"] = not ledger.would_exceed()
+    print_warnings(warnings)
+    if as_json:
+        print_json(found | {"round": state["round"]})
+    else:
+        rows = [(label.replace("_", " "), str(value)) for label, value in found.items()]
+        print(columns([("round", repr(ledger.round)), *rows]))
+
+
+@LEDGER.command()
+def verify(url: Url, name: Name) -> None:
+    """Check a ledger's file and every entry against its digest; exit code 2 if anything is wrong."""
+    print(f"verified: {len(_opened(url, name))} steps")
+
+
+def _opened(url: str, name: str, **options: Any) -> ShuffleLedger:
+    """The ledger; whatever is wrong as a ValueError of one line."""
+    try:
+        return ShuffleLedger.open(url, name, **options)
+    except (StorageError, ImportError) as error:
+        raise ValueError(str(error)) from None
