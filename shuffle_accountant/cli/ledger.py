@@ -111,7 +111,7 @@ def show(url: Url, name: Name, as_json: AsJson = False) -> None:
 
 @LEDGER.command()
 def verify(url: Url, name: Name) -> None:
-    """Check a ledger's file and every entry against its digest; exit code 2 if anything is wrong."""
+    """Check a ledger's file and every entry's digest; exit code 2 if anything is wrong."""
     print(f"verified: {len(_opened(url, name))} steps")
 
 

@@ -1,9 +1,11 @@
 """Training with shuffled, locally private gradients, and a ledger that counts the rounds.
 
-`ShuffleLedger` goes into any training loop; `private_mean` makes the round's output from per-user
-gradients with a vector randomizer (`PrivUnit`, `DuchiL2`, `DuchiLInf`, `SampledCoordinates`);
-`shuffle_accountant.training.opacus` is the same for Opacus, and is imported when it is first asked
-for. NumPy arrays and PyTorch tensors are treated alike.
+`ShuffleLedger` goes into any training loop, and `ShuffleLedger.open` keeps it in a database;
+`PrivacyFilter` is a budget for rounds that are chosen as one goes along. `private_mean` makes the
+round's output from per-user gradients with a vector randomizer (`PrivUnit`, `DuchiL2`, `DuchiLInf`,
+`SampledCoordinates`); `shuffle_accountant.training.opacus` is the same for Opacus, and
+`shuffle_accountant.training.flower` for Flower; both are imported when they are first asked for.
+NumPy arrays and PyTorch tensors are treated alike.
 """
 
 from __future__ import annotations
@@ -25,11 +27,12 @@ from shuffle_accountant.training.randomize import clip, private_mean
 from shuffle_accountant.training.store import StorageError
 
 if TYPE_CHECKING:
+    from shuffle_accountant.training import flower as flower
     from shuffle_accountant.training import opacus as opacus
 
 MISSING = (
-    "training.opacus needs PyTorch and Opacus: install the extra, "
-    "pip install 'shuffle-accountant[opacus]'"
+    "training.opacus needs PyTorch and Opacus, training.flower needs Flower: install the extra, "
+    "pip install 'shuffle-accountant[opacus]' or 'shuffle-accountant[flower]'"
 )
 
 __all__ = [
@@ -48,4 +51,6 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_attributes(__name__, modules={"opacus": "opacus"}, missing=MISSING)
+    __getattr__, __dir__ = lazy_attributes(
+        __name__, modules={"flower": "flower", "opacus": "opacus"}, missing=MISSING
+    )

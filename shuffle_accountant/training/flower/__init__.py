@@ -1,0 +1,19 @@
+"""Federated learning with Flower (extra ``flower``): a client's mod and two server strategies.
+
+* `LocalRandomizerMod` and `ShuffledStrategy`: every client clips and randomizes its own update; the
+  server application shuffles, accounts in a `ShuffleLedger`, and stops at the budget. Clients must
+  trust that application to forget who sent what, since messages carry their senders; nobody else.
+* `AllocationStrategy`: central noise for clients who trust the server with their updates; all are
+  dealt at random to the steps of an epoch.
+
+Flower's own wrappers with differential privacy compose Gaussian events of their own, so no shuffled
+ledger can be their accountant.
+"""
+
+from __future__ import annotations
+
+from shuffle_accountant.training.flower.allocation import AllocationStrategy
+from shuffle_accountant.training.flower.client import LocalRandomizerMod
+from shuffle_accountant.training.flower.shuffled import ShuffledStrategy
+
+__all__ = ["AllocationStrategy", "LocalRandomizerMod", "ShuffledStrategy"]

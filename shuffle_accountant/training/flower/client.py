@@ -1,0 +1,132 @@
+# mypy: disable-error-code="misc"
+# Flower is optional, so its classes are of unknown type here.
+"""What a client does to its update before anything leaves the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from flwr.app import ConfigRecord, Error, Message, MessageType, MetricRecord, RecordDict
+from numpy.typing import NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.randomizers.gaussian_vectors import GaussianVectors
+from shuffle_accountant.randomizers.vectors import VectorRandomizer
+from shuffle_accountant.training.flower.updates import (
+    WEIGHT,
+    clipped,
+    dimension_of,
+    only_arrays,
+    update_of,
+    updated,
+)
+
+__all__ = ["LocalRandomizerMod"]
+
+# Where a client's state counts the rounds that it took part in.
+_STATE, _ROUNDS = "shuffle-accountant", "rounds"
+# Flower's code for a mod whose conditions are not met.
+_REFUSED = 300
+
+
+class LocalRandomizerMod:
+    """Clips and randomizes what a client trained, and sends nothing else.
+
+        app = ClientApp(mods=[LocalRandomizerMod(PrivUnit(dimension=650, eps0=4.0), max_norm=1.0,
+                                                 max_rounds=100)])
+
+    It must be the *outermost* mod, the first of the list. It acts on messages of type TRAIN alone.
+    The update is what the application returned minus what it received, over all floating-point
+    arrays. An exception or an update that is not finite becomes the zero vector, so that whether a
+    client answers does not depend on its data. The reply is built from scratch: the same keys, the
+    received arrays plus the randomized update, integer arrays as received, and a weight of 1. Losses, other
+    metrics and numbers of examples do not leave the client.
+
+    What the client is promised, eps0 (or the noise), is fixed here, whatever the server asks for;
+    so is for how many rounds. They are counted in the client's state before anything is sent.
+
+    Args:
+        randomizer: what is applied to the clipped update; a `VectorRandomizer` of as many
+            dimensions as the model has floating-point numbers, or `GaussianVectors`.
+        max_norm: Euclidean norm that updates are clipped to, finite, > 0.
+        max_rounds: rounds that this client takes part in at most, >= 1.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    def __init__(
+        self, randomizer: VectorRandomizer | GaussianVectors, *, max_norm: float, max_rounds: int
+    ) -> None:
+        if not isinstance(randomizer, VectorRandomizer | GaussianVectors):
+            raise TypeError(
+                "randomizer must be a VectorRandomizer or GaussianVectors, got "
+                f"{validate.shown(randomizer)}"
+            )
+        self.randomizer = randomizer
+        self.max_norm = validate.positive(max_norm=max_norm)
+        self.max_rounds = validate.integer(minimum=1, max_rounds=max_rounds)
+
+    def __call__(self, msg: Any, ctxt: Any, call_next: Callable[[Any, Any], Any]) -> Any:
+        """Answer a message; see the class."""
+        if msg.metadata.message_type.split(".")[0] != MessageType.TRAIN:
+            return call_next(msg, ctxt)
+        key, received = only_arrays(msg.content)
+        # the answer is built from copies: the application may do to its message what it likes
+        dimension = dimension_of(received)
+        wanted = getattr(self.randomizer, "dimension", dimension)
+        if dimension != wanted:
+            return self._refused(msg, f"the model has {dimension} numbers, the randomizer {wanted}")
+        if not self._counted(ctxt):
+            return self._refused(msg, f"this client takes part in {self.max_rounds} rounds at most")
+        before = updated(received, np.zeros(dimension))
+        update = self._trained(before, msg, ctxt, call_next)
+        content = RecordDict(
+            {
+                key: updated(before, self._randomized(update)),
+                "metrics": MetricRecord({WEIGHT: 1}),
+            }
+        )
+        return Message(content=content, reply_to=msg)
+
+    def _trained(
+        self, before: Any, msg: Any, ctxt: Any, call_next: Callable[[Any, Any], Any]
+    ) -> NDArray[np.float64]:
+        """The update; the zero vector if there is none."""
+        state = ctxt.state[_STATE]
+        rounds = state[_ROUNDS]
+        try:
+            reply = call_next(msg, ctxt)
+            if reply.has_error():
+                return np.zeros(dimension_of(before))
+            _, returned = only_arrays(reply.content)
+            return update_of(before, returned)
+        except Exception:
+            return np.zeros(dimension_of(before))
+        finally:  # whatever the application did to the state
+            ctxt.state[_STATE] = ConfigRecord({_ROUNDS: rounds})
+
+    def _randomized(self, update: NDArray[np.float64]) -> NDArray[np.float64]:
+        rng = np.random.default_rng()  # seeded by the operating system, for every round anew
+        if isinstance(self.randomizer, GaussianVectors):
+            unit = clipped(update, self.max_norm) / self.max_norm
+            message = self.randomizer.randomize(unit[np.newaxis, :], rng)[0]
+            return np.asarray(message) * self.max_norm
+        scale = self.max_norm / self.randomizer.radius
+        ball = clipped(update, self.max_norm) / scale
+        return np.asarray(self.randomizer.randomize(ball[np.newaxis, :], rng)[0]) * scale
+
+    def _counted(self, ctxt: Any) -> bool:
+        """Count a round; False if there is none left."""
+        kept = ctxt.state.get(_STATE, {})
+        rounds = int(kept.get(_ROUNDS, 0))
+        if rounds >= self.max_rounds:
+            return False
+        ctxt.state[_STATE] = ConfigRecord({_ROUNDS: rounds + 1})
+        return True
+
+    def _refused(self, msg: Any, reason: str) -> Any:
+        return Message(Error(code=_REFUSED, reason=f"LocalRandomizerMod: {reason}"), reply_to=msg)
