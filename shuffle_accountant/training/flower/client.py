@@ -41,8 +41,8 @@ class LocalRandomizerMod:
     The update is what the application returned minus what it received, over all floating-point
     arrays. An exception or an update that is not finite becomes the zero vector, so that whether a
     client answers does not depend on its data. The reply is built from scratch: the same keys, the
-    received arrays plus the randomized update, integer arrays as received, and a weight of 1. Losses, other
-    metrics and numbers of examples do not leave the client.
+    received arrays plus the randomized update, integer arrays as received, and a weight of 1.
+    Losses, other metrics and numbers of examples do not leave the client.
 
     What the client is promised, eps0 (or the noise), is fixed here, whatever the server asks for;
     so is for how many rounds. They are counted in the client's state before anything is sent.
