@@ -19,6 +19,7 @@ from shuffle_accountant.calibration.calibrate import max_eps0, max_rounds, min_u
 from shuffle_accountant.calibration.noise import min_noise_multiplier
 from shuffle_accountant.lazy import lazy_attributes
 from shuffle_accountant.losses.tabulated import PldTable as LossTable
+from shuffle_accountant.randomizers.approximate import ApproximateRandomizer
 from shuffle_accountant.randomizers.count_laws import (
     AsymmetricGeometric,
     Binomial,
@@ -68,6 +69,7 @@ __version__ = "0.1.0"
 __all__ = [
     "RAPPOR",
     "Adjacency",
+    "ApproximateRandomizer",
     "AsymmetricGeometric",
     "Attained",
     "AugmentedShuffle",

@@ -66,6 +66,8 @@ class Question:
             require(name, "shuffled rounds alone")
         if any(one.adjacency is not Adjacency.REPLACE_ONE for one, _ in kinds):
             require(name, f"neighbours that {Adjacency.REPLACE_ONE.value}")
+        if not all(one.plain for one, _ in kinds):
+            require(name, "one randomizer, a fixed number of users, and nobody who colludes")
         return kinds
 
     def one_kind(self, name: str, *, interactive: bool = False) -> OneKind:
@@ -92,7 +94,7 @@ class Question:
             round=one,
             count=count,
             eps0=randomizer.eps0,
-            users=one.users,
+            users=one.plain_users,
             population=one.population,
             categories=None if mixture is None else mixture.categories,
         )

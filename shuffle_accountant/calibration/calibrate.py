@@ -136,13 +136,13 @@ def max_eps0(
         return Protocol([(one_round(eps0), rounds)])
 
     one = one_round(alone)
-    drawn = one.users / (one.population or one.users)
-    signal = target.signal / _squared(drawn) * one.users / max(rounds, 1)
+    drawn = one.plain_users / (one.population or one.plain_users)
+    signal = target.signal / _squared(drawn) * one.plain_users / max(rounds, 1)
     # solve `_signal` for e^eps0 - 1
     guess = math.log1p(0.125 * (signal + math.sqrt(signal) * math.sqrt(signal + 32.0)))
     guess = min(max(guess, alone), LARGEST_EPS0)
     ladder = decimals_downwards(LARGEST_EPS0, LEAST_EPS0)
-    named = f"rounds={rounds} with users={one.users} and eps0={LEAST_EPS0:g}"
+    named = f"rounds={rounds} with users={one.plain_users} and eps0={LEAST_EPS0:g}"
     return CalibratedFloat(*target.search(ladder, protocol, guess, max(1.0, 0.5 * guess), named))
 
 

@@ -285,4 +285,4 @@ class ReidentificationTarget(RiskTarget):
         """Bracket of the chance."""
         ((one, _),) = protocol
         assert isinstance(one, ShuffleRound)
-        return bound(one.randomizer, users=one.users), None
+        return bound(one.randomizer, users=one.plain_users), None

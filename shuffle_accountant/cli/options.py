@@ -10,11 +10,14 @@ __all__ = [
     "AsJson",
     "Buckets",
     "Categories",
+    "Colluding",
     "Delta",
     "Dimension",
     "Eps0",
     "Epsilon",
     "Interactive",
+    "Others",
+    "Participation",
     "Population",
     "Radius",
     "Randomizer",
@@ -44,6 +47,17 @@ Rounds = Annotated[int, typer.Option(help="Number of rounds, >= 0.")]
 Population = Annotated[
     int | None,
     typer.Option(help="Draw the users of each round from this many, without replacement."),
+]
+Others = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="EPS0:USERS, further users with another ε0 of the same randomizer; may be repeated."
+    ),
+]
+Colluding = Annotated[int, typer.Option(help="How many of all users the adversary knows.")]
+Participation = Annotated[
+    float | None,
+    typer.Option(help="Probability, in (0, 1), that each of the users takes part in a round."),
 ]
 Categories = Annotated[
     int | None,

@@ -12,9 +12,12 @@ import shuffle_accountant as sa
 from shuffle_accountant.cli.options import (
     Buckets,
     Categories,
+    Colluding,
     Dimension,
     Eps0,
     Interactive,
+    Others,
+    Participation,
     Population,
     Radius,
     Randomizer,
@@ -88,6 +91,9 @@ class Protocol(NamedRandomizer):
     categories: Categories = None
     reduction: Reduction = "auto"
     variant: Variant = None
+    others: Others = None
+    colluding: Colluding = 0
+    participation: Participation = None
     interactive: Interactive = False
     tolerance: Tolerance = 1e-3
 
@@ -96,14 +102,24 @@ class Protocol(NamedRandomizer):
         every = asdict(self)
         for field in fields(NamedRandomizer):
             del every[field.name]
+        # crowds as they are in books are shown as they always were
+        for name in ("others", "colluding", "participation"):
+            if not every[name]:
+                del every[name]
         return every | self.given()
 
     def one_round(self) -> ShuffleRound:
         """One of the rounds."""
         make = self.maker(categories=self.categories, interactive=self.interactive)
+        users: int | sa.Binomial = self.users
+        if self.participation is not None:
+            users = sa.Binomial(trials=self.users, probability=self.participation)
+        groups = map(_group, self.others or ())
         return sa.ShuffleRound(
             make() if self.eps0 is None else make(eps0=self.eps0),
-            users=self.users,
+            users=users,
+            others={make(eps0=eps0): count for eps0, count in groups},
+            colluding=self.colluding,
             population=self.population,
             reduction=self.reduction,
             variant=self.variant,
@@ -113,6 +129,17 @@ class Protocol(NamedRandomizer):
         """An accountant that has recorded the rounds."""
         accountant = sa.FourierAccountant(tolerance=self.tolerance)
         return accountant.compose(self.one_round(), count=self.rounds)
+
+
+def _group(typed: str) -> tuple[float, int]:
+    """``EPS0:USERS`` as numbers."""
+    try:
+        eps0, users = typed.split(":")
+        return float(eps0), int(users)
+    except ValueError:
+        raise ValueError(
+            f"others must be EPS0:USERS, such as 1.5:2000, got {typed!r:.60}"
+        ) from None
 
 
 def with_flags_of(

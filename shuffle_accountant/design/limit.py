@@ -133,7 +133,7 @@ def asymptotic(round: ShuffleRound, *, rounds: int = 1) -> GaussianLimit:
         )
     if round.population is not None:
         raise ValueError(f"round must have population=None, got {round.population}")
-    mu = limit_mu(randomizer, round.users)
+    mu = limit_mu(randomizer, round.plain_users)
     if not math.isfinite(mu):
         raise ValueError(
             "round must have a randomizer none of whose messages gives an input away, got "

@@ -53,7 +53,7 @@ class CountBlocks:
     round_off: float
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def count_blocks(
     trials: int, rate: float, idle: float, side: Bound, *, tail: float, resolution: float
 ) -> CountBlocks:

@@ -146,7 +146,7 @@ class NumberOfResponses:
         return max(int(min(width, math.sqrt(resolution) * heard)), 1)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=512)
 def _blocks(source: NumberOfResponses, side: Bound, tail: float, resolution: float) -> BinaryBlocks:
     """The blocks; remembered, because one question asks for the same ones many times."""
     share = 0.2 * tail

@@ -134,6 +134,11 @@ class LocalRandomizer(ABC):
         """
         return None
 
+    @property
+    def delta0(self) -> float:
+        """Probability up to which `eps0` holds: 0 unless it says otherwise."""
+        return 0.0
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `randomizer_from_dict` rebuilds an equal randomizer."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.randomizers.arguments import require_fields
 from shuffle_accountant.randomizers.base import LocalRandomizer
 
@@ -22,24 +23,44 @@ class GeneralRandomizer(LocalRandomizer):
         interactive: whether a user's randomizer may depend on the messages that users before it
             sent in the same round (Feldman, McMillan and Talwar 2021). By default all users of a
             round apply one common randomizer, which may depend on earlier rounds.
+        adjacency: what its rounds hide. For ZERO_OUT ``eps0`` is about a null record's law w, one
+            for all users: ``e^-eps0 w(S) <= P[R(x) in S] <= e^eps0 w(S)``; that neither follows
+            from the above nor implies it, and needs users who do not look at earlier messages.
 
     Raises:
-        TypeError: ``eps0`` is not a number, or ``interactive`` not a bool.
-        ValueError: ``eps0`` is negative, NaN or infinite.
+        TypeError: ``eps0`` is not a number, ``interactive`` not a bool, or ``adjacency`` not an
+            `Adjacency`.
+        ValueError: ``eps0`` is negative, NaN or infinite, or ``interactive`` with ZERO_OUT.
     """
 
     kind: ClassVar[str] = "general"
 
     _eps0: float
     interactive: bool
+    _adjacency: Adjacency
 
-    def __init__(self, eps0: float, interactive: bool = False) -> None:
+    def __init__(
+        self,
+        eps0: float,
+        interactive: bool = False,
+        *,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
+    ) -> None:
         # + 0.0 turns a negative zero into zero
         object.__setattr__(self, "_eps0", validate.finite_nonnegative(eps0=eps0) + 0.0)
         object.__setattr__(self, "interactive", validate.flag(interactive=interactive))
+        adjacency = validate.instance(Adjacency, adjacency=adjacency)
+        if self.interactive and adjacency is not Adjacency.REPLACE_ONE:
+            raise ValueError(
+                f"interactive must be False with adjacency {adjacency.named}: messages must be "
+                "close to one null law"
+            )
+        object.__setattr__(self, "_adjacency", adjacency)
 
     def __repr__(self) -> str:
         extra = ", interactive=True" if self.interactive else ""
+        if self._adjacency is not Adjacency.REPLACE_ONE:
+            extra += f", adjacency={self._adjacency}"
         return f"GeneralRandomizer(eps0={self._eps0!r}{extra})"
 
     @property
@@ -47,16 +68,32 @@ class GeneralRandomizer(LocalRandomizer):
         """Local privacy parameter, nats."""
         return self._eps0
 
-    def at(self, eps0: float) -> GeneralRandomizer:
+    def at(self, eps0: float) -> GeneralRandomizer | None:
         """Any randomizer of another parameter: its clones only add noise (see `engine.classes`)."""
+        if self._adjacency is not Adjacency.REPLACE_ONE:
+            return None
         return GeneralRandomizer(eps0, self.interactive)
 
+    @property
+    def adjacency(self) -> Adjacency:
+        """What its rounds hide."""
+        return self._adjacency
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return {"kind": self.kind, "eps0": self._eps0, "interactive": self.interactive}
+        """Plain JSON types; the usual adjacency is not written."""
+        fields = {"kind": self.kind, "eps0": self._eps0, "interactive": self.interactive}
+        if self._adjacency is not Adjacency.REPLACE_ONE:
+            fields["adjacency"] = self._adjacency.value
+        return fields
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> GeneralRandomizer:
         """Inverse of `to_dict`, without the ``kind``."""
-        require_fields(cls.kind, fields, ("eps0", "interactive"))
-        return cls(**fields)
+        names = ("eps0", "interactive", *(("adjacency",) if "adjacency" in fields else ()))
+        require_fields(cls.kind, fields, names)
+        values = dict(fields)
+        if "adjacency" in values:
+            known = [one.value for one in Adjacency]
+            validate.choice(known, adjacency=values["adjacency"])
+            values["adjacency"] = Adjacency(values["adjacency"])
+        return cls(**values)

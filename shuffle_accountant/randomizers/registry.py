@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from shuffle_accountant.randomizers.approximate import ApproximateRandomizer
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
@@ -23,6 +24,7 @@ __all__ = ["REGISTRY", "makers", "named", "parameters_of", "randomizer_from_dict
 Maker = Callable[..., LocalRandomizer]
 
 REGISTRY: dict[str, Maker] = {
+    "approximate": ApproximateRandomizer,
     "discrete": DiscreteRandomizer,
     "duchi-l2": DuchiL2,
     "duchi-linf": DuchiLInf,

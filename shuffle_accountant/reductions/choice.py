@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.randomizers.base import ConcreteRandomizer, LocalRandomizer
 from shuffle_accountant.reductions.base import DominatingPair
 from shuffle_accountant.reductions.blanket import blanket
@@ -12,10 +13,11 @@ from shuffle_accountant.reductions.example import example
 from shuffle_accountant.reductions.null_clones import null_clones
 from shuffle_accountant.reductions.strong import VARIANTS, strong
 from shuffle_accountant.reductions.subsampling import subsampled
+from shuffle_accountant.reductions.zero_out import null_law
 
 __all__ = ["REDUCTIONS", "check", "reduce"]
 
-REDUCTIONS = ("auto", "clones", "blanket", "strong", "example", "null clones")
+REDUCTIONS = ("auto", "clones", "blanket", "strong", "example", "null clones", "null law")
 
 
 def check(randomizer: LocalRandomizer, reduction: str, variant: str | None, sampled: bool) -> None:
@@ -51,6 +53,22 @@ def check(randomizer: LocalRandomizer, reduction: str, variant: str | None, samp
         raise ValueError(
             f"{kind} needs population=None: no theorem amplifies null clones by sampling"
         )
+    null = randomizer.adjacency is Adjacency.ZERO_OUT and not vectors
+    if reduction == "null law" and not null:
+        raise ValueError(
+            f"reduction='null law' needs a randomizer of adjacency {Adjacency.ZERO_OUT.named}, "
+            f"got {kind}"
+        )
+    if null and reduction not in ("auto", "null law"):
+        raise ValueError(
+            f"{kind} of adjacency {Adjacency.ZERO_OUT.named} needs reduction='null law', "
+            f"got {reduction!r}"
+        )
+    if null and sampled:
+        raise ValueError(
+            f"{kind} of adjacency {Adjacency.ZERO_OUT.named} needs all users to take part: if the "
+            "target is not drawn another user is, which no theorem about null records covers"
+        )
     if variant == "tail" and sampled:
         raise ValueError(
             "variant='tail' is no hockey-stick divergence, so no theorem amplifies it by sampling: "
@@ -74,6 +92,8 @@ def reduce(
         return example(randomizer.normal_noise, users, population)
     if randomizer.noisy_vectors is not None:
         return null_clones(randomizer.noisy_vectors, users)
+    if randomizer.adjacency is Adjacency.ZERO_OUT:
+        return null_law(randomizer.eps0, randomizer.delta0, users)
     if reduction == "strong" and randomizer.mixture is not None:
         inner = strong(randomizer.mixture, users, variant or VARIANTS[0])
     elif reduction == "clones" or not isinstance(randomizer, ConcreteRandomizer):

@@ -20,7 +20,7 @@ __all__ = ["Maker", "bounds_table", "makers", "randomizer_table"]
 # A constructor, or a constructor with some arguments given.
 Maker = Callable[..., LocalRandomizer]
 
-REDUCTIONS = ("clones", "blanket", "strong", "example", "null clones")
+REDUCTIONS = ("clones", "blanket", "strong", "example", "null clones", "null law")
 
 # Values for the parameters that constructors ask for.
 _PARAMETERS: dict[str, Any] = {
@@ -28,6 +28,7 @@ _PARAMETERS: dict[str, Any] = {
     "dimension": 8,
     "channel": ((0.6, 0.3, 0.1), (0.2, 0.5, 0.3)),
     "eps0": 1.0,
+    "delta0": 1e-6,
     "noise_multiplier": 2.0,
     "sigma": 2.0,
 }

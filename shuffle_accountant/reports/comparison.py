@@ -121,7 +121,7 @@ def _readings(question: Question) -> Iterator[Protocol]:
     yield question.protocol
     kinds = question.shuffled
     if len(kinds) < len(list(question.protocol)) or not all(
-        one.adjacency is Adjacency.REPLACE_ONE and one.randomizer.eps0 < math.inf
+        one.adjacency is Adjacency.REPLACE_ONE and one.randomizer.eps0 < math.inf and one.plain
         for one, _ in kinds
     ):
         return

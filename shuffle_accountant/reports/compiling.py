@@ -8,6 +8,7 @@ from shuffle_accountant import order as orders
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.randomizers.count_laws import Binomial
 from shuffle_accountant.reports.measures.registry import (
     MEASURES,
     Measure,
@@ -51,7 +52,7 @@ def report(
         order = validate.instance(orders.DSigmaShuffler, order=order)
     measured = Subject(accountant, delta, order)
     _check_order(measured)
-    return Report(delta, tuple(_rows(measured)))
+    return Report(delta, tuple(_rows(measured)), tuple(_fixed(measured)))
 
 
 def accountant_of(
@@ -83,6 +84,22 @@ def _check_order(subject: Subject) -> None:
         )
 
 
+def _fixed(subject: Subject) -> Iterator[str]:
+    """What nobody may have chosen by looking at the data, for the rounds that there are."""
+    rounds = [one for one, _ in subject.shuffled]
+    if any(not one.plain for one in rounds):
+        yield "Fixed beforehand: the rounds, their number and their parameters."
+    if any(one.others for one in rounds):
+        yield "Fixed beforehand: who is in which group."
+    if any(one.colluding for one in rounds):
+        yield "Assumed beforehand: how many collude, at most; which ones may be any."
+    if any(isinstance(one.users, Binomial) for one in rounds):
+        yield (
+            "Fixed beforehand: the probability to take part, which must not depend on the data; "
+            "who took part must stay hidden."
+        )
+
+
 def _rows(subject: Subject) -> Iterator[ReportRow]:
     measures = list(MEASURES)
     yield from _of_all(subject, measures, Stage.TOGETHER)
@@ -107,12 +124,13 @@ def _of_all(
 def _kinds(subject: Subject) -> Iterator[tuple[ShuffleRound, str]]:
     """Each kind of shuffled round, and the text that says which rounds it stands for.
 
-    Of rounds that hide a null record alone no law is known that these measures could be read from.
+    Of rounds that hide a null record alone no law is known that these measures could be read from;
+    nor are they about mixed crowds, random participation, or colluders.
     """
     kinds = subject.shuffled
     for i, (one, _) in enumerate(kinds, 1):
-        if one.adjacency is not Adjacency.REPLACE_ONE:
+        if one.adjacency is not Adjacency.REPLACE_ONE or not one.plain:
             continue
         scope = "each round" if len(kinds) == 1 else f"each round of kind {i}"
-        sampled = one.population is not None and one.population > one.users
+        sampled = one.population is not None and one.population > one.plain_users
         yield one, f"{scope} taken part in" if sampled else scope

@@ -80,18 +80,22 @@ class Report:
     Attributes:
         delta: of the differential privacy, over all rounds.
         rows: one for each measure.
+        fixed: what must have been fixed beforehand for the numbers to hold, a sentence each, where
+            that is more than the rounds themselves.
     """
 
     delta: float
     rows: tuple[ReportRow, ...]
+    fixed: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain Python types; infinities are floats."""
-        return {"delta": self.delta, "rows": [asdict(row) for row in self.rows]}
+        found: dict[str, Any] = {"delta": self.delta, "rows": [asdict(row) for row in self.rows]}
+        return found | ({"fixed": list(self.fixed)} if self.fixed else {})
 
     def __str__(self) -> str:
         header = ("measure", "scope", "value", "no leak", "all", "unit", "adversary", "adjacency")
-        return columns([header, *map(_line, self.rows)])
+        return "\n".join([columns([header, *map(_line, self.rows)]), *self.fixed])
 
 
 def _rounded_up(value: float) -> str:

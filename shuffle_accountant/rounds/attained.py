@@ -137,11 +137,12 @@ def _own_pair(round: RandomAllocation | PoissonSampled, delta: float, rounds: in
 def _datasets(
     round: ShuffleRound, randomizer: FiniteRandomizer, delta: float, rounds: int
 ) -> Attained:
-    population = round.population or round.users
-    losses = dataset_losses(randomizer, round.users, population)
+    users = round.plain_users
+    population = round.population or users
+    losses = dataset_losses(randomizer, users, population)
     if rounds == 0:
         return Attained(lower=0.0, upper=0.0, dataset=next(iter(losses.values())))
-    single = ShuffleRound(randomizer, users=round.users, population=round.population)
+    single = ShuffleRound(randomizer, users=users, population=round.population)
     scale = min(single.epsilon(delta=delta).upper, 700.0)
     effort = Effort(tail=1e-6 * delta, resolution=1e-3)
 

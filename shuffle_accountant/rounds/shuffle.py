@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,12 +12,16 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Attained
 from shuffle_accountant.engine.classes import Member
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
+from shuffle_accountant.randomizers.count_laws import Binomial, count_law_from_dict
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
 from shuffle_accountant.reductions.base import DominatingPair, Reduction
 from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce
+from shuffle_accountant.reductions.crowd import Groups, crowd, messages_in_common
 from shuffle_accountant.reductions.dataset import attained
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
+from shuffle_accountant.reductions.participation import participation
 from shuffle_accountant.reductions.strong import VARIANTS
+from shuffle_accountant.reductions.subsampling import among_colluders
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.family import family_of
 
@@ -32,15 +37,24 @@ class ShuffleRound(Round):
     Args:
         randomizer: the local randomizer that all users of the round apply. It may have been chosen
             by looking at the outputs of earlier rounds.
-        users: messages that are shuffled, >= 1.
+        users: messages that are shuffled, >= 1; with ``others`` those of users who apply
+            ``randomizer``. Or a `Binomial`: each of ``trials`` people takes part independently with
+            that probability, and the number of messages is visible. Who took part must stay hidden,
+            and must not depend on the data.
         population: if given, the ``users`` are drawn anew for this round, uniformly without
             replacement, from this many (>= ``users``); the privacy is that of one person of the
             population. A population equal to ``users`` is no population.
+        others: further users who apply randomizers of their own, as ``{randomizer: users}``. The
+            privacy is that of one who applies ``randomizer``; `for_user_of` is the same round for
+            the others. Who applies which must be fixed before anybody looks at data.
+        colluding: how many of all users (of the population, if there is one) the adversary knows
+            everything about, fewer than all; which ones may be any.
         reduction: theorem for the upper bound. "clones" holds for any eps0-LDP randomizer;
             "blanket" for known ones, and is never above the clones; "strong" for k-ary randomized
             response against an adversary who also sees which users answered at random; "null
-            clones" for `GaussianVectors`; "auto" is the smallest of these that applies. "example"
-            is no bound for other datasets than the pair that `GaussianRandomizer` describes.
+            clones" for `GaussianVectors`; "null law" for other randomizers of adjacency ZERO_OUT;
+            "auto" is the smallest of these that applies. "example" is no bound for other datasets
+            than the pair that `GaussianRandomizer` describes.
         variant: for "strong": "exact" (the default), "paper" or "tail", each above the one before;
             see `shuffle_accountant.reductions.strong`.
 
@@ -51,34 +65,44 @@ class ShuffleRound(Round):
     """
 
     randomizer: LocalRandomizer
-    users: int
+    users: int | Binomial
     population: int | None
     reduction: str
     variant: str | None
+    others: Groups
+    colluding: int
 
     def __init__(
         self,
         randomizer: LocalRandomizer,
         *,
-        users: int,
+        users: int | Binomial,
+        others: Mapping[LocalRandomizer, int] | None = None,
+        colluding: int = 0,
         population: int | None = None,
         reduction: str = "auto",
         variant: str | None = None,
     ) -> None:
-        # counts are exact in double precision up to 2^53
-        users = validate.integer(minimum=1, maximum=2**53, users=users)
-        if population is not None:
+        random = isinstance(users, Binomial)
+        users = _checked_users(users)
+        if population is not None and isinstance(users, Binomial):
+            raise ValueError(
+                f"population must be None with users={users!r:.80}, whose trials are the population"
+            )
+        if population is not None and isinstance(users, int):
             population = validate.integer(minimum=users, maximum=2**53, population=population)
         if population == users:
             population = None  # nothing is drawn; equal rounds are to be equal values
-        values = {
+        values: dict[str, Any] = {
             "randomizer": validate.instance(LocalRandomizer, randomizer=randomizer),  # type: ignore[type-abstract]
             "users": users,
             "population": population,
             "reduction": validate.choice(REDUCTIONS, reduction=reduction),
             "variant": None if variant is None else validate.choice(VARIANTS, variant=variant),
+            "others": _checked_others(others),
+            "colluding": validate.integer(minimum=0, colluding=colluding),
         }
-        check(randomizer, reduction, variant, sampled=population is not None)
+        check(randomizer, reduction, variant, sampled=random or population is not None)
         if reduction == "strong" and variant is None:
             values["variant"] = VARIANTS[0]
         if reduction == "auto" and randomizer.normal_noise is not None:
@@ -86,6 +110,53 @@ class ShuffleRound(Round):
             values["reduction"] = "blanket"
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        _check_crowd(self)
+
+    @property
+    def plain(self) -> bool:
+        """Whether all apply one randomizer, in a fixed number, and nobody colludes."""
+        return isinstance(self.users, int) and not self.others and self.colluding == 0
+
+    @property
+    def plain_users(self) -> int:
+        """The number of users, for what is known of plain rounds alone.
+
+        Raises:
+            ValueError: the round is not plain.
+        """
+        if not isinstance(self.users, int) or not self.plain:
+            raise ValueError(
+                "round must have one randomizer, a fixed number of users and colluding=0, got "
+                f"{self!r:.120}"
+            )
+        return self.users
+
+    @property
+    def kinds_of_users(self) -> tuple[LocalRandomizer, ...]:
+        """The randomizers of the round, this round's own first."""
+        return (self.randomizer, *(other for other, _ in self.others))
+
+    def for_user_of(self, randomizer: LocalRandomizer) -> ShuffleRound:
+        """The same round, for one who applies another of its randomizers.
+
+        Raises:
+            ValueError: nobody applies it.
+        """
+        if randomizer == self.randomizer:
+            return self
+        counts = dict(self.others)
+        if randomizer not in counts or not isinstance(self.users, int):
+            raise ValueError(
+                f"randomizer must be one of {self.kinds_of_users!r:.120}, got {randomizer!r:.80}"
+            )
+        users = counts.pop(randomizer)
+        return ShuffleRound(
+            randomizer,
+            users=users,
+            others={self.randomizer: self.users, **counts},
+            colluding=self.colluding,
+            reduction=self.reduction,
+        )
 
     @property
     def adjacency(self) -> Adjacency:
@@ -99,11 +170,14 @@ class ShuffleRound(Round):
     @property
     def member(self) -> Member | None:
         """Its place among rounds of other sizes, samples and parameters; None for some theorems."""
+        if not self.plain:
+            return None
         family = family_of(self.randomizer, self.reduction, self.population is not None)
         if family is None:
             return None
-        fraction = 1.0 if self.population is None else self.users / self.population
-        return Member(family, self.users, fraction, self.randomizer.eps0 if family.scaled else 1.0)
+        users = self.plain_users
+        fraction = 1.0 if self.population is None else users / self.population
+        return Member(family, users, fraction, self.randomizer.eps0 if family.scaled else 1.0)
 
     def target_among_decoys(self) -> TargetAmongDecoys | DensitiesAmongDecoys:
         """The ``(p0, p1, q, n)`` the round was reduced to, given that the target takes part.
@@ -113,7 +187,8 @@ class ShuffleRound(Round):
         epsilon.
 
         Raises:
-            ValueError: null clones, whose number of decoys is random.
+            ValueError: null clones, null laws, mixed crowds or random participation, whose number
+                of decoys is random.
         """
         reduced = self.reduced()
         if not isinstance(reduced, Reduction):
@@ -133,7 +208,8 @@ class ShuffleRound(Round):
 
         Raises:
             TypeError: ``epsilon`` is not a number.
-            ValueError: ``epsilon`` is negative, NaN or infinite, or the randomizer is not finite.
+            ValueError: ``epsilon`` is negative, NaN or infinite, the randomizer is not finite, or
+                the round is not plain.
         """
         epsilon = validate.finite_nonnegative(epsilon=epsilon)
         if not isinstance(self.randomizer, FiniteRandomizer):
@@ -141,19 +217,28 @@ class ShuffleRound(Round):
                 "attained needs a randomizer with finitely many inputs and messages, got "
                 f"{type(self.randomizer).__name__}"
             )
-        population = self.population or self.users
-        lower, upper, dataset = attained(self.randomizer, self.users, population, epsilon)
+        users = self.plain_users
+        population = self.population or users
+        lower, upper, dataset = attained(self.randomizer, users, population, epsilon)
         return Attained(lower=lower, upper=upper, dataset=dataset)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
-        return {
+        state: dict[str, Any] = {
             "randomizer": self.randomizer.to_dict(),
-            "users": self.users,
+            "users": self.users if isinstance(self.users, int) else self.users.to_dict(),
             "population": self.population,
             "reduction": self.reduction,
             "variant": self.variant,
         }
+        # plain rounds are written as they always were
+        if self.others:
+            state["others"] = [
+                {"randomizer": other.to_dict(), "users": count} for other, count in self.others
+            ]
+        if self.colluding:
+            state["colluding"] = self.colluding
+        return state
 
     @classmethod
     def from_dict(cls, state: Any) -> ShuffleRound:
@@ -169,23 +254,120 @@ class ShuffleRound(Round):
         wanted = {"randomizer", "users", "population", "reduction", "variant"}
         if isinstance(state, dict):
             state = {"variant": None, **state}  # schema 1 knew no variants
-        if not isinstance(state, dict) or set(state) != wanted:
+        if not isinstance(state, dict) or set(state) - {"others", "colluding"} != wanted:
             raise ValueError(
                 f"round must be an object with fields {sorted(wanted)}, got {state!r:.80}"
             )
         randomizer, reduction = randomizer_from_dict(state["randomizer"]), state["reduction"]
         if reduction == "auto" and randomizer.normal_noise is not None:
             reduction = "example"
+        users = state["users"]
+        if isinstance(users, dict):
+            users = count_law_from_dict("users", users)
         return cls(
             randomizer,
-            users=state["users"],
+            users=users,
+            others=_others_from_list(state.get("others", [])),
+            colluding=state.get("colluding", 0),
             population=state["population"],
             reduction=reduction,
             variant=state["variant"],
         )
 
 
+def _checked_users(users: Any) -> int | Binomial:
+    if isinstance(users, Binomial):
+        if users.trials < 1:
+            raise ValueError(f"users must be a Binomial with trials >= 1, got {users!r}")
+        return users
+    # counts are exact in double precision up to 2^53
+    return validate.integer(minimum=1, maximum=2**53, users=users)
+
+
+def _checked_others(others: Any) -> Groups:
+    """The other groups, in an order of their own."""
+    if others is None:
+        return ()
+    if isinstance(others, tuple):  # as they are held
+        others = dict(others)
+    given = validate.instance(Mapping, others=others)  # type: ignore[type-abstract]
+    groups = []
+    for other, count in given.items():
+        other = validate.instance(LocalRandomizer, others=other)  # type: ignore[type-abstract]
+        count = validate.integer(minimum=0, maximum=2**53, others=count)
+        if count:
+            groups.append((other, count))
+    return tuple(sorted(groups, key=repr))
+
+
+def _others_from_list(state: Any) -> dict[LocalRandomizer, Any]:
+    if not isinstance(state, list) or any(
+        not isinstance(entry, dict) or set(entry) != {"randomizer", "users"} for entry in state
+    ):
+        raise ValueError(
+            "others must be a list of objects with fields ['randomizer', 'users'], got "
+            f"{state!r:.80}"
+        )
+    return {randomizer_from_dict(entry["randomizer"]): entry["users"] for entry in state}
+
+
+def _check_crowd(one: ShuffleRound) -> None:
+    """Refuse crowds that no theorem covers."""
+    sizes = [one.users.trials if isinstance(one.users, Binomial) else one.population or one.users]
+    total = sum(sizes) + sum(count for _, count in one.others)
+    if one.colluding >= total:
+        raise ValueError(
+            f"colluding must be fewer than all {total} users, the target's own not being among "
+            f"them, got {one.colluding}"
+        )
+    if total > 2**53:
+        raise ValueError(f"users and others must be at most 2^53 together, got {total}")
+    if isinstance(one.users, Binomial) and one.reduction == "example":
+        raise ValueError(
+            "reduction='example' needs a fixed number of users, got users=" + repr(one.users)
+        )
+    if one.colluding and one.population is not None and one.reduction == "example":
+        raise ValueError(f"colluding must be 0 with reduction='example', got {one.colluding}")
+    if not one.others:
+        return
+    if isinstance(one.users, Binomial) or one.population is not None:
+        raise ValueError(
+            "others needs a fixed number of users who all take part: of a sample it is not known "
+            f"how many of each group are in it, got users={one.users!r}, "
+            f"population={one.population!r}"
+        )
+    if any(other == one.randomizer for other, _ in one.others):
+        raise ValueError(
+            f"others must apply other randomizers than {one.randomizer!r:.80}, whose users are "
+            "counted by users"
+        )
+    adjacencies = {other.adjacency for other, _ in one.others} | {one.adjacency}
+    if len(adjacencies) > 1:
+        raise ValueError(
+            "others must be of the round's adjacency "
+            f"{one.adjacency.named}, got {', '.join(sorted(a.named for a in adjacencies))}"
+        )
+    if one.reduction not in ("auto", "blanket"):
+        raise ValueError(
+            f"reduction must be 'auto' or 'blanket' with others, got {one.reduction!r}: a law that "
+            "all groups share a part of is needed"
+        )
+    messages_in_common(one.randomizer, one.others)
+
+
 @lru_cache(maxsize=128)
-def _reduced(round: ShuffleRound) -> DominatingPair:
-    population = round.population or round.users
-    return reduce(round.randomizer, round.users, population, round.reduction, round.variant)
+def _reduced(one: ShuffleRound) -> DominatingPair:
+    randomizer, reduction, variant = one.randomizer, one.reduction, one.variant
+    if isinstance(one.users, Binomial):
+        # whether those the adversary knows take part is known to it
+        trials = one.users.trials - one.colluding
+        return participation(randomizer, trials, one.users.probability, reduction, variant)
+    if one.others:
+        return crowd(randomizer, one.users, one.others, one.colluding)
+    if one.colluding:
+        honest = max(one.users - one.colluding, 1)
+        inner = reduce(randomizer, honest, honest, reduction, variant)
+        if one.population is None:
+            return inner
+        return among_colluders(inner, one.users, one.population, one.colluding)
+    return reduce(randomizer, one.users, one.population or one.users, reduction, variant)

@@ -88,7 +88,7 @@ class CohortBudget:
 
     def _grant_for(self, round: ShuffleRound, count: int) -> int | None:
         """Which grants so many rounds may use up: the least of those that dominate them."""
-        place = bisect_right(self._granted, round.users, key=lambda grant: grant.users) - 1
+        place = bisect_right(self._granted, round.plain_users, key=lambda grant: grant.plain_users) - 1
         while place >= 0 and self._left[place] < count:
             place -= 1
         return place if place >= 0 and _dominates(self._granted[place], round) else None
@@ -124,7 +124,7 @@ class CohortBudget:
 
     def _add(self, round: ShuffleRound, count: int) -> None:
         """Grant the rounds themselves that were asked about, until they are recorded."""
-        place = bisect_right(self._granted, round.users, key=lambda grant: grant.users)
+        place = bisect_right(self._granted, round.plain_users, key=lambda grant: grant.plain_users)
         self._granted.insert(place, round)
         self._left.insert(place, count)
 
@@ -160,14 +160,14 @@ def _shares(protocol: Protocol, round: ShuffleRound) -> list[tuple[ShuffleRound,
     than any round.
     """
     seen: dict[int, int] = {}
-    fraction, fewest, total = 0.0, round.users, 0
+    fraction, fewest, total = 0.0, round.plain_users, 0
     for one, count in protocol:
         if not isinstance(one, ShuffleRound) or one.randomizer != round.randomizer:
             continue
-        band = math.floor(math.log(one.users) / math.log1p(_BAND))
+        band = math.floor(math.log(one.plain_users) / math.log1p(_BAND))
         seen[band] = seen.get(band, 0) + count
-        fraction = max(fraction, one.users / (one.population or one.users))
-        fewest, total = min(fewest, one.users), total + count
+        fraction = max(fraction, one.plain_users / (one.population or one.plain_users))
+        fewest, total = min(fewest, one.plain_users), total + count
 
     def grant(users: int) -> ShuffleRound:
         if fraction >= 1.0:

@@ -188,7 +188,7 @@ class ShuffleLedger:
         """
         usual = self._round
         round = self._sized(
-            usual.users if users is None else users,
+            usual.plain_users if users is None else users,
             usual.population if population is None else population,
         )
         self._record(round, self._count(count))
@@ -309,7 +309,7 @@ class ShuffleLedger:
         round = ShuffleRound.from_dict(state["round"])
         ledger = cls(
             round.randomizer,
-            users=round.users,
+            users=round.plain_users,
             population=round.population,
             target_delta=state["target_delta"],
             max_epsilon=state["max_epsilon"],
@@ -365,7 +365,7 @@ class ShuffleLedger:
                 with self._store.transaction() as transaction:
                     self._follow(*transaction.entries(self._head))
                     self._require_budget(round, count)
-                    head = transaction.append(Entry(round.users, round.population, count))
+                    head = transaction.append(Entry(round.plain_users, round.population, count))
                 self._head = head
             self._apply(round, count)
 
@@ -398,7 +398,7 @@ class ShuffleLedger:
         self._head = head
 
     def _sized(self, users: int, population: int | None) -> ShuffleRound:
-        if (users, population) == (self._round.users, self._round.population):
+        if (users, population) == (self._round.plain_users, self._round.population):
             return self._round
         return ShuffleRound(self._round.randomizer, users=users, population=population)
 

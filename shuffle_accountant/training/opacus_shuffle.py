@@ -190,7 +190,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
         epochs = validate.integer(minimum=1, epochs=epochs)
         one = batches.round(PrivUnit(dimension=2, eps0=1.0))
         eps0 = max_eps0(
-            users=one.users,
+            users=one.plain_users,
             population=one.population,
             rounds=batches.rounds(epochs),
             target_epsilon=target_epsilon,

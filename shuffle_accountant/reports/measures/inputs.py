@@ -23,7 +23,7 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 
 def _of_round(one: ShuffleRound, scope: str) -> Iterator[ReportRow]:
-    told = mutual_information.input_bound(one.randomizer, users=one.users)
+    told = mutual_information.input_bound(one.randomizer, users=one.plain_users)
     yield ReportRow(
         measure="information on the input",
         scope=scope,
@@ -38,6 +38,8 @@ def _of_round(one: ShuffleRound, scope: str) -> Iterator[ReportRow]:
 
 def _of_all(subject: Subject) -> Iterator[ReportRow]:
     """The sum over all rounds, by the chain rule."""
+    if not all(one.plain for one, _ in subject.shuffled):
+        return
     if not subject.all_shuffled or subject.protocol.adjacency is Adjacency.ZERO_OUT:
         return
     total = UP * math.fsum(count * _any_prior(one) for one, count in subject.shuffled)
@@ -57,10 +59,10 @@ def _of_all(subject: Subject) -> Iterator[ReportRow]:
 
 def _any_prior(one: ShuffleRound) -> float:
     """Bound of what one round tells about the target's value, whatever was known before."""
-    bounds = mutual_information.universal_bounds(eps0=one.randomizer.eps0, users=one.users)
+    bounds = mutual_information.universal_bounds(eps0=one.randomizer.eps0, users=one.plain_users)
     told = bounds.message if one.randomizer.interactive else bounds.least
     # who takes part does not depend on the values; who does not gives nothing away
-    share = one.users / (one.population or one.users)
+    share = one.plain_users / (one.population or one.plain_users)
     entropy = _entropy(one.randomizer)
     return share * (told if entropy is None else min(told, UP * entropy))
 

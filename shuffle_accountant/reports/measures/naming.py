@@ -12,14 +12,14 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 
 def _rows(one: ShuffleRound, scope: str) -> Iterator[ReportRow]:
-    named = reidentification.bracket(one.randomizer, users=one.users)
+    named = reidentification.bracket(one.randomizer, users=one.plain_users)
     yield ReportRow(
         measure="naming the message",
         scope=scope,
         lower=named.lower,
         upper=named.upper,
         unit="probability",
-        nothing=1.0 / one.users,
+        nothing=1.0 / one.plain_users,
         everything=1.0,
         adversary=NAMES,
         source=named.reduction,

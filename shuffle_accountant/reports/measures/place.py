@@ -17,14 +17,14 @@ def _rows(one: ShuffleRound, scope: str) -> Iterator[ReportRow]:
     if one.randomizer.interactive:
         condition = "needs a randomizer that is not interactive"
     else:
-        upper = mutual_information.position_bounds(one.randomizer, users=one.users).least
+        upper = mutual_information.position_bounds(one.randomizer, users=one.plain_users).least
     yield ReportRow(
         measure="information on the position",
         scope=scope,
         upper=upper,
         unit="nats",
         nothing=0.0,
-        everything=math.log(one.users),
+        everything=math.log(one.plain_users),
         adversary=PLACES,
         source="least of the bounds for any inputs",
         condition=condition,

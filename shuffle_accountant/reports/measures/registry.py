@@ -77,6 +77,8 @@ class Subject:
         """Epsilon of all rounds without any shuffling, nats; inf where it is not known."""
         if not self.all_shuffled:
             return math.inf
+        if any(one.randomizer.delta0 > 0.0 for one, _ in self.shuffled):
+            return math.inf
         return math.fsum(count * one.randomizer.eps0 for one, count in self.shuffled)
 
     @cached_property

@@ -65,7 +65,7 @@ class ShuffledStrategy(PrivateStrategy):
     ) -> None:
         super().__init__(strategy, evaluate=evaluate)
         self.ledger = validate.instance(ShuffleLedger, ledger=ledger)
-        users = ledger.round.users
+        users = ledger.round.plain_users
         self.min_users = validate.integer(
             minimum=1, maximum=users, min_users=users if min_users is None else min_users
         )
@@ -96,7 +96,7 @@ class ShuffledStrategy(PrivateStrategy):
             )
             return []
         messages = list(self.strategy.configure_train(server_round, arrays, config, grid))
-        if len(messages) > round.users:
+        if len(messages) > round.plain_users:
             raise ValueError(
                 f"strategy must ask at most {round.users} clients, the ledger's users, got "
                 f"{len(messages)}"

@@ -1,0 +1,236 @@
+"""Crowds whose users do not all apply one randomizer, or are partly known to the adversary.
+
+Fix a law w. The target's message is hidden among those of the others that are draws from w, given
+who is: user i is one with chance ``p_i = min over x, y of R_x^i(y) / w(y)``, so their number J is a
+sum of binomial ones, one for each group. Telling who is not a draw, and what these sent, can only
+help the adversary; so the pair (R(x0), R(x1)) among J draws of w, J revealed, dominates the round.
+A user the adversary knows has p_i = 0, and which ones these are is not known beforehand, so the
+bound leaves out those with the largest p_i. Adjacency: one user's value is replaced, of one who
+applies the target's randomizer. Bound: an upper bound; for k-ary randomized response, whose blanket
+is uniform whatever its level, w is exact in the sense of the blanket.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.binary import BinaryLoss
+from shuffle_accountant.losses.blanket import BlanketLoss
+from shuffle_accountant.losses.decoy_counts import Decoys, average, count_law, joined
+from shuffle_accountant.losses.letters import LetterPair
+from shuffle_accountant.losses.mixed_responses import NumberOfMixedResponses
+from shuffle_accountant.losses.mixture import MixtureLoss, Part
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
+from shuffle_accountant.randomizers.channel import ChannelRandomizer
+from shuffle_accountant.reductions.clones import clones
+
+__all__ = ["CrowdPair", "Groups", "crowd", "messages_in_common"]
+
+Groups = tuple[tuple[LocalRandomizer, int], ...]
+"""The other groups: their randomizers, and how many users apply each."""
+
+# Of several numbers of decoys, so many are told apart.
+_MOST_PARTS = 160
+# Matrices of k-ary randomized response up to this many values go together with other matrices.
+_MOST_VALUES = 64
+
+
+@dataclass(frozen=True)
+class CrowdPair:
+    """The pair of a target among a random number of decoys."""
+
+    name: ClassVar[str] = "blanket, mixed crowd"
+    two_sided: ClassVar[bool] = True
+
+    loss: PrivacyLoss
+
+
+def crowd(randomizer: LocalRandomizer, users: int, others: Groups, colluding: int) -> CrowdPair:
+    """Reduce a round of a mixed crowd, for a target who applies ``randomizer``.
+
+    Args:
+        randomizer: the target's.
+        users: how many apply it, the target included.
+        others: the other groups.
+        colluding: how many of all users the adversary knows; fewer than all.
+
+    Raises:
+        ValueError: no law that all randomizers share a part of is known.
+    """
+    every = [(randomizer, users - 1), *others]
+    messages_in_common(randomizer, others)
+    mixture = randomizer.mixture
+    if mixture is not None and all(other.mixture is not None for other, _ in others):
+        if mixture.truthful == 0.0:
+            return CrowdPair(clones(0.0, 1).loss)
+        groups = _honest([_responders(one, count) for one, count in every], colluding)
+        source = NumberOfMixedResponses(
+            mixture.categories, mixture.gamma, mixture.truthful, randomizer.eps0, groups
+        )
+        return CrowdPair(BinaryLoss(source))
+    losses = [
+        MixtureLoss(_AmongDraws(pairs, randomizer.eps0, _honest(groups, colluding)))
+        for pairs, groups in _candidates(every)
+    ]
+    # each is a bound; the smallest spread is the best of them
+    return CrowdPair(min(losses, key=lambda loss: loss.deviation))
+
+
+def messages_in_common(randomizer: LocalRandomizer, others: Groups) -> None:
+    """Refuse randomizers that no law of messages is known for that all of them share.
+
+    Raises:
+        ValueError: in one line, which.
+    """
+    for other, _ in others:
+        if _shape(other) is None or _shape(other) != _shape(randomizer):
+            first, second = type(randomizer).__name__, type(other).__name__
+            raise ValueError(
+                f"others must send messages of a law shared with {first}'s, got {second}: known "
+                "are randomized response of one number of values, channel matrices of one number "
+                "of messages, and subset selection of one size"
+            )
+
+
+def _shape(randomizer: LocalRandomizer) -> tuple[object, ...] | None:
+    """What must agree for messages to be drawn from one law; None if nothing is known."""
+    if randomizer.mixture is not None:
+        return "messages", randomizer.mixture.categories
+    if isinstance(randomizer, ChannelRandomizer):
+        return "messages", randomizer.channel.shape[1]
+    size = getattr(randomizer, "size", None)
+    if randomizer.kind == "subset-selection" and size is not None:
+        return "subsets", randomizer.values, size
+    return None
+
+
+def _responders(randomizer: LocalRandomizer, count: int) -> Decoys:
+    mixture = randomizer.mixture
+    assert mixture is not None  # whoever calls has looked
+    return Decoys(count, mixture.gamma, mixture.truthful)
+
+
+def _honest(groups: list[Decoys], colluding: int) -> tuple[Decoys, ...]:
+    """The groups without so many users, those with the largest chances first."""
+    left, found = colluding, []
+    for group in sorted(groups, key=lambda group: -group.chance):
+        known = min(left, group.users)
+        left -= known
+        if group.users > known:
+            found.append(Decoys(group.users - known, group.chance, group.idle))
+    return tuple(found)
+
+
+def _candidates(
+    every: list[tuple[LocalRandomizer, int]],
+) -> Iterator[tuple[tuple[LetterPair, ...], list[Decoys]]]:
+    """Pairs of the target's inputs among draws of a law, and each group's chance to be one."""
+    target = every[0][0]
+    if target.kind == "subset-selection":
+        assert isinstance(target, FiniteRandomizer)  # whoever calls has looked
+        classes = target.classes((0, 1))
+        first, second = classes.probabilities
+        law = classes.blanket / math.fsum(classes.blanket.tolist())
+        pair = LetterPair(first, second, law, target.eps0)
+        groups = [
+            _decoys(count, one.blanket_mass)
+            for one, count in every
+            if isinstance(one, FiniteRandomizer)
+        ]
+        yield (pair, pair.reversed), groups
+        return
+    matrices = [_matrix(one) for one, _ in every]
+    for matrix in {m.tobytes(): m for m in matrices}.values():
+        least = matrix.min(axis=0)
+        if least.sum() <= 0.0:
+            continue
+        law = least / math.fsum(least.tolist())
+        held = law > 0.0
+        groups = [
+            _decoys(count, min(float(np.min(rows[:, held] / law[held])), 1.0))
+            for rows, (_, count) in zip(matrices, every, strict=True)
+        ]
+        yield _pairs(matrices[0], law, target.eps0), groups
+    if all(matrix.min(axis=0).sum() <= 0.0 for matrix in matrices):
+        law = np.full(matrices[0].shape[1], 1.0 / matrices[0].shape[1])
+        yield _pairs(matrices[0], law, target.eps0), [_decoys(count, 0.0) for _, count in every]
+
+
+def _pairs(matrix: Array, law: Array, eps0: float) -> tuple[LetterPair, ...]:
+    rows = range(len(matrix))
+    pairs = (LetterPair(matrix[a], matrix[b], law, eps0) for a in rows for b in rows if a != b)
+    return tuple(dict.fromkeys(pairs))
+
+
+def _decoys(count: int, chance: float) -> Decoys:
+    return Decoys(count, chance, 1.0 - chance)
+
+
+def _matrix(randomizer: LocalRandomizer) -> Array:
+    """The channel, message by message."""
+    mixture = randomizer.mixture
+    if mixture is None:
+        assert isinstance(randomizer, ChannelRandomizer)  # whoever calls has looked
+        return randomizer.channel
+    if mixture.categories > _MOST_VALUES:
+        raise ValueError(
+            "others must be randomized response as well for one of more than "
+            f"{_MOST_VALUES} values, got {mixture.categories}"
+        )
+    found = np.full((mixture.categories, mixture.categories), mixture.lie_probability)
+    np.fill_diagonal(found, mixture.keep_probability)
+    return found
+
+
+@dataclass(frozen=True)
+class _AmongDraws:
+    """The target's pairs of inputs among a random number of draws of a law.
+
+    Attributes:
+        pairs: ordered pairs, closed under exchange.
+        eps0: the target's local privacy parameter, nats.
+        groups: the others, with their chances to be draws.
+    """
+
+    pairs: tuple[LetterPair, ...]
+    eps0: float
+    groups: tuple[Decoys, ...]
+
+    @property
+    def largest(self) -> float:
+        """No finite loss is larger, nats."""
+        return max(pair.largest for pair in self.pairs)
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation at the expected number, nats."""
+        users = 1 + math.floor(average(self.groups))
+        return max(pair.deviation(users) for pair in self.pairs)
+
+    def parts(self, side: Bound, effort: Effort) -> tuple[tuple[Part, ...], float]:
+        """One for each block of numbers of draws: fewer hide less."""
+        moved = tuple(group.moved(side) for group in self.groups)
+        law = count_law(moved, side, tail=0.5 * effort.tail, resolution=effort.resolution)
+        resolution = max(effort.resolution, 1e-6)
+        while law.low.size > _MOST_PARTS:
+            resolution *= 1.5
+            law = joined(law, side, resolution)
+        numbers = law.low if side is Bound.PESSIMISTIC else law.high
+        parts = tuple(
+            Part(weight, self._among(int(number)))
+            for weight, number in zip(law.weight.tolist(), numbers.tolist(), strict=True)
+        )
+        return parts, law.missing
+
+    def _among(self, decoys: int) -> PrivacyLoss:
+        users = decoys + 1
+        deviation = max(pair.deviation(users) for pair in self.pairs)
+        return BlanketLoss(self.pairs, users, deviation, self.largest)

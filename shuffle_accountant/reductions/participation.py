@@ -1,0 +1,124 @@
+"""A round whose number of messages is random: each of N people takes part independently.
+
+The number m of messages is visible, and given m the target is one of them with chance m/N: who
+takes part is a sample of fixed size. So the round is the mixture, m revealed, of the sampled rounds
+of m users from N, and ``H_alpha = E_m[H_alpha^(m)]``, m ~ Bin(N, q), where m = 0 costs nothing.
+With more takers the target is hidden better and takes part more often; a block of m is bounded by
+its fewest decoys and its largest fraction, or the reverse from below.
+
+People the adversary knows are known to take part or not: N is that of the others. Who else took
+part must stay hidden, and must not depend on the data. Adjacency: one value among the N is
+replaced.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.decoy_counts import Decoys, count_law, joined
+from shuffle_accountant.losses.mixture import MixtureLoss, Part
+from shuffle_accountant.losses.subsampled import SubsampledLoss
+from shuffle_accountant.numerics.rounding import roundings
+from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.reductions.choice import reduce
+
+__all__ = ["ParticipationPair", "participation"]
+
+# Numbers of users that are told apart, unless a closer answer is asked for.
+_MOST_PARTS = 400
+_FINEST = 4e-4
+
+
+@dataclass(frozen=True)
+class ParticipationPair:
+    """The mixture over the number of users."""
+
+    two_sided: ClassVar[bool] = True
+
+    name: str
+    loss: PrivacyLoss
+
+
+def participation(
+    randomizer: LocalRandomizer,
+    trials: int,
+    probability: float,
+    reduction: str,
+    variant: str | None,
+) -> ParticipationPair:
+    """Reduce a round with random participation.
+
+    Args:
+        randomizer: what every user applies.
+        trials: number N of people who might take part, >= 1.
+        probability: q, that one of them does, in (0, 1).
+        reduction: theorem for a round of so many users.
+        variant: its variant.
+    """
+    inner = reduce(randomizer, 1, 1, reduction, variant)
+    source = _Takers(randomizer, trials, probability, reduction, variant)
+    return ParticipationPair(f"{inner.name}, random participation", MixtureLoss(source))
+
+
+@dataclass(frozen=True)
+class _Takers:
+    """The sampled rounds, one for each block of numbers of users."""
+
+    randomizer: LocalRandomizer
+    trials: int
+    probability: float
+    reduction: str
+    variant: str | None
+
+    @property
+    def largest(self) -> float:
+        """That of one who takes part alone, nats."""
+        return self._inner(1).largest
+
+    @property
+    def deviation(self) -> float:
+        """That at the expected number of users, nats."""
+        users = max(round(self.trials * self.probability), 1)
+        if users == self.trials:
+            return self._inner(users).deviation
+        return SubsampledLoss(self._inner(users), users / self.trials).deviation
+
+    def parts(self, side: Bound, effort: Effort) -> tuple[tuple[Part, ...], float]:
+        """A part for nobody, and one for each block of numbers of users."""
+        every = Decoys(self.trials, self.probability, 1.0 - self.probability)
+        # an exact law where it is short
+        law = count_law((every,), side, tail=0.5 * effort.tail, resolution=0.0)
+        resolution = max(effort.resolution, _FINEST)
+        while law.low.size > _MOST_PARTS:
+            law = joined(law, side, resolution)
+            resolution *= 1.25
+        parts = []
+        for weight, low, high in zip(
+            law.weight.tolist(), law.low.tolist(), law.high.tolist(), strict=True
+        ):
+            if high == 0.0:
+                parts.append(Part(weight, None))
+                continue
+            fewest, most = max(int(low), 1), int(high)
+            if side is Bound.PESSIMISTIC:
+                parts.append(Part(weight, self._sampled(fewest, most, side)))
+            elif low > 0.0:
+                parts.append(Part(weight, self._sampled(most, int(low), side)))
+            else:  # from below, a block with nobody in it counts as nobody
+                parts.append(Part(weight, None))
+        return tuple(parts), law.missing
+
+    def _sampled(self, users: int, drawn: int, side: Bound) -> PrivacyLoss:
+        """The loss among so many users, of one who is drawn with chance ``drawn/N``."""
+        if drawn == self.trials:
+            return self._inner(users)
+        moved = roundings(2) * (1.0 if side is Bound.PESSIMISTIC else -1.0)
+        fraction = min(drawn / self.trials * (1.0 + moved), math.nextafter(1.0, 0.0))
+        return SubsampledLoss(self._inner(users), fraction)
+
+    def _inner(self, users: int) -> PrivacyLoss:
+        return reduce(self.randomizer, users, users, self.reduction, self.variant).loss
