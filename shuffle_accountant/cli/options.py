@@ -12,6 +12,7 @@ __all__ = [
     "Categories",
     "Colluding",
     "Delta",
+    "Delta0",
     "Dimension",
     "Eps0",
     "Epsilon",
@@ -36,6 +37,9 @@ Randomizer = Annotated[
     typer.Option(
         help="Name of the local randomizer, such as hadamard or laplace; by default any of that ε0."
     ),
+]
+Delta0 = Annotated[
+    float | None, typer.Option(help="Probability up to which ε0 holds, for approximate.")
 ]
 Sigma = Annotated[float | None, typer.Option(help="Standard deviation, for gaussian.")]
 Buckets = Annotated[int | None, typer.Option(help="Buckets of hashes, for local-hashing.")]

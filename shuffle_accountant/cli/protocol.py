@@ -13,6 +13,7 @@ from shuffle_accountant.cli.options import (
     Buckets,
     Categories,
     Colluding,
+    Delta0,
     Dimension,
     Eps0,
     Interactive,
@@ -51,6 +52,7 @@ class NamedRandomizer:
     size: Size = None
     dimension: Dimension = None
     radius: Radius = None
+    delta0: Delta0 = None
 
     def given(self) -> dict[str, Any]:
         """The flags of these that were typed."""
