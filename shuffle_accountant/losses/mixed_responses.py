@@ -22,8 +22,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.counts import CountBlocks, bulk, tail_differences
 from shuffle_accountant.losses.decoy_counts import Decoys, average, count_law, joined
 from shuffle_accountant.losses.listing import BinaryBlocks
@@ -81,6 +81,10 @@ class NumberOfMixedResponses:
         if self.eps0 < 700.0:
             return math.log(self._m) if self.gamma > 0.0 else -math.inf
         return math.log(2.0) - self.eps0
+
+    def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
+        """None: the gap depends on what else was counted."""
+        return None
 
     def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
         """Blocks of (J, C); the target's own message may add one to C."""

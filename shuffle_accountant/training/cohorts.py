@@ -88,7 +88,9 @@ class CohortBudget:
 
     def _grant_for(self, round: ShuffleRound, count: int) -> int | None:
         """Which grants so many rounds may use up: the least of those that dominate them."""
-        place = bisect_right(self._granted, round.plain_users, key=lambda grant: grant.plain_users) - 1
+        place = (
+            bisect_right(self._granted, round.plain_users, key=lambda grant: grant.plain_users) - 1
+        )
         while place >= 0 and self._left[place] < count:
             place -= 1
         return place if place >= 0 and _dominates(self._granted[place], round) else None
