@@ -15,11 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from flint import arb, fmpq
 
 from shuffle_accountant.certificates.additive import AdditiveLaw, power
-from shuffle_accountant.certificates.balls import Effort, ceiling
+from shuffle_accountant.certificates.balls import Effort, at_least, ceiling
 
 __all__ = ["AllocatedSteps", "gaussian_excess", "two_valued_excess"]
 
@@ -27,6 +28,8 @@ __all__ = ["AllocatedSteps", "gaussian_excess", "two_valued_excess"]
 _CELLS = 64.0
 # Points grow apart by this power of a half of their distance from where the ratio mostly is.
 _FALLING = 6
+# The fewer steps, the nearer to 0 ratios are whose sum is small.
+_FEW_STEPS = 2048.0
 # No spacing is a smaller share of the largest ratio.
 _FINEST = 2.0**-20
 
@@ -34,7 +37,7 @@ _FINEST = 2.0**-20
 Excess = Callable[[arb], arb]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AllocatedSteps:
     """The pair of an epoch.
 
@@ -43,36 +46,49 @@ class AllocatedSteps:
         deviation: rough standard deviation of X.
         steps: number t of steps.
         released: number s of steps whose outputs are seen.
+        smallest: X is at least this, >= 0.
+        largest: X is at most this, or inf.
     """
 
     excess: Excess
     deviation: float
     steps: int
     released: int
+    smallest: arb
+    largest: arb
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """Upper bounds of ``H(α)`` at each α > 0."""
-        top = self._end(2.0 ** -(effort.cut - 8))
-        law, unit = self._one_step(top, effort)
-        law = power(law, self.released, effort)
+        """Upper bounds of ``H(α)`` at each α >= 1."""
+        if self.released == 1:  # one ratio needs no grid
+            return [self.excess(self.steps * (alpha - 1) + 1) / self.steps for alpha in alphas]
+        law, unit = _sum(self, effort)
         offsets = [self.steps * (alpha - 1) + self.released for alpha in alphas]
         values = law.beyond([_lower(a) for a in offsets], unit)
-        return [value / self.steps for value in values]
+        return [
+            arb(0) if a >= self.released * self.largest else value / self.steps
+            for a, value in zip(offsets, values, strict=True)
+        ]
 
     def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """Upper bounds of ``H'(α)`` at each α > 0."""
-        # ratios that large may count for less: the mean falls by nothing to speak of
-        top = self._end(min(self.deviation, 1.0) * 2.0**-14 / math.sqrt(self.released))
-        law, unit = self._one_step(top, effort)
-        law = power(law.reflected(), self.released, effort)
+        """Upper bounds of ``H'(α)`` at each α >= 1."""
+        if self.released == 1:
+            return [self._single_backward(alpha) for alpha in alphas]
+        law, unit = _reflected_sum(self, effort)
         offsets = [self.steps * (1 - 1 / alpha) - self.released for alpha in alphas]
         values = law.beyond([_lower(a) for a in offsets], unit)
         return [
-            alpha * value / self.steps if a < 0 else arb(0)
+            arb(0) if a >= -self.released * self.smallest else alpha * value / self.steps
             for alpha, a, value in zip(alphas, offsets, values, strict=True)
         ]
 
-    def _end(self, negligible: float) -> float:
+    def _single_backward(self, alpha: arb) -> arb:
+        """``α E(c - X)_+ / t`` at ``c = t/α - t + 1``; ``E(c - X)_+ = c - 1 + E(X - c)_+``."""
+        c = self.steps * (1 / alpha - 1) + 1
+        if not c > 0:
+            return at_least(0, alpha * c / self.steps)
+        return alpha * at_least(0, c - 1 + self.excess(c)) / self.steps
+
+    def end(self, negligible: float) -> float:
         """A point beyond which the excess is below a number."""
         away = 2.0 * min(self.deviation, 1.0)
         while not self.excess(arb(1.0 + away)) <= negligible and away < 1e300:
@@ -89,10 +105,12 @@ class AllocatedSteps:
             away *= 1.25
         return 0.0
 
-    def _one_step(self, top: float, effort: Effort) -> tuple[AdditiveLaw, fmpq]:
+    def one_step(self, top: float, effort: Effort, finer: float = 1.0) -> tuple[AdditiveLaw, fmpq]:
         """X on a grid: changes of slope of its excess are the masses."""
         start = self._start(2.0 ** -(effort.cut + 8))
-        wanted = max(self.deviation / _CELLS, 2.0 * (top - start) / effort.cells, top * _FINEST)
+        wanted = max(
+            self.deviation / (_CELLS * finer), 2.0 * (top - start) / effort.cells, top * _FINEST
+        )
         exponent = math.frexp(wanted)[1] - 1
         unit = fmpq(1 << exponent) if exponent >= 0 else fmpq(1, 1 << -exponent)
         width = float(arb(unit))
@@ -121,6 +139,25 @@ class AllocatedSteps:
             bits=bits,
         )
         return law, unit
+
+
+@lru_cache(maxsize=4)
+def _sum(pair: AllocatedSteps, effort: Effort) -> tuple[AdditiveLaw, fmpq]:
+    """The sum of the steps' ratios, from above."""
+    law, unit = pair.one_step(pair.end(2.0 ** -(effort.cut - 8)), effort)
+    return power(law, pair.released, effort), unit
+
+
+@lru_cache(maxsize=4)
+def _reflected_sum(pair: AllocatedSteps, effort: Effort) -> tuple[AdditiveLaw, fmpq]:
+    """The negative of the sum, from above."""
+    # ratios that large may count for less: the mean falls by nothing to speak of
+    negligible = min(pair.deviation, 1.0) * 2.0**-14 / math.sqrt(pair.released)
+    # those above the number of steps leave nothing of ``t/α - t + s``
+    top = min(pair.end(negligible), float(pair.released))
+    finer = min(max(_FEW_STEPS / pair.released, 1.0), 32.0) * max(pair.deviation, 1.0)
+    law, unit = pair.one_step(top, effort, finer)
+    return power(law.reflected(), pair.released, effort), unit
 
 
 def _lower(value: arb) -> fmpq:

@@ -53,7 +53,9 @@ class BinaryTarget:
             low = high = 1 << 255
         else:
             theta = lost / ((1 + alpha) * (self.u - self.v))
-            low, high = -ceiling(-theta, 256), ceiling(theta, 256)
+            # where there is anything to gain, theta is below one
+            most = (1 << 256) - 1
+            low, high = min(-ceiling(-theta, 256), most), min(ceiling(theta, 256), most)
         total = self._added(first, weights, low, high, largest, lost)
         return total + rest * largest
 

@@ -322,19 +322,20 @@ def _allocation(state: State) -> list[Part]:
         if not noise > 0.0:
             raise UnsupportedError("noise_multiplier must be > 0")
         sigma = exact(noise) / arb(passes).sqrt()
-        excess = gaussian_excess(sigma)
+        excess, ends = gaussian_excess(sigma), (arb(0), arb("inf"))
         variance = ((1 / sigma**2).exp() - 1).sqrt()
     elif kind == "pure":
         held = _object("mechanism", mechanism, {"kind", "epsilon"})
         epsilon = exact(_number("epsilon", held["epsilon"], 0.0))
         excess = two_valued_excess(epsilon, passes)
+        ends = (-passes * epsilon).exp(), (passes * epsilon).exp()
         variance = ((epsilon.exp() - 1 + (-epsilon).exp()) ** passes - 1).sqrt()
     else:
         raise UnsupportedError(f"no certificate for a mechanism of kind {kind!r:.60}")
     deviation = min(float(variance.mid()), 1e100) if variance.is_finite() else 1e100
 
     def part(name: str, t: int, s: int, count: int) -> Part:
-        profile = AllocatedProfile(AllocatedSteps(excess, deviation, t, s))
+        profile = AllocatedProfile(AllocatedSteps(excess, deviation, t, s, *ends))
         return Part(name, ZERO_OUT, count, profile)
 
     if selected == 1:

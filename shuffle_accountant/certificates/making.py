@@ -8,7 +8,7 @@ to stay above are those that the verifier will compute.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -41,8 +41,10 @@ _MOST_PLACES = 4000
 # Claims that exceed the bracket by more are tried again on a finer grid.
 _EXCESS = 0.008
 _TOLERANCE = 1e-3
-# Bounds on a grid of their own are convex but for this much, relative.
-_UNEVEN = (2.0**-40, 1e-5, 1e-4, 1e-3, 1e-2)
+# Tried in this order where a grid does not reach: times the spacing, and doublings of the cells.
+_ATTEMPTS = ((1.0, 0), (1.0, 3), (4.0, 0), (16.0, 3))
+# Bounds on a grid of their own are convex but for this much: relative, and in units of what is cut.
+_UNEVEN = ((2.0**-40, 0), (1e-5, 1), (1e-4, 16), (1e-3, 128), (1e-2, 1024))
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ class _Witness:
 
     part: Part
     laws: dict[str, GridLaw]
+
+
+class _TooFarError(ValueError):
+    """Losses, or ratios, lie beyond the grid that was tried."""
 
 
 def certify(
@@ -90,27 +96,48 @@ def certify(
     mean = math.sqrt(squares / max(len(protocol), 1))
     smallest = query.delta if query.delta is not None else max(upper, 1e-60)
     spacing = (mean or 1.0) / _SPACINGS
-    best = _certificate(protocol, query, spacing, smallest)
+    # a kink at the largest loss, where there is one: little lies above what it is rounded up to
+    finite = [(count * x, x) for pair, count in pairs if 0.0 < (x := pair.loss.largest) < math.inf]
+    largest = max(finite)[1] if finite else math.inf
+
+    def made(wanted: float, finer: int = 0) -> Certificate:
+        if wanted < largest < _MOST_PLACES * wanted:
+            wanted = largest / math.ceil(largest / wanted)
+        return _certificate(protocol, query, wanted, smallest, finer)
+
+    best = _first(made, spacing)
     for finer in (2.0, 4.0):
         if query.delta is None or best.epsilon <= upper * (1.0 + _EXCESS):
             break
-        found = _certificate(protocol, query, spacing / finer, smallest)
-        best = min(best, found, key=lambda made: made.epsilon)
+        found = made(spacing / finer)
+        best = min(best, found, key=lambda one: one.epsilon)
     return best
 
 
-def _certificate(protocol: Protocol, query: Query, wanted: float, smallest: float) -> Certificate:
+def _first(made: Callable[[float, int], Certificate], spacing: float) -> Certificate:
+    """The first certificate that can be made: on finer additive grids, or with wider spacings."""
+    for coarser, finer in _ATTEMPTS:
+        try:
+            return made(coarser * spacing, finer)
+        except _TooFarError as error:
+            last = error
+    raise last
+
+
+def _certificate(
+    protocol: Protocol, query: Query, wanted: float, smallest: float, finer: int
+) -> Certificate:
     state = protocol.to_dict()
     rounds = max(len(protocol), 1)
     bits = 64 + math.ceil(math.log2(rounds / smallest))
     once = any("kind" in entry["round"] for entry in state["rounds"])
     fraction, exponent = math.frexp(wanted)
-    places = max(12 - exponent, 0)
+    places = max(40 - exponent, 0)
     grid = Grid(
-        numerator=max(round(math.ldexp(fraction, exponent + places)), 1),
+        numerator=math.ceil(math.ldexp(fraction, exponent + places)),
         exponent=places,
         bits=bits,
-        cells=_CELLS_ONCE if once else _CELLS_PER_POINT,
+        cells=(_CELLS_ONCE << finer) if once else _CELLS_PER_POINT,
     )
     with working_precision(grid.effort(0).precision):
         parts = parts_of(state)
@@ -164,7 +191,7 @@ def _last_place(part: Part, grid: Grid) -> int:
     for i, place in enumerate(places):
         if all(float(row[i]) - min(map(float, row)) <= negligible for row in rows):
             return place
-    raise ValueError(
+    raise _TooFarError(
         f"rounds must have losses within {places[-1] * spacing:.3g} nats to be certified together"
     )
 
@@ -173,7 +200,7 @@ def _law(alphas: Sequence[arb], values: Sequence[arb], last: int, grid: Grid) ->
     """The law whose profile is the convex polygon above the values.
 
     Raises:
-        ValueError: values that are not convex, not even roughly.
+        _TooFarError: values that are not convex, not even roughly.
     """
     scale = 2 * grid.bits + 64
     xs = [0, *(ceiling(alpha, scale) for alpha in alphas)]
@@ -181,15 +208,14 @@ def _law(alphas: Sequence[arb], values: Sequence[arb], last: int, grid: Grid) ->
     needed = [max(ceiling(v, scale), low) for v, low in zip(values, floor, strict=True)]
     for i in range(len(needed) - 2, -1, -1):
         needed[i] = max(needed[i], needed[i + 1])
-    for uneven in _UNEVEN:
-        up = int(uneven * 2**60)
-        least = 1 if uneven < _UNEVEN[1] else 1 << (scale - grid.effort(0).cut)
-        raised = [value + (value * up >> 60) + least for value in needed]
+    for relative, cuts in _UNEVEN:
+        up, least = int(relative * 2**60), cuts << (scale - grid.effort(0).cut)
+        raised = [value + (value * up >> 60) + least + 1 for value in needed]
         points = list(zip(xs, [1 << scale, *raised], strict=True))
         hull = _lower_hull(points)
         if _above(hull, list(zip(xs[1:], needed, strict=True))):
             return _masses(hull, xs, last, grid)
-    raise ValueError("the profile of a round could not be bounded from above by a convex polygon")
+    raise _TooFarError("the rounds' profiles could not be bounded by convex polygons")
 
 
 def _lower_hull(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -258,7 +284,7 @@ def _epsilon(law: GridLaw, delta: arb, spacing: arb) -> float:
     """Where the law's profile, a polygon in alpha, passes delta.
 
     Raises:
-        ValueError: it never does.
+        _TooFarError: it never does.
     """
     if law.delta(arb(0), spacing) <= delta:
         return 0.0
@@ -275,6 +301,6 @@ def _epsilon(law: GridLaw, delta: arb, spacing: arb) -> float:
                 raise UndecidedError("where the profile passes delta")
             return float(found.upper()) * (1.0 + 2.0**-40) + 2.0**-1000
         left, height = alpha, value
-    raise ValueError(
+    raise _TooFarError(
         f"delta must be above the mass at infinite loss to be certified, got {float(delta)!r}"
     )

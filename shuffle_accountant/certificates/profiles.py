@@ -7,7 +7,7 @@ The forward order is ``H(α) = sup over events of P - αQ``, the backward one th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,9 @@ from shuffle_accountant.certificates.balls import Effort, at_least
 from shuffle_accountant.certificates.loss_table import LossTable
 
 __all__ = ["AllocatedProfile", "Profile", "SymmetricProfile", "TableProfile", "Target"]
+
+
+Values = Callable[[list[arb], Effort], list[arb]]
 
 
 class Target(Protocol):
@@ -123,11 +126,19 @@ class AllocatedProfile(Profile):
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Record against none."""
-        return self.target.forward(alphas, effort)
+        return self._mirrored(self.target.forward, self.target.backward, alphas, effort)
 
     def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """No record against one."""
-        return self.target.backward(alphas, effort)
+        return self._mirrored(self.target.backward, self.target.forward, alphas, effort)
+
+    def _mirrored(self, own: Values, other: Values, alphas: list[arb], effort: Effort) -> list[arb]:
+        """The own order's values from one on, below it those of the other one."""
+        below = [alpha for alpha in alphas if alpha < 1]
+        above = [alpha for alpha in alphas if not alpha < 1]
+        values = other([1 / alpha for alpha in below], effort)
+        mirrored = [1 - a + a * value for a, value in zip(below, values, strict=True)]
+        return mirrored + own(above, effort)
 
 
 @dataclass(frozen=True)
