@@ -58,6 +58,13 @@ PROTOCOLS = {
     "pure allocation": [
         (sa.RandomAllocation(sa.PureMechanism(epsilon=1.0), steps=50, selected=3, passes=2), 2)
     ],
+    "one step": [(sa.RandomAllocation(GAUSSIAN, steps=1), 5)],
+    "bounded losses": [(sa.RandomAllocation(sa.PureMechanism(epsilon=1.25), steps=4), 6)],
+    "one user": [(clones(eps0=0.3, users=1, population=40), 1)],
+    "far apart": [
+        (sa.ShuffleRound(RESPONSE, users=500, reduction="strong", variant="paper"), 3),
+        (sa.ShuffleRound(sa.GeneralRandomizer(6.0, interactive=True), users=1400), 12),
+    ],
     "table": [(sa.PldRound.from_tables(TABLE), 3)],
     "two tables": [(sa.PldRound.from_tables(REMOVE, ADD), 3)],
     "no rounds": [],
