@@ -109,7 +109,10 @@ def certify(
     for finer in (2.0, 4.0):
         if query.delta is None or best.epsilon <= upper * (1.0 + _EXCESS):
             break
-        found = made(spacing / finer)
+        try:
+            found = made(spacing / finer)
+        except (_TooFarError, UndecidedError):
+            break
         best = min(best, found, key=lambda one: one.epsilon)
     return best
 
@@ -119,9 +122,9 @@ def _first(made: Callable[[float, int], Certificate], spacing: float) -> Certifi
     for coarser, finer in _ATTEMPTS:
         try:
             return made(coarser * spacing, finer)
-        except _TooFarError as error:
-            last = error
-    raise last
+        except (_TooFarError, UndecidedError) as error:
+            reason = str(error)
+    raise ValueError(f"rounds could not be certified: {reason}")
 
 
 def _certificate(
