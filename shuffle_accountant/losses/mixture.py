@@ -16,7 +16,7 @@ __all__ = ["MixtureLoss", "Part", "PartSource"]
 
 _ERROR = roundings(4)
 # From so many parts on, blocks of their decoys are not narrower than this.
-_MANY, _FINEST = 64, 1e-4
+_MANY, _FINEST = 64, 2e-4
 
 
 @dataclass(frozen=True)

@@ -58,9 +58,9 @@ LARGEST_EPS0 = 300.0
 """Larger parameters hide nothing."""
 
 # Questions times blocks of J that are answered at once.
-_MOST_PAIRS = 150_000
+_MOST_PAIRS = 400_000
 # Fewest points of the profile, and their distance in deviations for a resolution of one.
-_FEWEST, _STEP, _CENTRE = 48, 2.8, 2.5
+_FEWEST, _STEP, _CENTRE = 48, 1.4, 2.5
 # Numbers L of last letters that are looked at.
 _MOST_LAST = 64
 _SUBNORMAL = 1e-300

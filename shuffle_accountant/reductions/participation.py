@@ -4,7 +4,7 @@ The number m of messages is visible, and given m the target is one of them with 
 takes part is a sample of fixed size. So the round is the mixture, m revealed, of the sampled rounds
 of m users from N, and ``H_alpha = E_m[H_alpha^(m)]``, m ~ Bin(N, q), where m = 0 costs nothing.
 With more takers the target is hidden better and takes part more often; a block of m is bounded by
-its fewest decoys and its largest fraction, or the reverse from below.
+its fewest decoys, or its most from below.
 
 People the adversary knows are known to take part or not: N is that of the others. Who else took
 part must stay hidden, and must not depend on the data. Adjacency: one value among the N is
@@ -15,22 +15,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
+
+import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.decoy_counts import Decoys, count_law, joined
+from shuffle_accountant.losses.decoy_counts import Decoys, count_law
 from shuffle_accountant.losses.mixture import MixtureLoss, Part
 from shuffle_accountant.losses.subsampled import SubsampledLoss
-from shuffle_accountant.numerics.rounding import roundings
+from shuffle_accountant.numerics.rounding import outwards, roundings, sequential_sum
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.reductions.choice import reduce
 
 __all__ = ["ParticipationPair", "participation"]
 
-# Numbers of users that are told apart, unless a closer answer is asked for.
-_MOST_PARTS = 400
-_FINEST = 4e-4
+# So many numbers of users are told apart; more than a few only as far as the width of blocks costs.
+_MOST_PARTS, _FEW_PARTS = 440, 200
+_FINEST = 1.2e-3
 
 
 @dataclass(frozen=True)
@@ -88,33 +91,50 @@ class _Takers:
         return SubsampledLoss(self._inner(users), users / self.trials).deviation
 
     def parts(self, side: Bound, effort: Effort) -> tuple[tuple[Part, ...], float]:
-        """A part for nobody, and one for each block of numbers of users."""
+        """A part for nobody, and one or two for each block of numbers of users."""
         every = Decoys(self.trials, self.probability, 1.0 - self.probability)
         # an exact law where it is short
         law = count_law((every,), side, tail=0.5 * effort.tail, resolution=0.0)
         resolution = max(effort.resolution, _FINEST)
-        while law.low.size > _MOST_PARTS:
-            law = joined(law, side, resolution)
+        starts = np.arange(law.low.size)
+        while starts.size > (_MOST_PARTS if resolution > _FINEST else _FEW_PARTS):
+            place = np.floor(np.log1p(law.low) / math.log1p(resolution))
+            starts = np.flatnonzero(np.diff(place, prepend=-np.inf))
             resolution *= 1.25
-        parts = []
-        for weight, low, high in zip(
-            law.weight.tolist(), law.low.tolist(), law.high.tolist(), strict=True
-        ):
-            if high == 0.0:
-                parts.append(Part(weight, None))
-                continue
-            fewest, most = max(int(low), 1), int(high)
-            if side is Bound.PESSIMISTIC:
-                parts.append(Part(weight, self._sampled(fewest, most, side)))
-            elif low > 0.0:
-                parts.append(Part(weight, self._sampled(most, int(low), side)))
-            else:  # from below, a block with nobody in it counts as nobody
-                parts.append(Part(weight, None))
+        upper = side is Bound.PESSIMISTIC
+        noise = sequential_sum(law.low.size, own=4)
+        number = law.high if upper else law.low
+        parts: list[Part] = []
+        for first, last in pairwise([*starts.tolist(), law.low.size]):
+            some = slice(first, last)
+            mass = outwards(math.fsum(law.weight[some].tolist()), noise, upper=upper)
+            if mass > 0.0:
+                mean = float(np.average(number[some], weights=law.weight[some]))
+                mean *= 1.0 + (noise if upper else -noise)
+                parts += self._block(mass, int(law.low[first]), int(law.high[last - 1]), mean, side)
         return tuple(parts), law.missing
 
-    def _sampled(self, users: int, drawn: int, side: Bound) -> PrivacyLoss:
+    def _block(self, mass: float, low: int, high: int, mean: float, side: Bound) -> list[Part]:
+        """Rounds that bound those of ``low`` to ``high`` users, ``mean`` of them on average.
+
+        Given the decoys, ``x H_(1 + (alpha - 1)/x)`` is convex in the fraction x: at the mean it is
+        no larger, at the ends with that mean no smaller.
+        """
+        if high == 0:
+            return [Part(mass, None)]
+        if side is Bound.OPTIMISTIC:
+            # a block with nobody in it counts as nobody
+            return [Part(mass, self._sampled(high, mean, side) if low > 0 else None)]
+        fewest = max(low, 1)
+        if high == fewest:
+            return [Part(mass, self._sampled(fewest, high, side))]
+        share = min(max((mean - fewest) / (high - fewest), 0.0), 1.0)
+        ends = ((1.0 - share, fewest), (share, high))
+        return [Part(mass * part, self._sampled(fewest, end, side)) for part, end in ends]
+
+    def _sampled(self, users: int, drawn: float, side: Bound) -> PrivacyLoss:
         """The loss among so many users, of one who is drawn with chance ``drawn/N``."""
-        if drawn == self.trials:
+        if drawn >= self.trials:
             return self._inner(users)
         moved = roundings(2) * (1.0 if side is Bound.PESSIMISTIC else -1.0)
         fraction = min(drawn / self.trials * (1.0 + moved), math.nextafter(1.0, 0.0))
