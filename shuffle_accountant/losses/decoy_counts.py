@@ -24,7 +24,7 @@ _CELLS = 4096
 # More than what products of probabilities below the smallest double add up to.
 _UNDERFLOW = 1e-300
 # Of the chance of a group, which is a ratio of sums of probabilities.
-_ERROR = roundings(16)
+_ERROR = roundings(64)
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Decoys:
 
     Attributes:
         users: how many.
-        chance: that one of them is a draw of the decoys' law, in [0, 1], good to 16 roundings.
+        chance: that one of them is a draw of the decoys' law, in [0, 1], good to 64 roundings.
         idle: ``1 - chance``.
     """
 

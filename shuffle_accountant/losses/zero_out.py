@@ -64,6 +64,8 @@ _FEWEST, _STEP, _CENTRE = 48, 1.4, 2.5
 # Numbers L of last letters that are looked at.
 _MOST_LAST = 64
 _SUBNORMAL = 1e-300
+# The letters' chances are off by some roundings, not by one.
+_OFF = 4.0
 
 
 @dataclass(frozen=True)
@@ -268,7 +270,7 @@ def _call(eps0: float, excess: Array, k: Array, m: Array, last: float, side: Bou
     rest = np.where(a < n, (n - a) / (a + 1.0) * math.exp(-eps0), 0.0)
     rest = rest * upper_tail_ratio(beyond, n, s, t)
     gain, cost = a * (math.expm1(eps0) / k), (1.0 + rest) * np.maximum(excess + last / k, 0.0)
-    return _rounded(logs, gain, cost, log_pmf_error(a, n, s, logs), n, excess, inside, side)
+    return _rounded(logs, gain, cost, _OFF * log_pmf_error(a, n, s, logs), n, excess, inside, side)
 
 
 def _put(eps0: float, excess: Array, k: Array, m: Array, last: float, side: Bound) -> Array:
@@ -283,7 +285,7 @@ def _put(eps0: float, excess: Array, k: Array, m: Array, last: float, side: Boun
     rest = rest * upper_tail_ratio(beyond, n, t, s)
     gain = (n - a) * (-math.expm1(-eps0) / k)
     cost = (1.0 + rest) * np.maximum(-(excess + last / k), 0.0)
-    return _rounded(logs, gain, cost, log_pmf_error(a, n, s, logs), n, excess, inside, side)
+    return _rounded(logs, gain, cost, _OFF * log_pmf_error(a, n, s, logs), n, excess, inside, side)
 
 
 def _rounded(
