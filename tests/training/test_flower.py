@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -416,3 +417,15 @@ def test_a_simulation_with_central_noise(server_log: pytest.LogCaptureFixture) -
     assert strategy.epsilon() <= 5.0
     assert "privacy: epsilon <= " in server_log.text
     assert vector(result.arrays).mean() > 0.0  # eighteen of twenty pull towards 1
+
+
+def test_the_guide_s_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    guide = Path(__file__).resolve().parent.parent.parent / "docs" / "guides" / "federated.md"
+    blocks = re.findall(r"^```py\n(.*?)^```$", guide.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)
+    assert isinstance(names["strategy"], AllocationStrategy)
+    assert (tmp_path / "federated.db").exists()
