@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from shuffle_accountant.training import opacus as opacus
 
 MISSING = (
-    "training.opacus needs PyTorch and Opacus, training.flower needs Flower: install the extra, "
-    "pip install 'shuffle-accountant[opacus]' or 'shuffle-accountant[flower]'"
+    "training.opacus needs PyTorch and Opacus: install the extra, "
+    "pip install 'shuffle-accountant[opacus]'"
 )
 
 __all__ = [

@@ -12,8 +12,25 @@ ledger can be their accountant.
 
 from __future__ import annotations
 
-from shuffle_accountant.training.flower.allocation import AllocationStrategy
-from shuffle_accountant.training.flower.client import LocalRandomizerMod
-from shuffle_accountant.training.flower.shuffled import ShuffledStrategy
+from typing import TYPE_CHECKING
 
-__all__ = ["AllocationStrategy", "LocalRandomizerMod", "ShuffledStrategy"]
+from shuffle_accountant.lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from shuffle_accountant.training.flower.allocation import (
+        AllocationStrategy as AllocationStrategy,
+    )
+    from shuffle_accountant.training.flower.client import LocalRandomizerMod as LocalRandomizerMod
+    from shuffle_accountant.training.flower.shuffled import ShuffledStrategy as ShuffledStrategy
+
+_HOMES = {
+    "AllocationStrategy": "allocation",
+    "LocalRandomizerMod": "client",
+    "ShuffledStrategy": "shuffled",
+}
+_MISSING = (
+    "training.flower needs Flower: install the extra, pip install 'shuffle-accountant[flower]'"
+)
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, names=_HOMES, missing=_MISSING)
