@@ -189,6 +189,9 @@ class LedgerStore:
             try:
                 with self._live().connect() as connection:
                     connection.execution_options(writing=writing)
+                    if not writing and self._engine.dialect.name == "postgresql":
+                        # head and entries are of one moment, as they always are in SQLite
+                        connection.execution_options(isolation_level="REPEATABLE READ")
                     with connection.begin():
                         return work(connection)
             except Exception as error:
