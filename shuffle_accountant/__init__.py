@@ -53,6 +53,7 @@ from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
+from shuffle_accountant.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from shuffle_accountant import baselines as baselines
@@ -63,8 +64,6 @@ if TYPE_CHECKING:
     from shuffle_accountant import order as order
     from shuffle_accountant import training as training
     from shuffle_accountant.reports import plot as plot
-
-__version__ = "0.1.0"
 
 __all__ = [
     "RAPPOR",

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.version import __version__
 
 # Files whose frames are no caller's: the package's own, and what caches its properties.
 _OURS = (os.path.join(os.path.dirname(os.path.abspath(__file__)), ""), functools.__file__)
@@ -169,15 +170,13 @@ class Bracket(float):
 
     def as_dict(self) -> dict[str, Any]:
         """What a record of the answer needs, in plain Python types; infinities are floats."""
-        from importlib.metadata import version  # slow to load, and seldom needed
-
         return {
             "lower": self._lower,
             "upper": self.upper,
             "reduction": self._reduction,
             "adjacency": None if self._adjacency is None else self._adjacency.value,
             "ledger": self._ledger.as_dict(),
-            "version": version("shuffle-accountant"),
+            "version": __version__,
         }
 
     def __repr__(self) -> str:

@@ -1,95 +1,42 @@
-"""The README is executed: its Python blocks as doctests, its shell lines through the console entry.
+"""README's first screen: short, a number at once, and the two lines for a fresh machine.
 
-A ```python block holds `>>>` examples with their output; all blocks share one namespace, from top
-to bottom. A ```console block holds `$ shuffle-accountant ...` lines with their output. In both, an
-ellipsis in an expected output matches anything. The two lines for a fresh machine stand in ```sh
-blocks; the continuous integration script runs them as they are. A ```py block needs Opacus and is
-run where that is, by tests/training/test_allocation_opacus.py.
+Its code blocks are executed like those of any other page, by test_pages.py; the continuous
+integration script runs the two lines as they are.
 """
 
-import contextlib
-import doctest
-import io
-import re
+from __future__ import annotations
+
 import shlex
-from pathlib import Path
 
-import pytest
+import pages
 
-from shuffle_accountant.cli import main
-
-README = Path(__file__).resolve().parent.parent / "README.md"
-TEXT = README.read_text(encoding="utf-8")
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+TEXT = pages.README.read_text(encoding="utf-8")
 
 
-def blocks(language):
-    """Pairs of (line number of the first line, text) of the fenced blocks of a language."""
-    return [
-        (TEXT.count("\n", 0, match.start(2)) + 1, match[2])
-        for match in BLOCK.finditer(TEXT)
-        if match[1] == language
-    ]
+def test_it_is_short() -> None:
+    assert TEXT.count("\n") <= 200
 
 
-CONSOLE_EXAMPLES = [
-    pytest.param(*example.split("\n", 1), id=f"line-{line}-{example[:40]}")
-    for line, text in blocks("console")
-    for example in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]
-]
-
-
-def test_every_block_is_of_a_kind_that_is_checked():
-    languages = {match[1] for match in BLOCK.finditer(TEXT)}
-    assert languages <= {"python", "py", "console", "sh"}
-
-
-def test_python_blocks(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    examples = []
-    for line, text in blocks("python"):
-        found = doctest.DocTestParser().get_examples(text)
-        assert found, f"README.md:{line}: a python block without >>>"
-        for example in found:
-            example.lineno += line - 1
-        examples += found
-    test = doctest.DocTest(examples, {}, "README.md", str(README), 0, TEXT)
-    report = io.StringIO()
-    outcome = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.write)
-    assert outcome.attempted >= 10
-    assert outcome.failed == 0, report.getvalue()
-
-
-@pytest.mark.parametrize(("command", "expected"), CONSOLE_EXAMPLES)
-def test_console_blocks(command, expected):
-    program, *arguments = shlex.split(command)
-    assert program == "shuffle-accountant"
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        main(arguments)
-    shown = out.getvalue() + err.getvalue()
-    assert doctest.OutputChecker().check_output(expected, shown, OPTIONS), shown
-
-
-def test_there_are_console_examples():
-    assert len(CONSOLE_EXAMPLES) >= 2
-
-
-def test_the_first_number_comes_before_line_40():
+def test_the_first_number_comes_before_line_40() -> None:
     line = TEXT[: TEXT.index("0.8538")].count("\n") + 1
     assert line < 40
 
 
-def test_a_fresh_machine_needs_one_line():
-    use, check, *demonstrations = (text for _, text in blocks("sh"))
-    for command in (use, check, *demonstrations):
+def test_a_fresh_machine_needs_one_line() -> None:
+    use, check = (text for _, text in pages.blocks(pages.README, "sh"))
+    for command in (use, check):
         assert command.count("\n") == 1
         assert command.startswith("python3 -m venv .venv && . .venv/bin/activate && pip install ")
     *_, run = use.strip().split(" && ")
-    program, *arguments = shlex.split(run)
-    assert program == "shuffle-accountant"
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        assert main(arguments) == 0
-    assert "0.8538" in out.getvalue()
+    assert shlex.split(run)[0] == "shuffle-accountant"
+    assert "0.8538" in pages.run_console(run)
     assert check.rstrip().endswith("&& python -m pytest")
+
+
+def test_demonstrations_need_one_line_too() -> None:
+    commands = [text for page in pages.PAGES for _, text in pages.blocks(page, "sh")]
+    demonstrations = [text for text in commands if "-m benchmarks.training" in text]
+    assert len(demonstrations) == 3
+    for command in demonstrations:
+        assert command.count("\n") == 1
+        assert command.startswith("python3 -m venv .venv && . .venv/bin/activate && pip install ")

@@ -1,4 +1,4 @@
-"""Published bounds as objects: what the comparison, README's table and the command line go through.
+"""Published bounds as objects: what the comparison, the table of bounds and the command line show.
 
 A module of this package registers its bound, so that a new bound is one new file; so may anybody
 else's. Two kinds share one interface: `ProtocolBound` for bounds that say themselves how rounds

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from shuffle_accountant.bracket import LooseBracketWarning
 from shuffle_accountant.reports.plot import MISSING
+from shuffle_accountant.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +36,8 @@ def json_number(value: Any) -> Any:
 
 
 def print_json(answer: dict[str, Any]) -> None:
-    """Print one object on one line."""
-    print(json.dumps(answer, allow_nan=False))
+    """Print one object on one line, with the version that computed it."""
+    print(json.dumps(answer | {"version": __version__}, allow_nan=False))
 
 
 @contextmanager

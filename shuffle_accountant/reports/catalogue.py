@@ -1,7 +1,7 @@
 """Which randomizer can be accounted for how, and which bounds are published: tables by asking.
 
-`python -m shuffle_accountant.reports.catalogue` prints them; README.md holds copies that a test
-compares.
+`python -m shuffle_accountant.reports.catalogue` prints them; the guides of the site hold copies
+that a test compares.
 """
 
 from __future__ import annotations

@@ -5,11 +5,8 @@ What a step must be is worked out without Opacus: one backward pass per record, 
 
 from __future__ import annotations
 
-import doctest
-import io
 import json
 import math
-import re
 import subprocess
 import sys
 import textwrap
@@ -18,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pages
 import pytest
 
 torch = pytest.importorskip("torch", reason="the plug-in is for PyTorch (extra opacus)")
@@ -43,6 +41,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Full backward hook is firing"),
     pytest.mark.filterwarnings("ignore:Secure RNG turned off"),
 ]
+
+WITH_OPACUS = [page for page in pages.PAGES if "py" in pages.languages(page)]
 
 RECORDS, FEATURES, DELTA, NORM = 60, 5, 1e-5, 0.7
 # Sums of 60 numbers of the order of one in 32-bit floats, and Opacus' 1e-6 beside the norm.
@@ -903,19 +903,12 @@ def test_opacus_own_loop_learns() -> None:
     )
 
 
-def test_the_readme() -> None:
-    """Its blocks that need Opacus."""
-    path = Path(__file__).resolve().parents[2] / "README.md"
-    text = path.read_text(encoding="utf-8")
-    blocks = re.findall(r"^```py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert blocks
-    examples = doctest.DocTestParser().get_examples("".join(blocks))
-    test = doctest.DocTest(examples, {}, "README.md", str(path), 0, text)
-    report = io.StringIO()
-    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    outcome = doctest.DocTestRunner(optionflags=options).run(test, out=report.write)
-    assert outcome.attempted >= 10
-    assert outcome.failed == 0, report.getvalue()
+@pytest.mark.parametrize("page", WITH_OPACUS, ids=pages.name_of)
+def test_pages(page: Path) -> None:
+    """Their blocks that need Opacus."""
+    attempted, report = pages.run_python(page, "py")
+    assert attempted >= 10
+    assert report == ""
 
 
 def test_the_demonstration(capsys: pytest.CaptureFixture[str]) -> None:

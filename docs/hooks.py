@@ -1,0 +1,105 @@
+"""What the site takes from elsewhere in the repository: MkDocs calls these functions.
+
+Notebooks are executed, the page of the command line is its help, and the changelog and the errata
+are included from where they stand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
+from mkdocs.structure.files import File, Files
+
+DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS))
+
+from executing import EXECUTED, NOTEBOOKS, ROOT, executed, run  # noqa: E402
+
+INCLUDE = re.compile(r'<!-- include: (\S+?)(?: "([^"]+)")? -->')
+HELP = "<!-- command line -->"
+PROGRAM = "shuffle-accountant"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Pages lie beside mkdocs.yml; those that the navigation does not list end their part."""
+    config.docs_dir = str(DOCS)
+    config.nav = complete(config.nav or [], DOCS, NOTEBOOKS)
+    return config
+
+
+def complete(nav: list[Any], docs: Path, notebooks: Path) -> list[Any]:
+    """The navigation with every page: a folder's part has the title of the folder."""
+    parts = {title: list(pages) for entry in nav for title, pages in entry.items() if title}
+    for title, pages in parts.items():
+        folder = docs / title.lower()
+        if title == "Notebooks":
+            found = sorted(notebooks.glob("*.ipynb"))
+            pages += [{title_of(path): f"notebooks/{path.name}"} for path in found]
+        elif folder.is_dir():
+            there = [path.relative_to(docs).as_posix() for path in sorted(folder.glob("*.md"))]
+            pages += [path for path in there if path not in pages]
+    return [
+        {title: parts[title] if isinstance(pages, list) else pages}
+        for entry in nav
+        for title, pages in entry.items()
+    ]
+
+
+def title_of(notebook: Path) -> str:
+    """The first heading of a notebook."""
+    first = json.loads(notebook.read_text(encoding="utf-8"))["cells"][0]["source"][0]
+    return str(first).lstrip("# ").strip()
+
+
+@event_priority(100)  # before the plugin that takes notebooks for pages
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the notebooks, executed."""
+    notebooks = sorted(NOTEBOOKS.glob("*.ipynb"))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(executed, notebooks))
+    for path in notebooks:
+        source = f"notebooks/{path.name}"
+        files.append(File(source, str(EXECUTED.parent), config.site_dir, config.use_directory_urls))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put in what stands elsewhere."""
+    if HELP in markdown:
+        markdown = markdown.replace(HELP, command_line())
+    return INCLUDE.sub(lambda found: included(found[1], found[2]), markdown)
+
+
+def included(path: str, heading: str | None) -> str:
+    """A file of the repository, or its section under a heading of the second level."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    if heading is None:
+        return text
+    _, found, rest = text.partition(f"\n## {heading}\n")
+    if not found:
+        raise ValueError(f"{path} must have a section {heading!r}")
+    return rest.partition("\n## ")[0].strip()
+
+
+def command_line() -> str:
+    """The help of every command, as it prints it."""
+    first = help_of()
+    names = re.findall(r"^  ([a-z][\w-]*)  ", first.partition("Commands:")[2], re.MULTILINE)
+    pages = [f"```text\n{first}\n```"]
+    pages += [f"## {name}\n\n```text\n{help_of(name)}\n```" for name in names]
+    return "\n\n".join(pages)
+
+
+def help_of(*command: str) -> str:
+    """What `--help` prints, 80 columns wide."""
+    told = [sys.executable, "-m", "shuffle_accountant", *command, "--help"]
+    wide = {"COLUMNS": "80", "TERMINAL_WIDTH": "80", "PYTHONPATH": str(ROOT)}
+    return run(told, wide).rstrip()

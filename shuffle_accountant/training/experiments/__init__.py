@@ -1,0 +1,8 @@
+"""What the demonstrations of training are made of: scikit-learn's digits, and a model in NumPy."""
+
+from __future__ import annotations
+
+from shuffle_accountant.training.experiments.digits import Digits, Epoch, load
+from shuffle_accountant.training.experiments.logistic import accuracy, per_user_gradients, train
+
+__all__ = ["Digits", "Epoch", "accuracy", "load", "per_user_gradients", "train"]

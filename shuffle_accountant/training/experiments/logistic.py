@@ -1,0 +1,77 @@
+"""Logistic regression in NumPy on shuffled messages; a `ShuffleLedger` stops it at the budget.
+
+In every step each user clips the gradient of its image, sends one PrivUnit message, and the model
+follows the mean of the shuffled messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.randomizers.vectors import PrivUnit
+from shuffle_accountant.training.experiments.digits import Digits, Epoch
+from shuffle_accountant.training.ledger import ShuffleLedger
+from shuffle_accountant.training.randomize import private_mean
+
+__all__ = ["accuracy", "per_user_gradients", "train"]
+
+CLASSES = 10
+LEARNING_RATE = 4.0
+
+
+def train(
+    digits: Digits,
+    *,
+    eps0: float = 2.0,
+    epsilon: float = 2.0,
+    delta: float = 1e-5,
+    epochs: int = 60,
+    seed: int | None = None,
+) -> Iterator[Epoch]:
+    """Train until the budget or the epochs are used up, and tell after each epoch (one step).
+
+    Args:
+        digits: what to learn from, and what to measure by.
+        eps0: of a message, nats, > 0.
+        epsilon: the budget, nats: a step that would go over it is not taken.
+        delta: of the budget, in (0, 1).
+        epochs: at most; by default more than the budget allows.
+        seed: of a run that can be repeated; its noise is then no secret.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+    rng = np.random.default_rng(seed)
+    weights = np.zeros((digits.train.shape[1], CLASSES))
+    randomizer = PrivUnit(dimension=weights.size, eps0=eps0)
+    ledger = ShuffleLedger(randomizer, users=digits.users, target_delta=delta, max_epsilon=epsilon)
+    yield Epoch(0, 0, accuracy(weights, digits), ledger.epsilon())
+    for number in range(1, epochs + 1):
+        if ledger.would_exceed():
+            return
+        gradients = per_user_gradients(weights, digits.train, digits.train_labels)
+        mean = private_mean(gradients, randomizer, rng=rng)
+        ledger.step()
+        weights -= LEARNING_RATE * mean.reshape(weights.shape)
+        yield Epoch(number, len(ledger), accuracy(weights, digits), ledger.epsilon())
+
+
+def per_user_gradients(
+    weights: NDArray[np.float64], features: NDArray[np.float64], labels: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Gradients of the cross-entropy of each image alone, shape (users, weights)."""
+    scores = features @ weights
+    errors = np.exp(scores - scores.max(axis=1, keepdims=True))
+    errors /= errors.sum(axis=1, keepdims=True)
+    errors[np.arange(len(labels)), labels] -= 1.0
+    gradients: NDArray[np.float64] = features[:, :, None] * errors[:, None, :]
+    return gradients.reshape(len(labels), -1)
+
+
+def accuracy(weights: NDArray[np.float64], digits: Digits) -> float:
+    """Share of the test images that are told right."""
+    return float(np.mean((digits.test @ weights).argmax(axis=1) == digits.test_labels))

@@ -1,0 +1,125 @@
+"""What a release states, it states once; and what it says about its files is so."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import shuffle_accountant as sa
+from shuffle_accountant.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+
+
+def module_at(path: Path) -> ModuleType:
+    """A script of the repository that is no part of a package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_version_is_written_once_and_stated_everywhere(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" in project["project"]["dynamic"]
+    assert project["tool"]["hatch"]["version"]["path"] == "shuffle_accountant/version.py"
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (\S+)$", citation, re.MULTILINE)[1] == sa.__version__
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(r"^## \[(\S+)\]", changelog, re.MULTILINE)[1] == sa.__version__
+    written = [
+        path
+        for path in (ROOT / "shuffle_accountant").rglob("*.py")
+        if f'"{sa.__version__}"' in path.read_text(encoding="utf-8")
+    ]
+    assert [path.name for path in written] == ["version.py"]
+    one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.0), users=10)
+    assert one.delta(epsilon=0.5).as_dict()["version"] == sa.__version__
+    assert main(["delta", "--eps0", "1", "--users", "10", "--epsilon", "0.5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["version"] == sa.__version__
+
+
+def test_every_version_has_a_date() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.*)$", changelog, re.MULTILINE)
+    assert len(headings) >= 2
+    for heading in headings:
+        assert re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}|\[Unreleased\]", heading)
+
+
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+def test_the_floors_have_one_release_for_each_dependency(python: str) -> None:
+    stated = module_at(ROOT / ".ci" / "floors.py")
+    floors = dict(text.split("==") for text in stated.floors(python))
+    assert {"numpy", "scipy", "numba", "joblib", "tqdm", "typer", "pyFFTW"} == set(floors)
+    if python == "3.11":
+        assert floors["numpy"] == "1.26"
+    if python == "3.13":
+        assert floors["numpy"] == "2.1"  # the first with wheels for it
+    assert stated.package_version() == sa.__version__
+
+
+@pytest.fixture
+def hooks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """What the site is built with."""
+    pytest.importorskip("mkdocs", reason="the site needs MkDocs (extra 'docs')")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return module_at(DOCS / "hooks.py")
+
+
+def test_pages_that_nobody_listed_are_in_the_navigation(hooks: ModuleType, tmp_path: Path) -> None:
+    for name in ("guides/a.md", "guides/b.md", "notebooks/01.ipynb"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('{"cells": [{"source": ["# First steps\\n", "text"]}]}')
+    nav = [{"Home": "index.md"}, {"Guides": ["guides/b.md"]}, {"Notebooks": []}]
+    assert hooks.complete(nav, tmp_path, tmp_path / "notebooks") == [
+        {"Home": "index.md"},
+        {"Guides": ["guides/b.md", "guides/a.md"]},
+        {"Notebooks": [{"First steps": "notebooks/01.ipynb"}]},
+    ]
+
+
+def test_the_page_of_the_command_line_has_every_command(hooks: ModuleType) -> None:
+    from shuffle_accountant.cli import COMMANDS
+
+    page = hooks.on_page_markdown("<!-- command line -->")
+    for command in COMMANDS:
+        assert f"## {command.__name__}\n" in page
+        assert f"Usage: shuffle-accountant {command.__name__} [OPTIONS]" in page
+
+
+def test_pages_include_files_and_sections(hooks: ModuleType) -> None:
+    whole: Callable[[str], str] = hooks.on_page_markdown
+    assert "## [0.1.0]" in whole("<!-- include: CHANGELOG.md -->")
+    errata = whole('<!-- include: benchmarks/README.md "Errors found in print" -->')
+    assert "Lemma A.4" in errata
+    assert "## " not in errata
+    with pytest.raises(ValueError, match="must have a section 'nonsense'"):
+        whole('<!-- include: benchmarks/README.md "nonsense" -->')
+
+
+def test_the_picture_of_the_readme_shows_certified_numbers() -> None:
+    """The data of its axes, held against the library and against what theorems allow."""
+    pictures = module_at(DOCS / "pictures.py")
+    (axes,) = pictures.amplification().axes
+    lines = {line.get_label(): line.get_xydata() for line in axes.lines}
+    certified = dict(lines["certified"])
+    assert set(lines) >= {"certified", "without a shuffler", "closed form of 2022"}
+    assert certified[1] == pytest.approx(4.0, rel=1e-5)  # nobody to hide among
+    assert max(certified.values()) <= 4.0 * (1 + 1e-9)
+    for users, epsilon in lines["closed form of 2022"]:
+        assert certified[users] <= epsilon
+    assert (DOCS / "pictures" / "amplification.png").stat().st_size > 10_000
