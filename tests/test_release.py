@@ -123,3 +123,13 @@ def test_the_picture_of_the_readme_shows_certified_numbers() -> None:
     for users, epsilon in lines["closed form of 2022"]:
         assert certified[users] <= epsilon
     assert (DOCS / "pictures" / "amplification.png").stat().st_size > 10_000
+
+
+def test_the_reference_has_every_public_name() -> None:
+    pages = sorted((DOCS / "reference").glob("*.md"))
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    documented = set(re.findall(r"^::: shuffle_accountant\.(\S+)$", text, re.MULTILINE))
+    inside = {name.split(".")[0] for name in documented if "." in name}
+    public = {f"training.{name}" for name in sa.training.__all__} | set(sa.__all__)
+    public |= {f"certificates.{name}" for name in sa.certificates.__all__}
+    assert public - documented - inside <= {"plot"}  # documented as reports.plot
