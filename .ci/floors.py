@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def package_version() -> str:
     """What the package says it is."""
-    text = (ROOT / "shuffle_accountant" / "version.py").read_text(encoding="utf-8")
+    text = (ROOT / "shuffle_accountant" / "bracket.py").read_text(encoding="utf-8")
     return text.split('__version__ = "')[1].split('"')[0]
 
 

@@ -200,6 +200,27 @@ def _messages(entry: Mapping[str, Any]) -> Callable[[], Any]:
     return ask
 
 
+def _crowds(entry: Mapping[str, Any]) -> Callable[[], Any]:
+    def one() -> sa.ShuffleRound:
+        if entry["kind"] == "zero_out":
+            if entry["delta0"] > 0.0:
+                hidden: Any = sa.ApproximateRandomizer(eps0=entry["eps0"], delta0=entry["delta0"])
+            else:
+                hidden = sa.GeneralRandomizer(entry["eps0"], adjacency=sa.Adjacency.ZERO_OUT)
+            return sa.ShuffleRound(hidden, users=entry["users"])
+        response = functools.partial(sa.RandomizedResponse, categories=entry["categories"])
+        own = response(eps0=entry["eps0"])
+        if entry["kind"] == "participation":
+            taking = sa.Binomial(trials=entry["trials"], probability=entry["probability"])
+            return sa.ShuffleRound(own, users=taking)
+        others = {response(eps0=eps0): users for eps0, users in entry["others"]}
+        return sa.ShuffleRound(
+            own, users=entry["users"], others=others, colluding=entry["colluding"]
+        )
+
+    return lambda: sa.delta(one(), epsilon=entry["epsilon"])
+
+
 _FILES: dict[str, Callable[[Mapping[str, Any]], Callable[[], Any] | None]] = {
     "allocation": _allocation,
     "shuffled": _shuffled,
@@ -209,6 +230,7 @@ _FILES: dict[str, Callable[[Mapping[str, Any]], Callable[[], Any] | None]] = {
     "qif": _qif,
     "dsigma": _dsigma,
     "messages": _messages,
+    "crowds": _crowds,
 }
 
 

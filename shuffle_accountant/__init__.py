@@ -15,6 +15,7 @@ from shuffle_accountant.bracket import (
     PrivacyProfile,
     TradeOffCurve,
 )
+from shuffle_accountant.bracket import __version__ as __version__
 from shuffle_accountant.calibration.calibrate import max_eps0, max_rounds, min_users
 from shuffle_accountant.calibration.noise import min_noise_multiplier
 from shuffle_accountant.lazy import lazy_attributes
@@ -53,7 +54,6 @@ from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
-from shuffle_accountant.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from shuffle_accountant import baselines as baselines

@@ -14,7 +14,7 @@ CONSOLE_EXAMPLES = [
     for page in pages.PAGES
     for line, command, expected in pages.console_examples(page)
 ]
-KINDS = {"python", "py", "console", "sh", "mermaid"}
+KINDS = {"python", "py", "console", "sh", "mermaid", "text"}
 LINK = re.compile(r"(?<!`)\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 IN_A_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 

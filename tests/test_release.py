@@ -35,7 +35,7 @@ def test_the_version_is_written_once_and_stated_everywhere(
 ) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert "version" in project["project"]["dynamic"]
-    assert project["tool"]["hatch"]["version"]["path"] == "shuffle_accountant/version.py"
+    assert project["tool"]["hatch"]["version"]["path"] == "shuffle_accountant/bracket.py"
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(r"^version: (\S+)$", citation, re.MULTILINE)[1] == sa.__version__
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ def test_the_version_is_written_once_and_stated_everywhere(
         for path in (ROOT / "shuffle_accountant").rglob("*.py")
         if f'"{sa.__version__}"' in path.read_text(encoding="utf-8")
     ]
-    assert [path.name for path in written] == ["version.py"]
+    assert [path.name for path in written] == ["bracket.py"]
     one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.0), users=10)
     assert one.delta(epsilon=0.5).as_dict()["version"] == sa.__version__
     assert main(["delta", "--eps0", "1", "--users", "10", "--epsilon", "0.5", "--json"]) == 0

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffle_accountant.bracket import LooseBracketWarning
+from shuffle_accountant.bracket import LooseBracketWarning, __version__
 from shuffle_accountant.reports.plot import MISSING
-from shuffle_accountant.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
