@@ -16,8 +16,6 @@ from shuffle_accountant.bracket import (
     TradeOffCurve,
 )
 from shuffle_accountant.bracket import __version__ as __version__
-from shuffle_accountant.calibration.calibrate import max_eps0, max_rounds, min_users
-from shuffle_accountant.calibration.noise import min_noise_multiplier
 from shuffle_accountant.lazy import lazy_attributes
 from shuffle_accountant.losses.tabulated import PldTable as LossTable
 from shuffle_accountant.randomizers.approximate import ApproximateRandomizer
@@ -41,10 +39,7 @@ from shuffle_accountant.randomizers.randomized_response import (
 from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
-from shuffle_accountant.reports.compiling import report
-from shuffle_accountant.reports.rows import Report, ReportRow
 from shuffle_accountant.rounds.allocation import RandomAllocation
-from shuffle_accountant.rounds.attained import attained_epsilon
 from shuffle_accountant.rounds.augmented import AugmentedShuffle
 from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism, PureMechanism
@@ -53,7 +48,6 @@ from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
 
 if TYPE_CHECKING:
     from shuffle_accountant import baselines as baselines
@@ -63,7 +57,13 @@ if TYPE_CHECKING:
     from shuffle_accountant import leakage as leakage
     from shuffle_accountant import order as order
     from shuffle_accountant import training as training
+    from shuffle_accountant.calibration.calibrate import max_eps0, max_rounds, min_users
+    from shuffle_accountant.calibration.noise import min_noise_multiplier
     from shuffle_accountant.reports import plot as plot
+    from shuffle_accountant.reports.compiling import report
+    from shuffle_accountant.reports.rows import Report, ReportRow
+    from shuffle_accountant.rounds.attained import attained_epsilon
+    from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
 
 __all__ = [
     "RAPPOR",
@@ -141,5 +141,19 @@ if not TYPE_CHECKING:
             "order": "order",
             "plot": "reports.plot",
             "training": "training",
+        },
+        # what the first answer of a process does not need
+        names={
+            "Report": "reports.rows",
+            "ReportRow": "reports.rows",
+            "SweepRecord": "sweeping",
+            "attained_epsilon": "rounds.attained",
+            "max_eps0": "calibration.calibrate",
+            "max_rounds": "calibration.calibrate",
+            "min_noise_multiplier": "calibration.noise",
+            "min_users": "calibration.calibrate",
+            "report": "reports.compiling",
+            "sweep": "sweeping",
+            "sweep_records": "sweeping",
         },
     )
