@@ -42,7 +42,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Secure RNG turned off"),
 ]
 
-WITH_OPACUS = [page for page in pages.PAGES if "py" in pages.languages(page)]
+# others need Flower, and are run with it
+WITH_OPACUS = [
+    page for page in pages.PAGES if any("opacus" in text for _, text in pages.blocks(page, "py"))
+]
 
 RECORDS, FEATURES, DELTA, NORM = 60, 5, 1e-5, 0.7
 # Sums of 60 numbers of the order of one in 32-bit floats, and Opacus' 1e-6 beside the norm.
