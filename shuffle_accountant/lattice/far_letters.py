@@ -163,7 +163,8 @@ class _Parts:
         """Upper bound of what sums with a letter below add that have none above."""
         if self.q_low == 0.0:
             return 0.0
-        most = min(self.beyond(1.0, self.q_far), (self.users - 1) * self.gain)
+        # further letters below count as 0, and none is above
+        most = min(self.beyond(1.0, self.q_low), (self.users - 1) * self.gain)
         return self.users * self.q_low * most
 
     @cached_property
@@ -196,6 +197,7 @@ class _Parts:
         value, error = self.linear
         negative = 0.0
         if self.q_far > 0.0:
+            # further letters above count as 0, and none is below
             negative = self.users * self.q_far * self.beyond(-1.0, self.q_far)
         total = max(value + error, 0.0) + negative + self.alone + self.mixed
         return raised(total, 8.0 * _ERROR)
