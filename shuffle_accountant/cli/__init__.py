@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
+from shuffle_accountant.bracket import __version__
 from shuffle_accountant.cli import (
     brackets,
     calibrate,
@@ -48,11 +50,31 @@ COMMANDS = (
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
-    help="Certified privacy accounting for the shuffle model of differential privacy.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"{PROGRAM} {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Certified privacy accounting for the shuffle model of differential privacy."""
+
+
 for _command in COMMANDS:
     app.command()(_command)
 app.add_typer(LEDGER, name="ledger")

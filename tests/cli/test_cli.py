@@ -357,3 +357,11 @@ def test_a_bad_randomizer_is_one_line_and_exit_2(run, flags, named):
     arguments = ("epsilon", *flags, "--users", "9", "--delta", "0.1")
     assert_one_line_error(run, *arguments)
     assert named in run(*arguments)[2]
+
+
+def test_version_and_short_help(run):
+    assert run("--version") == (0, f"shuffle-accountant {sa.__version__}\n", "")
+    for command in ((), ("epsilon",), ("ledger",)):
+        code, shown, said = run(*command, "-h")
+        assert (code, said) == (0, "")
+        assert shown == run(*command, "--help")[1]
