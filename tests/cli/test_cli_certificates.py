@@ -37,6 +37,7 @@ def test_certify_writes_what_the_library_makes(tmp_path, capsys):
         "delta": 1e-6,
         "upper": upper,
         "output": str(path),
+        "version": sa.__version__,
     }
 
 
