@@ -36,7 +36,7 @@ _TAILS = (12, 16, 20, 26, 33, 42, 54, 70, 90, 115, 150, 200, 280)
 _LEAST_WIDTH, _FINEST_WIDTH = 0.0115, 0.0075
 _FEW_ADDITIONS = 20
 _SHALLOW = 20
-_FINE = 5e-6
+_FINE = 1.2e-5
 # Cells of one ratio, with nothing to add it to.
 _ALONE = 0.001
 # Tails of a question about one round may be larger by so much where cells decide its bracket.
