@@ -188,16 +188,15 @@ def _disclosed(blocks: BinaryBlocks) -> tuple[Array, Array]:
 def _conditional(epsilon: float, blocks: BinaryBlocks) -> tuple[Array, Array]:
     """Bracket of the divergence given each block."""
     m = blocks.count
-    lost = blocks.gap == 0.0  # a gap below all doubles, which no divergence exceeds
-    reach = math.tanh(0.5 * epsilon) / np.where(lost, underflow(1), blocks.gap)
+    # a gap below all doubles adds less than what is allowed for numbers as small
+    reach = math.tanh(0.5 * epsilon) / np.maximum(blocks.gap, underflow(1))
     first = np.minimum(np.floor(0.5 * m * (1.0 + reach)) + 1.0, m)  # smallest a with loss > eps
     pairs, place = _distinct(first, m)
     log_f = log_pmf(*pairs, 0.5, 0.5)[place]
     f = np.exp(log_f)
     value, scale = _bracket(epsilon, first, blocks)
     error = scale + np.abs(value) * exponential(log_pmf_error(first, m, 0.5, log_f))
-    low, high = f * np.maximum(value - error, 0.0), f * np.maximum(value + error, 0.0)
-    return np.where(lost, 0.0, low), np.where(lost, underflow(1), high)
+    return f * np.maximum(value - error, 0.0), f * np.maximum(value + error, 0.0)
 
 
 def _distinct(a: Array, m: Array) -> tuple[tuple[Array, Array], NDArray[np.intp] | slice]:

@@ -24,6 +24,7 @@ from shuffle_accountant.numerics.rounding import (
     raised,
     roundings,
     share,
+    underflow,
 )
 
 __all__ = ["SubsampledLoss"]
@@ -44,7 +45,11 @@ class SubsampledLoss:
     @property
     def largest(self) -> float:
         """Largest loss, nats, rounded up."""
-        return raised(self._shrink(self.inner.largest), roundings(2 * ELEMENTARY + 4))
+        if self.inner.largest <= 0.0:
+            return 0.0
+        # a product with the fraction may be rounded to 0
+        found = max(self._shrink(self.inner.largest), underflow(1))
+        return raised(found, roundings(2 * ELEMENTARY + 4))
 
     @property
     def deviation(self) -> float:

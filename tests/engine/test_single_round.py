@@ -273,3 +273,14 @@ def test_epsilon_and_delta_are_inverse() -> None:
         assert one.delta(epsilon=bracket.upper).lower <= delta * (1 + 1e-9)
         assert one.delta(epsilon=bracket.lower).upper >= delta * (1 - 1e-9)
     assert MP.dps == 50  # nothing above touched the oracles' precision
+
+
+@pytest.mark.parametrize("eps0", [5e-324, 1e-323, 1e-310])
+@pytest.mark.parametrize("population", [None, 2000])
+def test_no_positive_delta_is_rounded_to_nothing(eps0: float, population: int | None) -> None:
+    """Both inputs can be told apart, if only by less than the smallest double."""
+    one = sa.ShuffleRound(sa.GeneralRandomizer(eps0), users=1000, population=population)
+    for rounds in (1, 3):
+        answer = sa.delta(one, epsilon=0.0, rounds=rounds)
+        assert answer.lower <= eps0 * rounds
+        assert 0.0 < answer.upper <= 1e-300
