@@ -19,6 +19,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffle_accountant.numerics.budget import disturbed
 from shuffle_accountant.numerics.quadrature import gauss_legendre
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
@@ -28,22 +29,17 @@ from shuffle_accountant.numerics.rounding import (
 )
 
 __all__ = [
-    "TAIL_RATIO_ERROR",
     "deviance",
     "log1p_minus",
     "log_pmf",
     "log_pmf_error",
     "log_upper_tail",
     "stirling_error",
+    "tail_ratio_error",
     "upper_tail_ratio",
 ]
 
 _NODES = 48
-
-# Relative error of `upper_tail_ratio` for an exactly known p, from the rounding of the integrand's
-# exponent (at most 40 in size, weighted by the integrand: a few units) and of the 48-term sum.
-# The largest error seen against 60-digit arithmetic is 2e-15.
-TAIL_RATIO_ERROR = sequential_sum(_NODES, own=17)
 
 _SERIES_FROM = 16
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -169,7 +165,8 @@ def log_pmf(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
     log_q = math.log(q) if q < 0.5 else math.log1p(-p)
     none, every = k == 0, rest == 0
     edge = np.where(none, n * log_q, np.where(every, n * log_p, -np.inf))
-    return np.where(inside, body, edge)
+    found = np.where(inside, body, edge)
+    return disturbed(found, lambda: log_pmf_error(k, n, p, found))
 
 
 def log_pmf_error(k: ArrayLike, n: ArrayLike, p: float, log_probability: ArrayLike) -> Array:
@@ -186,6 +183,16 @@ def log_pmf_error(k: ArrayLike, n: ArrayLike, p: float, log_probability: ArrayLi
     return np.asarray(roundings(1.0) * error)
 
 
+def tail_ratio_error() -> float:
+    """Relative error of `upper_tail_ratio` for an exactly known p.
+
+    It comes from the rounding of the integrand's exponent (at most 40 in size, weighted by the
+    integrand: a few units) and of the 48-term sum. The largest error seen against 60-digit
+    arithmetic is 2e-15.
+    """
+    return sequential_sum(_NODES, own=17)
+
+
 def upper_tail_ratio(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
     """``P(X >= k) / P(X = k)`` for X ~ Bin(n, p), on the far side of the mean.
 
@@ -200,7 +207,7 @@ def upper_tail_ratio(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
         q: ``1 - p``.
 
     Returns:
-        Ratios >= 1 (up to rounding) with relative error `TAIL_RATIO_ERROR` plus, for p != 1/2,
+        Ratios >= 1 (up to rounding) with relative error `tail_ratio_error` plus, for p != 1/2,
         ``8 u sqrt(n min(p, q))`` from the rounding of p and q.
     """
     k, n = np.broadcast_arrays(np.asarray(k, dtype=float), np.asarray(n, dtype=float))
@@ -246,7 +253,7 @@ def upper_tail_ratio(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
         result[part] = (
             k[part] * end[part] * np.einsum("ij,j->i", np.exp(exponent(y, part)), weights)
         )
-    return result.reshape(shape)
+    return disturbed(result, lambda: tail_ratio_error() * result).reshape(shape)
 
 
 def log_upper_tail(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:

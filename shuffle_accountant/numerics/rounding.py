@@ -20,6 +20,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.numerics.budget import budget
+
 __all__ = [
     "BELOW_ONE",
     "ELEMENTARY",
@@ -82,7 +84,8 @@ def roundings(count: Number) -> Number:
         ``expm1(count (u + u^2))``, rounded up, of the shape of ``count``; infinite where that is
         above 1e304.
     """
-    exponent = count * (UNIT_ROUNDOFF * (1.0 + 4.0 * UNIT_ROUNDOFF))
+    unit = budget().roundoff
+    exponent = count * (unit * (1.0 + 4.0 * unit))
     if isinstance(exponent, float):
         return math.expm1(exponent) * _OWN if exponent <= 700.0 else math.inf
     if float(np.max(exponent, initial=0.0)) <= 1.0:  # expm1(x) <= x + x^2, and much faster
@@ -101,7 +104,7 @@ def exponential(moved: Number, own: float = 0.0) -> Number:
         moved: absolute error of the exponent, >= 0, a number or an array.
         own: roundings before or after, besides the function's.
     """
-    return roundings(moved / UNIT_ROUNDOFF + (ELEMENTARY + own))
+    return roundings(moved / budget().roundoff + (ELEMENTARY + own))
 
 
 def logarithm(value: Number, argument: float = 0.0) -> Number:

@@ -48,7 +48,7 @@ def test_tail_has_relative_accuracy(n: int, p: float) -> None:
             continue
         truth = oracle.upper_tail(k, n, p)
         # the pmf's bound, the tail ratio's, and the rounding of p in the latter
-        bound = float(binomial.log_pmf_error(k, n, p, found)) + binomial.TAIL_RATIO_ERROR
+        bound = float(binomial.log_pmf_error(k, n, p, found)) + binomial.tail_ratio_error()
         bound += 8 * U * math.sqrt(n * min(p, 1 - p)) + 16 * U
         assert abs(float(mpmath.log(truth) - found)) <= bound, (k, n, p)
 

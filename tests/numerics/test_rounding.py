@@ -53,6 +53,7 @@ def test_sums_one_after_the_other_and_by_numpy(terms: list[float]) -> None:
     assert within(float(array.sum()), truth, lemma.pairwise_sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [127, 129, 1000, 2**17 + 3, 2**20])
 def test_pairwise_sums_of_many_terms_that_each_round_down(size: int) -> None:
     # after the first term of each lane every addition of a lane drops half a unit in the last place

@@ -1,0 +1,1197 @@
+"""Rooms of the lattice under stress budgets: one source of error at a time, as large as it gets.
+
+Inputs are exact in binary, the truth is enumerated in fractions or has 50 digits, and containment
+is strict unless a line says what its tolerance is for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from oracles import blanket as exact_blanket
+from oracles import convolution, grids
+from oracles.precision import MP, Real, exact
+
+from shuffle_accountant.lattice import pairs
+from shuffle_accountant.lattice import positive_part as positive_part_module
+from shuffle_accountant.lattice.anchored import AnchoredLaw
+from shuffle_accountant.lattice.anchoring import anchored_law
+from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
+from shuffle_accountant.lattice.discretize import discretize
+from shuffle_accountant.lattice.doubling import SumLaw, add, power
+from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms, PldGrid
+from shuffle_accountant.lattice.heavy_tails import heavy_positive_part
+from shuffle_accountant.lattice.moments import MomentRows, MomentSpectrum, coarser
+from shuffle_accountant.lattice.pairs import pair_sums
+from shuffle_accountant.lattice.positive import positive_sum
+from shuffle_accountant.lattice.positive_part import Summand, expected_positive_part
+from shuffle_accountant.lattice.profile import polygon_atoms, profile_atoms
+from shuffle_accountant.lattice.region import symmetric_atoms
+from shuffle_accountant.lattice.stack import Stack, stack_sum
+from shuffle_accountant.lattice.statistic import Hypotheses, power_of
+from shuffle_accountant.lattice.tilting import Letters
+from shuffle_accountant.numerics.budget import stress
+
+UNIT = 2.0**-20
+ADVERSE = pytest.mark.parametrize("adverse", [-1.0, 1.0])
+SIDES = pytest.mark.parametrize("side", list(Bound))
+
+Law = dict[Fraction, Fraction]
+
+
+def dyadic(rng: np.random.Generator, size: int, total: float = 1.0) -> Array:
+    """Masses that are exact in binary and add up to the total exactly."""
+    whole = int(total * 2**30)
+    cuts = np.sort(rng.integers(1, whole, size - 1))
+    return np.asarray(np.diff(np.concatenate([[0], cuts, [whole]])) / 2.0**30)
+
+
+def exact_law(value: Array, mass: Array) -> Law:
+    law: Law = defaultdict(Fraction)
+    for x, p in zip(value.tolist(), mass.tolist(), strict=True):
+        law[Fraction(x)] += Fraction(p)
+    return law
+
+
+def added(a: Law, b: Law) -> Law:
+    total: Law = defaultdict(Fraction)
+    for (x, p), (y, q) in itertools.product(a.items(), b.items()):
+        total[x + y] += p * q
+    return total
+
+
+def exact_power(law: Law, count: int) -> Law:
+    total: Law = {Fraction(0): Fraction(1)}
+    for _ in range(count):
+        total = added(total, law)
+    return total
+
+
+def positive_part(law: Law, strike: Fraction) -> Fraction:
+    return sum((p * max(x - strike, Fraction(0)) for x, p in law.items()), Fraction(0))
+
+
+def above_or_below(found: float, truth: object, side: Bound) -> bool:
+    value = exact(found)
+    return bool(value >= truth if side is Bound.PESSIMISTIC else value <= truth)
+
+
+# ---------------------------------------------------------------------------------- discretisation
+
+
+def divergence(mass: Array, loss: Array, infinite: float, epsilon: object) -> object:
+    """Of atoms as they stand, in 50 digits."""
+    terms = (
+        exact(p) * -MP.expm1(exact(epsilon) - exact(x))
+        for p, x in zip(mass.tolist(), loss.tolist(), strict=True)
+        if exact(x) > exact(epsilon)
+    )
+    return MP.fsum(terms) + exact(infinite)
+
+
+DISCRETE = {
+    "as it is": {},
+    "snapped": {"snap": 0.02},
+    "snapped far": {"snap": 0.1},
+    "roundings up": {"roundoff": UNIT, "adverse": 1.0},
+    "roundings down": {"roundoff": UNIT, "adverse": -1.0},
+}
+
+
+@pytest.mark.slow
+@SIDES
+@pytest.mark.parametrize("name", DISCRETE)
+def test_grids_contain_the_atoms(name: str, side: Bound) -> None:
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        loss = rng.uniform(-2.0, 2.0, 12)
+        if "snapped" in name:  # as far from grid points as can be
+            loss = 0.25 * rng.integers(1, 8, 12) * (1.0 + rng.choice([-1, 1], 12) * 0.0199)
+        mass = dyadic(rng, 12, 0.875)
+        atoms = PldAtoms(side, mass, loss, 0.125, 0.0, 0.0, 0.0)
+        with stress(**DISCRETE[name]):
+            grid = discretize(atoms, 0.25)
+        sign = -1.0 if side is Bound.PESSIMISTIC else 1.0
+        for epsilon in np.linspace(-2.2, 2.2, 45).tolist():
+            truth = divergence(mass, loss, 0.125, epsilon)
+            moved = exact(epsilon) + sign * exact(grid.loss_error)
+            assert above_or_below_exactly(
+                divergence(grid.mass, grid.losses, grid.infinite, moved), truth, side, name
+            ), (seed, epsilon)
+
+
+def above_or_below_exactly(found: object, truth: object, side: Bound, name: str) -> bool:
+    """Strictly; grid points, 0.25 times integers, are exact, and nothing else is left."""
+    # roundings of shares are injected, those of the expm1 of a share are not relative to its size
+    slack = exact("1e-15")
+    return bool(found >= truth - slack if side is Bound.PESSIMISTIC else found <= truth + slack)
+
+
+@SIDES
+def test_what_atoms_carry_reaches_the_grid(side: Bound) -> None:
+    rng = np.random.default_rng(1)
+    atoms = PldAtoms(side, dyadic(rng, 5, 0.5), rng.uniform(-1, 1, 5), 0.25, 0.125, 0.0625, 0.03)
+    grid = discretize(atoms, 0.25)
+    assert (grid.side, grid.infinite, grid.truncated) == (side, 0.25, 0.125)
+    assert 0.0625 < grid.round_off < 0.0625 + 1e-12
+    assert 0.03 < grid.loss_error < 0.03 + 1e-12
+
+
+# -------------------------------------------------------------------------------------- transforms
+
+
+def wrong(found: Array, truth: list[Fraction], first: int = 0) -> float:
+    """2-norm of what a window is off by."""
+    wrapped = [Fraction(0)] * found.size
+    for i, p in enumerate(truth):
+        wrapped[(first + i) % found.size] += p
+    return math.sqrt(
+        sum(float(Fraction(x) - p) ** 2 for x, p in zip(found.tolist(), wrapped, strict=True))
+    )
+
+
+@ADVERSE
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_sums_are_within_their_error_if_all_operations_err(count: int, adverse: float) -> None:
+    mass = dyadic(np.random.default_rng(count), 8)
+    truth = convolution.power(mass.tolist(), count)
+    with stress(roundoff=UNIT, adverse=adverse):
+        found = power_sum([Factor(-4, mass, count, 0.0)], -4 * count, len(truth))
+    off = wrong(found.mass, truth)
+    assert UNIT < off <= found.error < 0.1
+
+
+@ADVERSE
+@pytest.mark.parametrize("count", [1, 30])
+def test_errors_of_powers_add_up_in_one_place(count: int, adverse: float) -> None:
+    """Nearly all mass at one point, where every error of every round is as well."""
+    mass = np.array([2.0**-7, 1.0 - 2.0**-6, 2.0**-7])
+    truth = convolution.power(mass.tolist(), count)
+    with stress(roundoff=UNIT, adverse=adverse):
+        found = power_sum([Factor(-1, mass, count, 0.0)], -count, len(truth))
+    off = wrong(found.mass, truth)
+    assert 0.5 * found.error < off <= found.error
+
+
+@pytest.mark.parametrize("counts", [(1,), (6,), (3, 2)])
+def test_errors_of_factors_are_counted_as_often_as_they_are_added(counts: tuple[int, ...]) -> None:
+    """The truth is another vector, as far off as the factor says, in its worst place."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        factors, laws = [], [Fraction(1)]
+        for count in counts:
+            mass = dyadic(rng, 6)
+            other = mass.copy()
+            other[int(rng.integers(6))] += 2.0**-8
+            factors.append(Factor(0, mass, count, 2.0**-8))
+            laws = convolution.product(laws, convolution.power(other.tolist(), count))
+        found = power_sum(factors, 0, len(laws))
+        assert 2.0**-9 < wrong(found.mass, laws) <= found.error
+
+
+@ADVERSE
+def test_stacks_are_within_their_error_if_all_operations_err(adverse: float) -> None:
+    rng = np.random.default_rng(7)
+    mass = np.array([dyadic(rng, 9) for _ in range(3)])
+    truth = [Fraction(1)]
+    for row in mass:
+        truth = convolution.product(truth, convolution.power(row.tolist(), 2))
+    with stress(roundoff=UNIT, adverse=adverse):
+        found = stack_sum(Stack(0, mass, np.full(3, 2.0), np.zeros(3)), 0, len(truth))
+    assert UNIT < wrong(found.mass, truth) <= found.error < 0.2
+
+
+@ADVERSE
+@pytest.mark.parametrize("count", [1, 64])
+def test_a_row_of_a_stack_errs_in_one_place(count: int, adverse: float) -> None:
+    """Nearly all mass at one point, where the errors of all rounds add up."""
+    mass = np.array([[2.0**-12, 1.0 - 2.0**-11, 2.0**-12]])
+    truth = convolution.power(mass[0].tolist(), count)
+    with stress(roundoff=UNIT, adverse=adverse):
+        found = stack_sum(
+            Stack(-1, mass, np.full(1, float(count)), np.zeros(1)), -count, len(truth)
+        )
+    assert 0.2 * found.error < wrong(found.mass, truth) <= found.error
+
+
+def test_errors_of_rows_of_a_stack_are_counted() -> None:
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        mass = np.array([dyadic(rng, 6) for _ in range(3)])
+        truth = [Fraction(1)]
+        for row in mass:
+            row = row.copy()
+            row[int(rng.integers(6))] += 2.0**-8
+            truth = convolution.product(truth, convolution.power(row.tolist(), 4))
+        found = stack_sum(Stack(0, mass, np.full(3, 4.0), np.full(3, 2.0**-8)), 0, len(truth))
+        assert 2.0**-9 < wrong(found.mass, truth) <= found.error
+
+
+@ADVERSE
+@SIDES
+def test_direct_sums_are_within_their_error(side: Bound, adverse: float) -> None:
+    mass = dyadic(np.random.default_rng(3), 7, 0.75)
+    grid = PldGrid(side, 0.1, -2, mass, 0.25, 0.0, 0.0, 0.0)
+    truth = convolution.power(mass.tolist(), 6)
+    with stress(roundoff=UNIT, adverse=adverse):
+        law = positive_sum([(grid, 6)], side, -99, 99)
+    assert law.relative < 0.01
+    for found, p in zip(law.mass.tolist(), truth, strict=True):
+        assert abs(Fraction(found) - p) <= Fraction(law.relative) * p
+    infinite = grids.at_least_one([(0.25, 6)])
+    # the better known of two laws does not make the sum as good
+    with stress(roundoff=UNIT, adverse=adverse):
+        other = PldGrid(side, 0.1, 0, np.array([0.5, 0.5]), 0.0, 0.0, 0.0, 0.0)
+        both = [
+            positive_sum(parts, side, -99, 99)
+            for parts in ([(grid, 6), (other, 1)], [(other, 1), (grid, 6)])
+        ]
+    whole = convolution.product(truth, [Fraction(1, 2)] * 2)
+    for law in both:
+        for found, p in zip(law.mass.tolist(), whole, strict=True):
+            assert abs(Fraction(found) - p) <= Fraction(law.relative) * p
+    assert 0 < abs(Fraction(law.infinite) - infinite) <= Fraction(law.relative) * infinite
+
+
+@ADVERSE
+def test_errors_of_direct_sums_add_up(adverse: float) -> None:
+    """One point, doubled twelve times: every doubling doubles the error."""
+    grid = PldGrid(Bound.PESSIMISTIC, 0.1, 0, np.ones(1), 0.0, 0.0, 0.0, 0.0)
+    with stress(roundoff=UNIT, adverse=adverse):
+        law = positive_sum([(grid, 4096)], Bound.PESSIMISTIC, -9, 9)
+    assert UNIT < abs(float(law.mass.sum()) - 1.0) <= law.relative
+
+
+# ---------------------------------------------------------------------------------------- doubling
+
+
+def ratios(seed: int, letters: int = 4) -> tuple[Array, Array]:
+    """Positive values of mean at most one, and probabilities, exact in binary."""
+    rng = np.random.default_rng(seed)
+    value = np.sort(np.exp(2.0 * rng.standard_normal(letters)))
+    mass = dyadic(rng, letters)
+    value = np.floor(value / (mass @ value) * 2**20) / 2**20
+    return value, mass
+
+
+def calls(law: SumLaw, strike: float, sign: float) -> Fraction:
+    """``E(sum - strike)_+`` of a law whose values are moved up (or down) by their error."""
+    moved = 1 + Fraction(sign * law.moved)
+    return sum(
+        (
+            Fraction(p) * max(Fraction(x) * moved - Fraction(strike), Fraction(0))
+            for x, p in zip(law.value.tolist(), law.mass.tolist(), strict=True)
+        ),
+        Fraction(0),
+    )
+
+
+def puts(law: SumLaw, strike: float, sign: float) -> Fraction:
+    moved = 1 - Fraction(sign * law.moved)
+    return sum(
+        (
+            Fraction(p) * max(Fraction(strike) - Fraction(x) * moved, Fraction(0))
+            for x, p in zip(law.value.tolist(), law.mass.tolist(), strict=True)
+        ),
+        Fraction(0),
+    )
+
+
+def check_sum(law: SumLaw, truth: Law, side: Bound) -> None:
+    """Calls and puts at many strikes, strictly."""
+    upper = side is Bound.PESSIMISTIC
+    for strike in [0.0, *np.geomspace(0.02, 30.0, 12).tolist()]:
+        call = positive_part(truth, Fraction(strike))
+        put = positive_part({-x: p for x, p in truth.items()}, -Fraction(strike))
+        if upper:
+            gain = Fraction(law.count) * Fraction(law.lost_gain)
+            assert calls(law, strike, 1.0) + gain >= call
+            assert puts(law, strike, 1.0) + Fraction(strike) * Fraction(law.lost) >= put
+        else:
+            assert calls(law, strike, -1.0) <= call
+            assert puts(law, strike, -1.0) <= put
+
+
+@pytest.mark.slow
+@SIDES
+@pytest.mark.parametrize(
+    "budget", [{}, *({"roundoff": UNIT, "adverse": a} for a in (-1.0, 1.0))], ids=str
+)
+@pytest.mark.parametrize("tail", [1e-30, 0.2])
+@pytest.mark.parametrize("count", [2, 5])
+def test_sums_of_ratios_that_leave_much_out(
+    count: int, tail: float, budget: dict[str, float], side: Bound
+) -> None:
+    left = 0.0
+    for seed in range(3):
+        value, mass = ratios(seed)
+        with stress(**budget):
+            one = SumLaw(value, mass, 1, 0.0, 0.0, 0.0, float(value[-1]))
+            law = power(one, count, side, width=0.05, tail=tail)
+        check_sum(law, exact_power(exact_law(value, mass), count), side)
+        left = max(left, law.lost)
+    assert tail < 0.1 or left > 1e-3
+
+
+@SIDES
+@pytest.mark.parametrize("adverse", [-1.0, 0.0, 1.0])
+def test_sums_on_a_lattice_whose_roundings_err(adverse: float, side: Bound) -> None:
+    """Values that are near enough to each other; the whole range is known to a rounding."""
+    upper = side is Bound.PESSIMISTIC
+    sign = 1.0 if upper else -1.0
+    for seed, count in itertools.product(range(3), (2, 3, 4)):
+        rng = np.random.default_rng(seed)
+        value, mass = np.sort(rng.integers(2**9, 2**11, 4)) / 2.0**10, dyadic(rng, 4)
+        with stress(roundoff=2.0**-36, adverse=adverse):
+            one = SumLaw(value, mass, 1, 0.0, 0.0, 0.0, float(value[-1]))
+            law = power(one, count, side, width=0.05, tail=1e-30)
+        assert law.cells is not None
+        truth = exact_power(exact_law(value, mass), count)
+        # no mean is below the least sum nor above the largest one
+        ends = [float(min(truth)), float(max(truth))]
+        inner = np.linspace(ends[0], ends[1], 9).tolist()
+        for strike in (0.0, *ends, *inner, 2.0 * ends[1]):
+            call = positive_part(truth, Fraction(strike))
+            put = positive_part({-x: p for x, p in truth.items()}, -Fraction(strike))
+            if upper:
+                assert calls(law, strike, sign) + Fraction(count * law.lost_gain) >= call
+                assert puts(law, strike, sign) + Fraction(strike * law.lost) >= put
+            else:
+                assert calls(law, strike, sign) <= call
+                assert puts(law, strike, sign) <= put
+
+
+@ADVERSE
+@pytest.mark.parametrize("count", [16, 64, 256])
+def test_no_mean_of_a_sum_is_beyond_the_extreme_sums(count: int, adverse: float) -> None:
+    """Means on a lattice after many additions, moved towards the middle by their error."""
+    value, mass = np.array([0.6875, 0.8125, 1.3125]), np.array([0.25, 0.25, 0.5])
+    with stress(roundoff=2.0**-36, adverse=adverse):
+        one = SumLaw(value, mass, 1, 0.0, 0.0, 0.0, float(value[-1]))
+        law = power(one, count, Bound.OPTIMISTIC, width=0.05, tail=1e-300)
+    assert law.cells is not None
+    low, high = float(count * value[0]), float(count * value[-1])
+    # far within what cells are apart
+    assert puts(law, low, -1.0) == 0
+    assert calls(law, high, -1.0) == 0
+    assert law.moved <= 1e-3
+
+
+@SIDES
+def test_what_two_laws_lost_takes_the_other_s_gain_along(side: Bound) -> None:
+    """Each law lacks an atom, its largest or its smallest one: the truth has it."""
+    for seed, at in itertools.product(range(3), (0, -1)):
+        value, mass = ratios(seed)
+        other, weight = ratios(seed + 100)
+        kept = np.arange(4) != at % 4
+        gains = float(value[at] * mass[at]), float(other[at] * weight[at])
+        a = SumLaw(value[kept], mass[kept], 1, gains[0], float(mass[at]), 0.0, 9.0)
+        b = SumLaw(other[kept], weight[kept], 1, gains[1], float(weight[at]), 0.0, 9.0)
+        law = add(a, b, side, width=0.05, budget=0.0, users=2)
+        check_sum(law, added(exact_law(value, mass), exact_law(other, weight)), side)
+        # of sums of two and of one
+        three = add(law, a, side, width=0.05, budget=0.0, users=3)
+        truth = added(exact_power(exact_law(value, mass), 2), exact_law(other, weight))
+        check_sum(three, truth, side)
+
+
+@SIDES
+@pytest.mark.parametrize("swapped", [False, True])
+def test_divergences_count_what_is_lost_and_moved(side: Bound, swapped: bool) -> None:
+    """Of a law of dP/dQ that lacks an atom and whose values are off by a hundredth."""
+    upper = side is Bound.PESSIMISTIC
+    for seed, at in itertools.product(range(6), (0, -1)):
+        value, mass = ratios(seed)
+        kept = np.arange(4) != at % 4
+        worse = upper != swapped
+        true = value * (1.0 + (2.0**-7 if worse else -(2.0**-7)))
+        lost = float(mass[at]), float(mass[at] * true[at])
+        if not upper:
+            kept, lost = np.full(4, True), (0.0, 0.0)
+        law = SumLaw(value[kept], mass[kept], 1, lost[1], lost[0], 2.0**-7, 9.0)
+        for epsilon in (0.0, 0.2, 1.0, 3.0):
+            alpha = MP.exp(exact(epsilon))
+            terms = (
+                exact(p) * max(1 - alpha * exact(x) if swapped else exact(x) - alpha, exact(0))
+                for x, p in zip(true.tolist(), mass.tolist(), strict=True)
+            )
+            truth = min(MP.fsum(terms), exact(1))
+            assert above_or_below(law.divergence(epsilon, side, swapped), truth, side)
+
+
+def test_a_divergence_beyond_all_doubles_is_what_is_lost() -> None:
+    value, mass = np.array([0.0, 1.25]), np.array([0.25, 0.75])
+    law = SumLaw(value, mass, 1, 0.01, 0.02, 0.0, 2.0)
+    assert law.divergence(800.0, Bound.PESSIMISTIC, False) == pytest.approx(0.01)
+    assert law.divergence(800.0, Bound.PESSIMISTIC, True) == pytest.approx(0.27)
+    assert law.divergence(800.0, Bound.PESSIMISTIC, False) >= 0.01
+
+
+@ADVERSE
+@pytest.mark.parametrize("compiled", [False, True])
+def test_sums_of_pairs_state_their_error(
+    compiled: bool, adverse: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not compiled:
+        monkeypatch.setattr(pairs, "compiled", lambda function: function)
+    rng = np.random.default_rng(5)
+    u, f = np.sort(rng.random(6)), dyadic(rng, 6)
+    with stress(roundoff=UNIT, adverse=adverse):
+        mass, _, error = pair_sums(u, f, u, f, np.array([0.0, 0.9]))
+    assert 0 < abs(Fraction(mass.sum()) - sum(map(Fraction, f.tolist())) ** 2) <= Fraction(error)
+
+
+@pytest.mark.slow
+@SIDES
+def test_values_of_two_laws_may_be_moved(side: Bound) -> None:
+    """By a hundredth each, the worse way; the sum's are off by as much at least."""
+    for seed in range(4):
+        value, mass = ratios(seed)
+        other, weight = ratios(seed + 100)
+        for first, second in ((2.0**-7, 0.0), (0.0, 2.0**-7)):
+            a = SumLaw(value, mass, 1, 0.0, 0.0, first, 9.0)
+            b = SumLaw(other, weight, 1, 0.0, 0.0, second, 9.0)
+            law = add(a, b, side, width=0.005, budget=0.0, users=2)
+            for sign in (-1.0, 1.0):
+                true = added(
+                    exact_law(value * (1.0 + sign * first), mass),
+                    exact_law(other * (1.0 + sign * second), weight),
+                )
+                check_sum(law, true, side)
+
+
+@SIDES
+@pytest.mark.parametrize("tail", [1e-30, 0.05, 0.3])
+def test_heavy_positive_parts_that_leave_much_out(tail: float, side: Bound) -> None:
+    for seed in range(8):
+        value, mass = ratios(seed)
+        value = value - 1.25 * value[np.random.default_rng(seed).permutation(4)]
+        for count in (1, 3, 5):
+            truth = positive_part(exact_power(exact_law(value, mass), count), Fraction(0))
+            found = heavy_positive_part(
+                Letters(value, mass, count), side, resolution=1e-3, tail=tail
+            )
+            assert (
+                Fraction(found) >= truth if side is Bound.PESSIMISTIC else Fraction(found) <= truth
+            )
+
+
+# -------------------------------------------------------------------------- expected positive parts
+
+PARTS = {
+    "as it is": {},
+    "much outside": {"outside": -2.0},
+    "some outside": {"outside": -5.0},
+    "snapped": {"lattice_snap": 0.3},
+    "roundings up": {"roundoff": 2.0**-30, "adverse": 1.0},
+    "roundings down": {"roundoff": 2.0**-30, "adverse": -1.0},
+}
+
+
+@pytest.mark.slow
+@SIDES
+@pytest.mark.parametrize("name", PARTS)
+def test_positive_parts_contain_the_truth(name: str, side: Bound) -> None:
+    for seed in range(7):
+        rng = np.random.default_rng(seed)
+        value = np.sort(rng.integers(-64, 65, 4) / 32.0)
+        if value[-1] <= 0.0 or value[0] >= 0.0:
+            value[0], value[-1] = -1.5, 1.0
+        mass, count = dyadic(rng, 4), int(rng.integers(2, 7))
+        truth = positive_part(exact_power(exact_law(value, mass), count), Fraction(0))
+        for theta, variance in ((0.3, 1e-6), (1.0, 1e-2), (1.0, 1e-6), (3.0, 1e-6)):
+            with stress(**PARTS[name]):
+                found = expected_positive_part(
+                    Letters(value, mass, count),
+                    [Summand(value, mass, 1, count)],
+                    theta,
+                    side,
+                    variance=variance,
+                )
+            if side is Bound.PESSIMISTIC:
+                assert Fraction(found) >= truth, (seed, theta)
+            else:
+                assert Fraction(found) <= truth, (seed, theta)
+
+
+def fair(count: int, up: float) -> Fraction:
+    """``E[(sum)_+]`` of so many values that are 1 with that probability, and else -1."""
+    p = Fraction(up)
+    return sum(
+        (
+            math.comb(count, k) * p**k * (1 - p) ** (count - k) * (2 * k - count)
+            for k in range(count // 2 + 1, count + 1)
+        ),
+        Fraction(0),
+    )
+
+
+@pytest.mark.slow
+@ADVERSE
+@SIDES
+@pytest.mark.parametrize(("count", "unit"), [(9, 2.0**-24), (4096, 2.0**-34)])
+def test_errors_of_transforms_where_they_weigh_most(
+    count: int, unit: float, side: Bound, adverse: float
+) -> None:
+    """Some tilt has its mean where the weight is largest; 4096 are summed in stages."""
+    value, mass = np.array([-1.0, 1.0]), np.array([0.5, 0.5])
+    truth = fair(count, 0.5)
+    for theta in (np.geomspace(0.3, 3.0, 10) / math.sqrt(count)).tolist():
+        with stress(roundoff=unit, adverse=adverse):
+            found = expected_positive_part(
+                Letters(value, mass, count),
+                [Summand(value, mass, 1, count)],
+                theta,
+                side,
+                variance=1e-6,
+            )
+        assert Fraction(found) >= truth if side is Bound.PESSIMISTIC else Fraction(found) <= truth
+
+
+@SIDES
+def test_errors_of_masses_of_summands_are_counted(side: Bound) -> None:
+    """Masses that are off by a hundredth, all the way one goes or the other."""
+    value, mass = np.array([-1.0, -0.25, 0.5, 2.0]), np.array([0.25, 0.375, 0.25, 0.125])
+    worse = mass * (1.01 if side is Bound.PESSIMISTIC else 1 / 1.01)
+    for count, theta in itertools.product((1, 3, 6), (0.3, 1.0)):
+        truth = positive_part(exact_power(exact_law(value, worse), count), Fraction(0))
+        found = expected_positive_part(
+            Letters(value, mass, count),
+            [Summand(value, mass, 1, count, drift=0.0101)],
+            theta,
+            side,
+            variance=1e-8,
+        )
+        assert Fraction(found) >= truth if side is Bound.PESSIMISTIC else Fraction(found) <= truth
+
+
+@SIDES
+@ADVERSE
+def test_errors_of_the_last_transform_are_counted(
+    side: Bound, adverse: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of a 2-norm where it weighs most."""
+
+    def wrong_in_one_place(factors: list[Factor], start: int, length: int) -> WindowedSum:
+        law = power_sum(factors, start, length)
+        mass = law.mass.copy()
+        mass[int(np.argmax(mass))] += adverse * 1e-3
+        return replace(law, mass=mass, error=law.error + 1e-3)
+
+    monkeypatch.setattr(positive_part_module, "power_sum", wrong_in_one_place)
+    value, mass = np.array([-1.0, 1.0]), np.array([0.5, 0.5])
+    for theta in np.geomspace(0.1, 1.0, 12).tolist():
+        found = expected_positive_part(
+            Letters(value, mass, 9), [Summand(value, mass, 1, 9)], theta, side, variance=1e-6
+        )
+        truth = fair(9, 0.5)
+        assert Fraction(found) >= truth if side is Bound.PESSIMISTIC else Fraction(found) <= truth
+
+
+@SIDES
+@ADVERSE
+def test_errors_of_transforms_of_partial_sums_are_counted_point_by_point(
+    side: Bound, adverse: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A 2-norm that is spread evenly is the 1-norm that the weights of the next stage err by."""
+    value, mass = np.array([-1.0, 0.25, 1.0]), np.array([0.5, 0.25, 0.25])
+    sums = positive_part_module._Sums(Letters(value, mass, 90), 0.2, side, 1e-3, math.inf)
+    summand = positive_part_module._tilted(Summand(value, mass, 1, 9), 0.2)
+    true = sums._law([summand], 1e-3)
+
+    def wrong_everywhere(factors: list[Factor], start: int, length: int) -> WindowedSum:
+        law = power_sum(factors, start, length)
+        off = adverse * 1e-3 / math.sqrt(law.mass.size)
+        return replace(law, mass=law.mass + off, error=law.error + 1e-3)
+
+    monkeypatch.setattr(positive_part_module, "power_sum", wrong_everywhere)
+    found = sums._law([summand], 1e-3)
+    laws = [dict(zip(s.value.tolist(), s.mass.tolist(), strict=True)) for s in (true, found)]
+    places = laws[0].keys() | laws[1].keys()
+    wrong = math.fsum(abs(laws[0].get(x, 0.0) - laws[1].get(x, 0.0)) for x in places)
+    # what falls below 0 is left out, which is less
+    assert 1e-4 < wrong <= found.drift
+
+
+@SIDES
+@ADVERSE
+def test_errors_of_transforms_of_partial_sums_are_counted(
+    side: Bound, adverse: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 4096 values, in stages; all of a 2-norm where it weighs most, in the first of them."""
+    calls: list[int] = []
+
+    def wrong_at_first(factors: list[Factor], start: int, length: int) -> WindowedSum:
+        law = power_sum(factors, start, length)
+        calls.append(length)
+        if len(calls) > 1:
+            return law
+        mass = law.mass.copy()
+        mass[int(np.argmax(mass))] += adverse * 1e-5
+        return replace(law, mass=mass, error=law.error + 1e-5)
+
+    monkeypatch.setattr(positive_part_module, "power_sum", wrong_at_first)
+    value, mass = np.array([-1.0, 1.0]), np.array([0.5, 0.5])
+    found = expected_positive_part(
+        Letters(value, mass, 4096), [Summand(value, mass, 1, 4096)], 0.02, side, variance=1e-6
+    )
+    assert len(calls) > 1
+    truth = fair(4096, 0.5)
+    assert Fraction(found) >= truth if side is Bound.PESSIMISTIC else Fraction(found) <= truth
+
+
+@SIDES
+@ADVERSE
+def test_losses_of_a_profile_that_are_off(side: Bound, adverse: float) -> None:
+    """Logarithms of alpha that err by ten roundings, where they are large."""
+    unit = 2.0**-26
+    place = np.array([-1.0, 0.0, 1e4, 1e8])
+    value = np.array([0.0, 0.5, 0.2, 0.1])
+    loss = np.concatenate([[-math.inf], np.log1p(place[1:]) * (1.0 + 10.0 * adverse * unit)])
+    with stress(roundoff=unit, adverse=adverse):
+        atoms = polygon_atoms(place, value, loss, 0.1, side)
+    sign = -1 if side is Bound.PESSIMISTIC else 1
+    kinks = [
+        (exact(x), exact(k)) for x, k in zip(place[1:].tolist(), value[1:].tolist(), strict=True)
+    ]
+    # at the kinks, and half way from there to where they were put
+    asked = [MP.log1p(x) for x, _ in kinks]
+    asked += [0.5 * (x + exact(y)) for x, y in zip(asked, loss[1:].tolist(), strict=True)]
+    for epsilon in asked:
+        excess = MP.expm1(epsilon)
+        # a convex polygon is the maximum of its sides' lines
+        truth = max(
+            exact(0.1),
+            *(k + (excess - x) * (h - k) / (y - x) for (x, k), (y, h) in itertools.pairwise(kinks)),
+        )
+        moved = epsilon + sign * exact(atoms.loss_error)
+        found = divergence(atoms.mass, atoms.loss, atoms.infinite, moved)
+        assert found >= truth if side is Bound.PESSIMISTIC else found <= truth
+
+
+# ----------------------------------------------------------------------------------------- profiles
+
+
+def test_masses_of_almost_straight_profiles_are_within_their_slack() -> None:
+    """Slopes that differ in their last digits: the mass of a kink is what cancellation leaves."""
+    bent = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        place = np.cumsum(np.append([-1.0, 1.0], rng.uniform(0.1, 0.4, 6)))
+        bend = 10.0 ** rng.uniform(-15.0, -8.0) * np.arange(8) * np.arange(8)
+        value = 0.5 - 0.25 * (place + 1.0) / (place[-1] + 1.0) + bend
+        value[0] = 0.0
+        loss = np.concatenate([[-math.inf], np.log1p(place[1:])])
+        atoms = polygon_atoms(place, value, loss, float(value[-1]), Bound.PESSIMISTIC)
+        masses = dict(zip(atoms.loss.tolist(), atoms.mass.tolist(), strict=True))
+        points = [
+            (Fraction(x), Fraction(k) + max(-Fraction(x), Fraction(0)), x1)
+            for x, k, x1 in zip(place.tolist(), value.tolist(), loss.tolist(), strict=True)
+            if x == -1.0 or x1 in masses
+        ]
+        slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(points)]
+        for (x, _, at), before, after in zip(
+            points[1:], slopes, [*slopes[1:], Fraction(0)], strict=True
+        ):
+            truth = (after - before) * (1 + x)
+            # the loss is a logarithm and the mass an exponential of it
+            assert Fraction(masses[at]) >= truth * (1 - Fraction(1e-15))
+            bent += 0 < truth < 1e-10
+    assert bent > 50
+
+
+@ADVERSE
+@SIDES
+@pytest.mark.parametrize("blur", [0.0, 0.02])
+@pytest.mark.parametrize("certain", [0.0, 0.125])
+def test_profiles_whose_roundings_err(
+    certain: float, side: Bound, blur: float, adverse: float
+) -> None:
+    p = np.array([certain, 0.3 - certain, 0.25, 0.25, 0.2])
+    q = np.array([0.0, 0.05, 0.15, 0.3, 0.5])
+    losses = np.array([0.0, 0.3, 1.0, 2.5])
+
+    def bounds(one: Array, other: Array) -> tuple[Array, Array]:
+        values = [float(np.maximum(one - a * other, 0.0).sum()) for a in np.exp(losses)]
+        return np.array(values) * (1.0 - blur), np.array(values) * (1.0 + blur)
+
+    with stress(roundoff=2.0**-26, adverse=adverse):
+        atoms = profile_atoms(losses, bounds(p, q), bounds(q, p), certain, side)
+    sign = -1.0 if side is Bound.PESSIMISTIC else 1.0
+    for epsilon in np.linspace(-3.0, 3.0, 61).tolist():
+        truth = sum(
+            max(exact(a) - MP.exp(exact(epsilon)) * exact(b), exact(0))
+            for a, b in zip(p.tolist(), q.tolist(), strict=True)
+        )
+        moved = exact(epsilon) + sign * exact(atoms.loss_error)
+        found = divergence(atoms.mass, atoms.loss, atoms.infinite, moved)
+        # the profile's own points, which are given, are rounded to doubles
+        slack = exact("1e-15")
+        assert found >= truth - slack if side is Bound.PESSIMISTIC else found <= truth + slack
+
+
+@SIDES
+@pytest.mark.parametrize("infinite", [0.0, 0.125])
+def test_profiles_of_every_function_between_the_bounds(infinite: float, side: Bound) -> None:
+    """The truth is at the upper bound here and at the lower one there."""
+    p = np.array([infinite, 0.3 - infinite, 0.25, 0.25, 0.2])
+    q = np.array([0.0, 0.05, 0.15, 0.3, 0.5])
+    losses = np.array([0.0, 0.2, 0.6, 1.1, 1.4])
+    ways = [
+        np.array([float(np.maximum(one - a * other, 0.0).sum()) for a in np.exp(losses)])
+        for one, other in ((p, q), (q, p))
+    ]
+    asked = [
+        (
+            epsilon,
+            sum(
+                max(exact(a) - MP.exp(exact(epsilon)) * exact(b), exact(0))
+                for a, b in zip(p.tolist(), q.tolist(), strict=True)
+            ),
+        )
+        for epsilon in np.linspace(-2.0, 3.0, 41).tolist()
+    ]
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        off = rng.choice([0.0, 1e-3, 0.3], (2, 2, losses.size))
+        bounds = [(v * (1.0 - o[0]), v * (1.0 + o[1])) for v, o in zip(ways, off, strict=True)]
+        atoms = profile_atoms(losses, bounds[0], bounds[1], infinite, side)
+        assert atoms.truncated == (atoms.infinite if side is Bound.PESSIMISTIC else 0.0)
+        sign = -1.0 if side is Bound.PESSIMISTIC else 1.0
+        for epsilon, truth in asked:
+            moved = exact(epsilon) + sign * exact(atoms.loss_error)
+            found = divergence(atoms.mass, atoms.loss, atoms.infinite, moved)
+            # the bounds that were given are doubles
+            slack = exact("1e-14")
+            if side is Bound.PESSIMISTIC:
+                assert found >= truth - slack, (seed, epsilon)
+            else:
+                assert found <= truth + slack, (seed, epsilon)
+
+
+# ------------------------------------------------------------------------------------ anchored laws
+
+ROWS = [
+    ([0.5, 0.375, 0.125], [0.25, 0.625, 0.125], [0.25, 0.375, 0.375]),
+    ([0.75, 0.125, 0.125], [0.125, 0.25, 0.625], [0.125, 0.125, 0.75]),
+    ([0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.5, 0.25]),
+    # two letters that are as good at alpha = 1, of which one is as likely again under Q
+    ([0.3125, 0.1875, 0.5], [0.1875, 0.0625, 0.75], [0.125, 0.125, 0.75]),
+]
+
+ANCHORED = {
+    "as it is": {},
+    "much outside": {"outside": -1.0},
+    "some outside": {"outside": -3.0},
+    "little in reach": {"reach": 0.7},
+    "roundings up": {"roundoff": 2.0**-40, "adverse": 1.0},
+    "roundings down": {"roundoff": 2.0**-40, "adverse": -1.0},
+}
+
+
+def ratio_letters(rows: tuple[list[float], ...]) -> tuple[Array, Array, Array]:
+    p0, p1, q = (np.array(row) for row in rows)
+    return p0 / q, p1 / q, q
+
+
+def anchor(excess: float) -> float:
+    return excess - 256 * 2.0**-53 * (1.0 + excess)
+
+
+@cache
+def lemma(rows: int, users: int, x: float) -> Real:
+    return exact_blanket.lemma(*ROWS[rows], users, 1 + exact(x))
+
+
+def check_anchored(law: AnchoredLaw, rows: int, start: float) -> None:
+    """Both ends from the anchor on, and the curve's lines for every alpha >= 1."""
+    places = start + np.array([0.0, 0.1, 0.5, 2.0])
+    low, high = law.lower(places).tolist(), law.upper(places).tolist()
+    for x, below, above in zip(places.tolist(), low, high, strict=True):
+        assert exact(below) <= lemma(rows, law.users, x) <= exact(above), x
+    q, d = law.curve(places)
+    for x in (0.0, 0.5 * start, *places.tolist()):
+        truth = lemma(rows, law.users, x)
+        for cost, gain in zip(q.tolist(), d.tolist(), strict=True):
+            assert exact(gain) - exact(x) * exact(cost) <= truth, x
+
+
+def anchored(users: int, start: float, variance: float) -> list[tuple[AnchoredLaw, int]]:
+    found = [
+        (anchored_law(ratio_letters(rows), users, anchor(start), variance=variance), i)
+        for i, rows in enumerate(ROWS)
+    ]
+    return [(law, i) for law, i in found if law is not None]
+
+
+CROWDS = [(1, 0.0), (3, 0.2), (5, 0.0), (5, 0.7)]
+
+
+@pytest.mark.parametrize("name", ANCHORED)
+def test_anchored_laws_contain_the_truth(name: str) -> None:
+    for users, start in CROWDS:
+        for variance in (1e-3, 0.3):
+            with stress(**ANCHORED[name]):
+                for law, rows in anchored(users, start, variance):
+                    check_anchored(law, rows, start)
+
+
+@pytest.mark.parametrize("size", [2e-3, 0.05])
+@pytest.mark.parametrize("row", range(4))
+@ADVERSE
+def test_errors_of_rows_of_anchored_laws_are_counted(row: int, size: float, adverse: float) -> None:
+    """A row whose entries are all off by their error: the truth is still between the ends."""
+    for users, start in CROWDS[1:]:
+        for law, rows in anchored(users, start, 1e-6):
+            error = np.zeros(4)
+            error[row] = size / math.sqrt(law.place.size + 1)
+            weight = law.weight.copy()
+            weight[row] += adverse * error[row] * law.faded
+            norm = np.full(4, 1e9)
+            check_anchored(
+                replace(law, weight=weight, error=law.error + error, norm=norm), rows, start
+            )
+
+
+@pytest.mark.parametrize("by", [-1.0, 1.0])
+def test_places_and_the_scale_of_anchored_laws_are_counted(by: float) -> None:
+    for users, start in CROWDS[1:]:
+        for law, rows in anchored(users, start, 1e-6):
+            far = 0.02 * float(law.place[-1])
+            check_anchored(
+                replace(law, place=law.place + by * far, shift=law.shift + far), rows, start
+            )
+            scale = law.scale * (1.0 + 0.01 * by)
+            check_anchored(replace(law, scale=scale, relative=law.relative + 0.0102), rows, start)
+
+
+@pytest.mark.parametrize("deviation", [0.2, 0.02])
+@pytest.mark.parametrize("row", [0, 2, 3])
+@ADVERSE
+def test_the_spread_at_a_point_counts_errors_of_rows(
+    row: int, adverse: float, deviation: float
+) -> None:
+    """One point whose S1 has two values such that Scarf's bound is the truth itself.
+
+    Where they lie close together, a missing bit of their weight takes most of the spread away.
+    """
+    chance, mean, eta = 0.25, 0.2, 5.0  # t - eta S1 is +-1 or +-0.1, evenly
+    rows = chance * np.array([1.0, 0.0, mean - 0.5, deviation**2 + (mean - 0.5) ** 2])
+    error = np.zeros(4)
+    error[row] = 1e-3
+    law = AnchoredLaw(
+        excess=0.0,
+        users=1,
+        place=np.ones(1),
+        weight=rows[:, None] + adverse * error[:, None],
+        mean=0.5,
+        error=error,
+        norm=np.full(4, 1e9),
+        faded=np.ones(1),
+        scale=1.0,
+        relative=0.0,
+        missing=0.0,
+        overstated=0.0,
+        spurious=0.0,
+        shift=0.0,
+        full=True,
+        stages=1,
+    )
+    truth = chance * eta * deviation / 2.0
+    found = float(law.upper(np.array([eta]))[0])
+    assert truth <= found <= truth + 0.05
+
+
+def test_what_wrapping_adds_to_the_cost_of_an_event_is_counted() -> None:
+    """S1 may be overstated by so much: lines through an event must not gain from it."""
+    for law, rows in anchored(5, 0.7, 1e-6):
+        weight = law.weight.copy()
+        weight[2, -1] += 0.05
+        moved = replace(law, weight=weight, spurious=law.spurious + 0.05)
+        q, d = moved.curve(np.array([0.7, 0.9]))
+        for x in (0.0, 0.3, 0.7):
+            for cost, gain in zip(q.tolist(), d.tolist(), strict=True):
+                assert exact(gain) - exact(x) * exact(cost) <= lemma(rows, 5, x)
+
+
+def test_a_line_through_the_only_event_gains_nothing_from_wrapping() -> None:
+    """One message, one letter with r0 > alpha r1: events and lines are the truth itself."""
+    chance, r0, r1, start = 0.25, 5.0, 1.5, 1.0
+    place = r0 - (1.0 + start) * r1
+    law = AnchoredLaw(
+        excess=start,
+        users=1,
+        place=np.full(1, place),
+        weight=np.array([[chance], [0.0], [chance * r1 + 0.125], [chance * r1**2]]),
+        mean=0.0,
+        error=np.zeros(4),
+        norm=np.zeros(4),
+        faded=np.ones(1),
+        scale=1.0,
+        relative=0.0,
+        missing=0.0,
+        overstated=0.0,
+        spurious=0.125,
+        shift=0.0,
+        full=True,
+        stages=1,
+    )
+    (cost,), (gain,) = law.curve(np.full(1, start))
+    for x in (0.0, 0.5, 1.0, 1.5):
+        truth = chance * (r0 - (1.0 + x) * r1)
+        # what is counted for roundings besides is far less
+        assert truth - 0.125 * x - 1e-10 <= gain - x * cost <= truth
+
+
+def test_what_wrapping_adds_to_the_cost_of_points_is_stated() -> None:
+    """Sums of few letters, each on one of its two lattice points, against what a window holds."""
+    most = 0.0
+    for (users, start), outside in itertools.product(CROWDS[1:], (-0.5, -1.0, -3.0)):
+        with stress(outside=outside):
+            laws = anchored(users, start, 1e-3)
+        for law, rows in laws:
+            spacing = float(law.place[1] - law.place[0])
+            truth = costs(ratio_letters(ROWS[rows]), users, law.excess, spacing)
+            sent = law.scale * users * (users * law.mean * law.weight[0] + law.weight[2])
+            added = sum(
+                max(found - truth.get(round(t / spacing), 0.0), 0.0)
+                for t, found in zip(law.place.tolist(), sent.tolist(), strict=True)
+            )
+            # transforms and enumeration are good to far less
+            assert added <= law.scale * users * law.spurious + 1e-12
+            most = max(most, added)
+    assert most > 1e-3
+
+
+def costs(
+    letters: tuple[Array, Array, Array], users: int, excess: float, spacing: float
+) -> dict[int, float]:
+    """``E[S1; T = t]`` by enumeration: probabilities and first moments of r1, point by point."""
+    one: dict[int, tuple[float, float]] = {}
+    for r0, r1, q in zip(*(column.tolist() for column in letters), strict=True):
+        scaled = ((r0 - r1) - excess * r1) / spacing
+        cell = math.floor(scaled)
+        for place, share in ((cell, 1.0 - scaled + cell), (cell + 1, scaled - cell)):
+            w, b = one.get(place, (0.0, 0.0))
+            one[place] = (w + q * share, b + q * share * r1)
+    law = {0: (1.0, 0.0)}
+    for _ in range(users):
+        total: dict[int, tuple[float, float]] = {}
+        for (i, (w, b)), (j, (v, c)) in itertools.product(law.items(), one.items()):
+            p, s = total.get(i + j, (0.0, 0.0))
+            total[i + j] = (p + w * v, s + b * v + w * c)
+        law = total
+    return {place: s for place, (_, s) in law.items()}
+
+
+@ADVERSE
+def test_the_scale_of_anchored_laws_errs_by_what_is_stated(adverse: float) -> None:
+    """Weights of all letters that err the same way are an error of the scale."""
+    for users, start in CROWDS:
+        right = anchored(users, start, 1e-3)
+        with stress(roundoff=UNIT, adverse=adverse):
+            off = anchored(users, start, 1e-3)
+        for (law, rows), (other, same) in zip(right, off, strict=True):
+            assert rows == same
+            wrong = abs(other.scale / law.scale - 1.0)
+            assert 16 * UNIT < wrong <= other.relative < 0.01
+
+
+# ------------------------------------------------------------------------------ regions, statistics
+
+
+def test_regions_are_below_what_their_points_say() -> None:
+    """Every event's line is a lower bound; the atoms' profile is their maximum, and no more."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        q = np.sort(rng.random(6)) * 0.6
+        infinite = 2.0**-5
+        d = infinite + rng.random(6) * (1.0 - infinite - q)
+        atoms = symmetric_atoms(q, d, infinite)
+        assert atoms.infinite == infinite
+        points = [(Fraction(a), Fraction(b)) for a, b in zip(q.tolist(), d.tolist(), strict=True)]
+        points.append((Fraction(0), Fraction(infinite)))
+        # the mirror image of the events: 1 - P, 1 - Q
+        points += [(1 - x - y, y) for x, y in points]
+        for epsilon in np.linspace(0.0, 4.0, 41).tolist():
+            excess = MP.expm1(exact(epsilon))
+            truth = max(max(_real(y) - excess * _real(x) for x, y in points), exact(0))
+            moved = exact(epsilon) + exact(atoms.loss_error)
+            assert divergence(atoms.mass, atoms.loss, infinite, moved) <= truth
+            # and of a symmetric pair below alpha = 1
+            mirrored = 1 - MP.exp(-exact(epsilon)) * (1 - truth)
+            moved = -exact(epsilon) + exact(atoms.loss_error)
+            assert divergence(atoms.mass, atoms.loss, infinite, moved) <= mirrored
+
+
+Jet = tuple[Fraction, Fraction, Fraction, Fraction]
+
+
+def jets(a: dict[int, Jet], b: dict[int, Jet]) -> dict[int, Jet]:
+    """The law of a sum: at each point the mass and the moments of R, B and B^2."""
+    found: dict[int, list[Fraction]] = {}
+    for (i, (w, r, s, t)), (j, (w2, r2, s2, t2)) in itertools.product(a.items(), b.items()):
+        cell = found.setdefault(i + j, [Fraction(0)] * 4)
+        terms = w * w2, r * w2 + w * r2, s * w2 + w * s2, t * w2 + 2 * s * s2 + w * t2
+        for row, term in enumerate(terms):
+            cell[row] += term
+    return {i: (c[0], c[1], c[2], c[3]) for i, c in found.items()}
+
+
+def moment_rows(seed: int) -> tuple[MomentRows, dict[int, Jet]]:
+    rng = np.random.default_rng(seed)
+    table = np.stack([dyadic(rng, 5), *(rng.integers(-64, 65, (3, 5)) / 256.0)])
+    table[3] = np.abs(table[3])
+    law = {i: tuple(Fraction(float(x)) for x in table[:, i]) for i in range(5)}
+    return MomentRows(0, table, np.zeros(4), np.zeros(4), np.zeros((4, 0)), 1.0), law  # type: ignore[return-value]
+
+
+def check_moments(found: MomentRows, truth: dict[int, Jet]) -> float:
+    """Within its bounds, entry by entry and in all; the largest share of a bound that is used."""
+    used = 0.0
+    for row in range(4):
+        wrong = np.array(
+            [
+                float(Fraction(float(x)) - truth.get(found.first + i, (Fraction(0),) * 4)[row])
+                for i, x in enumerate(found.rows[row].tolist())
+            ]
+        )
+        assert float(np.abs(wrong).max()) <= found.pointwise[row]
+        assert float(np.abs(wrong).sum()) <= found.error[row]
+        used = max(used, float(np.abs(wrong).sum() / found.error[row]))
+    return used
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("row", range(4))
+def test_errors_of_moments_are_counted_in_powers(row: int, count: int) -> None:
+    """One entry is off: whatever depends on it is within its bound."""
+    for seed, sign in itertools.product(range(3), (-1.0, 1.0)):
+        law, exact_one = moment_rows(seed)
+        table, error = law.rows.copy(), np.zeros(4)
+        table[row, seed + 1] += sign * 2.0**-7
+        error[row] = 2.0**-7
+        off = replace(law, rows=table, error=error, pointwise=error)
+        truth = exact_one
+        for _ in range(count - 1):
+            truth = jets(truth, exact_one)
+        found = off.spectrum(40, 2).power(count).rows(0, 2 * count)
+        check_moments(found, truth)
+        other, exact_other = moment_rows(seed + 9)
+        both = off.spectrum(40, 2).times(other.spectrum(40, 2)).rows(0, 4)
+        check_moments(both, jets(exact_one, exact_other))
+        both = other.spectrum(40, 2).times(off.spectrum(40, 2)).rows(0, 4)
+        check_moments(both, jets(exact_one, exact_other))
+        # coarser lattices: a linear map, so that errors go the same way
+        clean, moved = coarser(law, 2, 0.5, 0.3), coarser(off, 2, 0.5, 0.3)
+        wrong = np.abs(moved.rows - clean.rows).sum(axis=1)
+        assert (wrong <= moved.error).all()
+
+
+@ADVERSE
+def test_moments_whose_operations_err(adverse: float) -> None:
+    for seed in range(3):
+        law, truth = moment_rows(seed)
+        other, exact_other = moment_rows(seed + 9)
+        with stress(roundoff=UNIT, adverse=adverse):
+            one = law.spectrum(16, 2).rows(0, 2)
+            power = law.spectrum(24, 2).power(3).rows(0, 6)
+            both = law.spectrum(16, 2).times(other.spectrum(16, 2)).rows(0, 4)
+        check_moments(one, truth)
+        check_moments(power, jets(jets(truth, truth), truth))
+        check_moments(both, jets(truth, exact_other))
+
+
+@ADVERSE
+@pytest.mark.parametrize("count", [2, 3, 40])
+def test_powers_of_transforms_err_by_what_is_stated(count: int, adverse: float) -> None:
+    """Exactly known transforms: all that is off is what the power itself adds."""
+    rng = np.random.default_rng(count)
+    values = rng.integers(-64, 65, (4, 9)) / 64.0 + 1j * rng.integers(-64, 65, (4, 9)) / 64.0
+    values[0] /= 1.5 * np.abs(values[0]).max()
+    nothing = np.zeros((4, 9))
+    with stress(roundoff=UNIT, adverse=adverse):
+        found = MomentSpectrum(16, values, nothing, np.zeros(9, dtype=bool)).power(count)
+    for j in range(9):
+        f, r, b, s = (MP.mpc(x) for x in values[:, j].tolist())
+        truth = (
+            f**count,
+            count * f ** (count - 1) * r,
+            count * f ** (count - 1) * b,
+            count * f ** (count - 1) * s + count * (count - 1) * f ** (count - 2) * b**2,
+        )
+        for row, right in enumerate(truth):
+            wrong = abs(MP.mpc(complex(found.values[row, j])) - right)
+            assert wrong <= exact(float(found.error[row, j]))
+            # a power too small to be seen is taken for 0, with an error of all of it
+            assert wrong >= 30 * UNIT * abs(right)
+
+
+@pytest.mark.parametrize("factor", [2, 3, 7])
+def test_a_coarser_lattice_errs_by_what_is_stated(factor: int) -> None:
+    """Arithmetic as it is, against 50 digits: a sum of few roundings, of no more than stated."""
+    for seed, (spacing, tilt) in itertools.product(range(4), ((0.375, 0.3), (0.25, 1.0))):
+        law, _ = moment_rows(seed)
+        found = coarser(law, factor, spacing, tilt)
+        truth: dict[tuple[int, int], Real] = defaultdict(lambda: exact(0))
+        width = factor * exact(spacing)
+        for i in range(5):
+            cell, rest = divmod(law.first + i, factor)
+            inside = exact(rest) / factor
+            for place, share, moved in (
+                (cell, 1 - inside, inside * width),
+                (cell + 1, inside, (inside - 1) * width),
+            ):
+                w, *others = (
+                    exact(x) * share * MP.exp(-exact(tilt) * moved) for x in law.rows[:, i].tolist()
+                )
+                others[0] += w * moved
+                for row, term in enumerate((w, *others)):
+                    truth[row, place] += term
+        for row in range(4):
+            wrong = MP.fsum(
+                abs(exact(x) - truth[row, found.first + k])
+                for k, x in enumerate(found.rows[row].tolist())
+            )
+            assert 0 < wrong <= exact(float(found.error[row])) < 1e-12
+
+
+def _real(value: Fraction) -> object:
+    return MP.mpf(value.numerator) / value.denominator
+
+
+@ADVERSE
+def test_statistics_state_their_error(adverse: float) -> None:
+    """Whatever the cells: totals of sums of products, which are known exactly."""
+    rng = np.random.default_rng(4)
+    null, first, second = (dyadic(rng, 5) for _ in range(3))
+    with stress(roundoff=UNIT, adverse=adverse):
+        one = Hypotheses(np.arange(5.0) - 2.0, null, first, second, 1, 0.0)
+        found = power_of(one, 6, width=0.05, tail=0.0)
+    for law in (found.null, found.first, found.second):
+        assert 0.0 < abs(float(sum(map(Fraction, law.tolist()))) - 1.0) <= found.error
+
+
+def test_statistics_of_sums_are_exact_where_cells_are_narrow() -> None:
+    """One of three has another law, nobody knows which: enumerated."""
+    rng = np.random.default_rng(9)
+    value = np.array([-2.0, 0.25, 1.0])
+    laws = [dyadic(rng, 3) for _ in range(3)]
+    found = power_of(Hypotheses(value, *laws, 1, 0.0), 3, width=1e-3, tail=0.0)
+    for law, mass in ((found.null, laws[0]), (found.first, laws[1]), (found.second, laws[2])):
+        truth: Law = defaultdict(Fraction)
+        for at, letters in itertools.product(range(3), itertools.product(range(3), repeat=3)):
+            p = Fraction(1, 3)
+            for i, letter in enumerate(letters):
+                p *= Fraction(float((mass if i == at else laws[0])[letter]))
+            truth[sum(Fraction(float(value[letter])) for letter in letters)] += p
+        for x, p in truth.items():
+            near = np.abs(found.value - float(x)) < 1e-9
+            assert math.fsum(law[near].tolist()) == pytest.approx(float(p), rel=1e-12)
