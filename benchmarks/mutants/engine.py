@@ -1,0 +1,215 @@
+"""Faults in the engine: windows, wrapped and missing mass, directions, the composed law."""
+
+from __future__ import annotations
+
+from benchmarks.mutants.mutant import mutants
+
+_STRESSED = "tests/engine/test_stressed_composition.py"
+
+COMPOSITION = mutants(
+    "engine/composition.py",
+    _STRESSED,
+    [
+        # infinite losses
+        ("value + (error if upper else -error)", "value + (-error if upper else error)"),
+        ("value + (error if upper else -error)", "value"),
+        ("            roundings(ELEMENTARY) * value\n", "            0.0\n"),
+        (
+            "+ sequential_sum(len(self.parts), own=ELEMENTARY + 2) * moved",
+            "",
+        ),
+        ("self.infinite = self._at_least_one([grid.infinite", "self.infinite = max([grid.infinite"),
+        (
+            "self.truncated = min(sum(count * grid.truncated",
+            "self.truncated = min(sum(grid.truncated",
+        ),
+        (
+            "self.loss_error = sum(count * grid.loss_error",
+            "self.loss_error = sum(grid.loss_error",
+        ),
+        ("self.loss_error = sum(count", "self.loss_error = 0.0 * sum(count"),
+        # the window
+        ("math.exp(log_outside)", "0.0"),
+        ("0.0 if first == bottom else outside", "0.0"),
+        ("0.0 if last == top else outside", "0.0"),
+        (
+            "0.0 if first == bottom else outside, 0.0 if last == top else outside",
+            "0.0 if last == top else outside, 0.0 if first == bottom else outside",
+        ),
+        # weights
+        ("error = exponential(roundings(ELEMENTARY) * moved)", "error = 0.0"),
+        # one end
+        (
+            "        epsilon += -source.loss_error if upper else source.loss_error\n        spacing",
+            "        spacing",
+        ),
+        (
+            "        epsilon += -source.loss_error if upper else source.loss_error\n        spacing",
+            "        epsilon += source.loss_error if upper else -source.loss_error\n        spacing",
+        ),
+        ("rounding = law.error * divergence.norm(lam, spacing, size)", "rounding = 0.0"),
+        ("law.error * divergence.norm(lam, spacing, size)", "law.error"),
+        ("math.exp(-budget().reach) * 1.01", "0.0"),
+        ("wrapped = (self._below + self._above) *", "wrapped = self._above *"),
+        ("wrapped = (self._below + self._above) *", "wrapped = self._below *"),
+        ("wrapped = (self._below + self._above) *", "wrapped = 0.0 *"),
+        ("missing = self._above * math.exp(", "missing = 0.0 * math.exp("),
+        ("            missing += self._below * divergence.largest(lam)\n", "            pass\n"),
+        ("if epsilon < spacing * law.start:", "if epsilon > spacing * law.start:"),
+        (
+            "(body + rounding + missing + beyond) + underflow(1), relative)",
+            "(body - rounding + missing + beyond) + underflow(1), relative)",
+        ),
+        (
+            "(body + rounding + missing + beyond) + underflow(1), relative)",
+            "(body + rounding + beyond) + underflow(1), relative)",
+        ),
+        (
+            "(body + rounding + missing + beyond) + underflow(1), relative)",
+            "(body + rounding + missing) + underflow(1), relative)",
+        ),
+        (
+            "raised(scale * (body + rounding + missing + beyond) + underflow(1), relative)",
+            "scale * (body + rounding + missing + beyond) + underflow(1)",
+        ),
+        (
+            "max(0.0, scale * (body - rounding - wrapped)",
+            "max(0.0, scale * (body + rounding - wrapped)",
+        ),
+        ("max(0.0, scale * (body - rounding - wrapped)", "max(0.0, scale * (body - rounding)"),
+        (
+            "lowered(max(0.0, scale * (body - rounding - wrapped)), relative)",
+            "max(0.0, scale * (body - rounding - wrapped))",
+        ),
+        ("min(pairwise_sum(own=64 + exponents), 1e300)", "pairwise_sum()"),
+        (
+            "value = min(max(value, 0.0) + source.infinite, 1.0)",
+            "value = min(max(value, 0.0), 1.0)",
+        ),
+        # without a transform
+        (
+            "        epsilon += -source.loss_error if upper else source.loss_error\n        above",
+            "        above",
+        ),
+        (
+            "        epsilon += -source.loss_error if upper else source.loss_error\n        above",
+            "        epsilon += source.loss_error if upper else -source.loss_error\n        above",
+        ),
+        (
+            "outwards(body, 2.0 * relative, upper=upper)",
+            "outwards(body, 2.0 * relative, upper=not upper)",
+        ),
+        ("outwards(body, 2.0 * relative, upper=upper)", "body"),
+        ("source.divergence.weight(above))) + law.infinite", "source.divergence.weight(above)))"),
+        # the composed law's masses
+        (
+            "np.maximum(law.mass[: losses.size], 0.0) + law.error",
+            "np.maximum(law.mass[: losses.size], 0.0)",
+        ),
+        (
+            "below = share(self._below, scale, 0.0, upper=True) if lam == 0.0 else math.inf",
+            "below = 0.0 if lam == 0.0 else math.inf",
+        ),
+        (
+            "below = share(self._below, scale, 0.0, upper=True) if lam == 0.0 else math.inf",
+            "below = share(self._below, scale, 0.0, upper=True)",
+        ),
+        ("min(above, 1.0)", "0.0"),
+    ],
+)
+
+COMPOSED_LAW = mutants(
+    "engine/composed_law.py",
+    _STRESSED,
+    [
+        (
+            "first, bound, lost, below = start, mass, above, under",
+            "first, bound, lost, below = start, mass, 0.0, under",
+        ),
+        (
+            "first, bound, lost, below = start, mass, above, under",
+            "first, bound, lost, below = start, mass, above, 0.0",
+        ),
+        ("wider = np.ones(", "wider = np.zeros("),
+        ("    bound[0] += below\n", ""),
+        ("whole = math.floor(error / spacing)", "whole = 0"),
+        ("+ (error - whole * spacing)", ""),
+        ("share = raised(share, roundings(2 * ELEMENTARY + 4))", "share = 0.999 * share"),
+        (
+            "    return start, raised(split, sequential_sum(2 * steps, own=16))",
+            "    return start, split",
+        ),
+        (
+            "infinite = min(infinite - surplus + roundings(2), 1.0)",
+            "infinite = min(infinite - surplus, 1.0)",
+        ),
+        ("infinite = min(infinite - surplus + roundings(2), 1.0)", "pass"),
+        (
+            "min(mass[cut], below[cut] - surplus + rounding)",
+            "min(mass[cut], below[cut] - surplus - rounding)",
+        ),
+        ("min(mass[cut], below[cut] - surplus + rounding)", "min(mass[cut], below[cut] - surplus)"),
+        ("mass, infinite = np.zeros(1), 1.0", "mass, infinite = np.zeros(1), infinite"),
+        (
+            "surplus = math.fsum([*mass.tolist(), infinite]) - 1.0",
+            "surplus = math.fsum(mass.tolist()) - 1.0",
+        ),
+        ("error = composition.loss_error + roundings(8) * reach", "error = roundings(8) * reach"),
+        (
+            "infinite = min(raised(composition.infinite, roundings(8)) + lost + _UNDERFLOW, 1.0)",
+            "infinite = min(raised(composition.infinite, roundings(8)) + _UNDERFLOW, 1.0)",
+        ),
+        (
+            "infinite = min(raised(composition.infinite, roundings(8)) + lost + _UNDERFLOW, 1.0)",
+            "infinite = min(lost + _UNDERFLOW, 1.0)",
+        ),
+        (
+            "infinite=min(atoms.infinite + float(atoms.mass[far].sum()), 1.0)",
+            "infinite=min(atoms.infinite, 1.0)",
+        ),
+    ],
+)
+
+CLASSES = mutants(
+    "engine/classes.py",
+    "tests/engine/test_stressed_classes.py",
+    [
+        (
+            "min(math.ceil(users), min(point.users for point in points))",
+            "min(point.users for point in points) + 1",
+        ),
+        (
+            "min(math.ceil(users), min(point.users for point in points))",
+            "max(point.users for point in points)",
+        ),
+        (
+            "max(math.ceil(users), max(point.users for point in points))",
+            "max(point.users for point in points) - 1",
+        ),
+        (
+            "max(math.ceil(users), max(point.users for point in points))",
+            "min(point.users for point in points)",
+        ),
+        ("max(x.fraction for x in points), 1), 1.0)", "max(x.fraction for x in points), -1), 1.0)"),
+        (
+            "self._outwards(self.eps0, eps0, max(point.eps0 for point in points), 1)",
+            "self._outwards(self.eps0, eps0, max(point.eps0 for point in points), -1)",
+        ),
+        (
+            "min(point.fraction for point in points), -1)",
+            "min(point.fraction for point in points), 1)",
+        ),
+        ("min(point.eps0 for point in points), -1)", "min(point.eps0 for point in points), 1)"),
+        ("return far(edge, extreme) * (1.0 + sign * _NUDGE)", "return far(edge, extreme)"),
+        (
+            "return far(edge, extreme) * (1.0 + sign * _NUDGE)",
+            "return far(edge, extreme) * (1.0 - sign * _NUDGE)",
+        ),
+        ("        and worse.users <= better.users\n", ""),
+        ("        and no_less(worse.eps0, better.eps0)\n", ""),
+        ("return first == second or first >= second * (1.0 + _NUDGE)", "return first <= second"),
+        ("far = max if sign > 0 else min", "far = min if sign > 0 else max"),
+    ],
+)
+
+MUTANTS = [*COMPOSITION, *COMPOSED_LAW, *CLASSES]

@@ -1,0 +1,674 @@
+"""Faults in the lattice: snapping, transforms, what sums leave out, profiles, anchored laws."""
+
+from __future__ import annotations
+
+from benchmarks.mutants.mutant import mutants
+
+_FILE = "tests/lattice/test_stressed_lattice.py"
+
+
+def _stressed(*names: str) -> str:
+    return " ".join(f"{_FILE}::test_{name}" for name in names)
+
+
+DISCRETIZE = mutants(
+    "lattice/discretize.py",
+    _stressed("grids_contain_the_atoms", "what_atoms_carry_reaches_the_grid")
+    + " tests/lattice/test_discretize.py",
+    [
+        ("loss_error=atoms.loss_error + 4 * snap * largest", "loss_error=atoms.loss_error"),
+        ("loss_error=atoms.loss_error + 4 * snap * largest", "loss_error=4 * snap * largest"),
+        (
+            "loss_error=atoms.loss_error + 4 * snap * largest",
+            "loss_error=atoms.loss_error - 4 * snap * largest",
+        ),
+        ("outwards(mass, slack, upper=atoms.side is Bound.PESSIMISTIC)", "mass"),
+        (
+            "outwards(mass, slack, upper=atoms.side is Bound.PESSIMISTIC)",
+            "outwards(mass, slack, upper=atoms.side is Bound.OPTIMISTIC)",
+        ),
+        ("elif atoms.side is Bound.PESSIMISTIC:", "elif atoms.side is Bound.OPTIMISTIC:"),
+        ("if scaled.size and np.array_equal(scaled, nearest):", "if scaled.size:"),
+        ("infinite=atoms.infinite", "infinite=0.0"),
+        ("truncated=atoms.truncated", "truncated=0.0"),
+        ("round_off=atoms.round_off + slack", "round_off=slack"),
+        ("    low = rounded(mass - high)\n", "    low = 0.999 * rounded(mass - high)\n"),
+        ("_totals(index + 1, high, size)", "_totals(index, high, size)"),
+        (
+            "share = np.expm1(-spacing * (scaled - cell))",
+            "share = -spacing * (scaled - cell) + 0 * np.expm1(-spacing)",
+        ),
+        (
+            "np.where(on_grid, nearest, np.floor(scaled))",
+            "np.where(on_grid, nearest, np.ceil(scaled))",
+        ),
+        ("if surplus <= left * deficit:", "if surplus < 0.5 * left * deficit:"),
+        ("taken = surplus / deficit\n", "taken = left\n"),
+        ("surplus -= left * deficit", "surplus -= 0.5 * left * deficit"),
+        (
+            "merged = keys[used] / SUBCELLS - np.log1p(share) / spacing",
+            "merged = (keys[used] + 1.0) / SUBCELLS",
+        ),
+    ],
+)
+
+CONVOLVE = mutants(
+    "lattice/convolve.py",
+    _stressed(
+        "sums_are_within_their_error_if_all_operations_err",
+        "errors_of_powers_add_up_in_one_place",
+        "errors_of_factors_are_counted_as_often_as_they_are_added",
+    ),
+    [
+        (
+            "noise = per_level() * levels * max(total, 1.0) + factor.mass_error",
+            "noise = factor.mass_error",
+        ),
+        (
+            "noise = per_level() * levels * max(total, 1.0) + factor.mass_error",
+            "noise = per_level() * levels * max(total, 1.0)",
+        ),
+        (
+            "noise = per_level() * levels * max(total, 1.0) + factor.mass_error",
+            "noise = -factor.mass_error",
+        ),
+        (
+            "log_bound += factor.count * np.log(modulus + noise)",
+            "log_bound += factor.count * np.log(modulus)",
+        ),
+        (
+            "log_bound += factor.count * np.log(modulus + noise)",
+            "log_bound += np.log(modulus + noise)",
+        ),
+        ("bound -= lowered(modulus, roundings(2 * ELEMENTARY))", "bound -= bound"),
+        ("bound -= lowered(modulus, roundings(2 * ELEMENTARY))", "bound -= 2.0 * modulus"),
+        ("error = norm * _norm(bound)", "error = 0.0"),
+        ("norm = math.sqrt(2.0 / size)", "norm = math.sqrt(1.0 / size)"),
+        ("    error += inverse\n", ""),
+        (
+            "return WindowedSum(start, np.roll(result, -((start - centre) % size)), error)",
+            "return WindowedSum(start, np.roll(result, -((start - centre) % size)), 0.5 * error)",
+        ),
+        ("    bound += moved\n", ""),
+        ("turn *= factor.count * roundings(ELEMENTARY + 1 + len(factors))", "turn *= 0.0"),
+    ],
+)
+
+STACK = mutants(
+    "lattice/stack.py",
+    _stressed(
+        "stacks_are_within_their_error_if_all_operations_err",
+        "a_row_of_a_stack_errs_in_one_place",
+        "errors_of_rows_of_a_stack_are_counted",
+    ),
+    [
+        (
+            "noise = own * np.maximum(total, 1.0) + stack.mass_error",
+            "noise = own * np.maximum(total, 1.0)",
+        ),
+        ("noise = own * np.maximum(total, 1.0) + stack.mass_error", "noise = stack.mass_error"),
+        ("np.log(modulus + noise[part, None])", "np.log(modulus)"),
+    ],
+)
+
+DOUBLING = mutants(
+    "lattice/doubling.py",
+    _stressed(
+        "divergences_count_what_is_lost_and_moved",
+        "a_divergence_beyond_all_doubles_is_what_is_lost",
+        "values_of_two_laws_may_be_moved",
+        "what_two_laws_lost_takes_the_other_s_gain_along",
+        "sums_of_ratios_that_leave_much_out",
+    ),
+    [
+        (
+            "sign = 1.0 if side is Bound.PESSIMISTIC else -1.0\n        total = self.lost",
+            "sign = -1.0 if side is Bound.PESSIMISTIC else 1.0\n        total = self.lost",
+        ),
+        (
+            "total = self.lost if swapped else self.lost_gain",
+            "total = self.lost_gain if swapped else self.lost",
+        ),
+        ("total = self.lost if swapped else self.lost_gain", "total = 0.0"),
+        (
+            "value = self.value * (1.0 + (-sign if swapped else sign) * self.moved)",
+            "value = self.value",
+        ),
+        (
+            "value = self.value * (1.0 + (-sign if swapped else sign) * self.moved)",
+            "value = self.value * (1.0 + sign * self.moved)",
+        ),
+        ("float(self.mass[self.value == 0.0].sum()) if swapped else 0.0", "0.0"),
+        ("        mass = outwards(mass, error, upper=upper)\n", ""),
+        (
+            "        mass = outwards(mass, error, upper=upper)\n",
+            "        mass = outwards(mass, error, upper=not upper)\n",
+        ),
+        ("lost_gain=shares[0] * a.lost_gain\n", "lost_gain=0.0\n"),
+        ("        + shares[1] * a.lost\n", ""),
+        ("        + shares[1] * b.lost_gain\n", ""),
+        ("        + shares[0] * b.lost,\n", ","),
+        ("shares = a.count / count, b.count / count", "shares = b.count / count, a.count / count"),
+        ("        lost=a.lost + b.lost,\n", "        lost=a.lost,\n"),
+        ("        lost=a.lost + b.lost,\n", "        lost=b.lost,\n"),
+        ("lost_gain=law.lost_gain + float(gain[~keep].sum())", "lost_gain=law.lost_gain"),
+        (
+            "lost_gain=law.lost_gain + float(gain[~keep].sum())",
+            "lost_gain=float(gain[~keep].sum())",
+        ),
+        ("lost=law.lost + float(law.mass[~keep].sum())", "lost=law.lost"),
+        ("lost=law.lost + float(law.mass[~keep].sum())", "lost=float(law.mass[~keep].sum())"),
+        ("        if upper:\n            share", "        if not upper:\n            share"),
+        ("            mass[1:] += above[:-1]\n", "            mass[:-1] += above[1:]\n"),
+        ("            value = edges + inside\n", "            value = edges + run\n"),
+        ("moved=max(a.moved, b.moved) + roundings(8)", "moved=roundings(8)"),
+    ],
+)
+
+PAIRS = mutants(
+    "lattice/pairs.py",
+    _stressed("sums_of_pairs_state_their_error") + " tests/lattice/test_doubling.py",
+    [
+        ("return mass, moment, sequential_sum(len(out) + _RUN, own=8)", "return mass, moment, 0.0"),
+        ("            mass = -twice * g[j]\n", "            mass = 0.0 * g[j]\n"),
+        ("if x >= high or j == stop:", "if j == stop:"),
+        (
+            "rounded(moment, 4), sequential_sum(most + u.size // rows, own=8)",
+            "rounded(moment, 4), 0.0",
+        ),
+        ("weight = 2.0 * f[i] if same else f[i]", "weight = f[i]"),
+    ],
+)
+
+POSITIVE = mutants(
+    "lattice/positive.py",
+    _stressed("direct_sums_are_within_their_error", "errors_of_direct_sums_add_up")
+    + " tests/lattice/test_positive.py",
+    [
+        (
+            "relative=product(a.relative, b.relative, sequential_sum(2 * terms), pairwise_sum())",
+            "relative=0.0",
+        ),
+        (
+            "relative=product(a.relative, b.relative, sequential_sum(2 * terms), pairwise_sum())",
+            "relative=product(a.relative, sequential_sum(2 * terms), pairwise_sum())",
+        ),
+        (
+            "infinite=rounded(a.infinite * (mass_b + b.infinite) + mass_a * b.infinite, 2)",
+            "infinite=a.infinite * mass_b + mass_a * b.infinite",
+        ),
+        (
+            "infinite=rounded(a.infinite * (mass_b + b.infinite) + mass_a * b.infinite, 2)",
+            "infinite=a.infinite * b.infinite",
+        ),
+        (
+            "    if side is Bound.PESSIMISTIC:\n        mass[0] += below",
+            "    if side is Bound.OPTIMISTIC:\n        mass[0] += below",
+        ),
+        ("        infinite += above\n", "        pass\n"),
+        ("        mass[0] += below\n", ""),
+        ("        mass[-1] += above\n", "        mass[-1] += above + below\n"),
+    ],
+)
+
+LATTICE_SUMS = mutants(
+    "lattice/doubling.py",
+    _stressed(
+        "sums_on_a_lattice_whose_roundings_err",
+        "no_mean_of_a_sum_is_beyond_the_extreme_sums",
+    ),
+    [
+        (
+            "mass = outwards(cells.mass, cells.slack, upper=self.side is Bound.PESSIMISTIC)",
+            "mass = cells.mass",
+        ),
+        (
+            "mass = outwards(cells.mass, cells.slack, upper=self.side is Bound.PESSIMISTIC)",
+            "mass = outwards(cells.mass, cells.slack, upper=self.side is Bound.OPTIMISTIC)",
+        ),
+        ("_sum_law(a, b, cells.means, mass), cells=cells)", "_sum_law(a, b, cells.points, mass))"),
+        ("means = self.side is Bound.OPTIMISTIC", "means = False"),
+        ("means = self.side is Bound.OPTIMISTIC", "means = self.side is Bound.PESSIMISTIC"),
+        ("moved = law.moved + cells.means_error / float(law.value.min())", "moved = law.moved"),
+    ],
+)
+
+EVEN_CELLS = mutants(
+    "lattice/even_cells.py",
+    "tests/lattice/test_even_cells.py::test_errors_are_within_their_bounds"
+    " tests/lattice/test_even_cells.py::"
+    "test_points_are_above_and_means_below_in_convex_order"
+    " tests/lattice/test_even_cells.py::test_operations_that_err_are_within_their_bounds"
+    " tests/lattice/test_even_cells.py::test_what_laws_may_err_is_counted_in_their_sums",
+    [
+        (
+            "slack = product(self.slack, other.slack, sequential_sum(2.0 * terms, own=4))",
+            "slack = product(self.slack, sequential_sum(2.0 * terms, own=4))",
+        ),
+        (
+            "slack = product(self.slack, other.slack, sequential_sum(2.0 * terms, own=4))",
+            "slack = product(self.slack, other.slack)",
+        ),
+        (
+            "slack=product(slack, sequential_sum(2.0 * most, own=12))",
+            "slack=sequential_sum(2.0 * most, own=12)",
+        ),
+        ("slack=product(slack, sequential_sum(2.0 * most, own=12))", "slack=slack"),
+        ("doubt = self.doubt + other.doubt\n", "doubt = self.doubt\n"),
+        ("doubt += 2.0 * slack * (self.largest_shift + other.largest_shift)", "pass"),
+        (
+            "doubt=(1.0 + 4.0 * slack) * (self.doubt + 2.0 * slack * shift)",
+            "doubt=(1.0 + 4.0 * slack) * self.doubt",
+        ),
+        (
+            "doubt=(1.0 + 4.0 * slack) * (self.doubt + 2.0 * slack * shift)",
+            "doubt=(1.0 + 4.0 * slack) * (2.0 * slack * shift)",
+        ),
+        (
+            "(self.doubt + 2.0 * self.slack * self.largest_shift)",
+            "(2.0 * self.slack * self.largest_shift)",
+        ),
+        ("return replace(found, doubt=4.0 * found.slack * spacing)", "return found"),
+        (
+            "share * (moment - (spacing * rest) * mass)",
+            "share * (moment + (spacing * rest) * mass)",
+        ),
+        ("total(rest * mass, share * mass)", "total(share * mass, rest * mass)"),
+        (
+            "moment += np.convolve(self.mass, other.moment)",
+            "moment -= np.convolve(self.mass, other.moment)",
+        ),
+    ],
+)
+
+INVERSION = mutants(
+    "lattice/inversion.py",
+    "tests/lattice/test_inversion.py::test_what_lies_outside_and_what_is_left_out_is_counted"
+    " tests/lattice/test_inversion.py::test_spectra_that_err"
+    " tests/lattice/test_inversion.py::test_random_letters_contain_the_truth",
+    [
+        ("return value, error + self._dropped.T", "return value, error"),
+        (
+            "above = (value[0] + error[0] + most) * (1.0 + relative)",
+            "above = (value[0] + error[0]) * (1.0 + relative)",
+        ),
+        (
+            "above = (value[0] + error[0] + most) * (1.0 + relative)",
+            "above = (value[0] - error[0] + most) * (1.0 + relative)",
+        ),
+        (
+            "sum_low = (value[0] - error[0] - most) * (1.0 - relative)",
+            "sum_low = (value[0] + error[0] - most) * (1.0 - relative)",
+        ),
+        (
+            "sum_low = (value[0] - error[0] - most) * (1.0 - relative)",
+            "sum_low = (value[0] - error[0]) * (1.0 - relative)",
+        ),
+        ("gain = sum_low - noise\n", "gain = sum_low\n"),
+        ("np.maximum(value[2] + error[2], 0.0)", "np.maximum(value[2] - error[2], 0.0)"),
+        (
+            "np.where(anchor > 0.0, anchor * low, anchor * high)",
+            "anchor * high",
+        ),
+        ("modulus * off, size)", "0.0 * modulus * off, size)"),
+        (
+            "log_rest = letter.log_bound(np.abs(spectrum), s, users[0])",
+            "log_rest = letter.log_bound(np.abs(spectrum), s, users[1])",
+        ),
+        (
+            "dropped = others.sum(axis=1) + blocks.sum(axis=1)",
+            "dropped = blocks.sum(axis=1)",
+        ),
+        ("dropped += series *", "dropped += 0.0 * series *"),
+        ("q = scale * high *", "q = 0.999 * scale * high *"),
+        (
+            "np.min((users[1] * found + grown) / steps, axis=1)",
+            "0.1 * np.min((users[1] * found + grown) / steps, axis=1)",
+        ),
+    ],
+)
+
+CONVEX_ORDER = mutants(
+    "lattice/convex_order.py",
+    "tests/lattice/test_positive_part.py",
+    [
+        (
+            "    if side is Bound.PESSIMISTIC:\n        low",
+            "    if side is Bound.OPTIMISTIC:\n        low",
+        ),
+        ("low = weight * (1.0 - inside) * np.exp(-tilt * inside)", "low = weight * (1.0 - inside)"),
+        (
+            "high = weight * inside * np.exp(tilt * (1.0 - inside))",
+            "high = weight * inside * np.exp(-tilt * (1.0 - inside))",
+        ),
+        (
+            "high = weight * inside * np.exp(tilt * (1.0 - inside))",
+            "high = weight * inside * inside * np.exp(tilt * (1.0 - inside))",
+        ),
+        ("moved = weight * np.exp(-tilt * inside)", "moved = weight"),
+        (
+            "result[int(goal) + 1] += collected * math.exp(tilt)",
+            "result[int(goal) + 1] += collected",
+        ),
+    ],
+)
+
+POSITIVE_PART = mutants(
+    "lattice/positive_part.py",
+    _stressed(
+        "errors_of_transforms_of_partial_sums_are_counted",
+        "errors_of_the_last_transform_are_counted",
+        "errors_of_transforms_where_they_weigh_most",
+        "errors_of_masses_of_summands_are_counted",
+        "positive_parts_contain_the_truth",
+        "errors_of_transforms_of_partial_sums_are_counted_point_by_point",
+    ),
+    [
+        (
+            "drift += copies * (2.0 * math.exp(budget().outside) + roundings(32))",
+            "drift += copies * roundings(32)",
+        ),
+        (
+            "drift = sum(s.count * s.drift for s in summands)",
+            "drift = sum(s.drift for s in summands)",
+        ),
+        ("drift = sum(s.count * s.drift for s in summands)", "drift = 0.0"),
+        ("lost = product(summand.drift, roundings(size))", "lost = roundings(size)"),
+        ("+ budget().lattice_snap * moved", ""),
+        ("(shift if upper else -shift)", "(-shift if upper else shift)"),
+        (
+            "            drift, pairwise_sum(own=192.0 + exponents), exponential(2.0 * theta * shift)\n",
+            "            drift, pairwise_sum(own=192.0 + exponents)\n",
+        ),
+        ("noise = error * norm + drift * largest", "noise = error * norm"),
+        ("noise = error * norm + drift * largest", "noise = drift * largest"),
+        (
+            "found = raised(max(factor, SMALLEST) * (body + noise), relative)",
+            "found = raised(max(factor, SMALLEST) * (body - noise), relative)",
+        ),
+        (
+            "found = raised(max(factor, SMALLEST) * (body + noise), relative)",
+            "found = max(factor, SMALLEST) * (body + noise)",
+        ),
+        (
+            "lowered(factor * (body - noise), relative)",
+            "lowered(factor * (body + noise), relative)",
+        ),
+        ("lowered(factor * (body - noise), relative)", "factor * (body - noise)"),
+        (
+            "theta, upper = self.theta, self.side is Bound.PESSIMISTIC",
+            "theta, upper = self.theta, self.side is Bound.OPTIMISTIC",
+        ),
+        ("        drift += math.sqrt(mass.size) * error\n", ""),
+    ],
+)
+
+PROFILE = mutants(
+    "lattice/profile.py",
+    _stressed(
+        "masses_of_almost_straight_profiles_are_within_their_slack",
+        "losses_of_a_profile_that_are_off",
+        "profiles_whose_roundings_err",
+        "profiles_of_every_function_between_the_bounds",
+    )
+    + " tests/lattice/test_profile.py",
+    [
+        (
+            "which = 1 if side is Bound.PESSIMISTIC else 0",
+            "which = 0 if side is Bound.PESSIMISTIC else 1",
+        ),
+        (
+            "mass=outwards(mass[kept], slack[kept], upper=side is Bound.PESSIMISTIC)",
+            "mass=mass[kept]",
+        ),
+        (
+            "mass=outwards(mass[kept], slack[kept], upper=side is Bound.PESSIMISTIC)",
+            "mass=outwards(mass[kept], slack[kept], upper=side is Bound.OPTIMISTIC)",
+        ),
+        ("own = exponential(roundings(2 * ELEMENTARY) * np.abs(loss))", "own = 0.0 * loss"),
+        (
+            "slack = np.divide(roundings(16) * size, change, out",
+            "slack = np.divide(0.0 * size, change, out",
+        ),
+        ("loss_error=roundings(2 * ELEMENTARY)", "loss_error=0.0"),
+        (
+            "        infinite=infinite,\n        truncated",
+            "        infinite=0.0,\n        truncated",
+        ),
+        ("    return np.asarray(low - below)", "    return np.asarray(low)"),
+        (
+            "before = np.concatenate([edge, (low[..., 1:-1] - high[..., :-2]) / run[:-1]], axis=-1)",
+            "before = np.concatenate([edge, (low[..., 1:-1] - low[..., :-2]) / run[:-1]], axis=-1)",
+        ),
+        (
+            "after = (high[..., 2:] - low[..., 1:-1]) / run[1:]",
+            "after = (low[..., 2:] - low[..., 1:-1]) / run[1:]",
+        ),
+        (
+            "if side is Bound.OPTIMISTIC:\n        points = _clip",
+            "if side is Bound.PESSIMISTIC:\n        points = _clip",
+        ),
+        ("truncated = infinite if side is Bound.PESSIMISTIC else 0.0", "truncated = 0.0"),
+        ("slope = (low[-1] - high[-2]) / run", "slope = (low[-1] - low[-2]) / run"),
+        ("below = np.exp(-losses[:0:-1]) * backward", "below = backward"),
+    ],
+)
+
+ANCHORED = mutants(
+    "lattice/anchored.py",
+    _stressed(
+        "the_spread_at_a_point_counts_errors_of_rows",
+        "what_wrapping_adds_to_the_cost_of_an_event_is_counted",
+        "a_line_through_the_only_event_gains_nothing_from_wrapping",
+        "errors_of_rows_of_anchored_laws_are_counted",
+        "places_and_the_scale_of_anchored_laws_are_counted",
+        "anchored_laws_contain_the_truth",
+    ),
+    [
+        (
+            "product = np.maximum(w + e0, 0.0) * np.maximum(s + es, 0.0)",
+            "product = w * np.maximum(s + es, 0.0)",
+        ),
+        (
+            "product = np.maximum(w + e0, 0.0) * np.maximum(s + es, 0.0)",
+            "product = np.maximum(w + e0, 0.0) * np.maximum(s, 0.0)",
+        ),
+        ("np.maximum(np.abs(b) - eb, 0.0) ** 2", "(np.abs(b) + eb) ** 2"),
+        ("spread = product * (1.0 + 8 * UNIT_ROUNDOFF) -", "spread = 0.0 * product -"),
+        ("still = self._noise(0, self.place) + order", "still = order"),
+        (
+            "moving = self.users * self.mean * self._noise(0) + self._noise(2)",
+            "moving = self.users * self.mean * self._noise(0)",
+        ),
+        (
+            "result += still + np.maximum(eta, 0.0) * moving + self.missing + 2.0 * self.shift",
+            "result += np.maximum(eta, 0.0) * moving + self.missing + 2.0 * self.shift",
+        ),
+        (
+            "result += still + np.maximum(eta, 0.0) * moving + self.missing + 2.0 * self.shift",
+            "result += still + np.maximum(eta, 0.0) * moving + 2.0 * self.shift",
+        ),
+        (
+            "result += still + np.maximum(eta, 0.0) * moving + self.missing + 2.0 * self.shift",
+            "result += still + np.maximum(eta, 0.0) * moving + self.missing",
+        ),
+        ("slack = 1.0 + self.relative + 128 * UNIT_ROUNDOFF", "slack = 1.0"),
+        ("gain = (self.place - self.shift) * w + r", "gain = (self.place + self.shift) * w + r"),
+        ("gain = (self.place - self.shift) * w + r", "gain = self.place * w + r"),
+        ("gain = (self.place - self.shift) * w + r", "gain = (self.place - self.shift) * w"),
+        (
+            "lost = self._noise(0, self.place) + self._noise(1) + self.overstated",
+            "lost = self._noise(0, self.place) + self._noise(1)",
+        ),
+        (
+            "lost = self._noise(0, self.place) + self._noise(1) + self.overstated",
+            "lost = self._noise(1) + self.overstated",
+        ),
+        (
+            "lost = self._noise(0, self.place) + self._noise(1) + self.overstated",
+            "lost = self._noise(0, self.place) + self.overstated",
+        ),
+        ("blurred = self.users * self.mean * self._noise(0) + self._noise(2)", "blurred = 0.0"),
+        (
+            "return gains, np.maximum(sents - blurred - self.spurious, 0.0), sents + blurred",
+            "return gains, np.maximum(sents - blurred, 0.0), sents + blurred",
+        ),
+        (
+            "return gains, np.maximum(sents - blurred - self.spurious, 0.0), sents + blurred",
+            "return gains, np.maximum(sents - self.spurious, 0.0), sents + blurred",
+        ),
+        (
+            "return gains, np.maximum(sents - blurred - self.spurious, 0.0), sents + blurred",
+            "return gains, sents + blurred, np.maximum(sents - blurred, 0.0)",
+        ),
+        (
+            "best * self.scale * max(1.0 - self.relative - 64 * UNIT_ROUNDOFF, 0.0)",
+            "best * self.scale",
+        ),
+        ("scale = self.scale * max(1.0 - self.relative, 0.0)", "scale = self.scale"),
+        (
+            "best = np.maximum(best, gains[i] - eta * sents[i] - slack)",
+            "best = np.maximum(best, gains[i] - slack)",
+        ),
+    ],
+)
+
+ANCHORING = mutants(
+    "lattice/anchoring.py",
+    _stressed(
+        "anchored_laws_contain_the_truth",
+        "what_wrapping_adds_to_the_cost_of_points_is_stated",
+        "the_scale_of_anchored_laws_errs_by_what_is_stated",
+    ),
+    [
+        ("missing=total * (self.left * largest + far)", "missing=total * far"),
+        ("missing=total * (self.left * largest + far)", "missing=total * self.left * largest"),
+        ("overstated=total * self.left * (largest + reach)", "overstated=0.0"),
+        ("spurious=total * self.left * self.users * float(self.r1.max())", "spurious=0.0"),
+        ("relative=self._scale_error(log_scale)", "relative=0.0"),
+        ("error=law.pointwise", "error=0.0 * law.pointwise"),
+        ("norm=law.error / math.sqrt(size)", "norm=0.0 * law.error"),
+    ],
+)
+
+HEAVY = mutants(
+    "lattice/heavy_tails.py",
+    _stressed("heavy_positive_parts_that_leave_much_out"),
+    [
+        ("+ n * law.lost_gain", ""),
+        ("np.maximum(law.value + error, 0.0)", "np.maximum(law.value - error, 0.0)"),
+        ("np.maximum(law.value - error, 0.0)", "np.maximum(law.value + error, 0.0)"),
+        ("return alone if side is Bound.PESSIMISTIC else 0.0", "return alone"),
+        ("return alone if side is Bound.PESSIMISTIC else 0.0", "return 0.0"),
+        (
+            "return min(raised(scale * total, pairwise_sum(own=6)), alone)",
+            "return 0.999999 * min(raised(scale * total, pairwise_sum(own=6)), alone)",
+        ),
+    ],
+)
+
+MOMENTS = mutants(
+    "lattice/moments.py",
+    _stressed(
+        "errors_of_moments_are_counted_in_powers",
+        "moments_whose_operations_err",
+        "powers_of_transforms_err_by_what_is_stated",
+        "a_coarser_lattice_errs_by_what_is_stated",
+    )
+    + " tests/lattice/test_moments.py",
+    [
+        ("        error += own\n", ""),
+        ("error[0] = c * e0 * g1", "error[0] = e0 * g1"),
+        ("error[1] = c * (g1 * er + once * size_r)", "error[1] = c * g1 * er"),
+        ("error[1] = c * (g1 * er + once * size_r)", "error[1] = c * once * size_r"),
+        ("error[2] = c * (g1 * eb + once * size_b)", "error[2] = c * once * size_b"),
+        ("error[3] = c * (g1 * es + once * size_s)", "error[3] = c * once * size_s"),
+        ("        error[:, seen] += relative * bound[:, seen]\n", ""),
+        (
+            "total = self.error + levels * np.abs(self.values)",
+            "total = levels * np.abs(self.values)",
+        ),
+        ("total = self.error + levels * np.abs(self.values)", "total = self.error"),
+        ("    error[1] += law.error[0] * growth * width\n", ""),
+        ("    error += rounding\n    return MomentRows", "    return MomentRows"),
+        (
+            "error[row] += factor * (self.error[i] * size2[j] + first * other.error[j])",
+            "error[row] += factor * self.error[i] * size2[j]",
+        ),
+        (
+            "error[row] += factor * (self.error[i] * size2[j] + first * other.error[j])",
+            "error[row] += factor * first * other.error[j]",
+        ),
+    ],
+)
+
+REGION = mutants(
+    "lattice/region.py",
+    _stressed("regions_are_below_what_their_points_say"),
+    [
+        ("* (1.0 - slack)", "* (1.0 + slack)"),
+        ("loss_error=slack * float(np.max(np.abs(loss), initial=1.0))", "loss_error=0.0"),
+        ("rest = max(1.0 - 2.0 * x[-1] - y[-1], 0.0)", "rest = max(1.0 - x[-1], 0.0)"),
+        (
+            "return (b[1] - a[1]) * (c[0] - b[0]) > (c[1] - b[1]) * (b[0] - a[0])",
+            "return (b[1] - a[1]) * (c[0] - b[0]) < (c[1] - b[1]) * (b[0] - a[0])",
+        ),
+        (
+            "x = np.where(beyond, np.maximum(0.5 * (1.0 - y), 0.0), x)",
+            "x = np.where(beyond, 0.5 * x, x)",
+        ),
+    ],
+)
+
+STATISTIC = mutants(
+    "lattice/statistic.py",
+    _stressed(
+        "statistics_state_their_error",
+        "statistics_of_sums_are_exact_where_cells_are_narrow",
+    ),
+    [
+        ("total = self.error + other.error + error + roundings(8)", "total = 0.0"),
+        ("total = self.error + other.error + error + roundings(8)", "total = error + roundings(8)"),
+    ],
+)
+
+FAR = mutants(
+    "lattice/far_letters.py",
+    "tests/lattice/test_far_letters.py",
+    [
+        (
+            "found * parts.untouched(upper=upper) + (most if upper else least)",
+            "found * parts.untouched(upper=upper) + (least if upper else most)",
+        ),
+        (
+            "found * parts.untouched(upper=upper) + (most if upper else least)",
+            "found * parts.untouched(upper=upper)",
+        ),
+        (
+            "raised(total, error) if upper else lowered(total, error)",
+            "0.9999 * total if upper else 1.0001 * total",
+        ),
+    ],
+)
+
+MUTANTS = [
+    *DISCRETIZE,
+    *CONVOLVE,
+    *STACK,
+    *DOUBLING,
+    *PAIRS,
+    *POSITIVE,
+    *LATTICE_SUMS,
+    *EVEN_CELLS,
+    *INVERSION,
+    *CONVEX_ORDER,
+    *POSITIVE_PART,
+    *PROFILE,
+    *ANCHORED,
+    *ANCHORING,
+    *HEAVY,
+    *MOMENTS,
+    *REGION,
+    *STATISTIC,
+    *FAR,
+]

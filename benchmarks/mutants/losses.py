@@ -1,0 +1,693 @@
+"""Faults in the losses: tails, missing mass, swapped ends, probabilities that may err."""
+
+from __future__ import annotations
+
+from benchmarks.mutants.mutant import mutants
+
+_FILE = "tests/losses/test_stressed_losses.py"
+
+
+def _stressed(*names: str) -> str:
+    return " ".join(f"{_FILE}::test_{name}" for name in names)
+
+
+COUNTS = mutants(
+    "losses/decoys/counts.py",
+    _stressed("blocks_of_counts"),
+    [
+        ("            weight[-1] += tail\n", "            pass\n"),
+        ("    missing = tail if low > 0 else 0.0\n", "    missing = 0.0\n"),
+        ("        missing += tail if high < trials else 0.0\n", ""),
+        ("        weight = weight + error\n", ""),
+        ("        weight = weight + error\n", "        weight = weight - error\n"),
+        ("weight = np.maximum(weight - error, 0.0)", "weight = np.maximum(weight, 0.0)"),
+        ("weight = np.maximum(weight - error, 0.0)", "weight = np.maximum(weight + error, 0.0)"),
+        (
+            "slack = mass * np.expm1(log_pmf_error(counts, float(trials), rate, log_weight))",
+            "slack = 0.0 * mass",
+        ),
+        ("tails = np.maximum(upper, lower) * relative", "tails = 0.0 * relative"),
+        ("error = tails[first] + tails[last] +", "error = 0.0 * tails[last] +"),
+        (
+            "return CountBlocks(weight, edges[:-1], edges[1:] - 1.0, missing",
+            "return CountBlocks(weight, edges[1:] - 1.0, edges[:-1], missing",
+        ),
+        ("goal = -math.log(tail) + 1.0", "goal = -0.3 * math.log(tail)"),
+        (
+            "mass = np.where(astride, 1.0 - lower[first] - upper[last], mass)",
+            "mass = np.where(astride, 1.0 - lower[last] - upper[first], mass)",
+        ),
+    ],
+)
+
+DECOYS = mutants(
+    "losses/decoys/decoy_counts.py",
+    _stressed("counts_of_groups"),
+    [
+        ("missing=tail + _UNDERFLOW if random else 0.0", "missing=0.0"),
+        (
+            "mass + error if side is Bound.PESSIMISTIC else mass - error",
+            "mass - error if side is Bound.PESSIMISTIC else mass + error",
+        ),
+        ("mass + error if side is Bound.PESSIMISTIC else mass - error", "mass"),
+        ("high=np.append(blocks.high[starts[1:] - 1], blocks.high[-1])", "high=blocks.low[starts]"),
+        (
+            "weight, first, round_off = np.ones(1), certain, 0.0",
+            "weight, first, round_off = np.ones(1), 0, 0.0",
+        ),
+    ],
+)
+
+CLONES = mutants(
+    "losses/two_letters/clones.py",
+    _stressed("binary_deltas"),
+    [
+        (
+            "(blocks.low if side is Bound.PESSIMISTIC else blocks.high) + 1.0",
+            "(blocks.high if side is Bound.PESSIMISTIC else blocks.low) + 1.0",
+        ),
+        (
+            "(blocks.low if side is Bound.PESSIMISTIC else blocks.high) + 1.0",
+            "(blocks.low if side is Bound.PESSIMISTIC else blocks.high) + 2.0",
+        ),
+        (
+            "(blocks.low if side is Bound.PESSIMISTIC else blocks.high) + 1.0",
+            "(blocks.low if side is Bound.PESSIMISTIC else blocks.high)",
+        ),
+        ("missing=blocks.missing", "missing=0.0"),
+    ],
+)
+
+BINARY = mutants(
+    "losses/two_letters/binary.py",
+    _stressed("divergences_given_counts_far_from_the_mean", "binary_deltas", "binary_atoms"),
+    [
+        ("pairwise_sum(own=4)) + blocks.missing", "pairwise_sum(own=4))"),
+        ("cut = 0.5 * effort.tail if bool(np.any(last < m)) else 0.0", "cut = 0.0"),
+        ("truncated = blocks.missing + cut", "truncated = cut"),
+        ("truncated = blocks.missing + cut", "truncated = -blocks.missing - cut"),
+        ("+ (truncated if upper else 0.0)", ""),
+        ("+ (truncated if upper else 0.0)", "+ truncated"),
+        ("finite = np.where(np.isfinite(top), top, below)", "finite = top[np.isfinite(top)]"),
+        ("tied = blocks.silent + ties(blocks.weight, m)", "tied = blocks.silent"),
+        ("mass=outwards(everything, slack, upper=upper)", "mass=everything"),
+        (
+            "mass=outwards(everything, slack, upper=upper)",
+            "mass=outwards(everything, slack, upper=not upper)",
+        ),
+        (
+            "return f * np.maximum(value - error, 0.0), f * np.maximum(value + error, 0.0)",
+            "return f * np.maximum(value + error, 0.0), f * np.maximum(value - error, 0.0)",
+        ),
+        (
+            "return f * np.maximum(value - error, 0.0), f * np.maximum(value + error, 0.0)",
+            "return f * np.maximum(value, 0.0), f * np.maximum(value, 0.0)",
+        ),
+        (
+            "error = scale + np.abs(value) * exponential(log_pmf_error(first, m, 0.5, log_f))",
+            "error = scale",
+        ),
+        (
+            "error = scale + np.abs(value) * exponential(log_pmf_error(first, m, 0.5, log_f))",
+            "error = np.abs(value) * exponential(log_pmf_error(first, m, 0.5, log_f))",
+        ),
+        (
+            "np.floor(0.5 * m * (1.0 + reach)) + 1.0, m)  # smallest",
+            "np.floor(0.5 * m * (1.0 + reach)) + 2.0, m)  # smallest",
+        ),
+        (
+            "gain, cost = (2.0 + growth) * gap * share, growth * tail",
+            "gain, cost = 2.0 * gap * share, growth * tail",
+        ),
+        ("np.concatenate([loss, -loss, [0.0]])", "np.concatenate([loss, loss, [0.0]])"),
+        (
+            "np.where(blocks.log_rest == -np.inf, np.exp2(1.0 - blocks.count), 0.0)",
+            "np.where(blocks.log_rest == -np.inf, np.exp2(-blocks.count), 0.0)",
+        ),
+        (
+            "np.where(blocks.log_rest == -np.inf, np.exp2(1.0 - blocks.count), 0.0)",
+            "np.where(blocks.log_rest == -np.inf, np.exp2(2.0 - blocks.count), 0.0)",
+        ),
+    ],
+)
+
+CELLS = mutants(
+    "losses/two_letters/cells.py",
+    _stressed(
+        "binary_atoms",
+        "few_messages_that_all_may_tell_are_not_merged_with_others",
+        "sums_of_cells_state_their_error",
+    ),
+    [
+        (
+            "return np.where(np.isfinite(loss), cell, last + 1)",
+            "return np.where(np.isfinite(loss), cell, last)",
+        ),
+        ("slack=np.full(held.size, product(self._slack, rounding))", "slack=np.zeros(held.size)"),
+        (
+            "slack=np.full(held.size, product(self._slack, rounding))",
+            "slack=np.full(held.size, rounding)",
+        ),
+        (
+            "slack=np.full(held.size, product(self._slack, rounding))",
+            "slack=np.full(held.size, self._slack)",
+        ),
+        ("loss_error=self._shift + 4.0 * rounding *", "loss_error=4.0 * rounding *"),
+        (
+            "self._shift + 4.0 * rounding * np.where(other > 0, loss, 0.0)",
+            "self._shift + 0.0 * loss",
+        ),
+        (
+            "            (self._difference, atoms.difference),\n",
+            "            (self._difference, atoms.mass),\n",
+        ),
+        ("(self._other, atoms.other)", "(self._other, atoms.mass)"),
+    ],
+)
+
+LISTING = mutants(
+    "losses/two_letters/listing.py",
+    _stressed("binary_atoms", "atoms_listed_in_runs_state_their_error"),
+    [
+        (
+            "slack = exponential(log_pmf_error(0.0, 0.0, 0.5, log_f), own=12 + 3 * _RUN)",
+            "slack = np.zeros_like(log_f)",
+        ),
+        (
+            "slack = exponential(log_pmf_error(0.0, 0.0, 0.5, log_f), own=12 + 3 * _RUN)",
+            "slack = exponential(log_pmf_error(0.0, 0.0, 0.5, log_f), own=12)",
+        ),
+        ("    error = log1p(loss, own=8)\n", "    error = 0.0 * loss\n"),
+        (
+            "share = a * np.exp(log_rest) + b * (1.0 + gap)",
+            "share = a * (1.0 - gap) + a * (1.0 + gap)",
+        ),
+        (
+            "HalfAtoms(f * (less + more), f * less, f * more, loss, slack, error)",
+            "HalfAtoms(f * less, f * (less + more), f * more, loss, slack, error)",
+        ),
+        ("less, more = b * ahead + a * behind,", "less, more = a * ahead + b * behind,"),
+        (
+            "np.maximum(m[:, None] - letters + 1.0, 0.0) / letters",
+            "np.maximum(m[:, None] - letters, 0.0) / letters",
+        ),
+    ],
+)
+
+TABLE = mutants(
+    "losses/two_letters/clone_table.py",
+    _stressed(
+        "rows_of_the_table_of_counts_may_err",
+        "rows_of_the_table_of_counts_have_the_right_weights",
+        "atoms_from_the_table_of_counts",
+    ),
+    [
+        ("weight[-1] = raised(weight[-1] + found.above, roundings(2))", "pass"),
+        ("truncated = raised(found.below + 0.25 * table.tail, roundings(4))", "truncated = 0.0"),
+        (
+            "truncated = raised(found.below + 0.25 * table.tail, roundings(4))",
+            "truncated = 0.25 * table.tail",
+        ),
+        ("infinite=raised(truncated + _UNDERFLOW, roundings(2)) if upper else 0.0", "infinite=0.0"),
+        (
+            "infinite=raised(truncated + _UNDERFLOW, roundings(2)) if upper else 0.0",
+            "infinite=truncated",
+        ),
+        ("outwards(found.weight, found.error, upper=upper)", "found.weight"),
+        (
+            "outwards(found.weight, found.error, upper=upper)",
+            "outwards(found.weight, found.error, upper=not upper)",
+        ),
+        (
+            "mass=outwards(everything, slack, upper=upper)",
+            "mass=outwards(everything, slack, upper=not upper)",
+        ),
+        ("below=tail if first > 0 else 0.0", "below=0.0"),
+        ("above=tail if last < trials else 0.0", "above=0.0"),
+        (
+            "    if upper:\n        mass = np.append(down, 0.0) + np.append(0.0, up)",
+            "    if not upper:\n        mass = np.append(down, 0.0) + np.append(0.0, up)",
+        ),
+        ("np.where(single, weight, 0.0), 0.0)", "weight, 0.0)"),
+        ("    if not upper:\n        truncated += found.above\n", ""),
+    ],
+)
+
+SUBSAMPLED = mutants(
+    "losses/combined/subsampled.py",
+    _stressed("subsampled_deltas", "subsampled_atoms", "subsampled_masses_that_err"),
+    [
+        ("outwards(inner, error, upper=not upper)", "outwards(inner, error, upper=upper)"),
+        (
+            "share(value, self.fraction, error, upper=upper)",
+            "share(value, self.fraction, error, upper=not upper)",
+        ),
+        (
+            "        rest += doubt if upper else -doubt\n",
+            "        rest += -doubt if upper else doubt\n",
+        ),
+        ("        rest += (1.0 - g) * inner.infinite\n", ""),
+        ("mass=outwards(mass, slack, upper=upper)", "mass=mass"),
+        ("mass=outwards(mass, slack, upper=upper)", "mass=outwards(mass, slack, upper=not upper)"),
+        (
+            "outwards(rounded(g * inner.infinite), slack, upper=upper)",
+            "rounded(g * inner.infinite)",
+        ),
+        (
+            "outwards(rounded(g * inner.infinite), slack, upper=upper)",
+            "outwards(rounded(inner.infinite), slack, upper=upper)",
+        ),
+        ("truncated=inner.truncated", "truncated=0.0"),
+        ("round_off=inner.round_off + slack", "round_off=slack"),
+        (
+            "loss_error=inner.loss_error + slack * float(moved.max(initial=0.0))",
+            "loss_error=slack * float(moved.max(initial=0.0))",
+        ),
+        (
+            "loss_error=inner.loss_error + slack * float(moved.max(initial=0.0))",
+            "loss_error=inner.loss_error",
+        ),
+        (
+            "kept = np.where(gains, g + (1.0 - g) * np.exp(-size), 1.0)",
+            "kept = np.where(gains, 1.0, g + (1.0 - g) * np.exp(-size))",
+        ),
+    ],
+)
+
+MADE = [
+    *mutants(
+        "losses/combined/diluted.py",
+        _stressed("diluted_losses"),
+        [
+            (
+                "infinite=outwards(self.active * inner.infinite, _ERROR, upper=upper)",
+                "infinite=0.0",
+            ),
+            ("truncated=inner.truncated", "truncated=0.0"),
+            ("loss_error=inner.loss_error", "loss_error=0.0"),
+            (
+                "share(value, self.active, _ERROR, upper=side is Bound.PESSIMISTIC)",
+                "share(value, self.active, _ERROR, upper=side is Bound.OPTIMISTIC)",
+            ),
+            (
+                "outwards(np.append(self.active * inner.mass, self.harmless), _ERROR, upper=upper)",
+                "outwards(np.append(self.active * inner.mass, self.harmless), _ERROR, upper=not upper)",
+            ),
+        ],
+    ),
+    *mutants(
+        "losses/combined/mixture.py",
+        _stressed("mixtures_count_what_they_leave_out"),
+        [
+            ("            total += missing\n", "            pass\n"),
+            ("+ (missing if upper else 0.0)", ""),
+            ("+ (missing if upper else 0.0)", "+ missing"),
+            ("truncated=sums.truncated + missing", "truncated=sums.truncated"),
+            ("truncated=sums.truncated + missing", "truncated=missing"),
+            (
+                "loss_error=np.full(loss.size, atoms.loss_error)",
+                "loss_error=np.zeros(loss.size)",
+            ),
+            ("half.loss_error.max(initial=0.0)", "half.loss_error.min(initial=1.0)"),
+            (
+                "infinite=outwards(sums.infinite, error, upper=upper) +",
+                "infinite=",
+            ),
+            (
+                "infinite=outwards(sums.infinite, error, upper=upper) +",
+                "infinite=outwards(sums.infinite, error, upper=not upper) +",
+            ),
+            ("mass=outwards(everything, slack, upper=upper)", "mass=everything"),
+            (
+                "mass=outwards(everything, slack, upper=upper)",
+                "mass=outwards(everything, slack, upper=not upper)",
+            ),
+            (
+                "slack = np.concatenate([gains.slack, losses.slack, np.full(1 + far_mass.size, error)])",
+                "slack = np.concatenate([0.0 * gains.slack, 0.0 * losses.slack, np.full(1 + far_mass.size, error)])",
+            ),
+            (
+                "np.concatenate([gains.mass, losses.other, [sums.harmless], far_mass])",
+                "np.concatenate([gains.mass, losses.mass, [sums.harmless], far_mass])",
+            ),
+            (
+                "np.concatenate([gains.mass, losses.other, [sums.harmless], far_mass])",
+                "np.concatenate([gains.mass, losses.other, [0.0 * sums.harmless], far_mass])",
+            ),
+        ],
+    ),
+    *mutants(
+        "losses/tables/tabulated.py",
+        _stressed("tables_count_what_is_missing_and_cut"),
+        [
+            ("                mass[0] += below", "                mass[-1] += 0.0 * below"),
+            ("            infinite += table.missing + above\n", "            infinite += above\n"),
+            (
+                "            infinite += table.missing + above\n",
+                "            infinite += table.missing\n",
+            ),
+            (
+                "    if upper:\n            if mass.size",
+                "    if not upper:\n            if mass.size",
+            ),
+            ("truncated=below + above", "truncated=0.0"),
+            (
+                "total = finite + table.infinity_mass + table.missing",
+                "total = finite + table.infinity_mass",
+            ),
+            (
+                "lowered(finite + table.infinity_mass, error)",
+                "raised(finite + table.infinity_mass, error)",
+            ),
+        ],
+    ),
+]
+
+TAIL = mutants(
+    "losses/two_letters/tail.py",
+    _stressed(
+        "probabilistic_losses",
+        "wide_blocks_of_the_probabilistic_loss_have_ordered_ends",
+        "probabilistic_losses_at_points_of_the_grid",
+        "probabilities_below_all_doubles_are_above_none",
+        "blocks_of_the_probabilistic_loss",
+        "what_the_probabilistic_loss_leaves_out_is_stated",
+        "far_tails_of_the_probabilistic_loss_in_cells",
+        "lower_ends_of_probabilities_that_lose_digits",
+    ),
+    [
+        # one question
+        (
+            "count = (blocks.low if upper else blocks.high) + 1.0",
+            "count = (blocks.high if upper else blocks.low) + 1.0",
+        ),
+        (
+            "part *= 1.0 - _moved() if upper else 1.0 + _moved()",
+            "part *= 1.0 + _moved() if upper else 1.0 - _moved()",
+        ),
+        ("part *= 1.0 - _moved() if upper else 1.0 + _moved()", "pass"),
+        (
+            "np.minimum(np.ceil(part * count), count) - 1.0",
+            "np.minimum(np.ceil(part * count), count)",
+        ),
+        (
+            "np.minimum(np.ceil(part * count), count) - 1.0",
+            "np.minimum(np.floor(part * count), count) - 1.0",
+        ),
+        ("        least -= blocks.shift if upper else -blocks.shift\n", ""),
+        (
+            "least -= blocks.shift if upper else -blocks.shift",
+            "least += blocks.shift if upper else -blocks.shift",
+        ),
+        ("least += (least + blocks.low) % 2.0", "least -= (least + blocks.low) % 2.0"),
+        ("likelier = (least >= 1.0) == upper", "likelier = (least >= 1.0) != upper"),
+        (
+            "law = np.where(likelier, blocks.high, blocks.low)",
+            "law = np.where(upper, blocks.high, blocks.low)",
+        ),
+        (
+            "return min(raised(value, _tail_error()) + blocks.missing + 1e-315, 1.0)",
+            "return min(raised(value, _tail_error()) + 1e-315, 1.0)",
+        ),
+        (
+            "return min(raised(value, _tail_error()) + blocks.missing + 1e-315, 1.0)",
+            "return min(value + blocks.missing + 1e-315, 1.0)",
+        ),
+        ("return lowered(value, _tail_error())", "return value"),
+        ("return lowered(value, _tail_error())", "return raised(value, _tail_error())"),
+        # blocks
+        (
+            "missing = found.missing + (tail if side is Bound.PESSIMISTIC else 0.0)",
+            "missing = found.missing",
+        ),
+        (
+            "found.weight, found.low, found.low + 2.0 * pairs, 1.0, missing",
+            "found.weight, found.low, found.low, 1.0, missing",
+        ),
+        ("found.low + 2.0 * pairs, 1.0, missing", "found.low + 2.0 * pairs, 0.0, missing"),
+        (
+            "most.append(counts[np.minimum(starts + joined, counts.size) - 1])",
+            "most.append(counts[starts])",
+        ),
+        ("sequential_sum(float(joined)), upper=side is", "0.0, upper=side is"),
+        # the law on a grid
+        ("beyond = 0.5 * effort.tail if reach < most else 0.0", "beyond = 0.0"),
+        (
+            "math.sqrt(-2.0 * most * math.log(0.25 * effort.tail))",
+            "math.sqrt(-1.0 * most * math.log(0.25 * effort.tail))",
+        ),
+        (
+            "cells = _Cells(side, spacing, last, blocks.shift)",
+            "cells = _Cells(side, spacing, last, 0.0)",
+        ),
+        ("1.0 + (shift if self._upper else -shift)", "1.0 - (shift if self._upper else -shift)"),
+        ("missing = blocks.missing + beyond\n", "missing = beyond\n"),
+        ("missing = blocks.missing + beyond\n", "missing = blocks.missing\n"),
+        ("infinite=infinite + missing + _UNDERFLOW if upper else infinite", "infinite=infinite"),
+        (
+            "infinite=infinite + missing + _UNDERFLOW if upper else infinite",
+            "infinite=infinite + missing",
+        ),
+        ("truncated=missing", "truncated=0.0"),
+        ("loss_error=roundings(4.0) * spacing * last", "loss_error=0.0"),
+        # cells
+        ("_half_law(high if outward else low,", "_half_law(low if outward else high,"),
+        ("_half_law(high if outward else low,", "_half_law(high if self._upper else low,"),
+        ("                chance[chance < _FEW_DIGITS] = 0.0\n", "                pass\n"),
+        ("(inside if outward else 0.0)", "(0.0 if outward else inside)"),
+        (
+            "count = np.where((majority > 0.0) == self._upper, low, high)",
+            "count = np.where((majority > 0.0) == self._upper, high, low)",
+        ),
+        (
+            "np.ceil(np.where(majority > 0.0, 1.0 + _moved(), _moved() - 1.0) * place)",
+            "np.ceil(np.where(majority > 0.0, 1.0, -1.0) * place)",
+        ),
+        (
+            "np.floor(np.where(majority > 0.0, 1.0 - _moved(), -1.0 - _moved()) * place)",
+            "np.floor(np.where(majority > 0.0, 1.0, -1.0) * place)",
+        ),
+        (
+            "np.floor(np.where(majority > 0.0, 1.0 - _moved(), -1.0 - _moved()) * place)",
+            "np.ceil(np.where(majority > 0.0, 1.0 - _moved(), -1.0 - _moved()) * place)",
+        ),
+        ("-last if self._upper else -last - 1.0, last + 1.0)", "-last - 1.0, last)"),
+        ("return mass[1:-1], float(mass[-1]),", "return mass[1:-1], 0.0,"),
+        (
+            "outwards(rounded(self._mass, self._added), error, upper=self._upper)",
+            "rounded(self._mass, self._added)",
+        ),
+        (
+            "outwards(rounded(self._mass, self._added), error, upper=self._upper)",
+            "outwards(rounded(self._mass, self._added), error, upper=not self._upper)",
+        ),
+        ("own=3.0 * self._values + _CENTRE_ERROR)", "own=3.0 * self._values)"),
+        ("float(self._added), own=3.0 * self._values + _CENTRE_ERROR)", "0.0, own=_CENTRE_ERROR)"),
+        # walks
+        ("np.append(values[1:], values[-1] + step)", "np.append(values[1:], values[-1])"),
+        ("law + error if upper else law - error, 0.0)", "law, 0.0)"),
+        (
+            "law + error if upper else law - error, 0.0)",
+            "law - error if upper else law + error, 0.0)",
+        ),
+        ("        law[:, 0] *= 0.5\n", "        pass\n"),
+    ],
+    [
+        (
+            "return min(raised(value, _tail_error()) + blocks.missing + 1e-315, 1.0)",
+            "return min(raised(value, _tail_error()) + blocks.missing, 1.0)",
+            "missing is e times what is left out and at least 5e-301: what is over is more than 1e-315",
+        ),
+        (
+            "infinite=infinite + missing + _UNDERFLOW if upper else infinite",
+            "infinite=infinite + missing if upper else infinite",
+            "missing is e times what is left out and at least 2.5e-301; products lose below 1e-304",
+        ),
+    ],
+)
+
+GAUSSIAN = mutants(
+    "losses/steps/gaussian.py",
+    _stressed("normal_ratios_that_leave_much_out", "the_gaussian_profile_is_on_its_side"),
+    [
+        (
+            "lost_gain = _below(low - shift) + _below(shift - high)",
+            "lost_gain = _below(shift - high)",
+        ),
+        (
+            "lost_gain = _below(low - shift) + _below(shift - high)",
+            "lost_gain = _below(low - shift)",
+        ),
+        ("lost = _below(low) + _below(-high)", "lost = _below(-high)"),
+        ("lost = _below(low) + _below(-high)", "lost = _below(low)"),
+        ("1, lost_gain, lost, moved, value[-1])", "1, lost, lost_gain, moved, value[-1])"),
+        ("lowered(mass, error)", "raised(mass, error)"),
+        (
+            "    if side is Bound.OPTIMISTIC:\n            return SumLaw(mean",
+            "    if side is Bound.PESSIMISTIC:\n            return SumLaw(mean",
+        ),
+        ("split[1:] += mass * share", "split[:-1] += mass * share"),
+        ("slack = slack if upper else -slack", "slack = -slack if upper else slack"),
+        ("slack = slack if upper else -slack", "slack = 0.0"),
+        ("return 1e-300 if upper else 0.0", "return 0.0"),
+    ],
+)
+
+_SHARED = "tests/losses/test_shared_profile.py::test_"
+
+SHARED = mutants(
+    "losses/alphabets/shared_profile.py",
+    f"{_SHARED}tables_of_pairs_contain_the_truth_for_all_numbers"
+    f" {_SHARED}what_is_known_of_left_out_pairs_bounds_all_numbers",
+    [
+        (
+            "return np.minimum(upper, self.bounds) + self.exposed",
+            "return np.minimum(upper, self.bounds)",
+        ),
+        ("upper, events = self.rest,", "upper, events = 0.0 * self.rest,"),
+        ("upper = np.maximum(upper, found[0])", "upper = found[0]"),
+        ("with_exposed(pair.letters.low, q[kept], d[kept])", "(q[kept], d[kept])"),
+        ("high = self.high.ends(users)", "high = self.high.ends(self.high.users[1])"),
+        (
+            "low = high if self.low is self.high else self.low.ends(users)",
+            "low = self.low.ends(self.low.users[0])",
+        ),
+        ("table.high.ends(users[0])", "table.high.ends(users[1])"),
+        ("few, upper + table.exposed)", "few, upper)"),
+        ("rest = np.maximum(rest, bound)", "rest = np.maximum(rest, 0.0)"),
+        (">= self.largest + _BEYOND", ">= 0.5 * self.largest + _BEYOND"),
+        (
+            "letters = [OrderedLetters(source, users[0], effort) for source in pairs]",
+            "letters = [OrderedLetters(source, users[1], effort) for source in pairs]",
+        ),
+    ],
+)
+
+ANTIPODAL = mutants(
+    "losses/steps/antipodal.py",
+    _stressed(
+        "letters_of_the_antipodal_pair_may_err", "what_letters_may_err_is_taken_off_a_statistic"
+    ),
+    [
+        ("second[order], 1, budget().normal)", "second[order], 1, 0.0)"),
+        ("low = np.maximum(plus - minus - noise, 0.0)", "low = np.maximum(plus - minus, 0.0)"),
+        (
+            "low = np.maximum(plus - minus - noise, 0.0)",
+            "low = np.maximum(plus - minus + noise, 0.0)",
+        ),
+        ("np.max(gain - cost - error, axis=0)", "np.max(gain - 0.9 * cost, axis=0)"),
+        (
+            "return replace(atoms, mass=mass, loss=-atoms.loss)",
+            "return replace(atoms, mass=atoms.mass, loss=-atoms.loss)",
+        ),
+    ],
+)
+
+NULL_CLONES = mutants(
+    "losses/steps/null_clones.py",
+    _stressed(
+        "weights_of_numbers_of_clones",
+        "the_charge_for_clones",
+        "divergences_of_means_count_what_is_lost_and_moved",
+        "reversed_atoms_of_null_clones",
+    ),
+    [
+        (
+            "gamma = min(gamma * (1.0 + sign * roundings(16.0 + 4.0 * h)), BELOW_ONE)",
+            "gamma = min(gamma * (1.0 - sign * roundings(16.0 + 4.0 * h)) ** 9, BELOW_ONE)",
+        ),
+        (
+            "return min(beta * (1.0 + sign * roundings(2 * ELEMENTARY + 2)), 1.0)",
+            "return min(beta * (1.0 - sign * roundings(200)), 1.0)",
+        ),
+        (
+            "mass = mass * (1.0 + sign * (error + atoms.loss_error))",
+            "mass = mass * (1.0 - sign * (error + atoms.loss_error))",
+        ),
+        (
+            "mass = mass * (1.0 + sign * (error + atoms.loss_error))",
+            "mass = mass * (1.0 + sign * error)",
+        ),
+        ("infinite=max(rest, 0.0) if atoms.side is Bound.PESSIMISTIC else 0.0", "infinite=0.0"),
+        (
+            "infinite=max(rest, 0.0) if atoms.side is Bound.PESSIMISTIC else 0.0",
+            "infinite=max(rest, 0.0)",
+        ),
+        (
+            "forward = moment[at] - excess * mass[at] + sign * error",
+            "forward = moment[at] - excess * mass[at]",
+        ),
+        (
+            "forward = moment[at] - excess * mass[at] + sign * error",
+            "forward = moment[at] - excess * mass[at] - sign * error",
+        ),
+        (
+            "(moment[at] - short * mass[at] + sign * error)",
+            "(moment[at] - short * mass[at] - sign * error)",
+        ),
+        ("(moment[at] - short * mass[at] + sign * error)", "(moment[at] - short * mass[at])"),
+        (
+            "forward, backward = forward + law.lost_gain, backward + law.lost",
+            "forward, backward = forward, backward + law.lost",
+        ),
+        (
+            "forward, backward = forward + law.lost_gain, backward + law.lost",
+            "forward, backward = forward + law.lost_gain, backward",
+        ),
+        (
+            "forward, backward = forward + law.lost_gain, backward + law.lost",
+            "forward, backward = forward + law.lost, backward + law.lost_gain",
+        ),
+        ("np.maximum(1.0 + sign * error, 0.0)", "1.0"),
+        ("np.maximum(1.0 + sign * error, 0.0)", "np.maximum(1.0 - sign * error, 0.0)"),
+        (
+            'np.searchsorted(counts, np.floor(places / unit) * unit, side="left")',
+            'np.searchsorted(counts, places, side="right") - 1',
+        ),
+        (
+            "np.bincount(at, mass, counts.size)[: counts.size]",
+            "np.bincount(np.minimum(at, counts.size - 1), mass, counts.size)",
+        ),
+        (
+            '        at = np.searchsorted(counts, places, side="right") - 1\n    else:',
+            '        at = np.minimum(np.searchsorted(counts, places, side="left"), counts.size - 1)\n    else:',
+        ),
+    ],
+)
+
+DIVERGENCE = mutants(
+    "losses/divergence.py",
+    _stressed("hockey_stick_norms_bound_their_sums"),
+    [
+        (
+            "return math.sqrt(min(top * points, top + integral / spacing))",
+            "return math.sqrt(min(top * points, integral / spacing))",
+        ),
+        (
+            "return 1.0 if lam == 0 else float((lam / (lam + 1)) ** lam / (lam + 1))",
+            "return 1.0 if lam == 0 else float((lam / (lam + 1)) ** lam / (lam + 2))",
+        ),
+        (
+            "            return math.sqrt(top * points)\n        integral",
+            "            return math.sqrt(top)\n        integral",
+        ),
+    ],
+)
+
+MUTANTS = [
+    *COUNTS,
+    *DECOYS,
+    *CLONES,
+    *BINARY,
+    *CELLS,
+    *LISTING,
+    *TABLE,
+    *SUBSAMPLED,
+    *MADE,
+    *TAIL,
+    *GAUSSIAN,
+    *SHARED,
+    *ANTIPODAL,
+    *NULL_CLONES,
+    *DIVERGENCE,
+]
