@@ -1,0 +1,146 @@
+"""What the explorer's page shows: every number is an answer of the public interface."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import shuffle_accountant as sa
+from shuffle_accountant.bracket import format_ends
+from shuffle_accountant.explorer.settings import Deployment, Training
+from shuffle_accountant.randomizers.estimation import FrequencyEstimator
+from shuffle_accountant.reports.drawing import new_figure
+from shuffle_accountant.reports.samplings import compare_samplings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "Answer",
+    "attack_rows",
+    "epsilon_told",
+    "error_rows",
+    "profile_picture",
+    "sampling_rows",
+]
+
+Row = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An epsilon as it is shown.
+
+    Attributes:
+        bracket: the answer.
+        local: epsilon of all rounds without a shuffler, nats.
+        warnings: what the accountant warned of, one line each.
+    """
+
+    bracket: sa.Bracket
+    local: float
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def ends(self) -> str:
+        """Both ends as text, rounded outwards."""
+        return " to ".join(self.bracket.ends())
+
+
+def epsilon_told(chosen: Deployment) -> Answer:
+    """The certified bracket of epsilon, and what it would be without a shuffler.
+
+    Raises:
+        ValueError: a choice that has no answer.
+    """
+    with _recorded() as told:
+        bracket = sa.epsilon(chosen.protocol, delta=chosen.delta)
+    return Answer(bracket, chosen.rounds * chosen.mechanism.eps0, tuple(told))
+
+
+def error_rows(chosen: Deployment) -> list[Row]:
+    """How far off an estimate from one round is: root mean squared errors, or why there is none."""
+    randomizer = chosen.mechanism
+    if not isinstance(randomizer, FrequencyEstimator):
+        return [{"estimate": "none", "error": "n/a: needs a randomizer that is named"}]
+    shares = {"that nobody holds": 0.0, "of average size": 1.0 / chosen.categories}
+    return [
+        {
+            "estimate": f"the frequency of a category {which}",
+            "error": _error(randomizer, chosen.users, share),
+        }
+        for which, share in shares.items()
+    ]
+
+
+def _error(randomizer: FrequencyEstimator, users: int, share: float) -> str:
+    try:
+        return f"{randomizer.frequency_error(users=users, frequency=share):.4g}"
+    except ValueError as refused:
+        return f"n/a: {refused}"
+
+
+def attack_rows(chosen: Deployment) -> list[Row]:
+    """The rows of the report: each measure with what its adversary knows."""
+    with _recorded():
+        found = sa.report(chosen.protocol, delta=chosen.delta)
+    return [
+        {
+            "measure": row.measure,
+            "rounds": row.scope,
+            "value": row.value(),
+            "no leak": f"{row.nothing:.4g}",
+            "all": "?" if row.everything is None else f"{row.everything:.4g}",
+            "unit": row.unit,
+            "adversary": row.adversary,
+        }
+        for row in found.rows
+    ]
+
+
+def sampling_rows(run: Training) -> list[Row]:
+    """Certified intervals of epsilon of DP-SGD, for each way of making batches."""
+    with _recorded():
+        found = compare_samplings(
+            noise_multiplier=run.noise_multiplier,
+            steps=run.steps,
+            epochs=run.epochs,
+            delta=run.delta,
+        )
+    return [
+        {
+            "sampling": row.sampling,
+            "a record is in": row.batches,
+            "epsilon": " to ".join(format_ends(row.lower, row.upper)),
+            "which is": row.meaning,
+        }
+        for row in found
+    ]
+
+
+def profile_picture(chosen: Deployment) -> bytes:
+    """The curve delta(epsilon) with the delta that is asked for, as PNG."""
+    return _picture(lambda ax: sa.plot.profile(chosen.protocol, delta=chosen.delta, ax=ax))
+
+
+def _picture(draw: Callable[[Axes], Axes]) -> bytes:
+    figure = new_figure()
+    with _recorded():
+        draw(figure.add_subplot())
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=110)
+    return file.getvalue()
+
+
+@contextmanager
+def _recorded() -> Iterator[list[str]]:
+    """Warnings of loose brackets, one line each; the list is filled at the end of the block."""
+    lines: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", sa.LooseBracketWarning)
+        yield lines
+    lines += [" ".join(str(warning.message).split()) for warning in caught]

@@ -1,0 +1,180 @@
+"""The explorer's page, a marimo notebook: sliders above, what they lead to below.
+
+Cells show what `answers` found; none of them computes a number of its own.
+"""
+
+import marimo
+
+app = marimo.App(width="medium", app_title="shuffle-accountant explorer")
+
+with app.setup:
+    import html
+    from collections.abc import Sequence
+    from typing import Any
+
+    import marimo as mo
+
+    from shuffle_accountant.explorer import answers, settings
+
+    SHOWN = settings.Deployment()
+    RUN = settings.Training()
+    CELL = 'style="text-align: left; padding: 0.2rem 0.8rem 0.2rem 0; vertical-align: top"'
+
+    def slider(label: str, steps: Sequence[float], value: float) -> Any:
+        """A slider that tells its value when it is let go."""
+        return mo.ui.slider(
+            steps=steps, value=value, label=label, debounce=True, show_value=True, full_width=True
+        )
+
+    def table(rows: Sequence[dict[str, str]]) -> Any:
+        """Rows as a table."""
+        head = "".join(f"<th {CELL}>{html.escape(name)}</th>" for name in rows[0])
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td {CELL}>{html.escape(cell)}</td>" for cell in row.values())
+            + "</tr>"
+            for row in rows
+        )
+        return mo.Html(
+            '<div style="overflow-x: auto"><table style="width: 100%; text-align: left">'
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
+
+    def both_ways(question: settings.Deployment | settings.Training) -> Any:
+        """The code that gives the same answer, with a button that copies it."""
+        return mo.ui.tabs(
+            {
+                "The same in Python": mo.md(f"```python\n{question.python}```"),
+                "on the command line": mo.md(f"```bash\n{question.command}```"),
+            }
+        )
+
+
+@app.cell
+def _():
+    mo.md(
+        """
+        # What does the shuffler give?
+
+        Each user sends one randomized message in every round; a shuffler hides who sent which.
+        What that costs is certified: two ends, with the exact value of what the theorem names
+        between them. Report the upper one.
+        """
+    )
+    return
+
+
+@app.cell
+def _():
+    users = slider("users", settings.USERS, SHOWN.users)
+    rounds = slider("rounds", settings.ROUNDS, SHOWN.rounds)
+    eps0 = slider("ε0 (nats)", settings.EPS0, SHOWN.eps0)
+    delta = slider("δ", settings.DELTAS, SHOWN.delta)
+    categories = slider("categories", settings.CATEGORIES, SHOWN.categories)
+    randomizer = mo.ui.dropdown(
+        list(settings.RANDOMIZERS), value=SHOWN.randomizer, label="randomizer"
+    )
+    mo.vstack([randomizer, users, rounds, eps0, delta, categories])
+    return categories, delta, eps0, randomizer, rounds, users
+
+
+@app.cell
+def _(categories, delta, eps0, randomizer, rounds, users):
+    chosen = settings.Deployment(
+        users=users.value,
+        rounds=rounds.value,
+        eps0=eps0.value,
+        delta=delta.value,
+        categories=categories.value,
+        randomizer=randomizer.value,
+    )
+    return (chosen,)
+
+
+@app.cell
+def _(chosen):
+    answer = answers.epsilon_told(chosen)
+    warned = "".join(f"<p>{html.escape(line)}</p>" for line in answer.warnings)
+    mo.Html(
+        '<p style="font-size: 1.5rem">ε = '
+        f'<strong id="epsilon">{answer.ends}</strong> nats at δ = {chosen.delta:g}</p>'
+        f'<p>by the reduction <em id="reduction">{answer.bracket.reduction}</em>; '
+        f'without the shuffler it would be <span id="local">{answer.local:g}</span>.</p>{warned}'
+    )
+    return
+
+
+@app.cell
+def _(chosen):
+    both_ways(chosen)
+    return
+
+
+@app.cell
+def _(chosen):
+    mo.vstack(
+        [
+            mo.md("## δ against ε"),
+            mo.image(answers.profile_picture(chosen), alt="δ against ε", width="100%"),
+        ]
+    )
+    return
+
+
+@app.cell
+def _(chosen):
+    mo.vstack(
+        [
+            mo.md("## Error of the estimate\n\nRoot mean squared, from the messages of one round."),
+            table(answers.error_rows(chosen)),
+        ]
+    )
+    return
+
+
+@app.cell
+def _(chosen):
+    mo.vstack(
+        [
+            mo.md("## What an attacker learns\n\nHow much depends on what the adversary knows."),
+            table(answers.attack_rows(chosen)),
+        ]
+    )
+    return
+
+
+@app.cell
+def _():
+    noise_multiplier = slider("noise multiplier", settings.NOISE_MULTIPLIERS, RUN.noise_multiplier)
+    steps = slider("steps of an epoch", settings.STEPS, RUN.steps)
+    epochs = slider("epochs", settings.EPOCHS, RUN.epochs)
+    mo.vstack(
+        [
+            mo.md("## DP-SGD, by the way its batches are made\n\nAt the δ chosen above."),
+            noise_multiplier,
+            steps,
+            epochs,
+        ]
+    )
+    return epochs, noise_multiplier, steps
+
+
+@app.cell
+def _(delta, epochs, noise_multiplier, steps):
+    run = settings.Training(
+        noise_multiplier=noise_multiplier.value,
+        steps=steps.value,
+        epochs=epochs.value,
+        delta=delta.value,
+    )
+    mo.vstack(
+        [
+            table(answers.sampling_rows(run)),
+            both_ways(run),
+        ]
+    )
+    return
+
+
+if __name__ == "__main__":
+    app.run()
