@@ -23,6 +23,7 @@ from shuffle_accountant.engine.composition import Composition
 from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -174,16 +175,16 @@ def _onto(first: int, mass: Array, steps: int, interval: float, error: float) ->
     index = np.arange(first + whole, first + whole + mass.size)
     cell = np.floor_divide(index, steps)
     inside = (index - cell * steps) * spacing + (error - whole * spacing)
-    share = np.expm1(-inside) / math.expm1(-interval)
+    share = rounded(np.expm1(-inside) / math.expm1(-interval), ELEMENTARY)
     share = raised(share, roundings(2 * ELEMENTARY + 4))
-    high = mass * np.minimum(share, 1.0)
+    high = rounded(mass * np.minimum(share, 1.0))
     start = int(cell[0])
     size = int(cell[-1]) - start + 2
     low, above = (
         np.bincount(cell - start, mass - high, size),
         np.bincount(cell - start + 1, high, size),
     )
-    split = np.asarray(low + above, dtype=np.float64)
+    split = rounded(np.asarray(low + above, dtype=np.float64), 4)
     return start, raised(split, sequential_sum(2 * steps, own=16))
 
 

@@ -21,6 +21,7 @@ from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.lattice.positive import positive_sum
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     SMALLEST,
@@ -33,14 +34,14 @@ from shuffle_accountant.numerics.rounding import (
     raised,
     roundings,
     sequential_sum,
+    share,
+    underflow,
 )
 
 __all__ = ["Composition", "DeltaTerms", "DirectSum", "TiltedSum"]
 
-# Tilted mass left outside the window on either side: e^-40 = 4e-18.
-_LOG_OUTSIDE = -40.0
-# Terms further above epsilon than this many times 1/lam weigh less than e^-45.
-_REACH = 45.0
+# Products with less may have lost digits, or be 0.
+_FEW_DIGITS = 1e-280
 
 
 @dataclass(frozen=True)
@@ -95,15 +96,17 @@ class Composition:
     def _logs(self) -> list[Array]:
         """The logarithms of their masses."""
         return [
-            np.log(grid.mass[held]) for (grid, _), held in zip(self.parts, self._held, strict=True)
+            rounded(np.log(grid.mass[held]), -ELEMENTARY)  # of logarithms <= 0, up is towards 0
+            for (grid, _), held in zip(self.parts, self._held, strict=True)
         ]
 
     def _at_least_one(self, chances: Sequence[float]) -> float:
         """Bound of the probability that some round's loss is infinite: ``1 - prod (1 - p)^T``."""
         log_none = 0.0
         for (_, count), chance in zip(self.parts, chances, strict=True):
-            log_none += count * (math.log1p(-chance) if chance < 1.0 else -math.inf)
-        value = -math.expm1(log_none)
+            one = math.log1p(-chance) if chance < 1.0 else -math.inf
+            log_none += count * rounded(one, ELEMENTARY)
+        value = rounded(-math.expm1(log_none), ELEMENTARY)
         # the logarithms are off by their functions' error, their sum by one more each
         moved = abs(log_none) * math.exp(log_none) if log_none > -math.inf else 0.0
         error = (
@@ -172,7 +175,7 @@ class Composition:
         return min(high, cap)
 
     def window(self, lam: float) -> tuple[int, int, float, float]:
-        """Integers [first, last] that hold the tilted sum but for e^-40 on each side (Chernoff).
+        """Integers [first, last] that hold the tilted sum but for a little on each side (Chernoff).
 
         Returns:
             ``(first, last, below, above)``, the last two bounding the tilted mass outside.
@@ -180,16 +183,17 @@ class Composition:
         value, _, variance = self.cumulants(lam)
         bottom = sum(count * grid.offset for grid, count in self.parts)
         top = bottom + sum(count * (grid.mass.size - 1) for grid, count in self.parts)
-        scale = math.sqrt(-2 * _LOG_OUTSIDE) / max(math.sqrt(variance), 1e-3 * self.spacing)
+        log_outside = budget().outside
+        scale = math.sqrt(-2 * log_outside) / max(math.sqrt(variance), 1e-3 * self.spacing)
         steps = scale * 2.0 ** np.arange(-5, 4.5, 0.5)
-        reach = (self._log_mgf(lam + steps) - value - _LOG_OUTSIDE) / steps
-        drop = (self._log_mgf(lam - steps) - value - _LOG_OUTSIDE) / steps
+        reach = (self._log_mgf(lam + steps) - value - log_outside) / steps
+        drop = (self._log_mgf(lam - steps) - value - log_outside) / steps
         # one more cell on each side covers the rounding of these bounds
         last = min(top, math.ceil(float(reach.min()) / self.spacing) + 1)
         first = max(bottom, math.floor(-float(drop.min()) / self.spacing) - 1)
         if last < first:  # only for a law of a single point
             first, last = bottom, top
-        outside = math.exp(_LOG_OUTSIDE)
+        outside = math.exp(log_outside)
         return first, last, 0.0 if first == bottom else outside, 0.0 if last == top else outside
 
     def tilted(self, lam: float) -> TiltedSum:
@@ -203,7 +207,7 @@ class Composition:
             exponent = logs + lam * losses
             top = float(exponent.max())
             log_scale = top + math.log(float(np.exp(exponent - top).sum()))
-            tilted = np.exp(exponent - log_scale)
+            tilted = rounded(np.exp(exponent - log_scale), ELEMENTARY)
             size = np.abs(logs) + lam * np.abs(losses)
             # the weights are exponentials of sums, and their total one more
             moved = 1.0 + abs(log_scale) + float(np.sum(tilted * size))
@@ -245,11 +249,17 @@ class TiltedSum:
         return law.start, raised(bound * scale, roundings(128.0 + size))
 
     def beyond(self) -> tuple[float, float]:
-        """Bounds of the untilted P-mass below (at tilt 0 only, else inf) and above the window."""
+        """Bounds of the untilted P-mass below (at tilt 0 only, else inf) and above the window.
+
+        Masses of the window that fell below all doubles count as above it.
+        """
         lam, last = self._lam, self._composition.spacing * self._last
         scale = 1.01 * math.exp(min(self._log_total - lam * last, 700.0))
-        below = self._below * scale if lam == 0.0 else math.inf
-        return below, min(self._above * scale, 1.0)
+        below = share(self._below, scale, 0.0, upper=True) if lam == 0.0 else math.inf
+        above = share(self._above, scale, 0.0, upper=True)
+        if scale < _FEW_DIGITS:
+            above += underflow(2 * self._law.mass.size)
+        return below, min(above, 1.0)
 
     def delta(self, epsilon: float) -> DeltaTerms:
         """The certified end of delta at epsilon (any real number)."""
@@ -259,21 +269,30 @@ class TiltedSum:
         spacing = source.spacing
         size = law.mass.size
         first = min(max(math.floor(epsilon / spacing) - law.start, 0), size)
+        if first == size:  # no point of the window is as large as epsilon
+            outside = self.beyond()[1] if upper else 0.0
+            value = min(outside + source.infinite, 1.0)
+            return DeltaTerms(value, source.truncated, aliasing=outside, round_off=0.0)
         stop, beyond = size, 0.0
         if lam > 0:
-            reach = math.ceil((epsilon + _REACH / lam) / spacing) - law.start
-            if reach < size:
-                stop, beyond = max(reach, first), math.exp(-_REACH) * 1.01
+            reach = math.ceil((epsilon + budget().reach / lam) / spacing) - law.start
+            if reach < size:  # terms further above epsilon weigh next to nothing
+                stop, beyond = max(reach, first), math.exp(-budget().reach) * 1.01
         above = spacing * np.arange(law.start + first, law.start + stop) - epsilon
         divergence = source.divergence
-        weight = np.exp(-lam * np.maximum(above, 0.0)) * divergence.weight(above)
+        exponent = disturbed(
+            -lam * np.maximum(above, 0.0),
+            lambda: roundings(4) * lam * (abs(epsilon) + spacing * size),
+        )
+        weight = np.exp(exponent) * divergence.weight(above)
         weight *= law.mass[first:stop]
         body = float(np.sum(weight))  # pairwise, so that its rounding is within `relative`
         rounding = law.error * divergence.norm(lam, spacing, size)
-        log_scale = self._log_total - lam * epsilon
+        log_scale = disturbed(self._log_total - lam * epsilon, roundings(8) * abs(self._log_total))
         # of the exponents, a unit of round-off in which is one rounding of the exponential
         exponents = 8 * abs(self._log_total) + 8 * lam * (abs(epsilon) + spacing * size)
-        relative = pairwise_sum(own=64 + exponents)
+        # as good as infinite where it is not a double: then an upper end says nothing
+        relative = min(pairwise_sum(own=64 + exponents), 1e300)
         wrapped = (self._below + self._above) * divergence.largest(lam)
         # mass above the window: each such loss x has tilted weight e^(-lam (x - eps)) at most
         missing = self._above * math.exp(
@@ -284,11 +303,12 @@ class TiltedSum:
             missing += self._below * divergence.largest(lam)
         scale = math.exp(min(log_scale, 700.0))
         if upper:
-            # a scale below the smallest double is still not zero
-            value = raised(max(scale, SMALLEST) * (body + rounding + missing + beyond), relative)
+            # neither a scale nor a product below the smallest double is zero
+            scale = max(scale, SMALLEST)
+            value = raised(scale * (body + rounding + missing + beyond) + underflow(1), relative)
         else:
-            value = lowered(scale * (body - rounding - wrapped), relative)
-        value = min(max(value, 0.0) + source.infinite, 1.0)
+            value = lowered(max(0.0, scale * (body - rounding - wrapped)), relative)
+        value = min(max(value, 0.0) + source.infinite, 1.0)  # in this order NaN is kept
         return DeltaTerms(
             value=value,
             truncation=source.truncated,
@@ -319,10 +339,10 @@ class DirectSum:
         body = float(np.sum(law.mass * source.divergence.weight(above))) + law.infinite
         relative = product(law.relative, pairwise_sum(own=64))
         value = outwards(body, 2.0 * relative, upper=upper)
-        if upper:
-            value = max(value, SMALLEST)  # products that underflowed
+        # products that underflowed are not zero; in this order NaN is kept
+        value = max(value, SMALLEST) if upper else max(0.0, value)
         return DeltaTerms(
-            value=min(max(value, 0.0), 1.0),
+            value=min(value, 1.0),
             truncation=source.truncated,
             aliasing=0.0,
             round_off=body * relative,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shuffle_accountant.engine.composition import Composition, DirectSum, TiltedSum
@@ -11,8 +12,9 @@ from shuffle_accountant.engine.plan import FINEST_RESOLUTION, Plan, Problem
 from shuffle_accountant.engine.stacked import composition_of
 from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.numerics.roots import find_crossing
+from shuffle_accountant.progress import share_of_bar
 
 __all__ = ["End", "find_end"]
 
@@ -117,16 +119,30 @@ def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
         resolution=max(resolution, FINEST_RESOLUTION),
         most_atoms=problem.most_atoms,
         many=problem.many,
+        rounds=2.0 ** math.floor(math.log2(problem.alike)),
     )
     spacing = _aligned(problem, plan.spacing)
     return composition_of(
         [
             (loss_grid(loss, side, spacing, effort, problem.most_cells), count)
-            for loss, count in problem.on(side)
+            for loss, count in _shown(problem, side)
         ],
         problem.losses[0][0].divergence,
         problem.memory_limit,
     )
+
+
+def _shown(problem: Problem, side: Bound) -> Iterator[tuple[PrivacyLoss, int]]:
+    """The losses of a side; of many, a bar that is shown moves with them, half of it a side."""
+    losses = problem.on(side)
+    if not problem.many:
+        yield from losses
+        return
+    start = 0.0 if side is Bound.PESSIMISTIC else 0.5
+    with share_of_bar() as report:
+        for done, item in enumerate(losses):
+            report(start + 0.5 * done / len(losses))
+            yield item
 
 
 def _aligned(problem: Problem, spacing: float) -> float:

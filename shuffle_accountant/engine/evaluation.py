@@ -12,7 +12,7 @@ from shuffle_accountant.engine.refinement import refine
 from shuffle_accountant.engine.single import single_answer
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.product import factors
+from shuffle_accountant.losses.combined.product import factors
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,

@@ -43,6 +43,9 @@ _BYTES_PER_ATOM = 400
 _MOST_ATOMS = 1 << 20
 
 
+# Of a deviation: of a smaller epsilon no more digits are asked for at first.
+_SMALL_EPSILON = 0.1
+
 # How much finer than necessary grids are to begin with: of one loss, and of many.
 _FINER, _FINER_MANY = 0.25, 0.8
 
@@ -88,6 +91,14 @@ class Problem:
         # relative to the largest, because squares of tiny losses underflow
         top = max(loss.deviation for loss, _ in losses)
         variance = sum(count * (loss.deviation / top) ** 2 for loss, count in losses)
+        deviation = top * math.sqrt(variance)
+        if losses[0][0].divergence.continuous:
+            # Connecting the dots adds about spacing^2/6 to the variance of each round and the
+            # chords take away as much; epsilon moves by at most that share of itself.
+            coarse = top * math.sqrt(1.5 * tolerance * variance / rounds)
+        else:
+            # both ends together are a spacing apart in each round
+            coarse = 0.5 * tolerance * _expected_epsilon(query, deviation) / rounds
         return cls(
             losses=tuple(losses),
             below=tuple(losses if below is None else below),
@@ -96,16 +107,20 @@ class Problem:
             memory_limit=memory_limit,
             largest=largest,
             rounds=rounds,
-            deviation=top * math.sqrt(variance),
-            # Connecting the dots adds about spacing^2/6 to the variance of each round and the
-            # chords take away as much; epsilon moves by at most that share of itself.
-            coarse=top * math.sqrt(1.5 * tolerance * variance / rounds),
+            deviation=deviation,
+            coarse=coarse,
         )
 
     @property
     def many(self) -> bool:
         """Whether so many different losses are composed that what they share is tabulated."""
         return len(self.losses) >= MANY_LOSSES
+
+    @property
+    def alike(self) -> float:
+        """How many rounds with the largest deviation would have that of the sum, >= 1."""
+        top = max(loss.deviation for loss, _ in self.losses)
+        return max((self.deviation / top) ** 2, 1.0)
 
     @property
     def gathered(self) -> bool:
@@ -164,6 +179,14 @@ class Plan:
         return replace(self, spacing=self.spacing * (1.1 * points / self.most_points))
 
 
+def _expected_epsilon(query: Query, deviation: float) -> float:
+    """About the epsilon that the question is about, or its answer, nats."""
+    if query.delta is None:
+        return max(query.required, _SMALL_EPSILON * deviation)
+    # where a normal law of the deviation has about such a tail
+    return deviation * max(math.sqrt(-2.0 * math.log(query.delta)) - 1.0, _SMALL_EPSILON)
+
+
 def first_plan(problem: Problem) -> Plan:
     """Where to begin."""
     # finer than asked for while that costs next to nothing
@@ -172,18 +195,22 @@ def first_plan(problem: Problem) -> Plan:
         18.0 * problem.deviation / _FREE_POINTS,
     )
     delta = problem.query.delta
-    spacing = min(problem.coarse, fine)
-    if problem.many:  # one round more asks for the same grids
-        spacing = float(2.0 ** (math.floor(4.0 * math.log2(spacing)) / 4.0))
     return Plan(
-        spacing=spacing,
+        spacing=_settled(problem, min(problem.coarse, fine)),
         resolution=(0.5 if problem.many else 0.25) * problem.tolerance,
         delta=min(_EXPECTED, problem.query.least or 1.0) if delta is None else delta,
         most_points=_TRIED_POINTS,
     )
 
 
-def finer(plan: Plan, excess: float) -> Plan:
+def _settled(problem: Problem, spacing: float) -> float:
+    """The spacing; of many rounds a little smaller, so that one round more asks for the same."""
+    if not problem.many:
+        return spacing
+    return float(2.0 ** (math.floor(4.0 * math.log2(spacing)) / 4.0))
+
+
+def finer(problem: Problem, plan: Plan, excess: float) -> Plan:
     """The next grid after one whose bracket was wider than allowed by the factor ``excess``.
 
     The width falls with the spacing to a power: 2 where atoms lie closer than grid points, down to
@@ -197,7 +224,7 @@ def finer(plan: Plan, excess: float) -> Plan:
     shrink = min(max((0.5 / excess) ** (1.0 / order), 0.02), 0.8)
     return replace(
         plan,
-        spacing=plan.spacing * shrink,
+        spacing=_settled(problem, plan.spacing * shrink),
         resolution=max(plan.resolution * shrink**2, FINEST_RESOLUTION),
         previous=(plan.spacing, excess) if excess < math.inf else None,
     )

@@ -38,6 +38,10 @@ _LOWER_GRIDS = 3
 _DIRECT_CELLS = (2000, 4000, 8000, 12000)
 # A bracket so many times wider than asked for has missed what decides it: rare large losses.
 _FAR_OFF = 30.0
+# Normal laws this much wider decide whether delta is likely to be far below what is expected.
+_FAR_BELOW = 0.8
+# How much coarser blocks are while delta's size is all that is looked for.
+_COARSER = 8.0
 # Less of delta than this is not looked for.
 _LEAST_DELTA = 1e-300
 
@@ -129,9 +133,10 @@ def lower_end(
 
 def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
     """The best ends of a row of grids, and the last plan."""
-    plan = first_plan(problem)
+    plan = _with_scale(problem, first_plan(problem))
     best: _Ends | None = None
     hopeless = endless = 0
+    cut = math.inf  # off delta, on the grid before
     for _ in range(_CLASS_REFINEMENTS if problem.gathered else _MOST_REFINEMENTS):
         before = plan
         ends, plan = _both(problem, plan)
@@ -147,17 +152,36 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
             break  # delta there is below what double precision can tell from 0
         if endless >= _ENDLESS:
             break  # more mass than delta is nowhere but at infinity, on a finer grid too
+        falls, cut = ends.upper.truncation < 0.5 * cut, ends.upper.truncation
         if _too_coarse_a_tail(problem, plan, ends):
             # what is certainly there, or, if nothing is, far less than was assumed
             found = ends.lower.value if ends.lower.value > 0 else plan.delta**3
-            plan = replace(plan, delta=max(min(found, 1e-6 * plan.delta), _LEAST_DELTA))
+            least = max(min(found, 1e-6 * plan.delta), _LEAST_DELTA)
+            # a tail that stays where it is gets one last chance
+            plan = replace(plan, delta=least if falls else _LEAST_DELTA)
             continue
         stalled = plan.previous is not None and wide > _STALLED * plan.previous[1]
         if wide <= 1.0 or stalled or plan.limited or ends.out_of_reach:
             break
-        plan = finer(plan, wide)
+        plan = finer(problem, plan, wide)
     assert best is not None
     return best, plan
+
+
+def _with_scale(problem: Problem, plan: Plan) -> Plan:
+    """The plan for about the delta there is, where it seems to be far below what is expected."""
+    query = problem.query
+    if query.delta is not None or query.least is not None or problem.gathered:
+        return plan
+    sizes = query.required * query.required, problem.deviation * problem.deviation
+    if _FAR_BELOW * sizes[0] < -2.0 * math.log(plan.delta) * sizes[1]:
+        return plan
+    # with too coarse a tail the lower end is still close, and cheaper than both
+    coarse = replace(plan, resolution=_COARSER * plan.resolution)
+    end, _ = find_end(problem, coarse, Bound.OPTIMISTIC)
+    if not _LEAST_DELTA < end.value < plan.delta:
+        return plan
+    return replace(plan, delta=end.value)
 
 
 def _directly(problem: Problem, plan: Plan, ends: _Ends) -> _Ends:

@@ -49,7 +49,8 @@ def single_answer(
     def slope() -> float:
         """At the lower end of delta, which is what ``slope`` is asked about."""
         step = 0.01 * loss.deviation
-        beyond = _worse(loss, query.required + step, Bound.OPTIMISTIC, Effort(1e-300, _ROUGH))
+        effort = Effort(max(lower * _NEGLIGIBLE, _SMALLEST_TAIL), _ROUGH)
+        beyond = _worse(loss, query.required + step, Bound.OPTIMISTIC, effort)
         return math.log(lower / beyond) / step if 0.0 < beyond < lower else 0.0
 
     width = math.inf

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from shuffle_accountant.lattice.anchored import AnchoredLaw
 from shuffle_accountant.lattice.moments import MomentRows, MomentSpectrum, coarser, sharpened
 from shuffle_accountant.lattice.tilting import Letters, saddle
+from shuffle_accountant.numerics.budget import budget, rounded
 from shuffle_accountant.numerics.fft import good_length
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
@@ -21,10 +22,6 @@ __all__ = ["anchored_law"]
 
 Indices = NDArray[np.int64]
 
-# Tilted mass that all windows of a stage leave outside, as a logarithm.
-_LOG_OUTSIDE = -40.0
-# Points further above 0 than this over theta weigh less than e^-45 and are left out.
-_REACH = 45.0
 _FEWEST_POINTS = 1 << 10
 _MOST_POINTS = 1 << 18
 # What a stage costs besides its points, in points.
@@ -135,8 +132,8 @@ class _Points:
         first = centre - size // 2
         place = np.asarray((self.index - first) % size)
         met = np.bincount(place)[place]
-        relative = UNIT_ROUNDOFF * float(np.max(40.0 + 3.0 * np.abs(self.exponent) + met))
-        error = UNIT_ROUNDOFF * np.sum(np.abs(self.rows) * (8.0 + 2.0 * met), axis=1)
+        relative = budget().roundoff * float(np.max(40.0 + 3.0 * np.abs(self.exponent) + met))
+        error = budget().roundoff * np.sum(np.abs(self.rows) * (8.0 + 2.0 * met), axis=1)
         error[0] = 0.0
         folded = np.stack([_totals(place, row, size) for row in self.rows])
         return MomentRows(first, folded, error, error, np.zeros((4, 0)), 1.0), relative
@@ -218,12 +215,12 @@ class _Anchor:
         self.ahead, self.back = _log_moments(moved, weight), _log_moments(-moved, weight)
 
     def _window(self, size: int, noise: float, reach: float, copies: float) -> tuple[float, float]:
-        """Where the tilted sum of ``size`` letters lies but for e^-40 in all copies (Chernoff).
+        """Where the tilted sum of ``size`` letters lies, but for a little in all copies (Chernoff).
 
         Splitting a value over a cell of width h multiplies ``E e^(sx)`` by ``e^(s^2 h^2 / 8)`` at
         most (Hoeffding), and by 1 at least (Jensen).
         """
-        level = -_LOG_OUTSIDE + math.log(copies) + 1e-3
+        level = -budget().outside + math.log(copies) + 1e-3
         grown = (self.theta + self.steps) ** 2 * (noise / 8.0) + level
         up = float(np.min((size * self.ahead + grown) / self.steps))
         down = float(np.min((size * self.back + grown) / self.steps))
@@ -284,7 +281,7 @@ class _Anchor:
         share = np.concatenate([1.0 - inside, inside])
         left = spacing * np.concatenate([inside, inside - 1.0])
         exponent = self.theta * spacing * place
-        weight = np.tile(self.q, 2) * share * np.exp(exponent)
+        weight = rounded(np.tile(self.q, 2) * share * np.exp(exponent), 32)
         total = float(weight.sum())
         weight /= total
         r1 = np.tile(self.r1, 2)
@@ -348,14 +345,14 @@ class _Anchor:
 
     def _bounds(self, unit: _Unit, copies: int, of: float) -> tuple[float, float]:
         """The window of a sum of units, of which there are so many; what it misses is noted."""
-        self.left += 2.0 * math.exp(_LOG_OUTSIDE)
+        self.left += 2.0 * math.exp(budget().outside)
         size = copies * unit.size
         return self._window(size, copies * unit.noise, copies * unit.reach, max(of, 1.0))
 
     def _scale_error(self, log_scale: float) -> float:
         """Bound of the relative error of all weights together."""
         total = 1.01 * self.users * self.relative
-        return total + UNIT_ROUNDOFF * (256.0 + 8.0 * abs(log_scale))
+        return total + budget().roundoff * (256.0 + 8.0 * abs(log_scale))
 
     def _final(
         self, unit: _Unit, count: int, rest: list[_Unit], log_scale: float, mean: float
@@ -365,7 +362,7 @@ class _Anchor:
         noise = count * unit.noise + sum(part.noise for part in rest)
         reach = count * unit.reach + sum(part.reach for part in rest)
         low, high = self._window(self.users, noise, reach, 1.0)
-        self.left += 2.0 * math.exp(_LOG_OUTSIDE)
+        self.left += 2.0 * math.exp(budget().outside)
         size = good_length(math.ceil((high - low) / spacing) + 4)
         spectrum = self._spectrum(unit, size, count).power(count)
         centre = count * unit.centre
@@ -376,11 +373,12 @@ class _Anchor:
         if not (np.isfinite(law.pointwise).all() and np.isfinite(law.rows).all()):
             raise OverflowError
         first = max(1 - law.first, 0)
-        stop = min(size, max(math.ceil(_REACH / (self.theta * spacing)) - law.first, first))
+        reached = budget().reach  # points further above 0 than this over theta are left out
+        stop = min(size, max(math.ceil(reached / (self.theta * spacing)) - law.first, first))
         place = spacing * np.arange(law.first + first, law.first + stop, dtype=np.float64)
         faded = np.exp(-self.theta * place)
         largest = 1.0 / (math.e * self.theta)
-        far = 1.01 * _REACH * math.exp(-_REACH) / self.theta
+        far = 1.01 * reached * math.exp(-reached) / self.theta
         # each rounding adds to the total of the tilted weights
         total = math.exp(self.theta**2 * noise / 8.0) * (1.0 + 1e-6)
         return AnchoredLaw(

@@ -15,14 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.numerics.budget import budget, rounded
 from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["SNAP", "round_to_lattice"]
-
-# A value this close to a lattice point, in spacings, is taken to lie on it; whoever adds up
-# many such values allows for it.
-SNAP = 1e-12
+__all__ = ["round_to_lattice"]
 
 # Weights smaller than this times the largest are dropped; whoever adds up weights allows for it.
 _UNSEEN = 1e-200
@@ -51,8 +48,10 @@ def round_to_lattice(scaled: Array, weight: Array, tilt: float, side: Bound) -> 
     seen = weight > _UNSEEN * float(weight.max())
     if not seen.all():
         scaled, weight = scaled[seen], weight[seen]
+    # a value this close to a lattice point is taken to lie on it; whoever adds up many such values
+    # allows for it
     nearest = np.rint(scaled)
-    scaled = np.where(np.abs(scaled - nearest) <= SNAP, nearest, scaled)
+    scaled = np.where(np.abs(scaled - nearest) <= budget().lattice_snap, nearest, scaled)
     cell = np.floor(scaled)
     first = int(cell.min())
     size = int(cell.max()) - first + 2
@@ -61,7 +60,7 @@ def round_to_lattice(scaled: Array, weight: Array, tilt: float, side: Bound) -> 
     if side is Bound.PESSIMISTIC:
         low = weight * (1.0 - inside) * np.exp(-tilt * inside)
         high = weight * inside * np.exp(tilt * (1.0 - inside))
-        return first, _totals(index, low, size) + _totals(index + 1, high, size)
+        return first, rounded(_totals(index, low, size) + _totals(index + 1, high, size))
     if scaled.size > 2 * _SUBCELLS * size:
         scaled, weight = _merge_subcells(scaled - first, weight, tilt, size)
         scaled = scaled + first
@@ -70,7 +69,7 @@ def round_to_lattice(scaled: Array, weight: Array, tilt: float, side: Bound) -> 
         scaled, weight = scaled[order], weight[order]
     result = np.zeros(size)
     compiled(_merge)(scaled - first, weight, tilt, result)
-    return first, result
+    return first, rounded(result)
 
 
 def _totals(index: NDArray[np.intp], weight: Array, size: int) -> Array:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.fft import good_length, inverse_real_fft, real_fft
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -33,22 +34,27 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = [
     "BYTES_PER_POINT",
-    "PER_LEVEL",
     "Factor",
     "Powers",
     "WindowedSum",
     "invert",
+    "per_level",
     "place_on_circle",
     "power_sum",
 ]
 
-# Per level of the transform: a complex product and a sum, each at most sqrt(5) u (Higham,
-# "Accuracy and Stability", Lemma 3.5), plus an error of one unit in the twiddle factor.
-PER_LEVEL = roundings(10)
-
 # Peak memory of a tilted sum per point of the window, as measured by the benchmarks (about 60),
 # with a margin.
 BYTES_PER_POINT = 72
+
+
+def per_level() -> float:
+    """What a transform is off by per level, relative to the 1-norm of its input.
+
+    A complex product and a sum, each at most sqrt(5) u (Higham, "Accuracy and Stability", Lemma
+    3.5), plus an error of one unit in the twiddle factor.
+    """
+    return roundings(10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,13 +127,15 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
         middle = factor.offset + round(mean)
         centre += factor.count * middle
         spectrum = real_fft(place_on_circle(factor.mass, factor.offset - middle, size))
+        spectrum = disturbed(spectrum, per_level() * levels * max(total, 1.0))
         turn = np.angle(spectrum)
         modulus = np.abs(spectrum)
         del spectrum
-        noise = PER_LEVEL * levels * max(total, 1.0) + factor.mass_error
+        noise = per_level() * levels * max(total, 1.0) + factor.mass_error
         log_bound += factor.count * np.log(modulus + noise)
         with np.errstate(divide="ignore"):
             np.log(modulus, out=modulus)
+        modulus = disturbed(modulus, lambda: roundings(ELEMENTARY))
         log_modulus += factor.count * modulus
         angle += factor.count * turn
         # a modulus of 0 has no rounding error of its own: its power is bounded by log_bound
@@ -154,28 +162,32 @@ def invert(powers: Powers, start: int, centre: int, size: int) -> WindowedSum:
     """
     log_modulus, log_bound, angle = powers.log_modulus, powers.log_bound, powers.angle
     moved, levels = powers.moved, math.log2(size) + 1
-    modulus = np.exp(log_modulus, out=log_modulus)
+    modulus = rounded(np.exp(log_modulus, out=log_modulus), ELEMENTARY)
     bound = np.exp(log_bound, out=log_bound)
-    bound -= lowered(modulus, roundings(2 * ELEMENTARY))
-    # an exponential, a cosine or sine and their product; where the exponent itself is in doubt the
-    # bound of the powers is what counts
+    # With a logarithm off by m, the exact power is off by at most ``bound e^m - modulus e^-m`` from
+    # that of the computed base, and that by ``modulus (e^m - 1)`` from what is computed: by at most
+    # ``bound - modulus + 3 bound (e^m - 1)`` together. Besides there are an exponential, a cosine
+    # or sine and their product.
     np.minimum(moved, 600.0, out=moved)
     np.expm1(moved, out=moved)
     own = roundings(2 * ELEMENTARY + 2)
-    moved *= 1.0 + own
+    moved *= 3.0 * (1.0 + own)
     moved += own
-    moved *= modulus
+    moved *= bound
+    bound -= lowered(modulus, roundings(2 * ELEMENTARY))
     bound += moved
     spectrum = np.empty(modulus.size, dtype=complex)
     np.multiply(modulus, np.cos(angle), out=spectrum.real)
     np.multiply(modulus, np.sin(angle), out=spectrum.imag)
     norm = math.sqrt(2.0 / size)
     error = norm * _norm(bound)
-    error += norm * _norm(modulus) * PER_LEVEL * levels
+    inverse = norm * _norm(modulus) * per_level() * levels
+    error += inverse
     # nothing but the spectrum is needed from here on
     powers.log_modulus = powers.log_bound = powers.angle = powers.moved = np.zeros(0)
     del modulus, bound, angle, moved, log_modulus, log_bound
-    result = inverse_real_fft(spectrum, size)
+    # of a bound of the 2-norm all may be at one point
+    result = disturbed(inverse_real_fft(spectrum, size), lambda: inverse * (np.arange(size) == 0))
     return WindowedSum(start, np.roll(result, -((start - centre) % size)), error)
 
 

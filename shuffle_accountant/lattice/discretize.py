@@ -17,13 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
+from shuffle_accountant.numerics.budget import budget, rounded
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array, outwards, sequential_sum
 
 __all__ = ["SUBCELLS", "discretize"]
-
-# A loss this close to a grid point (in units of its own last place) is taken to be there; the
-# move is part of `PldGrid.loss_error`.
-_SNAP = 16 * UNIT_ROUNDOFF
 
 # The lower side first merges atoms inside a cell of a grid this many times finer; that costs
 # 1/(12 * 4^2) of a squared spacing in variance, against 1/12 or more for the chords themselves.
@@ -40,10 +37,17 @@ def discretize(atoms: PldAtoms, spacing: float) -> PldGrid:
     Returns:
         The pair on the grid. Its ``loss_error`` includes the rounding of the positions.
     """
+    # a loss this close to a grid point is taken to be there, which is part of the loss error
+    snap = budget().snap
     scaled = atoms.loss / spacing
     nearest = np.rint(scaled)
-    scaled = np.where(np.abs(scaled - nearest) <= _SNAP * np.abs(scaled), nearest, scaled)
-    if atoms.side is Bound.PESSIMISTIC:
+    scaled = np.where(np.abs(scaled - nearest) <= snap * np.abs(scaled), nearest, scaled)
+    if scaled.size and np.array_equal(scaled, nearest):
+        # nothing to spread or to merge
+        offset = int(nearest.min())
+        index = (nearest - offset).astype(np.intp)
+        mass = _totals(index, atoms.mass, int(index.max()) + 1)
+    elif atoms.side is Bound.PESSIMISTIC:
         offset, mass = _connect_the_dots(atoms.mass, scaled, spacing)
     else:
         offset, mass = _chords(*_merge_subcells(atoms.mass, scaled, spacing), spacing)
@@ -59,7 +63,7 @@ def discretize(atoms: PldAtoms, spacing: float) -> PldGrid:
         infinite=atoms.infinite,
         truncated=atoms.truncated,
         round_off=atoms.round_off + slack * float(mass.sum()),
-        loss_error=atoms.loss_error + 4 * _SNAP * largest,
+        loss_error=atoms.loss_error + 4 * snap * largest,
     )
 
 
@@ -84,8 +88,9 @@ def _connect_the_dots(mass: Array, scaled: Array, spacing: float) -> tuple[int, 
     first = int(cell.min())
     index = (cell - first).astype(np.intp)
     size = int(index.max()) + 2
-    high = mass * share
-    return first, _totals(index, mass - high, size) + _totals(index + 1, high, size)
+    high = rounded(mass * share, 2)
+    low = rounded(mass - high)
+    return first, rounded(_totals(index, low, size) + _totals(index + 1, high, size))
 
 
 def _merge_subcells(mass: Array, scaled: Array, spacing: float) -> tuple[Array, Array]:
@@ -120,7 +125,7 @@ def _chords(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
         return 0, np.zeros(1)
     masses = mass.tolist()
     nearest = np.rint(scaled)
-    on_grid = np.abs(scaled - nearest) <= 2 * _SNAP * np.abs(scaled)
+    on_grid = np.abs(scaled - nearest) <= 2 * budget().snap * np.abs(scaled)
     floors = np.where(on_grid, nearest, np.floor(scaled)).astype(np.int64).tolist()
     scaled = np.where(on_grid, nearest, scaled)
     losses = scaled.tolist()
@@ -139,10 +144,14 @@ def _chords(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
             if steps == 0:
                 surplus += left * adds[i]
             else:  # this atom lowers the chord's mean ratio
-                gap = spacing * (goal - losses[i])
-                deficit = takes[i] if steps == 1 else math.expm1(min(gap, 700.0))
+                if steps == 1:
+                    deficit = takes[i]
+                else:
+                    deficit = math.expm1(min(spacing * (goal - losses[i]), 700.0))
                 if surplus <= left * deficit:
-                    taken = min(surplus / deficit, left)
+                    taken = surplus / deficit
+                    if taken > left:  # by rounding
+                        taken = left
                     collected += taken
                     left -= taken
                     break
@@ -154,4 +163,4 @@ def _chords(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
         chords.append(collected)
     offset = min(goals)
     index = np.array(goals) - offset
-    return offset, _totals(index, np.array(chords), int(index.max()) + 1)
+    return offset, rounded(_totals(index, np.array(chords), int(index.max()) + 1), 2)

@@ -10,6 +10,9 @@ lognormal tail. The probability in a cell goes to the cell's ends (PESSIMISTIC) 
 (OPTIMISTIC), which keeps the mean and moves the law up or down in convex order, second order in the
 width.
 
+Sums of so many values that cells of one width resolve them are added on a lattice instead
+(`shuffle_accountant.lattice.even_cells`): the same two bounds, at a hundredth of the time.
+
 What is left out is followed by its probability and by the gain ``(sum / n)_+`` it takes along: its
 probability under P, where values are likelihood ratios P/Q with mean one.
 """
@@ -21,25 +24,49 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from shuffle_accountant.lattice.even_cells import EvenCells, even_cells
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.pairs import pair_sums
-from shuffle_accountant.numerics.rounding import Array, outwards, pairwise_sum, raised, roundings
+from shuffle_accountant.numerics.rounding import (
+    Array,
+    lowered,
+    outwards,
+    pairwise_sum,
+    raised,
+    roundings,
+    sequential_sum,
+)
 
 __all__ = ["SumLaw", "add", "additions", "power", "sum_cells"]
 
-# PldAtoms of which a law's shape is read off before its cells are chosen.
-_SKETCH = 160
-# Places at which it is read off.
-_PLACES = 256
+# Groups of atoms of which a law's shape is read off before its cells are chosen, and places where
+# it is read off; fewer where cells are wide anyway.
+_SKETCH, _PLACES = 160, 256
+_ROUGH_SKETCH, _ROUGH_PLACES, _WIDE = 80, 160, 0.03
 # Cells are not wider than this score, nor more than so many.
 _WIDEST = 0.05
 _MOST_CELLS = 4608
 # Cells of heavy tails are narrower by the root of this at most.
-_HEAVIEST = 9.0
+_HEAVIEST = 4.0
+# One of many values is known in cells that are wider by the root of this part of their number: what
+# it adds to the error is that part of what an addition adds. But not wider than this score.
+_COARSER, _COARSEST = 0.1, 0.1
+# Cells so many times wider are few enough for a doubled law to have cells so much narrower.
+_WORTH_FINER, _FINER = 3.0, 0.5
+# Where no more than so many times what may be left out lies beyond, cells are wider by the root of
+# how much less it is, and at most so much wider.
+_NEAR_BUDGET, _WIDER = 1e8, 8.0
 # e^epsilon overflows beyond.
 _LARGEST_EXPONENT = 700.0
-# Relative error of a value per addition: the sum, the share of a split, the edge of a cell.
-_MOVED = roundings(8)
+# Points of one spacing, which cost so little, are closer by this than cells of a score's width.
+# Of laws with more points than that all pairs are taken.
+_CLOSER, _MOST_EVEN = 0.8, 8000
+# The least value of such a law is at least this part of the mean.
+_AWAY_FROM_0 = 0.1
+# Rounding may move the bracket by this part of what cells do.
+_ROUNDED = 0.1
+# Points are spread further apart where that is by as much.
+_SPREAD_APART = 1.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +81,7 @@ class SumLaw:
         lost: bound of the probability of what was left out.
         moved: error of a value, relative to itself if none is negative, else to ``reach``.
         reach: the largest size of one value times their number.
+        cells: the law on a lattice, before its masses were rounded, if it is on one.
     """
 
     value: Array
@@ -63,6 +91,7 @@ class SumLaw:
     lost: float
     moved: float
     reach: float
+    cells: EvenCells | None = None
 
     def sizes(self, value: Array) -> Array:
         """What errors of the given values are relative to."""
@@ -95,7 +124,7 @@ def additions(count: int) -> int:
 
 
 def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) -> SumLaw:
-    """The law of the sum of ``count`` independent copies.
+    """The law of the sum of ``count`` independent copies, by doubling and adding one.
 
     Args:
         one: the law of one copy.
@@ -105,21 +134,47 @@ def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) ->
         width: of cells, in normal scores.
         tail: gain or probability that may be left out in all.
     """
-    budget = tail / additions(count)
-    step = _Addition(side, min(width, _WIDEST), budget, one.count * count)
     if one.value.size == 0:
         return replace(one, count=one.count * count)
+    budget = tail / additions(count)
+    step = _Addition(side, min(width, _WIDEST), budget, one.count * count)
     if count > 1 and one.value.size > _MOST_CELLS:
         one = step.add(SumLaw(np.zeros(1), np.ones(1), 0, 0.0, 0.0, 0.0, 0.0), one)
-    base, total = one, None
-    while True:
-        if count & 1:
-            total = base if total is None else step.add(base, total)
-        count >>= 1
-        if count == 0:
-            assert total is not None
-            return total
-        base = step.add(base, base)
+    law = one
+    for digit in bin(count)[3:]:
+        if digit == "0":
+            law = step.add(law, law)
+            continue
+        # of many values a single one may be known as much less closely
+        wider = min(math.sqrt(_COARSER * (2 * law.count // one.count + 1)), _COARSEST / step.width)
+        fine = replace(step, width=_FINER * step.width) if wider >= _WORTH_FINER else step
+        law = step.add(fine.add(law, law), _coarser(one, wider * step.width, side))
+    return law
+
+
+def _coarser(law: SumLaw, width: float, side: Bound) -> SumLaw:
+    """The law with neighbours of so nearly the same normal score taken together, in that order."""
+    cell = np.floor(_quantiles(*_cumulated(law.mass)) / width)
+    starts = np.flatnonzero(np.append(True, np.diff(cell) != 0.0))
+    if starts.size > law.value.size // 2:
+        return law  # hardly any are neighbours
+    slack = sequential_sum(int(np.max(np.diff(starts, append=law.value.size))) + 1, own=2)
+    if side is Bound.OPTIMISTIC:
+        mass = np.add.reduceat(law.mass, starts)
+        moment = np.add.reduceat(law.mass * law.value, starts)
+        value = np.divide(moment, mass, out=law.value[starts], where=mass > 0.0)
+        mass = lowered(mass, slack)
+    else:
+        kept = np.union1d(starts, law.value.size - 1)
+        value = law.value[kept]
+        left = np.minimum(np.searchsorted(kept, np.arange(law.value.size), "right"), kept.size - 1)
+        gap = np.diff(value)[left - 1]
+        share = np.divide(law.value - value[left - 1], gap, out=np.zeros(gap.size), where=gap > 0.0)
+        share = np.clip(share, 0.0, 1.0)
+        above = law.mass * share
+        total = np.bincount(left - 1, law.mass - above, kept.size)
+        mass = raised(np.asarray(total + np.bincount(left, above, kept.size), np.float64), slack)
+    return replace(law, value=value, mass=mass, moved=law.moved + 2.0 * slack + roundings(8))
 
 
 def add(a: SumLaw, b: SumLaw, side: Bound, *, width: float, budget: float, users: int) -> SumLaw:
@@ -159,6 +214,9 @@ class _Addition:
 
     def add(self, a: SumLaw, b: SumLaw) -> SumLaw:
         """The law of the sum of a value of each."""
+        cells = self._cells(a, b)
+        if cells is not None:
+            return self._on_lattice(a, b, cells)
         edges = self._edges(a, b)
         mass, moment, error = pair_sums(a.value, a.mass, b.value, b.mass, edges)
         upper = self.side is Bound.PESSIMISTIC
@@ -176,25 +234,49 @@ class _Addition:
             mass = raised(mass, roundings(4))
         else:
             value = edges + inside
-        count = a.count + b.count
-        shares = a.count / count, b.count / count
-        law = SumLaw(
-            value=value,
-            mass=mass,
-            count=count,
-            # what one law loses takes the other's gain along
-            lost_gain=shares[0] * a.lost_gain
-            + shares[1] * a.lost
-            + shares[1] * b.lost_gain
-            + shares[0] * b.lost,
-            lost=a.lost + b.lost,
-            moved=max(a.moved, b.moved) + _MOVED,
-            reach=a.reach + b.reach,
-        )
+        law = _sum_law(a, b, value, mass)
         # a mean's distance from its cell's lower end has the error of masses and moments; it is no
         # larger than the mean itself where no value is negative
         rounded = 2.0 * error * (float(np.max(run)) / law.reach if law.signed else 1.0)
         return self._pruned(replace(law, moved=law.moved + rounded))
+
+    def _cells(self, a: SumLaw, b: SumLaw) -> EvenCells | None:
+        """The sum's law on a lattice, if one of cells' width has few enough points."""
+        large, small = (a, b) if a.count >= b.count else (b, a)
+        if large.signed or small.signed or large.count == 0:
+            return None
+        mean, spread = _moments(large)
+        if large.value[0] < _AWAY_FROM_0 * mean or not 0.0 < spread < math.inf:
+            return None
+        spacing = large.cells.spacing if large.cells else _CLOSER * self.width * spread
+        points = max(float(law.value[-1] - law.value[0]) for law in (a, b)) / spacing
+        # the masses' errors stay small in the sum of all
+        if not points <= _MOST_EVEN:
+            return None
+        error = roundings(2.0 * points) * (self.users / large.count)
+        if error > _ROUNDED * self.width**2:
+            return None
+        means = self.side is Bound.OPTIMISTIC
+        on = large.cells or even_cells(large.value, large.mass, spacing, means=means)
+        if small is large:
+            found = on.plus(on)
+        else:
+            found = on.plus(
+                small.cells.spaced(spacing)
+                if small.cells
+                else even_cells(small.value, small.mass, spacing, means=means)
+            )
+        apart = _CLOSER * self.width * math.hypot(spread, _moments(small)[1])
+        return found.spaced(apart) if apart > _SPREAD_APART * spacing else found
+
+    def _on_lattice(self, a: SumLaw, b: SumLaw, cells: EvenCells) -> SumLaw:
+        """The law of the sum, from what is known of its masses."""
+        held = np.flatnonzero(cells.mass)
+        cells = cells.between(int(held[0]), int(held[-1]) + 1)
+        mass = outwards(cells.mass, cells.slack, upper=self.side is Bound.PESSIMISTIC)
+        law = replace(_sum_law(a, b, cells.means, mass), cells=cells)
+        moved = law.moved + cells.means_error / float(law.value.min())
+        return self._pruned(replace(law, moved=moved))
 
     def _pruned(self, law: SumLaw) -> SumLaw:
         """The law without values too unlikely to matter."""
@@ -204,10 +286,12 @@ class _Addition:
         keep = np.minimum(np.cumsum(cost), np.cumsum(cost[::-1])[::-1]) > 0.5 * self.budget
         if keep.all() or not keep.any():
             return law
+        first, last = np.flatnonzero(keep)[[0, -1]].tolist()  # there is no gap
         return replace(
             law,
             value=law.value[keep],
             mass=law.mass[keep],
+            cells=None if law.cells is None else law.cells.between(first, last + 1),
             lost_gain=law.lost_gain + float(gain[~keep].sum()),
             lost=law.lost + float(law.mass[~keep].sum()),
         )
@@ -215,14 +299,27 @@ class _Addition:
     def _edges(self, a: SumLaw, b: SumLaw) -> Array:
         """Edges of cells for the sum, from its smallest value to its largest."""
         low, high = a.value[0] + b.value[0], a.value[-1] + b.value[-1]
-        value, score = _scores(a, b)
-        place = np.append(0.0, np.cumsum(np.diff(score) * self._density(a, b, value, score)))
+        value, score = _scores(a, b, rough=self.width >= _WIDE)
+        density = self._density(a, b, value, score) / self._unlikely(a, b, value, score)
+        place = np.append(0.0, np.cumsum(np.diff(score) * density))
         cells = math.ceil(float(place[-1]) / self.width) + 1
         goals = np.linspace(0.0, place[-1], min(max(cells, 8), _MOST_CELLS))
         edges = np.interp(goals, place, value)
         edges = np.concatenate([[low], edges[(edges > low) & (edges < high)], [high]])
         # closer edges could not be told apart
         return np.asarray(edges[np.append(True, np.diff(edges) > roundings(4) * np.abs(edges[1:]))])
+
+    def _unlikely(self, a: SumLaw, b: SumLaw, value: Array, score: Array) -> Array:
+        """How much wider cells are between neighbouring values: little may be lost beyond them."""
+        from scipy.special import log_ndtr
+
+        count = max(a.count + b.count, 1)
+        cost = (np.abs(value) + self.users) / count
+        beyond = log_ndtr(-np.abs(score)) + np.log(np.maximum(cost, 1e-300))
+        most = math.log(max(_NEAR_BUDGET * self.budget, 1e-300))
+        # of both ends of a cell the likelier one counts
+        wider = np.exp(0.5 * (most - np.maximum(beyond[1:], beyond[:-1])))
+        return np.asarray(np.clip(wider, 1.0, _WIDER))
 
     @staticmethod
     def _density(a: SumLaw, b: SumLaw, value: Array, score: Array) -> Array:
@@ -235,9 +332,40 @@ class _Addition:
         return np.asarray(np.sqrt(np.clip(heavy, 1.0, _HEAVIEST)))
 
 
-def _sketch(law: SumLaw) -> tuple[Array, Array]:
+def _sum_law(a: SumLaw, b: SumLaw, value: Array, mass: Array) -> SumLaw:
+    """The law of the sum of a value of each, with what both have lost."""
+    count = a.count + b.count
+    shares = a.count / count, b.count / count
+    return SumLaw(
+        value=value,
+        mass=mass,
+        count=count,
+        # what one law loses takes the other's gain along
+        lost_gain=shares[0] * a.lost_gain
+        + shares[1] * a.lost
+        + shares[1] * b.lost_gain
+        + shares[0] * b.lost,
+        lost=a.lost + b.lost,
+        # the sum, the share of a split, the edge of a cell
+        moved=max(a.moved, b.moved) + roundings(8),
+        reach=a.reach + b.reach,
+    )
+
+
+def _moments(law: SumLaw) -> tuple[float, float]:
+    """Mean and standard deviation, roughly; infinite where doubles end."""
+    total = float(law.mass.sum())
+    if total <= 0.0:
+        return 0.0, 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(law.mass @ law.value) / total
+        variance = float(law.mass @ (law.value - mean) ** 2) / total
+    return mean, math.sqrt(variance) if variance < math.inf else math.inf
+
+
+def _sketch(law: SumLaw, groups: int) -> tuple[Array, Array]:
     """Neighbouring atoms taken together: means and masses of at most a few hundred groups."""
-    stride = max(law.value.size // _SKETCH, 1)
+    stride = max(law.value.size // groups, 1)
     starts = np.arange(0, law.value.size, stride)
     mass = np.add.reduceat(law.mass, starts)
     moment = np.add.reduceat(law.mass * law.value, starts)
@@ -245,16 +373,25 @@ def _sketch(law: SumLaw) -> tuple[Array, Array]:
     return moment[kept] / mass[kept], mass[kept]
 
 
-def _scores(a: SumLaw, b: SumLaw) -> tuple[Array, Array]:
+def _scores(a: SumLaw, b: SumLaw, *, rough: bool) -> tuple[Array, Array]:
     """Some values of the sum and the normal quantiles of its distribution function there."""
-    u, f = _sketch(a)
-    v, g = _sketch(b)
+    from scipy.special import ndtr
+
+    groups, places = (_ROUGH_SKETCH, _ROUGH_PLACES) if rough else (_SKETCH, _PLACES)
+    u, f = _sketch(a, groups)
+    v, g = _sketch(b, groups)
     sums = np.add.outer(u, v).ravel()
     order = np.argsort(sums)
     sums = sums[order]
-    score = _quantiles(*_cumulated(np.multiply.outer(f, g).ravel()[order]))
+    below, above = _cumulated(np.multiply.outer(f, g).ravel()[order])
     # evenly spaced, so that the far tails have their share
-    value = np.unique(np.interp(np.linspace(score[0], score[-1], _PLACES), score, sums))
+    ends = _quantiles(below[[0, -1]], above[[0, -1]])
+    goals = np.linspace(ends[0], ends[1], places)
+    total = below[0] + above[0]
+    low, high = goals[goals <= 0.0], goals[goals > 0.0]
+    left = np.interp(total * ndtr(low), below, sums)
+    right = np.interp(total * ndtr(-high), above[::-1], sums[::-1])
+    value = np.unique(np.concatenate([left, right]))
     # atoms of a sketch come in lumps; the other law as it is fills the gaps between them
     below, above = _cumulated(b.mass)
     place = value[:, None] - u

@@ -47,14 +47,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.numerics.budget import budget, disturbed
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = ["MomentRows", "MomentSpectrum", "coarser", "sharpened"]
 
 Spectrum = NDArray[np.complex128]
 
-# Per level of the transform; see `shuffle_accountant.lattice.convolve`.
-_PER_LEVEL = 10 * UNIT_ROUNDOFF
 # Powers of a modulus below this are taken for 0, and their bound for their error.
 _UNSEEN = 1e-40
 # Between so many of the first frequencies errors are known by more than their 1-norms.
@@ -107,7 +106,9 @@ class MomentRows:
             inside = place < known
             place, count = place[inside], int(np.count_nonzero(inside))
             error[:, :count] = np.minimum(error[:, :count], self.near[:, place])
-        error += (_PER_LEVEL * (math.log2(size) + 1)) * norms[:, None]
+        own = (_per_level() * (math.log2(size) + 1)) * norms[:, None]
+        values = disturbed(values, own)
+        error += own
         return MomentSpectrum(size, values, error, np.zeros(values.shape[1], dtype=bool))
 
 
@@ -261,8 +262,11 @@ class MomentSpectrum:
         values[3, seen] = c * p1 * s + (c * (c - 1.0)) * p2 * b**2
         # logarithm and angle of f, multiplied by c, and a few products
         size = 8.0 * off + 2.0 * np.abs(log_f) + 2.0 * np.abs(angle)
-        relative = UNIT_ROUNDOFF * (64.0 + c * size)
+        relative = budget().roundoff * (64.0 + c * size)
         error[:, seen] += relative * bound[:, seen]
+        values[:, seen] = disturbed(
+            values[:, seen], lambda: 0.5 * relative * np.abs(values[:, seen])
+        )
         return MomentSpectrum(self.size, values, error, np.zeros(g.size, dtype=bool))
 
     def times(self, other: MomentSpectrum) -> MomentSpectrum:
@@ -285,7 +289,8 @@ class MomentSpectrum:
             for row, i, j, factor in products:
                 first = size[i] + self.error[i]
                 error[row] += factor * (self.error[i] * size2[j] + first * other.error[j])
-                error[row] += (16 * UNIT_ROUNDOFF * factor) * size[i] * size2[j]
+                error[row] += (16 * budget().roundoff * factor) * size[i] * size2[j]
+        values = disturbed(values, lambda: 8 * budget().roundoff * np.abs(values))
         return MomentSpectrum(self.size, values, error, np.zeros(values.shape[1], dtype=bool))
 
     def rows(self, start: int, centre: int) -> MomentRows:
@@ -295,7 +300,7 @@ class MomentSpectrum:
         size = self.size
         rows = np.asarray(irfft(self.values, n=size, axis=1))
         rows = np.roll(rows, -((start - centre) % size), axis=1)
-        levels = _PER_LEVEL * (math.log2(size) + 1)
+        levels = _per_level() * (math.log2(size) + 1)
         total = self.error + levels * np.abs(self.values)
         # every frequency but the first and last stands for two
         pointwise = (2.0 / size) * total.sum(axis=1)
@@ -303,6 +308,7 @@ class MomentSpectrum:
         slack = 1.0 + 64 * UNIT_ROUNDOFF
         rounding = levels * np.sqrt(2.0 * np.square(np.abs(self.values)).sum(axis=1))
         near = (self._between() + rounding[:, None]) * slack
+        rows = disturbed(rows, rounding[:, None] / size)
         return MomentRows(start, rows, norm * slack, pointwise * slack, near, float(size))
 
     def _between(self) -> Array:
@@ -315,6 +321,11 @@ class MomentSpectrum:
         kernel += np.minimum(1.0, 0.5 / np.maximum(behind, 0.5))
         # a matrix product would wake a second thread
         return np.asarray(np.einsum("rk,jk->rj", self.error, kernel), dtype=np.float64)
+
+
+def _per_level() -> float:
+    """Per level of the transform; see `shuffle_accountant.lattice.convolve`."""
+    return 10 * budget().roundoff
 
 
 def _folded(rows: Array, offset: int, size: int) -> Array:

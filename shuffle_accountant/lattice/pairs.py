@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.numerics.rounding import Array, sequential_sum
 
@@ -17,6 +18,8 @@ _CHUNK = 1 << 18
 # Fewer pairs are added up before a thread has started.
 _WORTH_A_THREAD = 1 << 18
 _MOST_THREADS = 8
+# So many terms are added up before the sum goes into a compensated one.
+_RUN = 4
 
 
 def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, Array, float]:
@@ -40,9 +43,10 @@ def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Arr
     same = u is v and f is g
     ends = _shares(u.size, v.size, same)
     out = np.zeros((len(ends) - 1, 4, edges.size))
+    columns, bounds = np.append(v, np.inf), np.append(edges, np.inf)
 
     def add(part: int) -> None:
-        loop(u, f, v, g, edges, ends[part], ends[part + 1], same, out[part])
+        loop(u, f, columns, g, bounds, ends[part], ends[part + 1], same, out[part])
 
     if len(out) == 1:
         add(0)
@@ -50,8 +54,9 @@ def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Arr
         with ThreadPoolExecutor(len(out)) as threads:
             list(threads.map(add, range(len(out))))
     mass, moment = (out[:, i] + out[:, i + 1] for i in (0, 2))
-    # sums are compensated: their error does not depend on the number of terms
-    return mass.sum(axis=0), moment.sum(axis=0), sequential_sum(len(out), own=8)
+    # sums of runs are compensated: their error does not depend on the number of runs
+    mass, moment = rounded(mass.sum(axis=0), 4), rounded(moment.sum(axis=0), 4)
+    return mass, moment, sequential_sum(len(out) + _RUN, own=8)
 
 
 def _shares(rows: int, columns: int, same: bool) -> list[int]:
@@ -75,32 +80,50 @@ def _loop(
     same: bool,
     out: Array,
 ) -> None:
-    """Row by row; ``out`` holds sums and their corrections (Neumaier's compensated sum).
+    """Row by row; ``out`` holds sums and their corrections (compensated sums).
 
-    If both laws are the ``same``, a pair stands for its mirror image as well.
+    If both laws are the ``same``, a pair stands for its mirror image as well. Neighbours in a row
+    that share a cell are added up first, at most `_RUN` of them: a cell's sums are in memory, and
+    each addition there has to wait for the one before. ``edges`` and ``v`` end with infinity.
     """
-    last = edges.size - 1
+    count, last = v.size - 1, edges.size - 2
     start = 0
     for i in range(begin, end):
-        first = i if same else 0
-        while start < last and u[i] + v[first] >= edges[start + 1]:
+        row = u[i]
+        j = i if same else 0
+        x = row + v[j]
+        while start < last and x >= edges[start + 1]:
             start += 1
         k = start
         weight = 2.0 * f[i] if same else f[i]
-        for j in range(first, v.size):
-            x = u[i] + v[j]
+        twice = 0.5 if same else 0.0  # of the first: an atom with itself is no mirror image
+        while j < count:
             while k < last and x >= edges[k + 1]:
                 k += 1
-            # terms are positive, so the larger of sum and term decides which digits are lost
-            term = weight * g[j] if j > i or not same else f[i] * g[j]
-            total = out[0, k] + term
-            big, small = (out[0, k], term) if out[0, k] >= term else (term, out[0, k])
-            out[1, k] += (big - total) + small
+            low, high = edges[k], edges[k + 1]
+            stop = min(j + _RUN, count)
+            mass = -twice * g[j]
+            moment = -twice * (g[j] * (x - low))
+            twice = 0.0
+            while True:
+                mass += g[j]
+                moment += g[j] * (x - low)
+                j += 1
+                x = row + v[j]
+                if x >= high or j == stop:
+                    break
+            mass *= weight
+            moment *= weight
+            # what a sum loses, whichever of its terms is larger
+            before = out[0, k]
+            total = before + mass
+            back = total - before
+            out[1, k] += (before - (total - back)) + (mass - back)
             out[0, k] = total
-            term *= x - edges[k]
-            total = out[2, k] + term
-            big, small = (out[2, k], term) if out[2, k] >= term else (term, out[2, k])
-            out[3, k] += (big - total) + small
+            before = out[2, k]
+            total = before + moment
+            back = total - before
+            out[3, k] += (before - (total - back)) + (moment - back)
             out[2, k] = total
 
 
@@ -116,4 +139,4 @@ def _vectorised(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[A
         mass += np.bincount(cell, p, edges.size)
         moment += np.bincount(cell, p * (x - edges[cell]), edges.size)
         most = max(most, int(np.bincount(cell).max()))
-    return mass, moment, sequential_sum(most + u.size // rows, own=8)
+    return rounded(mass, 4), rounded(moment, 4), sequential_sum(most + u.size // rows, own=8)

@@ -16,9 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldGrid
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, pairwise_sum, product, sequential_sum
 
 __all__ = ["PositiveSum", "positive_sum"]
+
+# Products of two masses at once: some hundredths of a second.
+_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +76,8 @@ def _add(a: PositiveSum, b: PositiveSum, side: Bound, first: int, last: int) -> 
     return _clip(
         PositiveSum(
             offset=a.offset + b.offset,
-            mass=np.convolve(a.mass, b.mass),
-            infinite=a.infinite * (mass_b + b.infinite) + mass_a * b.infinite,
+            mass=rounded(_convolved(a.mass, b.mass), 2),
+            infinite=rounded(a.infinite * (mass_b + b.infinite) + mass_a * b.infinite, 2),
             # each output is a sum of positive products, each total a pairwise sum
             relative=product(a.relative, b.relative, sequential_sum(2 * terms), pairwise_sum()),
         ),
@@ -81,6 +85,21 @@ def _add(a: PositiveSum, b: PositiveSum, side: Bound, first: int, last: int) -> 
         first,
         last,
     )
+
+
+def _convolved(a: Array, b: Array) -> Array:
+    """The convolution, in pieces between which Ctrl-C is heard.
+
+    Outputs are sums of as many positive products in any order.
+    """
+    piece = max(_AT_ONCE // a.size, 1)
+    if piece >= b.size:
+        return np.convolve(a, b)
+    result = np.zeros(a.size + b.size - 1)
+    for first in range(0, b.size, piece):
+        some = b[first : first + piece]
+        result[first : first + a.size + some.size - 1] += np.convolve(a, some)
+    return result
 
 
 def _clip(law: PositiveSum, side: Bound, first: int, last: int) -> PositiveSum:

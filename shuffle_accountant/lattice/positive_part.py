@@ -16,26 +16,27 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shuffle_accountant.lattice.convex_order import SNAP, round_to_lattice
+from shuffle_accountant.lattice.convex_order import round_to_lattice
 from shuffle_accountant.lattice.convolve import Factor, power_sum
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.tilting import Letters
+from shuffle_accountant.numerics.budget import budget, disturbed
 from shuffle_accountant.numerics.fft import good_length
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     SMALLEST,
     Array,
+    exponential,
     lowered,
     pairwise_sum,
     product,
     raised,
     roundings,
+    underflow,
 )
 
 __all__ = ["Summand", "expected_positive_part", "positive_part_and_noise"]
 
-# Tilted mass left outside a window on either side.
-_LOG_OUTSIDE = -40.0
 # A window of this many points is transformed in about a millisecond; finer costs nothing.
 _FREE_POINTS = 1 << 13
 # Partial sums are rounded again rather than followed on more points than this.
@@ -123,7 +124,9 @@ def _tilted(summand: Summand, theta: float) -> Summand:
     """The summand with tilted weights of sum one."""
     exponent = theta * summand.value
     top = float(exponent.max())
-    weight = summand.mass * np.exp(exponent - top)
+    # an exponent is off by a unit of its own
+    moved = disturbed(exponent - top, lambda: roundings(1) * np.abs(exponent))
+    weight = summand.mass * np.exp(moved)
     total = float(weight.sum())
     weight /= total
     # of the masses, of the exponentials and of their exponents
@@ -145,7 +148,7 @@ class _Sums:
         self.scale = min(self.scale, scale / math.sqrt(letters.count))
         self.variance = variance
         self.largest = float(np.max(np.abs(letters.value)))
-        self.steps = math.sqrt(-2.0 * _LOG_OUTSIDE) * np.array([0.05, 0.2, 0.6, 1.0, 3.0, 10.0])
+        self.steps = math.sqrt(-2.0 * budget().outside) * np.array([0.05, 0.2, 0.6, 1.0, 3.0, 10.0])
 
     def positive_part(self, summands: Sequence[Summand]) -> tuple[float, float]:
         """Bound of ``E[(sum)_+]`` from tilted summands, and how much of it is for rounding."""
@@ -182,7 +185,7 @@ class _Sums:
     def _window(
         self, size: int, noise: float, log_scale: float, reach: float
     ) -> tuple[float, float]:
-        """Where the tilted sum of ``size`` letters lies but for e^-40 on each side (Chernoff).
+        """Where the tilted sum of ``size`` letters lies, but for a little on each side (Chernoff).
 
         Args:
             size: number of letters.
@@ -203,7 +206,7 @@ class _Sums:
                 if abs(point) > _LARGEST_TILT:
                     continue
                 grown = size * self.letters.cumulants(point)[0] + point**2 * noise / 8.0
-                distance = (grown - log_scale - _LOG_OUTSIDE) / step
+                distance = (grown - log_scale - budget().outside) / step
                 if sign > 0:
                     upper = min(upper, distance)
                 else:
@@ -247,7 +250,7 @@ class _Sums:
         length = max(math.ceil((high - anchors) / spacing) + 2 - start, 16)
         law = power_sum(factors, start, length)
         drift = sum(s.count * s.drift for s in summands)
-        drift += copies * (2.0 * math.exp(_LOG_OUTSIDE) + roundings(32))
+        drift += copies * (2.0 * math.exp(budget().outside) + roundings(32))
         return anchors + start * spacing, spacing, law.mass, law.error, drift, scale
 
     @staticmethod
@@ -319,7 +322,7 @@ class _Sums:
         theta, upper = self.theta, self.side is Bound.PESSIMISTIC
         # positions: every letter's rounding, as often as it is added, and the lattice's own
         _, moved = self._disturbance(summands, spacing)
-        shift = roundings(64) * self.letters.count * self.largest + SNAP * moved
+        shift = roundings(64) * self.letters.count * self.largest + budget().lattice_snap * moved
         value = (
             origin + spacing * np.arange(mass.size, dtype=np.float64) + (shift if upper else -shift)
         )
@@ -330,11 +333,15 @@ class _Sums:
         noise = error * norm + drift * largest
         # the scale is off by as much as the weights are, relatively
         exponents = 8.0 * abs(scale) + 4.0 * theta * float(np.max(np.abs(value)))
-        relative = product(drift, pairwise_sum(own=192.0 + exponents))
+        # a place that is off by the shift has a weight that is off as well
+        relative = product(
+            drift, pairwise_sum(own=192.0 + exponents), exponential(2.0 * theta * shift)
+        )
         if scale > 600.0:
             return (math.inf if upper else 0.0), math.inf
         factor = math.exp(scale)
         blur = factor * (noise + relative * abs(body))
         if upper:
-            return raised(max(factor, SMALLEST) * (body + noise), relative), blur
+            found = raised(max(factor, SMALLEST) * (body + noise), relative)
+            return found + underflow(1), blur
         return max(lowered(factor * (body - noise), relative), 0.0), blur

@@ -16,7 +16,15 @@ from itertools import pairwise
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, outwards, product, roundings
+from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    exponential,
+    outwards,
+    product,
+    roundings,
+)
 
 __all__ = [
     "below_chords",
@@ -71,7 +79,7 @@ def whole_losses(losses: Array) -> Array:
 
 def whole_places(loss: Array) -> Array:
     """``alpha - 1`` at losses that start with -inf."""
-    return np.concatenate([[-1.0], np.expm1(loss[1:])])
+    return np.concatenate([[-1.0], rounded(np.expm1(loss[1:]), ELEMENTARY)])
 
 
 def whole_profile(losses: Array, forward: Array, backward: Array) -> Array:
@@ -231,7 +239,7 @@ def _crossing(a: Point, b: Point, level: float) -> Point:
     share = min(max((level - a[1]) / (b[1] - a[1]), 0.0), 1.0)
     place = min(a[0] + share * (b[0] - a[0]), b[0])
     if place > -0.5:
-        return place, level, math.log1p(place)
+        return place, level, rounded(math.log1p(place), ELEMENTARY)
     alpha = (1.0 - share) * math.exp(a[2]) + share * math.exp(b[2])
     return place, level, math.log(max(alpha, 1e-300))
 
@@ -251,4 +259,6 @@ def _masses(points: list[Point]) -> tuple[Array, Array]:
     size += near[1:] + near[:-1]
     slack = np.divide(roundings(16) * size, change, out=np.zeros_like(change), where=change > 0)
     loss = np.array([point[2] for point in points[1:]])
-    return np.exp(loss) * change, product(slack, roundings(ELEMENTARY))
+    # the loss is a logarithm, and the mass an exponential of it
+    own = exponential(roundings(2 * ELEMENTARY) * np.abs(loss))
+    return rounded(np.exp(loss) * change, ELEMENTARY), product(slack + own * (1.0 + slack))

@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.convolve import (
-    PER_LEVEL,
     Powers,
     WindowedSum,
     invert,
+    per_level,
     place_on_circle,
 )
+from shuffle_accountant.numerics.budget import disturbed
 from shuffle_accountant.numerics.fft import good_length, real_fft
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -89,7 +90,7 @@ def stack_sum(stack: Stack, start: int, length: int) -> WindowedSum:
     counts = [int(count) for count in stack.count]
     centre = sum(count * int(at) for count, at in zip(counts, middle, strict=True))
     second = np.maximum(moments[:, 1] / total - mean**2, 0.0)
-    noise = PER_LEVEL * (math.log2(size) + 1) + float(stack.mass_error.max())
+    noise = per_level() * (math.log2(size) + 1) + float(stack.mass_error.max())
     bound = _bounds(stack, total, np.sqrt(second), size, noise)
     kept = np.flatnonzero(bound > _LEAST)
     # ... and 0 is what is computed for the others
@@ -127,7 +128,7 @@ def _resolve(
     # nanoseconds: a product of matrices with the waves it needs, or a transform of every row
     by_rows = width * kept.size * (0.8 + 60.0 / rows) > 25.0 * size
     if by_rows:
-        own = PER_LEVEL * (math.log2(size) + 1) + roundings(ELEMENTARY + 4)
+        own = per_level() * (math.log2(size) + 1) + roundings(ELEMENTARY + 4)
     else:
         own = sequential_sum(width, own=ELEMENTARY + 4)
     noise = own * np.maximum(total, 1.0) + stack.mass_error
@@ -157,8 +158,9 @@ def _add(
     """Multiply powers of some rows' spectra, at some frequencies, into the sum's."""
     count = stack.count[part]
     back = (np.outer(middle[part], some) % size) * (2.0 * math.pi / size)
-    spectrum = spectrum * np.exp(1j * back)
-    modulus, turn = np.abs(spectrum), np.angle(spectrum)
+    modulus = np.abs(spectrum)
+    turn = np.angle(spectrum) + back
+    turn = np.where(turn > math.pi, turn - 2.0 * math.pi, turn)
     powers.log_bound[some] += count @ np.log(modulus + noise[part, None])
     with np.errstate(divide="ignore"):
         modulus = np.log(modulus)
@@ -166,7 +168,8 @@ def _add(
     modulus = np.maximum(modulus, -1e3)
     powers.log_modulus[some] += np.where(zero, -np.inf, count @ modulus)
     powers.angle[some] += count @ turn
-    powers.moved[some] += (count * roundings(ELEMENTARY + 4 + stack.count.size)) @ (
+    # both angles, of which each is at most 2 pi, and their sum
+    powers.moved[some] += (count * roundings(ELEMENTARY + 32 + stack.count.size)) @ (
         1.0 + np.abs(turn) - np.minimum(modulus, 0.0)
     )
 
@@ -179,12 +182,13 @@ def _waves(stack: Stack, size: int, some: NDArray[np.intp]) -> NDArray[np.comple
     spectrum = np.empty((rows, some.size), dtype=np.complex128)
     spectrum.real = stack.mass @ np.cos(angle)
     spectrum.imag = stack.mass @ np.sin(angle)
-    return spectrum
+    return disturbed(spectrum, lambda: sequential_sum(width, own=ELEMENTARY))
 
 
 def _transforms(mass: Array, size: int, kept: NDArray[np.intp]) -> NDArray[np.complex128]:
     """Spectra of rows at some frequencies, row by row."""
     spectra = np.empty((mass.shape[0], kept.size), dtype=np.complex128)
     for row, spectrum in zip(mass, spectra, strict=True):
-        spectrum[:] = real_fft(place_on_circle(row, 0, size))[kept]
+        found = real_fft(place_on_circle(row, 0, size))
+        spectrum[:] = disturbed(found, lambda: per_level() * (math.log2(size) + 1))[kept]
     return spectra

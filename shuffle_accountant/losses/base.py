@@ -27,12 +27,14 @@ class Effort:
         resolution: relative width of blocks of decoy counts that are treated as one; 0 for exact.
         most_atoms: more atoms than this are added up cell by cell, in pieces of this size.
         many: whether many rounds like this one are to be resolved, so that tables pay.
+        rounds: so many rounds like this one share the exponent of what is asked about, >= 1.
     """
 
     tail: float
     resolution: float
     most_atoms: int = 1 << 20
     many: bool = False
+    rounds: float = 1.0
 
 
 class PrivacyLoss(Protocol):

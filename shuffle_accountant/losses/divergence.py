@@ -18,7 +18,14 @@ __all__ = ["HOCKEY_STICK", "PROBABILISTIC_DP", "Divergence"]
 
 
 class Divergence(Protocol):
-    """A weight of losses above epsilon, between 0 and 1."""
+    """A weight of losses above epsilon, between 0 and 1.
+
+    Attributes:
+        continuous: whether the weight has no jump, so that losses may be spread with their mean
+            kept; else they are rounded, and all roundings add up.
+    """
+
+    continuous: bool
 
     def weight(self, above: NDArray[np.floating[Any]]) -> Array:
         """``w(y)`` at y = loss - epsilon; 0 for y < 0."""
@@ -35,6 +42,8 @@ class Divergence(Protocol):
 
 class _HockeyStick:
     """``w(y) = 1 - e^-y``: delta is the hockey-stick divergence at ``e^epsilon``."""
+
+    continuous = True
 
     def weight(self, above: NDArray[np.floating[Any]]) -> Array:
         return np.asarray(-np.expm1(-np.maximum(above, 0.0)))
@@ -60,6 +69,8 @@ class _HockeyStick:
 
 class _Tail:
     """``w(y) = 1``: delta is the probability that the loss is at least epsilon."""
+
+    continuous = False
 
     def weight(self, above: NDArray[np.floating[Any]]) -> Array:
         return np.where(above >= 0.0, 1.0, 0.0)

@@ -32,10 +32,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shuffle_accountant.losses.base import PrivacyLoss
-from shuffle_accountant.losses.far_apart import gaussian_mean_loss
-from shuffle_accountant.losses.gaussian import GaussianRatio
-from shuffle_accountant.losses.mean_ratio import MeanRatioLoss, RatioSource
-from shuffle_accountant.losses.product import ProductLoss
+from shuffle_accountant.losses.combined.product import ProductLoss
+from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
+from shuffle_accountant.losses.steps.gaussian import GaussianRatio
+from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
 
 __all__ = ["AllocationPair", "allocation", "allocation_in_blocks", "poisson_sampling"]
 

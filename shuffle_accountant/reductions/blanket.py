@@ -18,12 +18,12 @@ from functools import partial
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
+from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.binary import BinaryLoss
-from shuffle_accountant.losses.blanket import BlanketLoss
-from shuffle_accountant.losses.clones import NumberOfClones
-from shuffle_accountant.losses.letters import LetterPair
-from shuffle_accountant.losses.response import NumberOfResponses
+from shuffle_accountant.losses.two_letters.binary import BinaryLoss
+from shuffle_accountant.losses.two_letters.clones import NumberOfClones
+from shuffle_accountant.losses.two_letters.response import NumberOfResponses
 from shuffle_accountant.numerics.rounding import Array, roundings
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,

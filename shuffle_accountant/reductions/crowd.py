@@ -20,13 +20,13 @@ from typing import ClassVar
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
+from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.binary import BinaryLoss
-from shuffle_accountant.losses.blanket import BlanketLoss
-from shuffle_accountant.losses.decoy_counts import Decoys, average, count_law, joined
-from shuffle_accountant.losses.letters import LetterPair
-from shuffle_accountant.losses.mixed_responses import NumberOfMixedResponses
-from shuffle_accountant.losses.mixture import MixtureLoss, Part
+from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
+from shuffle_accountant.losses.decoys.decoy_counts import Decoys, average, count_law, joined
+from shuffle_accountant.losses.two_letters.binary import BinaryLoss
+from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 from shuffle_accountant.randomizers.channel import ChannelRandomizer

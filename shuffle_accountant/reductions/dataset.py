@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from shuffle_accountant.losses.blanket import most_distinguishable
-from shuffle_accountant.losses.letters import LetterPair
-from shuffle_accountant.losses.ordered_pair import OrderedPairLoss
+from shuffle_accountant.losses.alphabets.blanket import most_distinguishable
+from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.ordered_pair import OrderedPairLoss
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 

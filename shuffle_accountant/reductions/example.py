@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from shuffle_accountant.losses.far_apart import gaussian_mean_loss
+from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
 from shuffle_accountant.reductions.base import Reduction
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys

@@ -40,8 +40,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shuffle_accountant.losses.base import PrivacyLoss
-from shuffle_accountant.losses.far_apart import gaussian_mean_loss
-from shuffle_accountant.losses.null_clones import LEAST_SIGMA, NullCloneLoss
+from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
+from shuffle_accountant.losses.steps.null_clones import LEAST_SIGMA, NullCloneLoss
 
 __all__ = ["NullClonePair", "null_clones"]
 

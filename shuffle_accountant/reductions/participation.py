@@ -22,18 +22,22 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.decoy_counts import Decoys, count_law
-from shuffle_accountant.losses.mixture import MixtureLoss, Part
-from shuffle_accountant.losses.subsampled import SubsampledLoss
+from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
+from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
+from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law, starts_of
 from shuffle_accountant.numerics.rounding import outwards, roundings, sequential_sum
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.reductions.choice import reduce
 
 __all__ = ["ParticipationPair", "participation"]
 
-# So many numbers of users are told apart; more than a few only as far as the width of blocks costs.
-_MOST_PARTS, _FEW_PARTS = 440, 200
-_FINEST = 1.2e-3
+# So many numbers of users are told apart; up to a few, all are.
+_MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 256, 12
+# Relative width of the likeliest blocks: half of it is what it costs.
+_WIDTH = 1e-3
+# The others are as much wider as this power of their density is smaller: what is rare may matter
+# more than it weighs.
+_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -93,14 +97,17 @@ class _Takers:
     def parts(self, side: Bound, effort: Effort) -> tuple[tuple[Part, ...], float]:
         """A part for nobody, and one or two for each block of numbers of users."""
         every = Decoys(self.trials, self.probability, 1.0 - self.probability)
-        # an exact law where it is short
         law = count_law((every,), side, tail=0.5 * effort.tail, resolution=0.0)
-        resolution = max(effort.resolution, _FINEST)
+        width = _width(effort.resolution)
         starts = np.arange(law.low.size)
-        while starts.size > (_MOST_PARTS if resolution > _FINEST else _FEW_PARTS):
-            place = np.floor(np.log1p(law.low) / math.log1p(resolution))
-            starts = np.flatnonzero(np.diff(place, prepend=-np.inf))
-            resolution *= 1.25
+        if starts.size > _ALL_PARTS:
+            starts = starts_of(law, width, _SHARE, spare=1.0)
+        while starts.size < min(_FEWEST_PARTS, law.low.size):
+            width *= 0.5
+            starts = starts_of(law, width, _SHARE, spare=1.0)
+        while starts.size > _MOST_PARTS:
+            width *= 1.25
+            starts = starts_of(law, width, _SHARE, spare=1.0)
         upper = side is Bound.PESSIMISTIC
         noise = sequential_sum(law.low.size, own=4)
         number = law.high if upper else law.low
@@ -142,3 +149,8 @@ class _Takers:
 
     def _inner(self, users: int) -> PrivacyLoss:
         return reduce(self.randomizer, users, users, self.reduction, self.variant).loss
+
+
+def _width(resolution: float) -> float:
+    """Relative width of the likeliest blocks."""
+    return min(max(4.0 * resolution, _WIDTH), max(40.0 * resolution, _WIDTH / 16.0))

@@ -2,7 +2,7 @@
 
 Lemma 7 of 'Numerical Accounting in the Shuffle Model' (Zhu et al. 2022, Proposition 30): if a pair
 dominates the round for its m users, the round on m users drawn without replacement from N is
-dominated by the mixture with weight m/N; see `shuffle_accountant.losses.subsampled` for the
+dominated by the mixture with weight m/N; see `losses.combined.subsampled` for the
 explicit pair. Adjacency: one user's value among the N is replaced. Bound: upper bound.
 
 *Colluders.* If the adversary knows c of those drawn among m' people it knows in all, the others are
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shuffle_accountant.losses.subsampled import SubsampledLoss
+from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
 from shuffle_accountant.reductions.base import DominatingPair, Reduction
 
 __all__ = ["among_colluders", "fraction_of", "subsampled"]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shuffle_accountant.losses.base import PrivacyLoss
-from shuffle_accountant.losses.zero_out import LARGEST_EPS0, ZeroOutLoss
+from shuffle_accountant.losses.two_letters.zero_out import LARGEST_EPS0, ZeroOutLoss
 from shuffle_accountant.reductions.clones import clones
 
 __all__ = ["NullLawPair", "null_law"]

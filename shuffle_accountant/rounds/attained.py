@@ -12,10 +12,10 @@ from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.refinement import lower_end
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.antipodal import AntipodalLoss
+from shuffle_accountant.losses.alphabets.ordered_pair import OrderedPairLoss
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.far_apart import gaussian_mean_loss
-from shuffle_accountant.losses.ordered_pair import OrderedPairLoss
+from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
+from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.reductions.dataset import dataset_losses

@@ -27,7 +27,7 @@ class ShuffledBatches(Round):
     Adjacency: zero-out, one record against a null record that contributes nothing, in its place.
 
     Args:
-        noise_multiplier: deviation of the noise over the largest norm, finite, > 0.
+        noise_multiplier: deviation of the noise over the largest norm, in (0, 1e12].
         steps: number of *full* batches. A short last batch (which loaders keep unless told to drop
             it) does not count, because some places of a batch exist only in the full ones.
         passes: how often the same shuffle is gone through; epochs that are shuffled anew are
@@ -44,7 +44,7 @@ class ShuffledBatches(Round):
 
     def __init__(self, *, noise_multiplier: float, steps: int, passes: int = 1) -> None:
         values = {
-            "noise_multiplier": validate.positive(noise_multiplier=noise_multiplier),
+            "noise_multiplier": validate.noise_multiplier(noise_multiplier=noise_multiplier),
             "steps": validate.integer(minimum=1, maximum=MAX_STEPS, steps=steps),
             "passes": validate.integer(minimum=1, maximum=10**6, passes=passes),
         }

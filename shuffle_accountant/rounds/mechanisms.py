@@ -14,15 +14,15 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.losses.bounded_ratio import (
+from shuffle_accountant.losses.steps.bounded_ratio import (
     LARGEST_LOSS,
     LaplaceRatio,
     TwoValuedRatio,
     check_range,
 )
-from shuffle_accountant.losses.gaussian import GaussianRatio
-from shuffle_accountant.losses.mean_ratio import RatioSource
-from shuffle_accountant.losses.product_ratio import ProductRatio
+from shuffle_accountant.losses.steps.gaussian import GaussianRatio
+from shuffle_accountant.losses.steps.mean_ratio import RatioSource
+from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 
 __all__ = [
     "GaussianMechanism",
@@ -66,11 +66,11 @@ class GaussianMechanism(Mechanism):
     their number, exactly.
 
     Args:
-        noise_multiplier: deviation of the noise over the largest norm, finite, > 0.
+        noise_multiplier: deviation of the noise over the largest norm, in (0, 1e12].
 
     Raises:
         TypeError: not a number.
-        ValueError: not positive, NaN or infinite.
+        ValueError: not positive, NaN or above 1e12.
     """
 
     kind: ClassVar[str] = "gaussian"
@@ -78,7 +78,7 @@ class GaussianMechanism(Mechanism):
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        value = validate.positive(noise_multiplier=self.noise_multiplier)
+        value = validate.noise_multiplier(noise_multiplier=self.noise_multiplier)
         object.__setattr__(self, "noise_multiplier", value)
 
     def ratio(self, passes: int) -> RatioSource:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -45,7 +44,8 @@ class Protocol:
     def __init__(self, rounds: Iterable[tuple[Round, int]] = ()) -> None:
         counts: dict[Round, int] = {}
         total = 0
-        for pair in validate.items(rounds=rounds):
+        given = rounds.distinct if isinstance(rounds, Protocol) else rounds
+        for pair in validate.items(rounds=given):
             one, count = _pair(pair)
             count = validate.integer(minimum=0, maximum=MAX_ROUNDS - total, count=count)
             if count > 0:
@@ -63,6 +63,14 @@ class Protocol:
     def adjacency(self) -> Adjacency | None:
         """The adjacency of all its rounds; None if there are none."""
         return next((one.adjacency for one in self._counts), None)
+
+    @property
+    def distinct(self) -> tuple[tuple[Round, int], ...]:
+        """The pairs (round, count), in the order of their first appearance.
+
+        As ``tuple(protocol)``, which would make room for as many pairs as there are rounds.
+        """
+        return tuple(self._counts.items())
 
     @property
     def in_order(self) -> list[tuple[Round, int]]:
@@ -90,7 +98,7 @@ class Protocol:
             return NotImplemented
         kinds = (self.adjacency, other.adjacency)
         if self._total + other._total > MAX_ROUNDS or (None not in kinds and len({*kinds}) > 1):
-            return Protocol([*self, *other])  # which says what is wrong
+            return Protocol(self.distinct + other.distinct)  # which says what is wrong
         joined = Protocol()
         joined._counts, joined._total = dict(self._counts), self._total + other._total
         for one, count in other:
@@ -98,17 +106,17 @@ class Protocol:
         return joined
 
     def __mul__(self, times: int) -> Protocol:
+        most = MAX_ROUNDS // max(self._total, 1)
         try:
-            operator.index(times)
+            times = validate.integer(minimum=0, maximum=most, times=times)
         except TypeError:
             return NotImplemented
-        times = validate.integer(minimum=0, maximum=MAX_ROUNDS // max(self._total, 1), times=times)
         return Protocol([(one, times * count) for one, count in self])
 
     __rmul__ = __mul__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Protocol, (tuple(self),)
+        return Protocol, (self.distinct,)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal protocol."""
@@ -190,8 +198,13 @@ def as_protocol(value: Rounds, *, name: str = "rounds") -> Protocol:
 def _check_pair(value: Any, name: str) -> None:
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
         raise TypeError(f"{name} must hold pairs (round, count), got {validate.shown(value)}")
+    if not isinstance(value[0], Round):
+        raise TypeError(
+            f"{name} must hold pairs (round, count), got {validate.shown(value[0])} of type "
+            f"{type(value[0]).__name__} as a round"
+        )
 
 
 def _pair(value: Any) -> tuple[Round, Any]:
     _check_pair(value, "rounds")
-    return validate.instance(Round, round=value[0]), value[1]  # type: ignore[type-abstract]
+    return value[0], value[1]

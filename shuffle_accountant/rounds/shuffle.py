@@ -289,7 +289,10 @@ def _checked_others(others: Any) -> Groups:
     if others is None:
         return ()
     if isinstance(others, tuple):  # as they are held
-        others = dict(others)
+        try:
+            others = dict(others)
+        except (TypeError, ValueError):  # no pairs, or what cannot be a key
+            others = list(others)
     given = validate.instance(Mapping, others=others)  # type: ignore[type-abstract]
     groups = []
     for other, count in given.items():

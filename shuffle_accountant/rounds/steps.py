@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.losses.mean_ratio import RatioSource
-from shuffle_accountant.losses.product_ratio import ProductRatio
-from shuffle_accountant.losses.table_ratio import TableRatio
+from shuffle_accountant.losses.steps.mean_ratio import RatioSource
+from shuffle_accountant.losses.steps.product_ratio import ProductRatio
+from shuffle_accountant.losses.steps.table_ratio import TableRatio
 from shuffle_accountant.rounds.mechanisms import Mechanism, mechanism_from_dict
 from shuffle_accountant.rounds.pld import PldRound
 
@@ -25,7 +26,7 @@ def zero_out_step(mechanism: Mechanism | PldRound) -> Mechanism | PldRound:
     if not isinstance(mechanism, Mechanism | PldRound):
         raise TypeError(
             "mechanism must be a GaussianMechanism, LaplaceMechanism, PureMechanism or "
-            f"PldRound, got {mechanism!r:.60} of type {type(mechanism).__name__}"
+            f"PldRound, got {validate.shown(mechanism)} of type {type(mechanism).__name__}"
         )
     if isinstance(mechanism, PldRound) and mechanism.adjacency is not Adjacency.ZERO_OUT:
         raise ValueError(

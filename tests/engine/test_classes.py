@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import shuffle_accountant as sa
 from shuffle_accountant import accountant as accountants
+from shuffle_accountant import progress
 from shuffle_accountant.engine import plan, stacked
 from shuffle_accountant.engine.answer import Answer
 from shuffle_accountant.engine.classes import Member, dominates, gathered
@@ -97,6 +98,7 @@ def test_a_smaller_eps0_lowers_every_divergence(channel: Any) -> None:
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "randomizer",
     [
@@ -204,6 +206,7 @@ def mixtures(draw: st.DrawFn) -> Rounds:
     return rounds
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=8)
 @given(mixtures(), st.sampled_from([1e-9, 1e-4, 1e-2]), st.sampled_from([1e-3, 0.1]))
 def test_answers_meet_those_round_by_round(rounds: Rounds, delta: float, width: float) -> None:
@@ -218,6 +221,7 @@ def test_answers_meet_those_round_by_round(rounds: Rounds, delta: float, width: 
     assert found.upper - found.lower <= narrow or found.cause is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_delta_as_well(epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = [(sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=300 + 7 * i), 2) for i in range(40)]
@@ -229,15 +233,24 @@ def test_delta_as_well(epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.upper <= 1.02 * found.lower
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "randomizer",
     [
         sa.RandomizedResponse(categories=4, eps0=2.0),
+        sa.RandomizedResponse(categories=1000, eps0=4.0),
         sa.HadamardResponse(categories=3, eps0=1.0),
+        sa.RAPPOR(categories=20, eps0=2.0),
+        sa.SubsetSelection(categories=6, eps0=1.0),
+        sa.LocalHashing(categories=9, eps0=1.0),
+        sa.DiscreteRandomizer([[0.6, 0.3, 0.1], [0.3, 0.3, 0.4], [0.4, 0.2, 0.4]]),
+        sa.LaplaceRandomizer(eps0=1.0),
     ],
 )
 def test_blankets_are_gathered_too(randomizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against every round with a law of its own, composed without classes."""
     rounds = [(sa.ShuffleRound(randomizer, users=3000 + i), 1) for i in range(2)]
+    rounds.append((sa.ShuffleRound(randomizer, users=4100), 2))
     query = Query(delta=1e-6)
     exact = one_by_one(rounds, query, monkeypatch)
     found = in_classes(rounds, query, 5e-3, monkeypatch)
@@ -246,6 +259,36 @@ def test_blankets_are_gathered_too(randomizer: Any, monkeypatch: pytest.MonkeyPa
     assert found.upper <= 1.02 * found.lower
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [1e-3, 1e-12, 1e-40])
+def test_blankets_at_any_delta(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    randomizer = sa.RAPPOR(categories=20, eps0=2.0)
+    rounds = [(sa.ShuffleRound(randomizer, users=n), 3) for n in (1000, 1700, 10**5)]
+    exact = one_by_one(rounds, Query(delta=delta), monkeypatch)
+    found = in_classes(rounds, Query(delta=delta), 1e-4, monkeypatch)
+    assert found.lower <= exact.upper
+    assert exact.lower <= found.upper
+    assert found.upper <= 1.005 * found.lower
+
+
+@pytest.mark.slow
+def test_three_hundred_rounds_of_an_oracle_are_within_the_tolerance() -> None:
+    """And between as many rounds of the most and of the fewest users."""
+    oracle = sa.HadamardResponse(categories=20, eps0=2.0)
+    accountant = sa.FourierAccountant()
+    for i in range(300):
+        accountant.compose(sa.ShuffleRound(oracle, users=5000 + 17 * i))
+    found = accountant.epsilon(delta=1e-6)
+    assert found.width <= 1e-3 * found
+    ends = [
+        sa.epsilon(sa.ShuffleRound(oracle, users=n), delta=1e-6, rounds=300)
+        for n in (5000 + 17 * 299, 5000)
+    ]
+    assert ends[0].lower <= found.lower
+    assert found.upper <= ends[1].upper
+
+
+@pytest.mark.slow
 def test_a_thousand_rounds_are_within_the_tolerance() -> None:
     """And the same in any order, and as a state that is loaded again."""
     rounds = [sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=5000 + i) for i in range(1000)]
@@ -266,6 +309,7 @@ def test_a_thousand_rounds_are_within_the_tolerance() -> None:
     assert found.upper <= ends[1].upper
 
 
+@pytest.mark.slow
 def test_wide_classes_are_refined(monkeypatch: pytest.MonkeyPatch) -> None:
     """A first width that is far too wide costs time, not tightness."""
     monkeypatch.setattr(accountants, "CLASS_WIDTH", 40.0)
@@ -291,3 +335,19 @@ def test_memory_bounds_what_is_kept() -> None:
     made.cache_clear()
     made(5000)
     assert calls[-2:] == [5000, 5000]
+
+
+def test_a_bar_that_is_shown_moves_with_the_classes() -> None:
+    accountant = sa.FourierAccountant()
+    for i in range(100):
+        accountant.compose(sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=700 + 9 * i))
+    seen: list[float] = []
+    token = progress._free.set(seen.append)
+    try:
+        accountant.epsilon(delta=1e-6)
+    finally:
+        progress._free.reset(token)
+    assert len(seen) >= 40
+    assert seen == sorted(seen)
+    assert seen[0] == 0.0
+    assert 0.9 < seen[-1] < 1.0

@@ -115,6 +115,7 @@ ENUMERATED: dict[str, tuple[Part, ...]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", ENUMERATED.values(), ids=ENUMERATED)
 def test_enumerated_composition(parts: tuple[Part, ...]) -> None:
     """Strict containment for delta and epsilon; epsilon no wider than the tolerance."""
@@ -137,6 +138,7 @@ def test_enumerated_composition(parts: tuple[Part, ...]) -> None:
             assert_narrow(bracket, DEFAULT_TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-3, 1e-4, 1e-5])
 def test_tolerance_narrows_the_bracket_around_the_truth(tolerance: float) -> None:
     parts = (Part(1.5, 9, rounds=3),)
@@ -161,6 +163,7 @@ def test_tolerance_of_delta_is_meant_along_epsilon() -> None:
         assert bracket.lower >= clones.delta(atoms, epsilon + shift)
 
 
+@pytest.mark.slow
 def test_memory_limit_gives_a_wider_valid_bracket_and_says_so() -> None:
     """An unreachable tolerance in one mebibyte: still the truth inside, and a warning."""
     parts = (Part(1.5, 12, rounds=3),)
@@ -176,6 +179,7 @@ def test_memory_limit_gives_a_wider_valid_bracket_and_says_so() -> None:
 # ------------------------------------------------ many rounds of one user: exact for thousands
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("eps0", "rounds"), [(2.0, 1), (1.0, 10), (0.1, 1000), (1.0, 2000), (0.01, 4000)]
 )

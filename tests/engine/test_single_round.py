@@ -69,6 +69,7 @@ def test_delta_is_the_enumerated_one(eps0: float, users: int, interactive: bool)
         assert_narrow(bracket, NARROW)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interactive", [False, True])
 @pytest.mark.parametrize("users", [1, 2, 3, 7, 12])
 @pytest.mark.parametrize("eps0", [0.5, 1.0, 4.0, 20.0])

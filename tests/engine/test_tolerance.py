@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -106,14 +107,19 @@ def test_plans_are_values():
     plan = first_plan(problem)
     before = Plan(**vars(plan))
     # at order 2 a bracket four times too wide needs the spacing by sqrt(1/8), the blocks by 1/8
-    second = finer(plan, 4.0)
+    second = finer(problem, plan, 4.0)
     assert second.spacing == pytest.approx(plan.spacing * math.sqrt(1 / 8), rel=1e-12)
     assert second.resolution == pytest.approx(plan.resolution / 8, rel=1e-12)
     assert second.previous == (plan.spacing, 4.0)
     # at order 1 twice too wide needs a quarter of the spacing
-    third = finer(second, 4.0 * second.spacing / plan.spacing)
+    third = finer(problem, second, 4.0 * second.spacing / plan.spacing)
     wide = 4.0 * second.spacing / plan.spacing
     assert third.spacing == pytest.approx(second.spacing * min(0.5 / wide, 0.8), rel=1e-9)
+    # of many different rounds, spacings are those that one round more asks for too
+    many = replace(problem, losses=problem.losses * 24, below=problem.below * 24)
+    coarse = finer(many, plan, 4.0).spacing
+    assert coarse <= second.spacing < 1.2 * coarse
+    assert 4.0 * math.log2(coarse) == pytest.approx(round(4.0 * math.log2(coarse)), abs=1e-9)
     assert plan == before
     assert first_plan(problem) == plan
     assert plan.coarser(2.0).limited

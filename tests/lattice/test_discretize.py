@@ -38,6 +38,7 @@ def pairs(draw: st.DrawFn) -> tuple[Array, Array]:
     return weight / weight.sum(), loss
 
 
+@pytest.mark.slow
 @fixed
 @given(pairs(), st.floats(-3, 1), st.integers(0, 2**32))
 def test_upper_is_above_and_lower_is_below(

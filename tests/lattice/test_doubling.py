@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -148,3 +150,51 @@ def test_heavy_positive_part(seed: int, letters: int, count: int) -> None:
 def test_additions() -> None:
     """Doublings, and one for each further binary digit."""
     assert [additions(n) for n in (1, 2, 3, 4, 7, 8, 10**9)] == [1, 1, 2, 2, 4, 3, 41]
+
+
+@pytest.mark.parametrize("side", list(Bound))
+@pytest.mark.parametrize("count", [3, 45, 1023])
+def test_power_of_a_law_of_many_atoms(side: Bound, count: int) -> None:
+    """Sums of Poisson variables are Poisson; single ones are added in wider and wider cells."""
+    mean = 900
+    atoms = range(mean - 11 * 30, mean + 11 * 30)
+    logs = [k * math.log(mean) - mean - math.lgamma(k + 1) for k in atoms]
+    # lgamma is good to 1e-12 here, so masses are moved by more, and each of all copies counts
+    off = 2e-12 if side is Bound.PESSIMISTIC else -2e-12
+    one = SumLaw(
+        value=np.array(atoms, dtype=float) / mean,
+        mass=np.exp(logs) * (1.0 + off),
+        count=1,
+        lost_gain=1e-20,
+        lost=1e-20,
+        moved=1e-15,
+        reach=2.0,
+    )
+    law = power(one, count, side, width=0.01, tail=1e-18)
+    sd = math.sqrt(count * mean)
+    for score in (-4.0, 0.0, 2.0, 6.0):
+        strike = count + round(score * sd) / mean
+        exact = poisson_call(count * mean, round(strike * mean)) / mean
+        moved = law.value * (1.0 + (law.moved if side is Bound.PESSIMISTIC else -law.moved))
+        found = float(np.sum(law.mass * np.maximum(moved - strike, 0.0)))
+        if side is Bound.PESSIMISTIC:
+            assert exact <= found + count * law.lost_gain
+        else:
+            assert found <= exact
+        # a call moves by about half its gamma times the variance that additions leave behind
+        assert found == pytest.approx(exact, rel=0.02)
+    # the variance of all additions and of all single values, against the promise of either
+    gap = abs(float(law.mass @ (law.value - count) ** 2) * mean / count - 1.0)
+    assert gap <= 0.6 * additions(count) * 0.01**2 + 1e-8
+
+
+def poisson_call(mean: int, strike: int) -> float:
+    """``E(N - k)_+`` of a Poisson variable, by adding up its terms from k on."""
+    with mpmath.workdps(30):
+        p = mpmath.exp(strike * mpmath.log(mean) - mean - mpmath.loggamma(strike + 1))
+        total, k = mpmath.mpf(0), strike
+        while k < mean or p * (k - strike) > total * mpmath.mpf(10) ** -20 or k == strike:
+            total += p * (k - strike)
+            k += 1
+            p *= mpmath.mpf(mean) / k
+        return float(total)

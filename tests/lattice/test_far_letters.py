@@ -45,6 +45,7 @@ def uneven(draw: st.DrawFn) -> tuple[list[float], list[Fraction], int]:
     return [*ordinary, *far, *low], [*common, *rare], draw(st.integers(2, 6))
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(uneven())
 def test_both_ends_against_all_multisets(law: tuple[list[float], list[Fraction], int]) -> None:

@@ -80,6 +80,7 @@ def check(found: MomentRows, truth: Exact) -> None:
             assert abs(total) <= found.near[row, j]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharp", [False, True])
 @fixed
 @given(law=letters(), count=st.integers(1, 12), size=st.sampled_from([45, 64, 250]))
@@ -91,6 +92,7 @@ def test_powers(sharp: bool, law: Exact, count: int, size: int) -> None:
     check(found, power(law, count))
 
 
+@pytest.mark.slow
 @fixed
 @given(
     law=letters(), other=letters(), count=st.integers(1, 5), size=st.sampled_from([64, 100, 250])
@@ -103,6 +105,7 @@ def test_products(law: Exact, other: Exact, count: int, size: int) -> None:
     check(both.rows(centre - size // 2, centre), add(power(law, count), other))
 
 
+@pytest.mark.slow
 @fixed
 @given(law=letters(), count=st.integers(2, 6), again=st.integers(2, 5))
 def test_powers_of_powers(law: Exact, count: int, again: int) -> None:

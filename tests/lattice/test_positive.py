@@ -10,6 +10,7 @@ import pytest
 from oracles import convolution
 
 import shuffle_accountant as sa
+from shuffle_accountant.lattice import positive
 from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.lattice.positive import positive_sum
 
@@ -92,3 +93,12 @@ def test_rare_small_crowds_are_resolved(
     # one round alone is exact: it costs less, and two of them with half of delta each cost more
     assert one.epsilon(delta=delta).lower <= spent.upper
     assert spent.lower <= rounds * one.epsilon(delta=delta / rounds).upper
+
+
+def test_long_laws_are_convolved_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random(50), rng.random(37)
+    monkeypatch.setattr(positive, "_AT_ONCE", 200)
+    # sums of at most 37 positive products, in another order
+    np.testing.assert_allclose(positive._convolved(a, b), np.convolve(a, b), rtol=1e-14)
+    np.testing.assert_allclose(positive._convolved(b, a), np.convolve(a, b), rtol=1e-14)

@@ -14,9 +14,9 @@ from shuffle_accountant.lattice.convex_order import _merge, round_to_lattice
 from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.lattice.positive_part import Summand, expected_positive_part
 from shuffle_accountant.lattice.tilting import Letters, saddle
+from shuffle_accountant.losses.alphabets.letter_divergence import LetterDivergence
+from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.letter_divergence import LetterDivergence
-from shuffle_accountant.losses.letters import LetterPair
 from shuffle_accountant.numerics.compiled import compiled
 
 fixed = settings(derandomize=True, deadline=None, max_examples=150)

@@ -10,7 +10,7 @@ import pytest
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.subsampled import SubsampledLoss
+from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
 from shuffle_accountant.reductions.clones import clones
 
 # Sums of fewer than a hundred masses, and differences of slopes of a profile of size one.
@@ -164,6 +164,7 @@ def test_lower_is_of_second_order() -> None:
         assert fine <= coarse / 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fraction", [0.5, 0.05])
 @pytest.mark.parametrize("users", [20, 2000])
 def test_gridded_subsampling_agrees_with_the_explicit_pair(users: int, fraction: float) -> None:

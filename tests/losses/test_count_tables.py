@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from functools import cache
+
 import mpmath
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.losses.count_tables import count_table
+from shuffle_accountant.losses.decoys.count_tables import count_table
 from shuffle_accountant.randomizers.count_laws import CountLaw
+
+
+def gaussian_weight(law: sa.DiscreteGaussian, count: int) -> mpmath.mpf:
+    return mpmath.exp(-(mpmath.mpf(count - law.mode) ** 2) / (2 * mpmath.mpf(law.sigma) ** 2))
+
+
+@cache
+def gaussian_total(law: sa.DiscreteGaussian) -> mpmath.mpf:
+    """Beyond 25 deviations there is less than 1e-130."""
+    reach = math.ceil(25 * law.sigma) + 1
+    counts = range(max(law.mode - reach, 0), law.mode + reach + 1)
+    return mpmath.fsum(gaussian_weight(law, count) for count in counts)
 
 
 def exact(law: CountLaw, count: int) -> mpmath.mpf:
@@ -28,6 +43,8 @@ def exact(law: CountLaw, count: int) -> mpmath.mpf:
             total = 1 / (1 - right) + left * (1 - left**law.mode) / (1 - left)
             below = left ** (law.mode - count) if count < law.mode else 1
             return (below if count < law.mode else right ** (count - law.mode)) / total
+        case sa.DiscreteGaussian():
+            return gaussian_weight(law, count) / gaussian_total(law)
     raise AssertionError(law)
 
 
@@ -46,9 +63,15 @@ LAWS = [
     sa.AsymmetricGeometric(mode=0, left=0.5, right=0.5),
     sa.AsymmetricGeometric(mode=10, left=0.7, right=0.8),
     sa.AsymmetricGeometric(mode=2000, left=0.9, right=0.2),
+    sa.DiscreteGaussian(mode=0, sigma=3.0),
+    sa.DiscreteGaussian(mode=40, sigma=0.05),
+    sa.DiscreteGaussian(mode=40, sigma=0.7),
+    sa.DiscreteGaussian(mode=60, sigma=12.3),
+    sa.DiscreteGaussian(mode=6000, sigma=321.0),
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_probabilities_are_as_good_as_stated(law: CountLaw) -> None:
     table = count_table(law)

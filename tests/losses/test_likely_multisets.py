@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.losses.letters import LetterPair
-from shuffle_accountant.losses.likely_multisets import likely_multisets
-from shuffle_accountant.losses.listed_law import ListedLaw
+from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.likely_multisets import likely_multisets
+from shuffle_accountant.losses.alphabets.listed_law import ListedLaw
 
 
 def pair_of(rare: float, telling: float) -> tuple[LetterPair, list[list[Fraction]]]:

@@ -54,6 +54,7 @@ def test_auto_is_the_smallest_composed(randomizer: sa.DiscreteRandomizer, rounds
     assert found["auto"] <= found["blanket"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("randomizer", RANDOMIZERS, ids=named)
 def test_auto_is_the_smallest_for_one_round(randomizer: sa.DiscreteRandomizer) -> None:
     made = bounds(randomizer)

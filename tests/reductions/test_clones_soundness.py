@@ -61,6 +61,7 @@ def clones_delta(eps0: float, users: int, epsilon: float, *, interactive: bool =
     return float(clones.delta(clones.pair(eps0, users, interactive), epsilon))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_truth_is_below_the_clones_pair(seed: int) -> None:
     """Oracle against oracle, alpha on both sides of 1."""
@@ -71,6 +72,7 @@ def test_truth_is_below_the_clones_pair(seed: int) -> None:
             assert case.truth(math.exp(epsilon)) <= bound + ROUND_OFF, (case, epsilon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_truth_is_below_the_answer_of_the_package(seed: int) -> None:
     """The same through the public API; its upper end is compared, whatever its width."""

@@ -36,6 +36,7 @@ def test_one_message_is_the_gaussian_mechanism(sigma: float, epsilon: float) -> 
     assert blanket == pytest.approx(float(truth), abs=CLOSED_FORM)
 
 
+@pytest.mark.slow
 def test_prices_against_plain_quadrature() -> None:
     """The definition itself, by mpmath's own rule."""
     for sigma, strike in itertools.product((0.7, 2.0), (0.5, 1.3)):
@@ -51,6 +52,7 @@ def test_prices_against_plain_quadrature() -> None:
             assert relative_error(price(s, k), integral) < 1e-30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "epsilon"), [(0.3, 30.0), (0.7, 0.1), (2.0, 15.0), (30.0, 0.5)])
 def test_two_messages_with_more_nodes(sigma: float, epsilon: float) -> None:
     for price, sign in ((gaussian.above, 1), (gaussian.below, -1)):
@@ -80,6 +82,7 @@ def test_recursion_of_one_and_two_messages(sigma: float, epsilons: tuple[float, 
             assert relative_error(value, truth) < few_gaussians.RECURSION
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "users", "epsilons"),
     [(0.5, 10, (1.0, 5.0, 20.0)), (2.0, 7, (0.1, 1.0, 5.0)), (30.0, 7, (0.1, 0.3))],

@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 from oracles import crowds
 
 import shuffle_accountant as sa
+from shuffle_accountant.engine import refinement
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.base import Effort
 
 REFERENCES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "refs" / "crowds.json").read_text()
@@ -44,6 +47,7 @@ def round_of(entry: dict[str, Any]) -> sa.ShuffleRound:
     return sa.ShuffleRound(own, users=entry["users"], others=others, colluding=entry["colluding"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", REFERENCES, ids=lambda entry: entry["id"])
 def test_reference_values(entry: dict[str, Any]) -> None:
     found = round_of(entry).delta(epsilon=entry["epsilon"])
@@ -110,6 +114,7 @@ def test_channels_cover_the_real_protocol(seed: int) -> None:
         assert back.delta(epsilon=epsilon).upper >= float(truth) * (1 - ROUNDED) - ROUNDED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_null_laws_cover_the_real_protocol(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -178,6 +183,7 @@ def test_composition_of_null_laws_contains_its_own_letters(delta0: float) -> Non
         assert found.upper - found.lower <= 0.01 * exact
 
 
+@pytest.mark.slow
 def test_mixed_crowd_of_equal_levels_is_the_blanket() -> None:
     """A group that differs in the last digits alone changes next to nothing, composed too."""
     one = sa.RandomizedResponse(categories=10, eps0=1.5)
@@ -294,6 +300,7 @@ def test_plain_rounds_are_written_as_before() -> None:
     }
 
 
+@pytest.mark.slow
 def test_reports_show_each_group_and_what_was_fixed() -> None:
     one = sa.ShuffleRound(RESPONSE, users=50, others={OTHER: 20}, colluding=5)
     found = sa.report(one, delta=1e-2)
@@ -305,3 +312,64 @@ def test_reports_show_each_group_and_what_was_fixed() -> None:
     assert any("collude" in line for line in found.fixed)
     joined = sa.ShuffleRound(RESPONSE, users=sa.Binomial(trials=99, probability=0.5))
     assert "hidden" in str(sa.report(joined, delta=1e-2))
+
+
+@pytest.mark.slow
+def test_atoms_of_a_random_crowd_are_few() -> None:
+    """Parts are added up cell by cell: side by side they are hundreds of millions."""
+    own = sa.RandomizedResponse(categories=10, eps0=2.0)
+    one = sa.ShuffleRound(own, users=sa.Binomial(trials=200, probability=0.3))
+    loss = one.reduced().loss
+    spacing = 0.01
+
+    def edges(largest: float) -> np.ndarray:
+        return np.arange(math.ceil(largest / spacing) + 2) * spacing
+
+    for side in Bound:
+        effort = Effort(tail=1e-12, resolution=1e-3)
+        atoms = loss.atoms(side, edges, effort)
+        assert atoms.mass.size <= 2 * (loss.largest / spacing + 4) + 1
+        # the profile of the atoms is the mixture's own, up to what cells cost
+        for epsilon in (0.0, 0.1, 0.3):
+            found = atoms.mass * np.maximum(-np.expm1(epsilon - atoms.loss), 0.0)
+            total = float(found.sum()) + atoms.infinite
+            bound = loss.delta(epsilon, side, effort)
+            assert total == pytest.approx(bound, rel=0.02, abs=1e-6)
+
+
+def test_a_known_infinite_loss_is_no_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little may be cut off, delta0 stays: asking again would change nothing."""
+    asked = []
+    find_end = refinement.find_end
+
+    def counted(problem: Any, plan: Any, side: Bound) -> Any:
+        asked.append(side)
+        return find_end(problem, plan, side)
+
+    monkeypatch.setattr(refinement, "find_end", counted)
+    one = sa.ShuffleRound(sa.ApproximateRandomizer(eps0=1.0, delta0=1e-9), users=20)
+    found = sa.delta(one, epsilon=11.0, rounds=20, tolerance=1e-2)
+    assert 0.0 < found.lower <= found.upper
+    assert len(asked) <= 8  # two orders, two sides, and one grid more
+
+
+@pytest.mark.parametrize("eps0", [300.0, 720.0, 1000.0])
+@pytest.mark.parametrize("categories", [None, 4])
+def test_random_participation_of_those_who_hardly_randomize(
+    eps0: float, categories: int | None
+) -> None:
+    """Losses whose other probability is below all doubles."""
+    one = sa.ShuffleRound(
+        sa.GeneralRandomizer(eps0)
+        if categories is None
+        else sa.RandomizedResponse(categories=categories, eps0=eps0),
+        users=sa.Binomial(trials=4, probability=0.5),
+    )
+    found = sa.epsilon(one, delta=1e-6, rounds=2)
+    # all four take part in both rounds with probability 16^-2, and hardly ever is there noise
+    truth = 2.0 * eps0 + math.log1p(-1e-6 * 16.0**2)
+    assert found.lower <= truth <= found.upper
+    assert found.upper - found.lower <= 1e-3 * found.upper
+    epsilon = 2.0 * eps0 - 0.25
+    bracket = sa.delta(one, epsilon=epsilon, rounds=2)
+    assert bracket.lower <= -math.expm1(-0.25) / 16.0**2 <= bracket.upper

@@ -267,6 +267,7 @@ def both_codes(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("users", [1, 2, 3, 8, 17, 40])
 @pytest.mark.parametrize("categories", [2, 3, 4, 10])
 def test_two_codes_agree_where_both_enumerate(categories: int, users: int) -> None:

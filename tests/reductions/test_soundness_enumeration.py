@@ -101,6 +101,7 @@ def same(a: float, b: float) -> bool:
     return at_most(a, b) and at_most(b, a)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_attained_truth_blanket_clones(seed: int) -> None:
     """The whole chain, and the values of its ends by enumeration."""

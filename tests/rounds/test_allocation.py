@@ -22,8 +22,8 @@ from scipy.stats import binomtest
 
 import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses import mean_ratio, null_clones
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.steps import mean_ratio, null_clones
 from shuffle_accountant.reports.comparison import compare
 from shuffle_accountant.rounds.mechanisms import Mechanism
 
@@ -59,6 +59,7 @@ def test_pure_steps_are_exact(ratio: int, steps: int, released: int) -> None:
             assert_narrow(found, 1e-11)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(data=st.data(), steps=st.integers(2, 4), selected=st.integers(1, 2))
 def test_adaptive_steps_are_bounded(data: st.DataObject, steps: int, selected: int) -> None:
@@ -107,6 +108,7 @@ def test_blocks_are_above_the_subset(steps: int, selected: int) -> None:
 # --------------------------------------------------------------------- values of other code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", REFERENCES, ids=lambda entry: entry["id"])
 def test_references(entry: dict[str, Any]) -> None:
     mechanism: Mechanism
@@ -149,6 +151,7 @@ def test_epsilons(
     assert_narrow(found, 5e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.001, 0.02, 0.049, 0.051, 0.2])
 @pytest.mark.parametrize("delta", [0.5, 1e-6, 1e-60])
 def test_next_to_no_noise(sigma: float, delta: float) -> None:
@@ -161,6 +164,7 @@ def test_next_to_no_noise(sigma: float, delta: float) -> None:
     assert found.upper >= alone.lower - math.log(steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 10])
 def test_less_noise_is_less_private(rounds: int) -> None:
     """Also where the way of computing changes."""
@@ -218,6 +222,7 @@ def test_what_without_the_record_never_happens(steps: int) -> None:
         assert_contains(part, 0.4 * 0.01, rtol=ROUNDED)
 
 
+@pytest.mark.slow
 def test_a_peers_distribution() -> None:
     """One step of dp_accounting's own, and 50 beside the closed form."""
     pld = pytest.importorskip(
@@ -271,6 +276,7 @@ def test_beside_other_rounds() -> None:
         sa.Protocol([(epoch, 1), (replaced, 1)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "one",
     [

@@ -6,9 +6,11 @@ import json
 import math
 import warnings
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -258,6 +260,8 @@ ROUNDS = [
     sa.AugmentedShuffle(
         categories=3, keep=0.8, dummies=sa.AsymmetricGeometric(mode=0, left=0.5, right=0.7)
     ),
+    sa.AugmentedShuffle(categories=3, keep=1.0, dummies=sa.DiscreteGaussian(mode=70, sigma=4.0)),
+    sa.AugmentedShuffle(categories=3, keep=0.7, dummies=sa.DiscreteGaussian(mode=1, sigma=1.5)),
 ]
 
 
@@ -324,6 +328,78 @@ def test_asymmetric_geometric_numbers_follow_their_law(law: sa.AsymmetricGeometr
     assert np.all(np.abs(drawn - chances) <= SIGMAS * np.sqrt(chances / size) + 5.0 / size)
 
 
+@pytest.mark.parametrize(
+    "law",
+    [
+        sa.DiscreteGaussian(mode=90, sigma=5.0),
+        sa.DiscreteGaussian(mode=2, sigma=2.5),
+        sa.DiscreteGaussian(mode=7, sigma=0.4),
+    ],
+    ids=repr,
+)
+def test_discrete_gaussian_numbers_follow_their_law(law: sa.DiscreteGaussian) -> None:
+    counts = np.arange(400)
+    weights = [
+        mpmath.exp(-((mpmath.mpf(int(c)) - law.mode) ** 2) / 2 / law.sigma**2) for c in counts
+    ]
+    chances = np.array([float(weight / mpmath.fsum(weights)) for weight in weights])
+    mean = float(chances @ counts)
+    assert law.expectation == pytest.approx(mean, rel=1e-9)
+    assert law.variance == pytest.approx(float(chances @ (counts - mean) ** 2), rel=1e-9)
+    size = 200_000
+    drawn = np.bincount(law.draw(np.random.default_rng(4), size), minlength=400)[:400] / size
+    assert np.all(np.abs(drawn - chances) <= SIGMAS * np.sqrt(chances / size) + 5.0 / size)
+
+
+@cache
+def sums_of_two(sigma: float) -> dict[int, mpmath.mpf]:
+    """Law of the sum of two discrete Gaussian numbers, in 80 digits."""
+    reach = math.ceil(20.0 * sigma) + 2  # less than 1e-86 is beyond
+    with mpmath.workdps(80):
+        square = 2 * mpmath.mpf(sigma) ** 2
+        weights = [mpmath.exp(-(mpmath.mpf(z) ** 2) / square) for z in range(-reach, reach + 1)]
+        total = mpmath.fsum(weights) ** 2
+        return {
+            s: mpmath.fsum(
+                weights[i] * weights[s + 2 * reach - i]
+                for i in range(max(0, s), min(2 * reach, s + 2 * reach) + 1)
+            )
+            / total
+            for s in range(-2 * reach, 2 * reach + 1)
+        }
+
+
+@pytest.mark.parametrize("sigma", [0.3, 0.8, 3.0, 11.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.0, 4.0])
+def test_discrete_gaussian_counts_are_a_sum_in_many_digits(sigma: float, epsilon: float) -> None:
+    """Two counts on all whole numbers, one moved up by one and the other down."""
+    law = sa.DiscreteGaussian(mode=math.ceil(17.0 * sigma), sigma=sigma)
+    one = sa.AugmentedShuffle(categories=3, keep=1.0, dummies=law)
+    with mpmath.workdps(80):
+        square = 2 * mpmath.mpf(sigma) ** 2
+        truth = mpmath.fsum(
+            mass * (1 - mpmath.exp(epsilon - (2 * s + 2) / square))
+            for s, mass in sums_of_two(sigma).items()
+            if 2 * s + 2 > epsilon * square
+        )
+    found = one.delta(epsilon=epsilon)
+    # counts less likely than 1e-60 are not listed; what they may add stays below 1e-58
+    assert found.lower - 1e-58 <= float(truth) <= found.upper + 1e-58
+    # losses and masses are off by some hundred roundings
+    assert found.width <= 1e-9 * found.upper + 1e-58
+
+
+def test_discrete_gaussian_counts_have_next_to_no_floor() -> None:
+    law = sa.DiscreteGaussian(mode=170, sigma=10.0)
+    one = sa.AugmentedShuffle(categories=3, keep=1.0, dummies=law)
+    assert one.floor.upper < 1e-58
+    # with a mode of one deviation it is the chance of none, in many digits
+    near = sa.DiscreteGaussian(mode=3, sigma=3.0)
+    weights = [mpmath.exp(-(mpmath.mpf(c - 3) ** 2) / 18) for c in range(120)]
+    floor = sa.AugmentedShuffle(categories=3, keep=1.0, dummies=near).floor
+    assert_contains(floor, float(weights[0] / mpmath.fsum(weights)), rtol=ROUNDED)
+
+
 # ---------------------------------------------------------------------------- states, errors
 
 
@@ -342,7 +418,7 @@ def test_states(one: DummyMessages) -> None:
     ("make", "error", "words"),
     [
         (lambda: sa.Poisson(mean=0.0), ValueError, "mean must be a finite number > 0"),
-        (lambda: sa.Binomial(trials=2.0, probability=0.5), TypeError, "trials must be an integer"),
+        (lambda: sa.Binomial(trials=2.5, probability=0.5), TypeError, "trials must be an integer"),
         (lambda: sa.Binomial(trials=2, probability=1.0), ValueError, "probability must be"),
         (
             lambda: sa.NegativeBinomial(size=-1.0, probability=0.5),
@@ -376,6 +452,21 @@ def test_states(one: DummyMessages) -> None:
             ),
             ValueError,
             "dummies must be a law that users can share",
+        ),
+        (
+            lambda: sa.DiscreteGaussian(mode=1, sigma=0.01),
+            ValueError,
+            r"sigma must be a number in \[0.05, 262144\]",
+        ),
+        (
+            lambda: sa.DiscreteGaussian(mode=-1, sigma=1.0),
+            ValueError,
+            "mode must be an integer >= 0",
+        ),
+        (
+            lambda: sa.DiscreteGaussian(mode=1, sigma=1.0).honest(0.5),
+            ValueError,
+            "honest must be 1 with DiscreteGaussian",
         ),
         (
             lambda: sa.AugmentedShuffle(categories=2, keep=0.0, dummies=sa.Poisson(mean=1.0)),

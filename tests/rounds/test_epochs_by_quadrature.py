@@ -50,6 +50,7 @@ def excess_of_mean(sigma: float, steps: int, released: int, alpha: float) -> flo
     return float(mass @ call) / steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "released"), [(1, 1), (2, 2), (3, 3), (3, 2), (5, 3), (40, 2)])
 @pytest.mark.parametrize("sigma", [0.7, 1.0, 3.0])
 def test_allocations(sigma: float, steps: int, released: int) -> None:
@@ -127,6 +128,7 @@ DATASETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DATASETS)
 @pytest.mark.parametrize("sigma", [1.0, 2.5])
 def test_no_dataset_loses_more_than_the_bound(name: str, sigma: float) -> None:
@@ -166,6 +168,7 @@ def test_one_step_is_a_peers_mechanism(sigma: float, rounds: int) -> None:
     assert_overlaps(found, lower, upper)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "steps", "epochs"), [(1.0, 30, 1), (2.0, 100, 3)])
 def test_a_peers_bracket_meets_ours(sigma: float, steps: int, epochs: int) -> None:
     """PLD_accounting, a certified bracket by other means."""

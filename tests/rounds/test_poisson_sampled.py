@@ -45,6 +45,7 @@ def test_pure_steps_by_enumeration(rate: Fraction, rounds: int) -> None:
         assert_contains(found, truth, rtol=1e-12 if rounds == 1 else 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "rate"), [(1.0, 0.1), (2.0, 0.5), (0.7, 0.01), (1.5, 1.0)])
 def test_gaussian_steps_by_quadrature(sigma: float, rate: float) -> None:
     """Both orders of one step, by SciPy's integrator over the outputs."""
@@ -74,6 +75,7 @@ def test_gaussian_steps_by_quadrature(sigma: float, rate: float) -> None:
         assert_overlaps(found, max(remove, add) - 1e-9, max(remove, add) + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "rate", "rounds", "delta"), [(1.0, 0.01, 100, 1e-6), (2.0, 0.001, 5000, 1e-8)]
 )

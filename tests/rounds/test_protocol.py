@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -135,7 +136,7 @@ def test_a_pld_round_keeps_its_adjacency():
     ("make", "error", "named"),
     [
         (lambda: sa.Protocol([(A, -1)]), ValueError, "count"),
-        (lambda: sa.Protocol([(A, 1.0)]), TypeError, "count"),
+        (lambda: sa.Protocol([(A, 1.5)]), TypeError, "count"),
         (lambda: sa.Protocol([(A, MAX_ROUNDS), (B, 1)]), ValueError, "count"),
         (lambda: sa.Protocol([("A", 1)]), TypeError, "round"),
         (lambda: sa.Protocol([A]), TypeError, "rounds"),
@@ -160,3 +161,26 @@ def test_bad_values_are_named(make, error, named):
         make()
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_as_many_rounds_as_there_may_be_take_no_room() -> None:
+    """A tuple of a protocol would make room for as many pairs as it has rounds."""
+    one = sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=10**9)
+    tracemalloc.start()
+    try:
+        many = sa.FourierAccountant(tolerance=0.1).compose(one, count=10**9)
+        found = many.epsilon(delta=1e-6)
+        most = sa.Protocol([(one, 10**12)])
+        again = pickle.loads(pickle.dumps(sa.Protocol(most)))
+        accountant = sa.FourierAccountant().compose(again)
+        assert accountant.rounds == most.distinct == ((one, 10**12),)
+        with pytest.raises(ValueError, match="count must be"):
+            most + most
+        assert sa.FourierAccountant.from_state_dict(accountant.state_dict()).rounds == most.distinct
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # basic composition
+    assert 0.0 < found.lower <= found.upper <= 1e9
+    # 8 bytes for each of 1e9 rounds would be far more than the memory limit
+    assert peak < 2**30

@@ -21,10 +21,10 @@ import shuffle_accountant as sa
 from shuffle_accountant.lattice.family import SumFamily, rounded_counts
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.statistic import Hypotheses, power_of
-from shuffle_accountant.losses import null_clones
-from shuffle_accountant.losses.antipodal import AntipodalLoss
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.gaussian import GaussianRatio, gaussian_profile
+from shuffle_accountant.losses.steps import null_clones
+from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
+from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile
 
 REFERENCES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "refs" / "shuffled.json").read_text()
@@ -104,6 +104,7 @@ def test_inside_the_published_intervals(sigma: float) -> None:
         assert lower < attained.lower < found.lower
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 4])
 @pytest.mark.parametrize(("sigma", "steps"), [(0.04, 5), (0.5, 50), (1.0, 2), (3.0, 7), (8.0, 30)])
 def test_no_worse_than_knowing_the_batch(sigma: float, steps: int, rounds: int) -> None:
@@ -218,6 +219,7 @@ def test_ends_are_ordered(sigma: float, steps: int, rounds: int, exponent: float
     assert lower.lower <= lower.upper
 
 
+@pytest.mark.slow
 def test_attained_by_finite_randomizers() -> None:
     """One round: the inverse of `attained`; several: below every bound, and close."""
     randomizer = sa.RandomizedResponse(categories=4, eps0=2.0)
@@ -251,6 +253,7 @@ def test_unknown_datasets_are_refused(one: Any) -> None:
 # --------------------------------------------------------------------- parts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 31, 33, 77, 127, 150])
 def test_families_are_powers(count: int) -> None:
     """The same divergence as by doubling, on both sides of it."""

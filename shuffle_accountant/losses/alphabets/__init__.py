@@ -1,0 +1,1 @@
+"""Losses of a target over any alphabet: blankets, by listed multisets or anchored laws."""

@@ -1,0 +1,363 @@
+"""The loss of a target among decoys with any alphabet, from its profile at chosen points.
+
+The profile at one alpha is an expectation over a sum of n i.i.d. values (see
+`shuffle_accountant.reductions.decoys`), taken exactly over all multisets of messages where these
+are few and by few laws, each for a range of alpha, where they are not; alpha by alpha where letters
+are too uneven for either. Several pairs of inputs share one profile, the pointwise maximum over
+ordered pairs, which is that of a dominating pair (Zhu et al. 2022).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+
+from shuffle_accountant.lattice.discretize import SUBCELLS
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.profile import profile_atoms
+from shuffle_accountant.lattice.region import symmetric_atoms
+from shuffle_accountant.losses.alphabets.anchored_profile import (
+    Profile,
+    bracket_at,
+    listable,
+    profile,
+)
+from shuffle_accountant.losses.alphabets.letter_divergence import LARGEST_EPSILON, LetterDivergence
+from shuffle_accountant.losses.alphabets.letter_moments import (
+    LetterSource,
+    moment_bounds,
+    source_letters,
+)
+from shuffle_accountant.losses.alphabets.likely_multisets import likely_multisets
+from shuffle_accountant.losses.alphabets.shared_profile import shared_profile, users_range
+from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.numerics.rounding import Array
+
+__all__ = ["CHORDS", "BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]
+
+# The profile's points are this many deviations times sqrt(resolution) apart near 0; the width of a
+# bracket falls with the square of their distance.
+_STEP_IN_DEVIATIONS = 2.8
+# Where the lower side has to be made of chords, points are closer.
+CHORDS = 1.4
+# Where points share a table they are cheap.
+_STEP_SHARED = 1.0
+# So many kinks are followed one by one, with points beside them at this relative distance.
+_MOST_KINKS = 1024
+_BESIDE = 2.0**-16
+_APART = 2.0**-24
+# Points where multisets are listed.
+_MOST_LISTED = 1 << 12
+# From so many deviations on, the distance of points grows with the square of the loss.
+_CENTRE = 2.5
+_CENTRAL_SHARE = 0.25
+# Chords may be above the profile by this share of what the resolution stands for.
+_CURVED = 0.5
+# Less of a divergence is not looked for.
+_NOTHING = 1e-300
+# Relative distance that no rounding of alpha reaches.
+_BEYOND = 2.0**-40
+
+
+@dataclass(frozen=True)
+class BlanketLoss:
+    """Privacy loss of a round of ``users`` messages.
+
+    Attributes:
+        pairs: the ordered pairs of inputs, each with its reverse or as hard to tell apart as that;
+            the profile is the largest of theirs.
+        users: number n of messages.
+        deviation: rough standard deviation of the loss, nats.
+        largest: no finite loss is larger, nats.
+    """
+
+    pairs: tuple[LetterSource, ...]
+    users: int
+    deviation: float
+    largest: float
+
+    @property
+    def reversed(self) -> BlanketLoss:
+        """The loss of (Q, P): the same, because the pairs are closed under exchange."""
+        return self
+
+    @property
+    def divergence(self) -> Divergence:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
+        found = largest_divergence(self.pairs, self.users, epsilon, side, effort)
+        if side is Bound.PESSIMISTIC and epsilon > LARGEST_EPSILON:
+            # no larger than before; rounding is followed worse for numbers that large
+            nearer = largest_divergence(self.pairs, self.users, LARGEST_EPSILON, side, effort)
+            found = min(found, nearer)
+        return found
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The pair with the polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""
+        if effort.many and (shared := self.shared_atoms(side, edges, effort)) is not None:
+            return shared
+        losses = self.points(side, edges, effort, _STEP_IN_DEVIATIONS)
+        found = _profile(self.pairs, self.users, losses.tobytes(), effort)
+        if found is None:
+            return self._single_atoms(side, edges, effort)
+        return self._atoms(losses, found, side, effort)
+
+    def shared_atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
+        """The same from a table for rounds of about as many users; None if that is too wide."""
+        least, most = users_range(self.users)
+        deviation = max(
+            source_letters(pair, Bound.OPTIMISTIC, effort).deviation(most) for pair in self.pairs
+        )
+        base = replace(self, users=least, deviation=deviation)
+        losses = base.points(side, edges, effort, _STEP_SHARED)
+        found = shared_profile(self.pairs, self.users, losses, effort)
+        return None if found is None else self._atoms(losses, found, side, effort)
+
+    def _atoms(self, losses: Array, found: Profile, side: Bound, effort: Effort) -> PldAtoms:
+        """The polygon of a profile."""
+        certain = _limit(self.pairs, self.users, effort)
+        if side is Bound.OPTIMISTIC:
+            return symmetric_atoms(found.q, found.d, certain)
+        sides = found.upper, found.upper  # the hull needs no lower bounds
+        return profile_atoms(losses, sides, sides, certain, side)
+
+    def _single_atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The same from single questions, no more of them than the profile's curvature needs."""
+        certain = _limit(self.pairs, self.users, effort)
+        places = self.points(side, edges, effort, CHORDS)
+
+        def bound(i: int, side: Bound) -> float:
+            return largest_divergence(self.pairs, self.users, float(places[i]), side, effort)
+
+        above = _where_curved(
+            np.expm1(places), lambda i: bound(i, Bound.PESSIMISTIC), certain, effort
+        )
+        picked = sorted(above)
+        high = np.array([above[i] for i in picked])
+        if side is Bound.PESSIMISTIC:
+            both = high, high
+        else:
+            both = np.minimum([bound(i, Bound.OPTIMISTIC) for i in picked], high), high
+        return profile_atoms(places[picked], both, both, certain, side)
+
+    def points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
+        """Points of the profile, the same for both directions; the step is in deviations."""
+        end = self._end(effort)
+        # edges are finer on the lower side
+        places = edges(end)[:: SUBCELLS if side is Bound.OPTIMISTIC else 1]
+        # the smaller the tail, the further out what counts may lie, unless its places are known
+        share = 0.0 if self._finite_losses(effort).size else _CENTRAL_SHARE
+        centre = max(_CENTRE * self.deviation, share * end)
+        apart = _BEYOND * (1.0 + end)
+        inside = np.append(0.0, places[(places > 0.0) & (places < end - apart)])
+        if self._listed(effort):  # any number of points is answered at once
+            picked = inside[:: -(-inside.size // _MOST_LISTED)]
+        else:
+            picked = _points(inside, step * math.sqrt(effort.resolution) * self.deviation, centre)
+        picked = np.union1d(picked, self._kinks(end - apart, effort))
+        # slopes between points that are closer would be round-off
+        picked = picked[np.append(True, np.diff(picked) > _APART * picked[1:])]
+        # clearly above the largest loss nothing is left, whatever the rounding
+        return np.append(picked, end + apart if end >= self.largest else end)
+
+    def _listed(self, effort: Effort) -> bool:
+        """Whether multisets of messages are listed, for all pairs."""
+        return all(
+            likely_multisets(source_letters(pair, side, effort), self.users, effort.tail)
+            for pair in self.pairs
+            for side in Bound
+        )
+
+    def _kinks(self, end: float, effort: Effort) -> Array:
+        """Losses up to the end at which the profile has kinks, each with a neighbour on both sides.
+
+        Rare messages far above all others make it bend where no law of many messages would.
+        """
+        kinks = self._finite_losses(effort)
+        around = np.multiply.outer(kinks, 1.0 + _BESIDE * np.array([-1.0, 0.0, 1.0])).ravel()
+        return np.asarray(around[(around > 0.0) & (around < (1.0 - _BESIDE) * end)])
+
+    def _finite_losses(self, effort: Effort) -> Array:
+        """All finite losses > 0 if they are few, else none."""
+        kinks = np.unique(
+            np.concatenate(
+                [
+                    source_letters(pair, side, effort).kinks(self.users)
+                    for pair in self.pairs
+                    for side in Bound
+                ]
+            )
+        )
+        kinks = kinks[(kinks > 0.0) & np.isfinite(kinks)]
+        return kinks if kinks.size <= _MOST_KINKS else np.zeros(0)
+
+    def _end(self, effort: Effort) -> float:
+        """A loss above which the profile is below the tail that may be cut off, or the largest."""
+        return _end(self, effort)
+
+    def _find_end(self, effort: Effort) -> float:
+        kinks = self._finite_losses(effort)
+        if self.largest == math.inf and kinks.size:  # beyond them the profile is at its limit
+            return min(float(kinks[-1]) * (1.0 + 4.0 * _BESIDE), LARGEST_EPSILON)
+        certain = _limit(self.pairs, self.users, effort)
+        letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
+
+        def above(loss: float) -> bool:
+            found = float(np.max(moment_bounds(letters, self.users, math.expm1(loss))))
+            return found - certain > max(0.25 * effort.tail, 1e-9 * certain)
+
+        low, high = 0.0, 4.0 * self.deviation
+        while high < self.largest and high < LARGEST_EPSILON and above(high):
+            low, high = high, min(1.5 * high, LARGEST_EPSILON)
+        if high >= self.largest:
+            return min(self.largest, LARGEST_EPSILON)
+        for _ in range(6):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if above(middle) else (low, middle)
+        return min(high, LARGEST_EPSILON)
+
+
+@lru_cache(maxsize=256)
+def _end(loss: BlanketLoss, effort: Effort) -> float:
+    """The end; grids of any spacing ask for it, on both sides."""
+    return loss._find_end(effort)
+
+
+def _points(places: Array, step: float, centre: float) -> Array:
+    """Some of the places: about ``step`` apart up to ``centre``, then ever further apart."""
+    picked, last = [0], places.size - 1
+    while picked[-1] < last:
+        here = float(places[picked[-1]])
+        goal = here + step * max(1.0, here / centre) ** 2
+        picked.append(min(max(int(np.searchsorted(places, goal)), picked[-1] + 1), last))
+    return np.asarray(places[np.array(picked)])
+
+
+def _where_curved(
+    excess: Array, value: Callable[[int], float], certain: float, effort: Effort
+) -> dict[int, float]:
+    """Values of a convex function where its polygon through them is close to it, by index.
+
+    A convex function that meets its chord inside meets it everywhere; one that is ``gap`` below it
+    at one point is nowhere further below than that times the ratio of the distances in alpha.
+    """
+    last = excess.size - 1
+    known = {0: value(0), last: value(last)}
+    waiting = [(0, last)]
+    while waiting:
+        left, right = waiting.pop()
+        middle = (left + right) // 2
+        if middle == left:
+            continue
+        known[middle] = value(middle)
+        width, before = excess[right] - excess[left], excess[middle] - excess[left]
+        chord = known[left] + (known[right] - known[left]) * float(before / width)
+        gap = (chord - known[middle]) * float(width / min(before, width - before))
+        rest = max(known[middle] - certain, effort.tail)
+        if (
+            gap
+            > 0.1 * effort.tail + _CURVED * effort.resolution * (1.0 - 2.0 * math.log(rest)) * rest
+        ):
+            waiting += [(left, middle), (middle, right)]
+    return known
+
+
+@lru_cache(maxsize=8)
+def _profile(
+    pairs: tuple[LetterSource, ...], users: int, losses: bytes, effort: Effort
+) -> Profile | None:
+    """The profile at losses given as the bytes of an array."""
+    return profile(pairs, users, np.expm1(np.frombuffer(losses)), effort)
+
+
+def _limit(pairs: tuple[LetterSource, ...], users: int, effort: Effort) -> float:
+    """Lower bound of the profile's limit for alpha to infinity."""
+    return largest_divergence(pairs, users, math.inf, Bound.OPTIMISTIC, effort)
+
+
+@lru_cache(maxsize=1 << 15)
+def largest_divergence(
+    pairs: tuple[LetterSource, ...],
+    users: int,
+    epsilon: float,
+    side: Bound,
+    effort: Effort,
+) -> float:
+    """Bound of the largest divergence of the pairs; infinite epsilon gives the profile's limit."""
+    if epsilon < LARGEST_EPSILON:
+        found = _quick(pairs, users, epsilon, effort)
+        if found is not None:
+            return found[side is Bound.PESSIMISTIC]
+    questions = [_divergence(pair, users, epsilon, side, effort) for pair in pairs]
+    if len(questions) > 1:
+        questions.sort(key=lambda question: -question.chernoff)
+    best = 0.0
+    for question in questions:
+        if question.chernoff <= best:
+            break
+        best = max(best, question.bound(effort))
+    return best
+
+
+@lru_cache(maxsize=1 << 12)
+def _quick(
+    pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
+) -> tuple[float, float] | None:
+    """Bracket of the largest divergence by anchored laws, or None."""
+    both = [source_letters(pair, side, effort) for pair in pairs for side in Bound]
+    if not all(letters.plain for letters in both):
+        return None
+    if all(listable(letters, users) for letters in both):
+        return None  # plain sums are closer
+    letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in pairs]
+    bounds = moment_bounds(letters, users, math.expm1(epsilon))
+    if np.max(bounds) <= _NOTHING:
+        return 0.0, float(np.max(bounds))
+    order = [pairs[i] for i in np.argsort(-bounds)]
+    bounds = np.sort(bounds)[::-1]
+    low = high = 0.0
+    for bound, pair in zip(bounds.tolist(), order, strict=True):
+        if bound <= low and len(pairs) > 1:
+            high = max(high, bound)
+            break
+        found = bracket_at(pair, users, epsilon, effort)
+        if found is None:
+            return None
+        low, high = max(low, found[0]), max(high, found[1])
+    return low, high
+
+
+Source = TypeVar("Source", bound=LetterSource)
+
+
+def most_distinguishable(
+    pairs: tuple[Source, ...], users: int, epsilon: float
+) -> tuple[Source, float, float]:
+    """The pair with the largest certified lower bound of its divergence, and its bracket."""
+    effort = Effort(tail=1e-300, resolution=1e-5)
+    lower = [(_divergence(pair, users, epsilon, Bound.OPTIMISTIC, effort), pair) for pair in pairs]
+    lower.sort(key=lambda item: -item[0].chernoff)
+    best, found = lower[0][1], -1.0
+    for question, pair in lower:
+        if question.chernoff <= found:
+            break
+        value = question.bound(effort)
+        if value > found:
+            best, found = pair, value
+    upper = _divergence(best, users, epsilon, Bound.PESSIMISTIC, effort)
+    return best, found, upper.bound(effort)
+
+
+def _divergence(
+    source: LetterSource, users: int, epsilon: float, side: Bound, effort: Effort
+) -> LetterDivergence:
+    return LetterDivergence(source_letters(source, side, effort), users, epsilon, side)

@@ -1,0 +1,98 @@
+"""Letters of a target among decoys, and bounds of their profile from the moments of one letter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
+
+__all__ = ["TINY", "LetterSource", "moment_bounds", "row_bounds", "source_letters"]
+
+# More than what numbers below the smallest normal double lose.
+TINY = 1e-305
+# No sum is positive that holds a value as far below zero as this.
+_FAR = 1e200
+
+
+class LetterSource(Protocol):
+    """A target among decoys that can be given as finitely many letters, in either direction."""
+
+    def __hash__(self) -> int:
+        """By value, so that answers can be remembered."""
+
+    def letters(self, side: Bound, effort: Effort) -> LetterPair:
+        """Letters whose profile bounds the true one for any number of decoys."""
+
+
+@lru_cache(maxsize=512)
+def source_letters(source: LetterSource, side: Bound, effort: Effort) -> LetterPair:
+    """The source's letters; a profile asks for the same ones at each of its points."""
+    return source.letters(side, effort)
+
+
+def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: float) -> Array:
+    """Upper bounds of ``H_alpha`` from the moments of one letter, shape ``(len(pairs),)``."""
+    r0, r1, q = _stacked(tuple(pairs))
+    bound = row_bounds(r0, r1, q, users, np.full((len(pairs), 1), excess))
+    exposed = np.array([pair.exposure_bounds(np.array([excess]))[1][0] for pair in pairs])
+    total = (bound * 1.001 + TINY + exposed) * (1.0 + 8 * UNIT_ROUNDOFF)
+    return np.asarray(np.minimum(total, 1.0))
+
+
+def row_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Array:
+    """`moment_bounds` without exposed letters, for rows of letters, each at its own alpha.
+
+    The least of three: positive parts of single letters; Scarf's bound from mean and variance; and
+    ``(x)_+ <= e^(theta x) / (e theta)`` at about the best theta.
+    """
+    excess = excess - 64 * UNIT_ROUNDOFF * (1.0 + excess)  # more than ratios and values are off
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        cost = np.minimum(excess * r1, _FAR)
+        value = (r0 - r1) - cost + 64 * UNIT_ROUNDOFF * (r0 + r1 + np.abs(cost))
+        # no sum with a lower letter is positive
+        top = np.max(np.maximum(value, 0.0), axis=1, keepdims=True)
+        value = np.maximum(value, -2.0 * users * top)
+        mean = np.sum(q * value, axis=1)
+        mean += UNIT_ROUNDOFF * (128.0 + q.shape[-1]) * np.sum(q * np.abs(value), axis=1)
+        variance = np.sum(q * (value - mean[:, None]) ** 2, axis=1)
+        alone = np.sum(q * np.maximum(value, 0.0), axis=1)
+        root = np.sqrt(mean * mean + variance / users)
+        scarf = np.where(mean > 0.0, 0.5 * (mean + root), 0.5 * variance / users / (root - mean))
+        theta = np.maximum(-mean, 1e-3 * np.sqrt(variance / users)) / variance
+        for factors in (2.0 ** np.arange(-5.0, 2.5, 0.5), 2.0 ** np.arange(-0.4, 0.5, 0.2)):
+            logs = np.stack([_log_excess(value, q, users, theta * f) for f in factors.tolist()])
+            logs = np.where(np.isnan(logs), math.inf, logs)
+            best = np.argmin(logs, axis=0)
+            theta = theta * factors[best]
+        least = np.take_along_axis(logs, best[None, :], axis=0)[0]
+    bound = np.where(np.isnan(scarf), alone, np.minimum(alone, scarf))
+    return np.asarray(np.maximum(np.minimum(bound, np.exp(np.minimum(least, 1.0))), 0.0))
+
+
+def _log_excess(value: Array, q: Array, users: int, theta: Array) -> Array:
+    """Upper bound of the logarithm of ``E e^(theta L) / (e theta n)``."""
+    grown = np.expm1(theta[:, None] * value)
+    growth = np.sum(q * grown, axis=1)
+    moved = UNIT_ROUNDOFF * (128.0 + q.shape[-1])
+    growth += moved * np.sum(q * (np.abs(grown) + np.abs(theta[:, None] * value)), axis=1)
+    return np.asarray(users * np.log1p(growth) - 1.0 - np.log(theta * users))
+
+
+@lru_cache(maxsize=16)
+def _stacked(pairs: tuple[LetterPair, ...]) -> tuple[Array, Array, Array]:
+    """Ratios and masses of the letters of all pairs, shape (pairs, letters) each."""
+    parts = [pair.decoyed for pair in pairs]
+    size = max(max(part[2].size for part in parts), 1)
+    result = np.zeros((3, len(pairs), size))
+    for i, part in enumerate(parts):
+        for row in range(3):
+            result[row, i, : part[row].size] = part[row]
+    return result[0], result[1], result[2]

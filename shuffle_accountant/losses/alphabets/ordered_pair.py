@@ -1,0 +1,77 @@
+"""The loss of one pair of datasets, whose two orders are not the same to tell apart.
+
+A blanket's profile is the largest over both orders, which no dataset need have. What datasets
+really lose, composed, is that of one order throughout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.profile import profile_atoms
+from shuffle_accountant.losses.alphabets.blanket import CHORDS, BlanketLoss, largest_divergence
+from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.numerics.rounding import Array
+
+__all__ = ["OrderedPairLoss"]
+
+
+@dataclass(frozen=True)
+class OrderedPairLoss:
+    """Privacy loss of a target among ``users`` messages, with laws p0 (P) and p1 (Q).
+
+    Attributes:
+        pair: the target's two laws and the decoys'.
+        users: number n of messages.
+    """
+
+    pair: LetterPair
+    users: int
+
+    @property
+    def reversed(self) -> OrderedPairLoss:
+        """The loss of (Q, P)."""
+        return replace(self, pair=self.pair.reversed)
+
+    @property
+    def largest(self) -> float:
+        """No finite loss is larger, nats."""
+        return self.pair.largest
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation of the loss, nats."""
+        return self.pair.deviation(self.users)
+
+    @property
+    def divergence(self) -> Divergence:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
+        return largest_divergence((self.pair,), self.users, epsilon, side, effort)
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The pair with the polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""
+        both = self.pair, self.pair.reversed
+        largest = max(pair.largest for pair in both)
+        losses = BlanketLoss(both, self.users, self.deviation, largest).points(
+            side, edges, effort, CHORDS
+        )
+        certain = self.delta(np.inf, Bound.OPTIMISTIC, effort)
+        forward = self._bounds(losses, effort)
+        return profile_atoms(losses, forward, self.reversed._bounds(losses, effort), certain, side)
+
+    def _bounds(self, losses: Array, effort: Effort) -> tuple[Array, Array]:
+        """Lower and upper bounds of the profile at the losses."""
+        low, high = (
+            np.array([self.delta(loss, side, effort) for loss in losses.tolist()])
+            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        )
+        return np.minimum(low, high), high

@@ -1,0 +1,1 @@
+"""Losses made of others: products, mixtures, dilution, sampling."""

@@ -1,0 +1,209 @@
+"""A round that is revealed to be one of several, each with a symmetric loss of its own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.two_letters.cells import CellSums, HalfAtoms
+from shuffle_accountant.losses.two_letters.listing import gather
+from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    exponential,
+    outwards,
+    pairwise_sum,
+    roundings,
+    sequential_sum,
+)
+
+__all__ = ["MixtureLoss", "Part", "PartSource"]
+
+# From so many parts on, blocks of their decoys are so many times wider, up to a width.
+_MANY, _WIDER, _WIDEST = 8, 16.0, 4e-4
+# Each part lists at least so many atoms before it adds them up cell by cell.
+_FEWEST_ATOMS = 1 << 14
+# Atoms with larger losses, or whose smaller mass has a smaller logarithm, are left as they are.
+_LARGEST_LOSS, _LEAST_LOG = 600.0, -690.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the rounds.
+
+    Attributes:
+        weight: its probability, rounded in the direction.
+        loss: its loss, or None if it reveals nothing.
+    """
+
+    weight: float
+    loss: PrivacyLoss | None
+
+
+class PartSource(Protocol):
+    """What the rounds are."""
+
+    def __hash__(self) -> int:
+        """By value, so that grids can be cached."""
+
+    @property
+    def largest(self) -> float:
+        """No finite loss is larger, nats."""
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats."""
+
+    def parts(self, side: Bound, effort: Effort) -> tuple[tuple[Part, ...], float]:
+        """Rounds whose mixture bounds the true one, and the probability of what is left out."""
+
+
+@dataclass(frozen=True)
+class MixtureLoss:
+    """The mixture of symmetric losses, which one being revealed.
+
+    Attributes:
+        source: the rounds with their probabilities.
+    """
+
+    source: PartSource
+
+    @property
+    def largest(self) -> float:
+        """No finite loss is larger, nats."""
+        return self.source.largest
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats."""
+        return self.source.deviation
+
+    @property
+    def reversed(self) -> MixtureLoss:
+        """The loss of (Q, P): every part is symmetric."""
+        return self
+
+    @property
+    def divergence(self) -> Divergence:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound at e^epsilon, epsilon >= 0: the mean of the parts'."""
+        upper = side is Bound.PESSIMISTIC
+        parts, missing = self.source.parts(side, effort)
+        effort = _of_each(effort, len(parts))
+        values = np.array(
+            [p.weight * p.loss.delta(epsilon, side, effort) for p in parts if p.loss is not None]
+        )
+        total = outwards(float(np.sum(values)), pairwise_sum(own=4), upper=upper)
+        if upper and epsilon < self.largest:
+            total += missing
+        return min(total, 1.0)
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The parts' atoms, lighter; what reveals nothing is at loss 0."""
+        parts, missing = self.source.parts(side, effort)
+        effort = _of_each(effort, len(parts))
+        upper = side is Bound.PESSIMISTIC
+        gathered = len(parts) > 1 and self.largest < math.inf
+        sums = _Sums(edges(self.largest) if gathered else None)
+        for part in parts:
+            if part.loss is None:
+                sums.harmless += part.weight
+            else:
+                sums.add(part.weight, part.loss.atoms(side, edges, effort))
+        gains, losses = sums.halves()
+        far_mass, far_loss = sums.far()
+        error = sequential_sum(len(parts), own=8)
+        everything = np.concatenate([gains.mass, losses.other, [sums.harmless], far_mass])
+        slack = np.concatenate([gains.slack, losses.slack, np.full(1 + far_mass.size, error)])
+        return PldAtoms(
+            side=side,
+            mass=outwards(everything, slack, upper=upper),
+            loss=np.concatenate([gains.loss, -losses.loss, [0.0], far_loss]),
+            infinite=outwards(sums.infinite, error, upper=upper) + (missing if upper else 0.0),
+            truncated=sums.truncated + missing,
+            round_off=sums.round_off + float(np.sum(everything * slack)),
+            loss_error=max(
+                sums.loss_error,
+                *(float(half.loss_error.max(initial=0.0)) for half in (gains, losses)),
+            ),
+        )
+
+
+class _Sums:
+    """Pairs added up with their weights, cell by cell if there are cells.
+
+    Gains and losses are added up apart: atoms of negative loss are atoms of positive loss of the
+    exchanged pair.
+    """
+
+    def __init__(self, edges: Array | None) -> None:
+        self._cells = [None if edges is None else CellSums(edges) for _ in range(2)]
+        self._listed: list[list[HalfAtoms]] = [[], []]
+        self._far: list[tuple[Array, Array]] = []
+        self.harmless = self.infinite = self.truncated = self.round_off = self.loss_error = 0.0
+
+    def add(self, weight: float, atoms: PldAtoms) -> None:
+        """Add a pair."""
+        self.infinite += rounded(weight * atoms.infinite)
+        self.truncated += weight * atoms.truncated
+        self.round_off += weight * atoms.round_off
+        self.harmless += weight * float(np.sum(atoms.mass[atoms.loss == 0.0]))
+        self.loss_error = max(self.loss_error, atoms.loss_error)
+        mass = rounded(weight * atoms.mass)
+        with np.errstate(divide="ignore"):
+            logs = np.log(mass)
+        # the other mass of each, or its own, may be below all doubles
+        near = (logs - np.maximum(atoms.loss, 0.0) >= _LEAST_LOG) & (
+            np.abs(atoms.loss) <= _LARGEST_LOSS
+        )
+        far = ~near & (mass > 0.0) & (atoms.loss != 0.0)
+        self._far.append((mass[far], atoms.loss[far]))
+        for which, sign in enumerate((1.0, -1.0)):
+            some = (sign * atoms.loss > 0.0) & near
+            mine, loss = mass[some], atoms.loss[some]
+            other = rounded(np.exp(logs[some] - loss), ELEMENTARY)
+            larger, smaller = (mine, other) if which == 0 else (other, mine)
+            half = HalfAtoms(
+                mass=larger,
+                other=smaller,
+                difference=larger * -np.expm1(-np.abs(loss)),
+                loss=np.abs(loss),
+                slack=exponential(roundings(2.0) * (800.0 + np.abs(loss)), own=ELEMENTARY + 4),
+                loss_error=np.full(loss.size, atoms.loss_error),
+            )
+            cells = self._cells[which]
+            if cells is None:
+                self._listed[which].append(half)
+            else:
+                cells.add(half)
+
+    def far(self) -> tuple[Array, Array]:
+        """Masses and losses of the atoms that were left as they are."""
+        masses, losses = zip(*self._far, strict=True) if self._far else ((), ())
+        return np.concatenate([np.zeros(0), *masses]), np.concatenate([np.zeros(0), *losses])
+
+    def halves(self) -> list[HalfAtoms]:
+        """The atoms of positive loss, and those of negative loss, of the exchanged pair."""
+        return [
+            gather(iter(listed), None) if cells is None else cells.atoms()
+            for cells, listed in zip(self._cells, self._listed, strict=True)
+        ]
+
+
+def _of_each(effort: Effort, parts: int) -> Effort:
+    """Of many parts none need be resolved much more closely than they are apart."""
+    few = replace(effort, most_atoms=max(effort.most_atoms // (2 * parts), _FEWEST_ATOMS))
+    if parts <= _MANY:
+        return few
+    wider = min(_WIDER * effort.resolution, _WIDEST)
+    return replace(few, resolution=max(effort.resolution, wider))

@@ -1,0 +1,130 @@
+"""A round that only a random fixed-size subset of the population takes part in.
+
+Lemma 7 of 'Numerical Accounting in the Shuffle Model' (after Zhu et al. 2022) bounds the profile of
+the subsampled round by the maximum of two hockey-stick divergences. For a symmetric pair that
+maximum has an explicit dominating pair, with g the sampling fraction: an atom with p > q becomes
+``(g p + (1-g) q, q)``, one with p < q becomes ``(p, g q + (1-g) p)``, and what is missing to total
+mass one, the same on both sides, goes to one atom at loss 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    outwards,
+    raised,
+    roundings,
+    share,
+    underflow,
+)
+
+__all__ = ["SubsampledLoss"]
+
+
+@dataclass(frozen=True)
+class SubsampledLoss:
+    """Privacy loss of a subsampled round, for a symmetric ``inner`` pair.
+
+    Attributes:
+        inner: loss of the round given that the target takes part.
+        fraction: users / population, in (0, 1].
+    """
+
+    inner: PrivacyLoss
+    fraction: float
+
+    @property
+    def largest(self) -> float:
+        """Largest loss, nats, rounded up."""
+        if self.inner.largest <= 0.0:
+            return 0.0
+        # a product with the fraction may be rounded to 0
+        found = max(self._shrink(self.inner.largest), underflow(1))
+        return raised(found, roundings(2 * ELEMENTARY + 4))
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats."""
+        return self._shrink(self.inner.deviation)
+
+    def _shrink(self, loss: float) -> float:
+        """``log(1 + g (e^loss - 1))``, without overflow."""
+        if loss > 30.0:
+            return loss + math.log(self.fraction + (1.0 - self.fraction) * math.exp(-loss))
+        return math.log1p(self.fraction * math.expm1(loss))
+
+    @property
+    def divergence(self) -> Divergence:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+    @property
+    def reversed(self) -> SubsampledLoss:
+        """The loss of (Q, P): the pair is symmetric."""
+        return self
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound at e^epsilon, epsilon >= 0: ``g H_a'`` of the inner pair, a' = 1 + (a - 1)/g."""
+        if epsilon > 30.0:
+            inner = epsilon + math.log1p(-(1.0 - self.fraction) * math.exp(-epsilon))
+            inner -= math.log(self.fraction)
+        else:
+            inner = math.log1p(math.expm1(epsilon) / self.fraction)
+        # the rounding of the mapped epsilon moves the divergence less than this move does
+        error, upper = roundings(2 * ELEMENTARY + 4), side is Bound.PESSIMISTIC
+        value = self.inner.delta(outwards(inner, error, upper=not upper), side, effort)
+        return min(share(value, self.fraction, error, upper=upper), 1.0)
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The inner atoms, each moved towards loss 0."""
+
+        def inner_edges(largest: float) -> Array:
+            with np.errstate(over="ignore"):
+                outer = edges(self._shrink(largest))
+                wide = outer + np.log1p(-(1.0 - self.fraction) * np.exp(-outer))
+                return np.where(
+                    outer > 30.0,
+                    wide - math.log(self.fraction),
+                    np.log1p(np.expm1(np.minimum(outer, 30.0)) / self.fraction),
+                )
+
+        inner = self.inner.atoms(side, inner_edges, effort)
+        g = self.fraction
+        size = np.abs(inner.loss)
+        small = np.minimum(size, 30.0)
+        moved = np.where(
+            size > 30.0,
+            size + np.log(g + (1.0 - g) * np.exp(-size)),
+            np.log1p(g * np.expm1(small)),
+        )
+        gains = inner.loss > 0
+        kept = np.where(gains, g + (1.0 - g) * np.exp(-size), 1.0)
+        rest = float(np.sum(np.where(gains, inner.mass * -np.expm1(-size), 0.0))) * (1.0 - g)
+        upper = side is Bound.PESSIMISTIC
+        slack = roundings(2 * ELEMENTARY + 4)
+        moved = rounded(moved, ELEMENTARY)
+        # if the losses of the inner pair are off by their error, so is the mass that goes to 0
+        rest += (1.0 - g) * inner.infinite
+        doubt = inner.loss_error * float(inner.mass.sum())
+        rest += doubt if upper else -doubt
+        mass = rounded(np.concatenate([inner.mass * kept, [max(rest, 0.0)]]), ELEMENTARY)
+        return PldAtoms(
+            side=side,
+            mass=outwards(mass, slack, upper=upper),
+            loss=np.concatenate([np.copysign(moved, inner.loss), [0.0]]),
+            infinite=outwards(rounded(g * inner.infinite), slack, upper=upper),
+            truncated=inner.truncated,
+            round_off=inner.round_off + slack * float(mass.sum()),
+            # d(moved)/d(loss) is at most 1
+            loss_error=inner.loss_error + slack * float(moved.max(initial=0.0)),
+        )

@@ -1,0 +1,1 @@
+"""How many decoys hide the target: laws of their number, as blocks, sums and tables."""

@@ -1,0 +1,113 @@
+"""Certified probabilities of counts, from their ratios.
+
+Weights start at 1 at the mode and go outwards by multiplying ratios, each of which is a short
+formula; what is cut off is bounded by a geometric series. No special functions are needed, and
+relative errors are known for each count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.numerics.rounding import Array, pairwise_sum, product, roundings
+from shuffle_accountant.randomizers.count_laws import CountLaw
+
+__all__ = ["CountTable", "count_table"]
+
+# Counts less likely than this, relative to the mode, are in the tails.
+_LEAST = 1e-60
+# No more counts than this.
+_MOST_COUNTS = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class CountTable:
+    """Probabilities of the counts ``first``, ``first + 1`` and so on.
+
+    Attributes:
+        first: the smallest count.
+        probabilities: of the counts, shape (m,).
+        error: bounds on their relative errors, shape (m,).
+        cut: upper bound on the probability of all other counts.
+    """
+
+    first: int
+    probabilities: Array
+    error: Array
+    cut: float
+
+    @property
+    def counts(self) -> Array:
+        """The counts, shape (m,)."""
+        return self.first + np.arange(self.probabilities.size, dtype=np.float64)
+
+
+@lru_cache(maxsize=32)
+def count_table(law: CountLaw) -> CountTable:
+    """The table of a law.
+
+    Raises:
+        ValueError: too many counts matter.
+    """
+    mode = law.centre
+    up, above = _upwards(law, mode)
+    down, below = _downwards(law, mode)
+    weights = np.concatenate([down[::-1], up])
+    first = mode - down.size
+    steps = np.abs(np.arange(weights.size, dtype=np.float64) - down.size)
+    own = law.roundings + 1.0  # of a ratio, and of the multiplication or division by it
+    error = roundings(own * steps)
+    total = float(np.sum(weights))
+    cut = (above + below) * (1.0 + roundings(own * float(steps.max()) + 16.0))
+    # the total's own error: that of its terms, of the sum, and what is cut off
+    off = float(np.sum(weights * error)) / total * 2.0 + pairwise_sum(own=4) + cut / total
+    probabilities = weights / total
+    return CountTable(first, probabilities, product(error, off), cut / total * (1.0 + 4.0 * off))
+
+
+def _upwards(law: CountLaw, mode: int) -> tuple[Array, float]:
+    """Weights of the mode and of counts above it, and a bound on the rest's, up to rounding."""
+    weights: list[Array] = [np.ones(1)]
+    size, last = 256, 1.0
+    start = mode + 1
+    while start <= law.most and last >= _LEAST:
+        stop = int(min(start + size, law.most + 1))
+        counts = np.arange(start, stop, dtype=np.float64)
+        block = np.asarray(last * np.cumprod(1.0 / law.ratios(counts)), np.float64)
+        kept = int(np.searchsorted(-block, -_LEAST)) + 1  # the first one below is kept too
+        weights.append(block[:kept])
+        last, start, size = float(weights[-1][-1]), start + min(kept, block.size), 2 * size
+        _check(start - mode)
+    if start > law.most:
+        return np.concatenate(weights), 0.0
+    ratio = law.rising(start - 1.0) * (1.0 + roundings(law.roundings))
+    return np.concatenate(weights), last * ratio / (1.0 - ratio)
+
+
+def _downwards(law: CountLaw, mode: int) -> tuple[Array, float]:
+    """Weights of counts below the mode, going down, and a bound on the rest's, up to rounding."""
+    weights: list[Array] = [np.empty(0)]
+    size, last = 256, 1.0
+    start = mode  # the ratio at c leads to c - 1
+    while start > 0 and last >= _LEAST:
+        counts = np.arange(start, max(start - size, 0), -1, dtype=np.float64)
+        block = np.asarray(last * np.cumprod(law.ratios(counts)), np.float64)
+        kept = int(np.searchsorted(-block, -_LEAST)) + 1
+        weights.append(block[:kept])
+        last, start, size = float(weights[-1][-1]), start - min(kept, block.size), 2 * size
+        _check(mode - start)
+    if start == 0:
+        return np.concatenate(weights), 0.0
+    ratio = law.falling(float(start)) * (1.0 + roundings(law.roundings))
+    return np.concatenate(weights), last * ratio / (1.0 - ratio)
+
+
+def _check(count: int) -> None:
+    if count > _MOST_COUNTS:
+        raise ValueError(
+            f"dummies must have at most {_MOST_COUNTS} counts that matter on either side of the "
+            "most likely one, got more"
+        )

@@ -1,0 +1,170 @@
+"""How many decoys are informative: the law of C ~ Bin(n - 1, rate), in blocks.
+
+Revealing one more decoy is a post-processing, so the divergence given C = c falls as c grows. A
+block of counts may therefore be replaced by its smallest (PESSIMISTIC) or its largest (OPTIMISTIC)
+member. This is what makes the cost flat in the number of users.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.numerics.binomial import (
+    log_pmf,
+    log_pmf_error,
+    log_upper_tail,
+    tail_ratio_error,
+)
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    product,
+    roundings,
+    sequential_sum,
+)
+
+__all__ = ["CountBlocks", "bulk", "count_blocks", "tail_differences"]
+
+# Up to so many counts the probabilities are added one by one; beyond, tails are subtracted.
+_ADD_UP_TO = 200_000
+
+
+@dataclass(frozen=True, eq=False)
+class CountBlocks:
+    """Blocks of counts of informative decoys.
+
+    Attributes:
+        weight: probability of each block, rounded in its direction, shape (m,).
+        low: smallest count of each block, shape (m,), increasing.
+        high: largest count of each block, shape (m,).
+        missing: probability (a bound) of the counts in no block.
+        round_off: probability added (PESSIMISTIC) or removed (OPTIMISTIC) for rounding, in total.
+    """
+
+    weight: Array
+    low: Array
+    high: Array
+    missing: float
+    round_off: float
+
+
+@lru_cache(maxsize=512)
+def count_blocks(
+    trials: int, rate: float, idle: float, side: Bound, *, tail: float, resolution: float
+) -> CountBlocks:
+    """Blocks of the counts C ~ Bin(trials, rate).
+
+    Args:
+        trials: number of decoys, >= 0.
+        rate: probability that a decoy is informative.
+        idle: ``1 - rate``, given separately so that no digits are lost.
+        side: which way the weights are rounded; for PESSIMISTIC, counts above the last block join
+            it, because they are more private than its members.
+        tail: probability that may be left out below; what lies above joins the last block.
+        resolution: a block may be as wide as this fraction of its counts.
+    """
+    if trials == 0 or rate == 0.0:
+        return CountBlocks(np.ones(1), np.zeros(1), np.zeros(1), 0.0, 0.0)
+    if idle == 0.0:
+        everyone = np.full(1, float(trials))
+        return CountBlocks(np.ones(1), everyone, everyone, 0.0, 0.0)
+    low, high = bulk(trials, rate, idle, tail)
+    edges = _edges(low, high, resolution)
+    if high - low <= _ADD_UP_TO:
+        counts = np.arange(low, high + 1, dtype=float)
+        log_weight = log_pmf(counts, float(trials), rate, idle)
+        mass = np.exp(log_weight)
+        slack = mass * np.expm1(log_pmf_error(counts, float(trials), rate, log_weight))
+        starts = (edges[:-1] - low).astype(np.intp)
+        weight, error = np.add.reduceat(mass, starts), np.add.reduceat(slack, starts)
+        error += sequential_sum(np.diff(edges), own=ELEMENTARY) * weight
+    else:
+        weight, error = tail_differences(edges, float(trials), rate, idle)
+    missing = tail if low > 0 else 0.0
+    if side is Bound.PESSIMISTIC:
+        if high < trials:
+            weight[-1] += tail
+        weight = weight + error
+    else:
+        missing += tail if high < trials else 0.0
+        weight = np.maximum(weight - error, 0.0)
+    return CountBlocks(weight, edges[:-1], edges[1:] - 1.0, missing, float(error.sum()))
+
+
+def bulk(trials: int, rate: float, idle: float, tail: float) -> tuple[int, int]:
+    """Counts [low, high] with probability at most ``tail`` below and above (Chernoff)."""
+    n, mean = float(trials), trials * rate
+    goal = -math.log(tail) + 1.0  # the 1 covers the rounding of the exponent
+
+    def exponent(count: float) -> float:
+        """Chernoff's exponent: P(C <= count) or P(C >= count) is at most exp(-exponent)."""
+        return _deviance(count, mean) + _deviance(n - count, n * idle)
+
+    def search(inside: int, outside: int) -> int:
+        """The first count, walking outwards, whose tail is provably small enough."""
+        if exponent(float(outside)) < goal:
+            return outside
+        while abs(outside - inside) > 1:
+            middle = (inside + outside) // 2
+            if exponent(float(middle)) < goal:
+                inside = middle
+            else:
+                outside = middle
+        return outside
+
+    centre = min(int(mean), trials)
+    below = search(centre, 0)
+    low = below + 1 if exponent(float(below)) >= goal else 0
+    return low, search(centre, trials)
+
+
+def _deviance(x: float, mean: float) -> float:
+    """``x log(x/mean) + mean - x`` for one pair of numbers, fast; off by a few u |x - mean|."""
+    if x == 0.0:
+        return mean
+    shift = mean - x
+    return shift - x * math.log1p(shift / x) if shift > -0.5 * x else shift + x * math.log(x / mean)
+
+
+def _edges(low: int, high: int, resolution: float) -> Array:
+    """Block edges low = e_0 < e_1 < … = high + 1, blocks of at least one count."""
+    blocks = (
+        math.ceil(math.log((high + 2) / (low + 1)) / math.log1p(resolution)) if resolution else 0
+    )
+    if resolution == 0.0 or blocks > high - low:
+        return np.arange(low, high + 2, dtype=float)
+    edges = np.floor(np.geomspace(low + 1.0, high + 2.0, blocks + 1)) - 1.0
+    edges[0], edges[-1] = low, high + 1.0
+    return np.unique(edges)
+
+
+def tail_differences(
+    edges: Array, n: Array | float, rate: float, idle: float
+) -> tuple[Array, Array]:
+    """Probabilities of the counts between edges, and bounds on their errors.
+
+    Tails are taken on the small side of the mean. Broadcasts over the number of trials; the edges
+    run along the last axis.
+    """
+    edges, n = np.broadcast_arrays(edges, np.asarray(n, dtype=np.float64))
+    above = edges >= n * rate
+    upper, lower = np.zeros(edges.shape), np.zeros(edges.shape)
+    up, down = above & (edges <= n), ~above & (edges > 0)
+    upper[up] = np.exp(log_upper_tail(edges[up], n[up], rate, idle))
+    # P(C < edge) = P(n - C >= n - edge + 1)
+    lower[down] = np.exp(log_upper_tail((n - edges + 1.0)[down], n[down], idle, rate))
+    first, last = (..., slice(None, -1)), (..., slice(1, None))
+    astride = ~above[first] & above[last]
+    mass = np.where(above[first], upper[first] - upper[last], lower[last] - lower[first])
+    mass = np.where(astride, 1.0 - lower[first] - upper[last], mass)
+    # the pmf's error bound (with an exponent of at most 1000) and the tail ratio's
+    distance = np.abs(edges - n * rate) + np.sqrt(n * rate)
+    relative = product(roundings(6000.0 + 8.0 * distance), tail_ratio_error())
+    tails = np.maximum(upper, lower) * relative
+    error = tails[first] + tails[last] + np.where(astride, roundings(4), 0.0)
+    return np.maximum(mass, 0.0), error

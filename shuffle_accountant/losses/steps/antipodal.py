@@ -1,0 +1,222 @@
+"""The antipodal pair of shuffled batches: what one query certainly tells. From below only.
+
+The target holds +1 (or, zeroed out, 0) and every other record -1, in the same direction, in every
+batch. Outputs, moved by +1, are ``(1/T) sum_j N(2 e_j, sigma^2 I)`` against ``(1/T) sum_j N(e_j,
+sigma^2 I)`` (Chua et al. 2024): one of T normal values has another mean. The best test at alpha
+adds up ``r_2 - alpha r_1`` over all values, ``r_m`` the likelihood ratio of a normal law around m
+to the one around 0. Here that sum is computed step by step, in cells, for a few alpha: a statistic
+of the outputs whose laws under both hypotheses are exact sums, so that the pair of them is a
+post-processing of the outputs and bounds the divergence for *every* alpha from below. So does the
+largest value, compared with a threshold. The profile is the largest of all these.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.profile import below_chords, polygon_atoms
+from shuffle_accountant.lattice.statistic import Hypotheses, power_of
+from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.steps.gaussian import gaussian_profile
+from shuffle_accountant.numerics.budget import budget
+from shuffle_accountant.numerics.normal import normal_cells
+from shuffle_accountant.numerics.rounding import Array, pairwise_sum, roundings, sequential_sum
+
+__all__ = ["AntipodalLoss"]
+
+# Widths in normal scores: of letters, and of the cells of partial sums.
+_LETTER, _WIDTH = 0.02, 0.025
+# Statistics are made for alphas whose logarithms grow by this factor.
+_RATIO = 1.6
+_MOST_STATISTICS = 9
+# Less noise than this, and values are so far apart that the largest says all.
+_LEAST_SIGMA = 0.1
+# Points of the profile: of a step relative to the loss, and near 0.
+_GROWTH, _POINTS_NEAR_0 = 0.002, 200
+_LARGEST_LOSS = 650.0
+_THRESHOLDS = 1500
+
+
+@dataclass(frozen=True)
+class AntipodalLoss:
+    """Lower bounds of the pair's privacy loss.
+
+    Attributes:
+        sigma: deviation of the noise, > 0.
+        steps: number T of batches.
+        swapped: whether P and Q are exchanged.
+    """
+
+    sigma: float
+    steps: int
+    swapped: bool = False
+
+    @property
+    def largest(self) -> float:
+        """Losses are not bounded."""
+        return math.inf
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats: that of ``(1/T) sum (r_2 - r_1)``, or of one value."""
+        square = 1.0 / self.sigma**2
+        if square > 100.0:
+            return 1.0 / self.sigma
+        variance = (math.exp(4.0 * square) - 2.0 * math.exp(2.0 * square) + math.exp(square)) / (
+            self.steps
+        )
+        return min(math.log1p(math.sqrt(variance)), 1.0 / self.sigma)
+
+    @property
+    def reversed(self) -> AntipodalLoss:
+        """The loss of (Q, P)."""
+        return replace(self, swapped=not self.swapped)
+
+    @property
+    def divergence(self) -> Divergence:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Lower bound of ``H_alpha(P‖Q)``; PESSIMISTIC is the Gaussian mechanism's profile."""
+        if side is Bound.PESSIMISTIC:
+            return gaussian_profile(self.sigma, epsilon, side)
+        if epsilon == math.inf:
+            return 0.0
+        atoms = self._below(effort)
+        weight = HOCKEY_STICK.weight(atoms.loss - atoms.loss_error - epsilon)
+        return max(float(np.sum(atoms.mass * weight)) * (1.0 - pairwise_sum(own=8)), 0.0)
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The pair whose profile is below all bounds.
+
+        Raises:
+            ValueError: for PESSIMISTIC.
+        """
+        if side is Bound.PESSIMISTIC:
+            raise ValueError("internal error: the antipodal pair is bounded from below only")
+        atoms = self._below(effort)
+        edges(float(np.max(np.abs(atoms.loss), initial=0.0)))
+        return atoms
+
+    def _below(self, effort: Effort) -> PldAtoms:
+        tail = max(10.0 ** (4 * math.floor(math.log10(effort.tail) / 4.0)), 1e-288)
+        atoms = _atoms(self.sigma, self.steps, tail)
+        if not self.swapped:
+            return atoms
+        error = roundings(8.0 + 2.0 * float(np.max(np.abs(atoms.loss), initial=0.0)))
+        mass = atoms.mass * np.exp(-atoms.loss) * (1.0 - error - atoms.loss_error)
+        return replace(atoms, mass=mass, loss=-atoms.loss)
+
+
+@lru_cache(maxsize=16)
+def _atoms(sigma: float, steps: int, tail: float) -> PldAtoms:
+    """The pair on the lower envelope of what all statistics say."""
+    deviation, end = AntipodalLoss(sigma, steps).deviation, _end(sigma, tail)
+    loss = _points(min(deviation, 0.1 * end), end)
+    low, high = _by_largest(sigma, steps, loss)
+    if sigma >= _LEAST_SIGMA:
+        for one in _tilts(deviation, end):
+            found = power_of(_letters(sigma, one, tail), steps, width=_WIDTH, tail=1e-2 * tail)
+            below, above = _profile(found, loss)
+            low, high = np.maximum(low, below), np.maximum(high, above)
+    place = np.concatenate([[-1.0], np.expm1(loss[1:])])
+    low[-1] = 0.0  # nothing is claimed beyond
+    value = below_chords(place, low, high, loss)
+    return polygon_atoms(place, value, loss, 0.0, Bound.OPTIMISTIC)
+
+
+def _end(sigma: float, tail: float) -> float:
+    """Where the Gaussian mechanism's profile is below the tail, nats."""
+    low, high = 0.0, 1.0 / sigma
+    while gaussian_profile(sigma, high, Bound.PESSIMISTIC) > tail:
+        low, high = high, 1.5 * high
+    for _ in range(20):
+        middle = 0.5 * (low + high)
+        above = gaussian_profile(sigma, middle, Bound.PESSIMISTIC) > tail
+        low, high = (middle, high) if above else (low, middle)
+    return min(high, _LARGEST_LOSS)
+
+
+def _points(deviation: float, end: float) -> Array:
+    """Losses, with their mirror images and -inf."""
+    inner = np.linspace(0.0, deviation, _POINTS_NEAR_0)
+    step = math.log1p(min(_GROWTH, 1.0 / _POINTS_NEAR_0))
+    count = math.ceil(math.log(end / deviation) / step)
+    ahead = np.append(inner, deviation * np.exp(step * np.arange(1.0, count + 1.0)))
+    return np.concatenate([[-math.inf], -ahead[:0:-1], ahead])
+
+
+def _tilts(deviation: float, end: float) -> list[float]:
+    """Logarithms of the alphas that statistics are made for."""
+    tilts: list[float] = []
+    tilt = deviation
+    while tilt < end and len(tilts) < _MOST_STATISTICS:
+        tilts.append(tilt)
+        tilt *= _RATIO
+    return tilts
+
+
+def _letters(sigma: float, tilt: float, tail: float) -> Hypotheses:
+    """One value in cells, numbered by ``r_2 - alpha r_1``."""
+    from scipy.special import ndtri_exp
+
+    reach = -float(ndtri_exp(math.log(0.1 * tail)))
+    low, high = -min(reach, 37.0), min(2.0 / sigma + reach, 37.0)
+    edges = np.linspace(low, high, math.ceil((high - low) / _LETTER) + 1)
+    null, second, first = (normal_cells(edges - mean / sigma) for mean in (0.0, 1.0, 2.0))
+    held = null > 1e-300
+    null, second, first = null[held], second[held], first[held]
+    value = (first - math.exp(tilt) * second) / null
+    order = np.argsort(value)
+    return Hypotheses(value[order], null[order], first[order], second[order], 1, budget().normal)
+
+
+def _profile(found: Hypotheses, loss: Array) -> tuple[Array, Array]:
+    """Lower and upper bounds of what the statistic says, above ``(1 - alpha)_+``."""
+    p, q = found.first, found.second
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(p + q > 0.0, np.log(p) - np.log(q), -math.inf)
+    order = np.argsort(ratio)
+    ratio, p, q = ratio[order], p[order], q[order]
+    above_p, above_q = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (p, q))
+    below_p, below_q = (np.append(0.0, np.cumsum(x)) for x in (p, q))
+    at = np.searchsorted(ratio, loss, side="right")
+    alpha = np.exp(loss)
+    right = loss >= 0.0
+    plus = np.where(right, above_p[at], alpha * below_q[at])
+    minus = np.where(right, alpha * above_q[at], below_p[at])
+    noise = (found.error + sequential_sum(p.size + 16)) * (plus + minus)
+    # outcomes that were dropped
+    missing = abs(1.0 - float(p.sum())) + alpha * abs(1.0 - float(q.sum()))
+    low = np.maximum(plus - minus - noise, 0.0)
+    return low, np.maximum(plus - minus, 0.0) + noise + missing
+
+
+def _by_largest(sigma: float, steps: int, loss: Array) -> tuple[Array, Array]:
+    """What the largest value says, compared with the best of many thresholds."""
+    from scipy.special import log_ndtr
+
+    score = np.linspace(-10.0, 2.0 / sigma + 12.0, _THRESHOLDS)
+    others = (steps - 1) * log_ndtr(score)
+    alpha = np.exp(loss)
+    below = [np.exp(others + log_ndtr(score - mean / sigma)) for mean in (2.0, 1.0)]
+    above = [-np.expm1(others + log_ndtr(score - mean / sigma)) for mean in (2.0, 1.0)]
+    low = np.zeros(loss.size)
+    high = np.zeros(loss.size)
+    right = loss >= 0.0
+    for part, plus, minus in ((right, above[0], above[1]), (~right, below[1], below[0])):
+        if part is right:
+            gain, cost = plus[:, None], np.multiply.outer(minus, alpha[part])
+        else:
+            gain, cost = np.multiply.outer(plus, alpha[part]), minus[:, None]
+        error = budget().normal * (gain + cost)
+        low[part] = np.maximum(np.max(gain - cost - error, axis=0), 0.0)
+        high[part] = np.maximum(np.max(gain - cost + error, axis=0), 0.0)
+    return low, high

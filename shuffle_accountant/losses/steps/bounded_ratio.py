@@ -1,0 +1,208 @@
+"""Likelihood ratios between ``e^-eps0`` and ``e^eps0``: pure and Laplace steps.
+
+Both laws are closed under the exchange of P and Q, so one profile serves both orders.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from shuffle_accountant.lattice.doubling import SumLaw
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.steps.mean_ratio import RatioSource
+from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
+from shuffle_accountant.numerics.rounding import Array, pairwise_sum, roundings
+
+__all__ = ["LARGEST_LOSS", "LaplaceRatio", "TwoValuedRatio", "check_range", "rounded"]
+
+LARGEST_LOSS = 500.0
+"""No logarithm of a ratio may be larger (nats), so that sums of ratios stay within doubles."""
+
+_MOST_CELLS = 1 << 14
+# Relative error of cells' masses: differences of exponentials of a few operations each.
+_CELL_ERROR = roundings(32)
+
+
+def check_range(loss: float, passes: int) -> None:
+    """Refuse products of ratios beyond the range of doubles.
+
+    Raises:
+        ValueError: in one line, what is too large.
+    """
+    if loss * passes > LARGEST_LOSS:
+        raise ValueError(
+            f"passes times the largest loss of a step must be at most {LARGEST_LOSS:g} nats, got "
+            f"{passes} times {loss!r}"
+        )
+
+
+@dataclass(frozen=True)
+class TwoValuedRatio(RatioSource):
+    """The ratio of randomized response, ``e^eps0`` or ``e^-eps0``, or a product of several.
+
+    Attributes:
+        eps0: nats, in (0, 500].
+        passes: number of independent ratios that are multiplied.
+
+    Raises:
+        ValueError: the losses of all passes add up to more than 500.
+    """
+
+    eps0: float
+    passes: int = 1
+
+    def __post_init__(self) -> None:
+        check_range(self.eps0, self.passes)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation: the second moment of one is ``e^eps0 - 1 + e^-eps0``."""
+        second = 4.0 * math.sinh(0.5 * self.eps0) ** 2  # without the square of the mean
+        return math.sqrt(math.expm1(min(self.passes * math.log1p(second), 700.0)))
+
+    @property
+    def largest(self) -> float:
+        """All of them tell the truth."""
+        return self.eps0 * self.passes * (1.0 + roundings(2))
+
+    @property
+    def _chances(self) -> tuple[float, float]:
+        """Q-probabilities of the larger and of the smaller value of one ratio."""
+        falling = math.exp(-self.eps0)
+        return falling / (1.0 + falling), 1.0 / (1.0 + falling)
+
+    def _binomial(self, side: Bound, trials: int, low: int, high: int) -> tuple[Array, Array]:
+        """How many ratios are large, in low … high of that many trials, and the Q-masses."""
+        above, below = self._chances
+        count = np.arange(low, high + 1, dtype=np.float64)
+        logs = log_pmf(count, float(trials), above, below)
+        error = log_pmf_error(count, float(trials), above, logs) + roundings(8)
+        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+        return count, np.exp(np.maximum(logs, -745.0)) * np.maximum(1.0 + sign * error, 0.0)
+
+    def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
+        """All values, exactly."""
+        count, mass = self._binomial(side, self.passes, 0, self.passes)
+        value = np.exp(self.eps0 * (2.0 * count - self.passes))
+        moved = roundings(8.0 + 4.0 * self.largest)
+        return SumLaw(value, mass, 1, 0.0, 0.0, moved, float(value[-1]))
+
+    def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
+        """Of one pass a binomial number of larger values: no cells, however many ratios."""
+        if self.passes > 1:
+            return super().sums(side, users=users, width=width, tail=tail)
+        low, high = self._window(users, self._chances[0], tail)
+        count, mass = self._binomial(side, users, low, high)
+        top, bottom = math.exp(self.eps0), math.exp(-self.eps0)
+        lost = tail if low > 0 or high < users else 0.0
+        moved = roundings(8.0 + 4.0 * self.eps0)
+        value = count * top + (users - count) * bottom
+        return SumLaw(value, mass, users, lost, lost, moved, users * top)
+
+    @staticmethod
+    def _window(users: int, chance: float, tail: float) -> tuple[int, int]:
+        """Counts that hold all but the tail under Q, and under P, whose target tends to be large.
+
+        Bernstein's inequality: a binomial count strays from its mean by ``r`` or more to one side
+        with probability ``exp(-r^2 / (2 (v + r/3)))`` at most, v its variance. Under P one of the
+        ratios is drawn from another law, which moves the count by one at most.
+        """
+        if users <= 4096:
+            return 0, users
+        goal = -math.log(0.25 * tail)
+        variance = users * chance * (1.0 - chance)
+        reach = goal / 3.0 + math.sqrt(goal * goal / 9.0 + 2.0 * goal * variance) + 2.0
+        mean = users * chance
+        return max(math.floor(mean - reach), 0), min(math.ceil(mean + reach), users)
+
+    def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
+        """``(e^eps0 - e^epsilon)_+ / (e^eps0 + 1)`` for one ratio; both orders are the same."""
+        if epsilon >= self.largest:
+            return 0.0
+        _, below = self._chances
+        if self.passes == 1:
+            return _below_largest(self.eps0, -math.expm1(epsilon - self.eps0) * below, side)
+        count, mass = self._binomial(side, self.passes, 0, self.passes)
+        loss = self.eps0 * (2.0 * count - self.passes)  # of truths under P, which are as likely
+        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+        gain = loss + sign * roundings(4) * self.largest - epsilon
+        # P-masses are Q-masses of the mirrored counts
+        total = float(np.sum(mass[::-1] * -np.expm1(-np.maximum(gain, 0.0))))
+        return rounded(total, pairwise_sum(own=8), side)
+
+
+@dataclass(frozen=True)
+class LaplaceRatio(RatioSource):
+    """The ratio of Laplace noise around 1 and around 0, of scale ``1/eps0``.
+
+    The logarithm is ``-eps0`` for outputs below 0 and ``eps0`` for those above 1; between them its
+    density under Q is ``(1/4) e^(-(eps0 + u)/2)`` at u.
+
+    Attributes:
+        eps0: nats, in (0, 500].
+    """
+
+    eps0: float
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation, from the second moment ``(2 e^eps0 + e^(-2 eps0)) / 3``."""
+        e = self.eps0
+        return math.sqrt((2.0 * math.expm1(e) + math.expm1(-2.0 * e)) / 3.0)
+
+    @property
+    def largest(self) -> float:
+        """The parameter itself."""
+        return self.eps0
+
+    def cells(self, width: float) -> tuple[Array, Array, Array]:
+        """``(edges, q, p)``: edges of cells of the logarithm, and the cells' masses."""
+        count = min(math.ceil((3.0 + 2.0 * self.eps0) / width) + 8, _MOST_CELLS)
+        edges = np.linspace(-self.eps0, self.eps0, count + 1)
+        grown = np.expm1(0.5 * np.diff(edges))
+        q = 0.5 * grown * np.exp(-0.5 * (edges[1:] + self.eps0))
+        p = 0.5 * grown * np.exp(0.5 * (edges[:-1] - self.eps0))
+        return edges, q, p
+
+    def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
+        """Cells of equal width in the logarithm, and the two ends."""
+        edges, q, p = self.cells(width)
+        bottom, top = math.exp(-self.eps0), math.exp(self.eps0)
+        moved = roundings(16.0 + 8.0 * self.eps0)
+        if side is Bound.OPTIMISTIC:
+            value, mass = p / q, q * (1.0 - _CELL_ERROR)
+            value = np.concatenate([[bottom], value, [top]])
+            mass = np.concatenate([[0.5], mass, [0.5 * bottom * (1.0 - _CELL_ERROR)]])
+        else:
+            value, mean = np.exp(edges), p / q
+            share = np.clip((mean - value[:-1]) / np.diff(value), 0.0, 1.0)
+            mass = np.append(q * (1.0 - share), 0.0)
+            mass[1:] += q * share
+            mass[0] += 0.5
+            mass[-1] += 0.5 * bottom
+            mass *= 1.0 + _CELL_ERROR
+        return SumLaw(value, mass, 1, 0.0, 0.0, moved, top)
+
+    def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
+        """``1 - e^((epsilon - eps0)/2)`` below eps0."""
+        if epsilon >= self.eps0:
+            return 0.0
+        return _below_largest(self.eps0, -math.expm1(0.5 * (epsilon - self.eps0)), side)
+
+
+def _below_largest(eps0: float, value: float, side: Bound) -> float:
+    """A probability that is 0 at the largest loss, whose rounding it has, moved in the direction.
+
+    The value may be negative: losses between eps0 and what its rounding allows are asked about too.
+    """
+    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+    return min(max(value + sign * roundings(16) * (abs(value) + eps0), 0.0), 1.0)
+
+
+def rounded(value: float, slack: float, side: Bound) -> float:
+    """A probability with a relative error, moved by it in the direction."""
+    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+    return min(max(value * (1.0 + sign * slack), 0.0), 1.0)

@@ -1,0 +1,180 @@
+"""The mean of Gaussian likelihood ratios when there is next to no noise.
+
+With deviation sigma below 1/20 the ratios ``e^(z/sigma - 1/(2 sigma^2))`` leave the range of
+doubles, but one of them is all that counts: under P the target's outweighs the sum of all others,
+under Q the largest does. Both have normal laws in logarithm, so the loss is bounded cell by cell
+in the normal score. The mean is ``1 - g + (g/n) (X_1 + … + X_n)``; see `losses.steps.mean_ratio`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.steps.gaussian import GaussianRatio
+from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss
+from shuffle_accountant.numerics.normal import normal_cells
+from shuffle_accountant.numerics.rounding import Array, pairwise_sum, roundings
+
+__all__ = ["FarApartLoss", "gaussian_mean_loss"]
+
+# Less noise than this, and ratios are too far apart for doubles.
+_LEAST_SIGMA = 0.05
+_CELLS = 1 << 15
+_LARGEST_SCORE = 37.0
+# Bound on the relative error of normal probabilities and their differences.
+_MASS_ERROR = 1e-9
+
+
+def gaussian_mean_loss(sigma: float, users: int, fraction: float = 1.0) -> PrivacyLoss:
+    """The loss of the mean of ratios of normal densities a distance 1 apart.
+
+    Args:
+        sigma: deviation of the noise, > 0.
+        users: number of ratios.
+        fraction: probability that the target takes part, in (0, 1].
+    """
+    if sigma < _LEAST_SIGMA:
+        return FarApartLoss(sigma, users, fraction)
+    return MeanRatioLoss(GaussianRatio(sigma), users, fraction)
+
+
+@dataclass(frozen=True)
+class FarApartLoss:
+    """Privacy loss of the pair whose ratio is the mean of widely different ratios.
+
+    Attributes:
+        sigma: deviation of the noise, in (0, 1/20).
+        users: number of ratios.
+        fraction: probability that the target takes part, in (0, 1].
+        swapped: whether P and Q are exchanged.
+    """
+
+    sigma: float
+    users: int
+    fraction: float = 1.0
+    swapped: bool = False
+
+    @property
+    def largest(self) -> float:
+        """Losses are not bounded."""
+        return math.inf
+
+    @property
+    def deviation(self) -> float:
+        """Rough size of the loss, nats."""
+        return 0.5 / self.sigma**2
+
+    @property
+    def reversed(self) -> FarApartLoss:
+        """The loss of (Q, P)."""
+        return replace(self, swapped=not self.swapped)
+
+    @property
+    def divergence(self) -> Divergence:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0: a sum over the cells."""
+        atoms = _atoms(self, side, _tail(effort))
+        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+        above = atoms.loss + sign * atoms.loss_error - epsilon
+        weight = -np.expm1(-np.maximum(above, 0.0))
+        total = float(np.sum(atoms.mass * weight)) + atoms.infinite
+        return min(max(total * (1.0 + sign * pairwise_sum(own=8)), 0.0), 1.0)
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """One atom for each cell of the normal score."""
+        atoms = _atoms(self, side, _tail(effort))
+        edges(float(np.max(np.abs(atoms.loss))))  # whether a grid of these losses is allowed
+        return atoms
+
+
+def _tail(effort: Effort) -> float:
+    """The tail, as a power of ten that many questions share."""
+    return max(10.0 ** math.floor(math.log10(effort.tail)), 1e-290)
+
+
+@lru_cache(maxsize=16)
+def _atoms(loss: FarApartLoss, side: Bound, tail: float) -> PldAtoms:
+    logs, mass, lost = _backward(loss, side, tail) if loss.swapped else _forward(loss, side, tail)
+    upper = side is Bound.PESSIMISTIC
+    size = float(np.max(np.abs(logs)))
+    return PldAtoms(
+        side=side,
+        mass=mass * (1.0 + _MASS_ERROR if upper else 1.0 - _MASS_ERROR),
+        loss=logs,
+        infinite=lost if upper else 0.0,
+        truncated=lost,
+        round_off=_MASS_ERROR,
+        loss_error=roundings(16) * size + roundings(64) / loss.sigma**2,
+    )
+
+
+def _forward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Array, float]:
+    """Under P: the target's ratio, or with probability 1 - g none."""
+    from scipy.special import ndtr, ndtri_exp
+
+    reach = min(-float(ndtri_exp(math.log(0.25 * tail))), _LARGEST_SCORE)
+    score = np.linspace(-reach, reach, _CELLS + 1)
+    mass = normal_cells(score)
+    target = score / loss.sigma + 0.5 / loss.sigma**2  # the logarithm under P
+    outside = 2.0 * float(ndtr(-reach)) * (1.0 + _MASS_ERROR)
+    total = math.log(loss.users / loss.fraction)
+    idle = 1.0 - loss.fraction
+    nothing = math.log(idle) if idle > 0.0 else -math.inf
+    mass = loss.fraction * mass
+    if side is Bound.PESSIMISTIC:
+        others = _others(loss, tail)
+        logs = np.logaddexp(target[1:], others) - total
+        rest, lost = others - total, loss.fraction * outside + 2.0 * tail
+    else:
+        logs, rest, lost = np.logaddexp(target[:-1] - total, nothing), nothing, outside
+    if idle > 0.0:
+        logs, mass = np.append(rest, logs), np.append(idle, mass)
+    return logs, mass, lost
+
+
+def _others(loss: FarApartLoss, tail: float) -> float:
+    """Logarithm of what ``n/g - n + (sum of ratios under Q)`` exceeds with the tail's probability.
+
+    The sum is of mean n, and so is at most n over the tail but for that probability; and with the
+    same probability none of its terms is larger than the one at the score the tail allows.
+    """
+    from scipy.special import ndtri_exp
+
+    by_mean = math.log(loss.users) - math.log(tail)
+    highest = -float(ndtri_exp(math.log(tail) - math.log(loss.users)))
+    each = highest / loss.sigma - 0.5 / loss.sigma**2
+    most = min(by_mean, each + math.log(loss.users))
+    idle = loss.users * (1.0 / loss.fraction - 1.0)
+    return float(np.logaddexp(most, math.log(idle))) if idle > 0.0 else most
+
+
+def _backward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Array, float]:
+    """Under Q, with the loss of (Q, P): minus the logarithm of the mean, from the largest ratio."""
+    from scipy.special import log_ndtr, ndtri_exp
+
+    n = loss.users
+    # the largest of n scores is below with probability Phi^n, above with n Phi(-) at most
+    top = min(-float(ndtri_exp(math.log(0.25 * tail) - math.log(n))), _LARGEST_SCORE)
+    bottom = max(float(ndtri_exp(math.log(0.25 * tail) / n)), -_LARGEST_SCORE)
+    score = np.linspace(bottom, top, _CELLS + 1)
+    logs = log_ndtr(score)
+    mass = np.exp(n * logs[1:]) * -np.expm1(np.minimum(n * (logs[:-1] - logs[1:]), 0.0))
+    ratio = score / loss.sigma - 0.5 / loss.sigma**2
+    outside = math.exp(n * float(log_ndtr(bottom))) + n * math.exp(float(log_ndtr(-top)))
+    idle = 1.0 - loss.fraction
+    nothing = math.log(idle) if idle > 0.0 else -math.inf
+    if side is Bound.PESSIMISTIC:  # the mean is no less than the largest ratio's part of it
+        mean = np.logaddexp(ratio[:-1] + math.log(loss.fraction / n), nothing)
+    else:
+        mean = np.logaddexp(ratio[1:] + math.log(loss.fraction), nothing)
+    return -mean, mass, outside * (1.0 + _MASS_ERROR)

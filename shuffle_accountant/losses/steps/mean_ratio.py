@@ -1,0 +1,282 @@
+"""The loss when one dataset makes all messages i.i.d.: the mean of their likelihood ratios.
+
+If the target's message under Q has the law of all others, the density lemma (see
+`shuffle_accountant.reductions.decoys`) says that P/Q is the mean of n i.i.d. ratios W. One law,
+that of their sum under Q, then answers for every alpha and for both orders of the pair. If the
+target takes part with probability g only, the ratio is ``1 + g (mean - 1)``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.lattice.doubling import SumLaw, additions, power
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    outwards,
+    pairwise_sum,
+    raised,
+    roundings,
+)
+
+__all__ = ["MeanRatioLoss", "RatioSource"]
+
+# Tails that may be cut off, as powers of ten: laws are made for few of them.
+_TAILS = (12, 16, 20, 26, 33, 42, 54, 70, 90, 115, 150, 200, 280)
+# Narrower cells would take more than half a second; those who ask for the finest blocks get them.
+# For more than so many additions they are wider, which is enough for most questions.
+_LEAST_WIDTH, _FINEST_WIDTH = 0.0105, 0.0075
+_FEW_ADDITIONS, _WIDER = 20, 1.15
+_SHALLOW = 20
+_FINE, _FINEST = 1.2e-5, 2.4e-6
+# Cells of a second law, if the first one nearly did.
+_NARROWER = 0.75
+# Cells of one ratio, with nothing to add it to.
+_ALONE = 0.001
+# Tails of a question about one round may be larger by so much where cells decide its bracket.
+_SINGLE = 1e6
+# More than what products below the smallest normal double can lose in all pairs and additions.
+_SUBNORMAL = 1e-295
+# By which parts of alpha the other messages may come up to it.
+_OUTWEIGHED = (1e-12, 1e-9, 1e-6, 1e-4)
+# Relative difference of bounds that need no law.
+_SURE = 1e-6
+
+
+class RatioSource(ABC):
+    """The law of one message's likelihood ratio; implementations are immutable and hashable."""
+
+    @property
+    @abstractmethod
+    def deviation(self) -> float:
+        """Standard deviation of the ratio, or a bound of what its logarithm may reach."""
+
+    @property
+    def largest(self) -> float:
+        """No logarithm of a ratio is larger in size, nats."""
+        return math.inf
+
+    @property
+    def infinite(self) -> float:
+        """A lower bound of the P-probability of messages that Q never sends."""
+        return 0.0
+
+    @abstractmethod
+    def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
+        """One ratio in cells of a normal score's width.
+
+        Args:
+            side: PESSIMISTIC is above the true law in convex order, OPTIMISTIC below it.
+            users: of how many such ratios the mean is taken.
+            width: of cells, in normal scores.
+            tail: P- or Q-probability that all of them may leave out.
+        """
+
+    def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
+        """The sum of ``users`` independent ratios; the arguments are those of `ratios`."""
+        one = self.ratios(side, users=users, width=width, tail=0.5 * tail)
+        return power(one, users, side, width=width, tail=0.5 * tail)
+
+    @abstractmethod
+    def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
+        """Bound of ``H_alpha(P‖Q)`` of one message, or of ``H_alpha(Q‖P)``; epsilon >= 0."""
+
+    def below(self, log_ratio: float) -> float:
+        """Upper bound of the Q-probability of ratios with no larger logarithm."""
+        return 1.0
+
+    def told_apart(self, epsilon: float, users: int) -> float:
+        """A lower bound of ``H_alpha(P‖Q)`` that holds however far apart P and Q are."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class MeanRatioLoss:
+    """Privacy loss of the pair whose ratio is the mean of ``users`` ratios.
+
+    Attributes:
+        source: law of one ratio.
+        users: messages n.
+        fraction: probability g that the target takes part, in (0, 1].
+        swapped: whether P and Q are exchanged.
+    """
+
+    source: RatioSource
+    users: int
+    fraction: float = 1.0
+    swapped: bool = False
+
+    @property
+    def largest(self) -> float:
+        """No loss of either order is larger."""
+        top = self.source.largest
+        if top > 600.0:  # e^top is near the end of doubles
+            return math.inf
+        return math.log1p(self.fraction * math.expm1(top)) * (1.0 + roundings(16))
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats."""
+        spread = self.source.deviation / math.sqrt(self.users)
+        return max(math.log1p(self.fraction * min(spread, 1e300)), 1e-300)
+
+    @property
+    def reversed(self) -> MeanRatioLoss:
+        """The loss of (Q, P)."""
+        return replace(self, swapped=not self.swapped)
+
+    @property
+    def divergence(self) -> Divergence:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
+        if self.largest <= epsilon < math.inf:
+            return 0.0
+        upper = side is Bound.PESSIMISTIC
+        if epsilon == math.inf and not (upper or self.swapped):
+            return self.fraction * self.source.infinite * (1.0 - roundings(4))
+        known = self._without_law(epsilon, side)
+        if known is not None:
+            return known
+        if self.source.largest == math.inf:
+            effort = replace(effort, tail=min(_SINGLE * effort.tail, 1e-12))
+        law = _law(self.source, self.users, side, effort)
+        total = self._infinite(law) if upper else 0.0
+        if epsilon < 700.0:
+            # values are off by a relative amount; take the worse, or the better
+            nudge = (1.0 + law.moved) if upper != self.swapped else (1.0 - law.moved)
+            gain = self.fraction * (law.value * nudge / self.users - 1.0)
+            growth = math.expm1(epsilon)
+            with np.errstate(over="ignore"):  # down to -inf, of which 0 is left
+                above = -growth - (1.0 + growth) * gain if self.swapped else gain - growth
+            total += float(np.sum(law.mass * np.maximum(above, 0.0)))
+        elif self.swapped and self.fraction == 1.0:
+            total += float(np.sum(law.mass[law.value == 0.0]))
+        if upper:
+            total = raised(total, pairwise_sum(own=8)) + _SUBNORMAL
+            # with all other messages revealed; a target that may not take part is told apart less
+            alone = self.fraction * self.source.alone(epsilon, side, self.swapped)
+            return min(total, alone, self._pointed_out(epsilon, side), 1.0)
+        total = max(total * (1.0 - pairwise_sum(own=8)) - _SUBNORMAL, 0.0)
+        if not self.swapped:
+            total += self.fraction * self.source.infinite * (1.0 - roundings(4))
+            total = max(total, self._pointed_out(epsilon, side))
+            if self.fraction == 1.0:
+                total = max(total, self.source.told_apart(epsilon, self.users))
+        return min(total, 1.0)
+
+    def _without_law(self, epsilon: float, side: Bound) -> float | None:
+        """The bound, where one message decides so clearly that the law of the sum is not needed.
+
+        In the order (Q, P) that is where the other order is so much larger that nobody will ask.
+        """
+        forward = replace(self, swapped=False)
+        least = forward._pointed_out(epsilon, Bound.OPTIMISTIC)
+        if self.swapped:
+            if least == 0.0:
+                return None
+            # no message may have a ratio above t / alpha
+            log_ratio = math.log(self.users) - math.log(self.fraction) - epsilon
+            most = self.source.below(log_ratio) ** self.users
+            if most > _SURE * least:
+                return None
+            return most if side is Bound.PESSIMISTIC else 0.0
+        most = forward._pointed_out(epsilon, Bound.PESSIMISTIC)
+        if most > (1.0 + _SURE) * least:
+            return None
+        return most if side is Bound.PESSIMISTIC else least
+
+    def _pointed_out(self, epsilon: float, side: Bound) -> float:
+        """Bound of ``H_alpha(P‖Q)`` for large alpha, where one message outweighs all others.
+
+        With ``t = n / g`` the mean is ``(X_1 + R) / t``, where under P the target's ratio is X_1
+        but for a probability 1 - g. R has the mean t under Q at most, so that it is above ``eta
+        alpha t`` with probability ``1 / (eta alpha)`` at most, and below that the divergence is
+        that of X_1 alone at ``(1 - eta) alpha t``. From below, the mean is at least ``X_i / t``
+        for each i, and two of them are above ``alpha t`` at once with probability ``1 / alpha``
+        at most, given one that is.
+        """
+        if self.swapped or epsilon > 1e300:
+            return 1.0 if side is Bound.PESSIMISTIC else 0.0
+        slack = roundings(8)
+        alone = epsilon + math.log(self.users) - math.log(self.fraction)
+        if side is Bound.OPTIMISTIC:
+            least = self.source.alone(alone * (1.0 + slack), side)
+            return max(self.fraction * least * (1.0 - math.exp(-epsilon) - slack), 0.0)
+        best = 1.0
+        for eta in _OUTWEIGHED:
+            rest = math.exp(-epsilon) / eta
+            if rest < best:
+                point = max((alone - eta * (1.0 + eta)) * (1.0 - slack), 0.0)
+                one = self.fraction * self.source.alone(point, side)
+                best = min(best, (one + rest) * (1.0 + slack))
+        return best
+
+    def _infinite(self, law: SumLaw) -> float:
+        """Bound of the first law's probability of all that was left out."""
+        if self.swapped:
+            return law.lost
+        return self.fraction * law.lost_gain + (1.0 - self.fraction) * law.lost
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """Each value of the mean as an atom."""
+        law = _law(self.source, self.users, side, effort)
+        gain = self.fraction * (law.value / self.users - 1.0)
+        idle = 1.0 - self.fraction
+        ratio = idle + self.fraction * law.value / self.users  # without cancellation near 0
+        with np.errstate(divide="ignore"):
+            loss = np.where(gain > -0.5, np.log1p(np.maximum(gain, -0.5)), np.log(ratio))
+        mass = law.mass * ratio
+        slack = roundings(ELEMENTARY + 4)
+        if self.swapped:
+            loss, mass = -loss, law.mass
+        lost = self._infinite(law)
+        certain = 0.0 if self.swapped else self.fraction * self.source.infinite * (1.0 - slack)
+        upper = side is Bound.PESSIMISTIC
+        nothing = ratio <= 0.0  # to which P never leads
+        if self.swapped:
+            certain = float(law.mass[nothing].sum()) * (1.0 - slack)
+            lost += float(law.mass[nothing].sum()) * (1.0 + slack)
+        mass, loss = mass[~nothing], loss[~nothing]
+        return PldAtoms(
+            side=side,
+            mass=outwards(mass, slack, upper=upper),
+            loss=loss,
+            infinite=lost + _SUBNORMAL if upper else certain,
+            truncated=max(lost - certain, 0.0),
+            round_off=abs(float(law.mass.sum()) + law.lost - 1.0) + slack,
+            loss_error=law.moved + slack * float(np.max(np.abs(loss), initial=1.0)),
+        )
+
+
+def _law(source: RatioSource, users: int, side: Bound, effort: Effort) -> SumLaw:
+    """The law of the sum of ratios, for a tail and a resolution that few questions share."""
+    wanted = -math.log10(effort.tail)
+    tail = next((t for t in _TAILS if t >= wanted), _TAILS[-1])
+    # each addition adds about width^2 / 6 to the relative variance
+    width = math.sqrt(6.0 * effort.resolution / additions(users))
+    least = _LEAST_WIDTH * (1.0 if additions(users) <= _FEW_ADDITIONS else _WIDER)
+    # as many cells for deeper tails, whose losses are as much larger
+    least *= math.sqrt(max(tail, _SHALLOW) / _SHALLOW)
+    if width < 1.5 * least:  # a second law costs more than narrower cells of one
+        if effort.resolution < _FINE:
+            least = _NARROWER * least if effort.resolution >= _FINEST else max(width, _FINEST_WIDTH)
+        width = least
+    if users == 1:
+        width = _ALONE
+    return _remembered(source, users, side, 10.0**-tail, width)
+
+
+@lru_cache(maxsize=32)
+def _remembered(source: RatioSource, users: int, side: Bound, tail: float, width: float) -> SumLaw:
+    return source.sums(side, users=users, width=width, tail=tail)

@@ -1,0 +1,461 @@
+"""The loss of shuffled batches of Gaussian steps: random allocation among null clones.
+
+The profile is bounded by ``E_K[H_alpha(1 of K)] + (1 + alpha) beta`` for every p in (0, 1), with K
+= 1 + Bin(T - 1, p) and beta from the total variation charged (see `reductions.null_clones`), and by
+the Gaussian mechanism's. What is enclosed is the lower convex envelope of the least of these, with
+p from a fixed lattice and K rounded down to eight binary digits (both only raise the bound): the
+profile of a pair of laws, which composes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.lattice.doubling import SumLaw
+from shuffle_accountant.lattice.family import BITS, SumFamily, rounded_count, rounded_counts
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.profile import (
+    below_chords,
+    polygon_atoms,
+    whole_losses,
+    whole_places,
+    whole_profile,
+)
+from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile
+from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
+from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.rounding import (
+    BELOW_ONE,
+    ELEMENTARY,
+    Array,
+    pairwise_sum,
+    roundings,
+    sequential_sum,
+)
+
+__all__ = ["LEAST_SIGMA", "NullCloneLoss", "charge"]
+
+LEAST_SIGMA = 0.05
+"""Smaller noise leaves the range of doubles, and has no use for clones."""
+
+# The lattice of p, in the logarithm of the odds.
+_ODDS_STEP = 1.0 / 64.0
+# Fewer clones than this on average change nothing.
+_FEWEST = 0.005
+# Larger odds than e^this leave next to nothing to gain.
+_MOST_ODDS = 8.0
+# Widths of cells, in normal scores: to find out what counts, and to answer.
+_ROUGH_WIDTH, _WIDTH = 0.05, 0.015
+# Numbers of clones of the rough look, per power of two.
+_ROUGH_COUNTS = 4
+# Distance of the points of that look, in deviations and relative to the loss.
+_ROUGH_STEP, _ROUGH_GROWTH = 0.15, 0.04
+# Share of epsilon that chords between the profile's points may add.
+_CHORD = 2.5e-5
+_MOST_POINTS = 4000
+# Losses beyond this are not told apart.
+_LARGEST_LOSS = 650.0
+# Of which one in so many is looked at where wide cells will do.
+_THINNED = 4
+# Share of the bound that numbers of clones not looked at may have.
+_UNSEEN = 1e-4
+# Each doubling of the number of clones adds its share of the bracket: with more of them than this,
+# cells are narrower.
+_FEW_DOUBLINGS = 14
+# Resolutions below the first ask for cells of half the width, above the second for wider ones.
+_FINE, _COARSE = 5e-6, 1.5e-3
+_FINER, _COARSER = 0.5, 3.0
+# Rows of p beside the best ones.
+_MARGIN = 4
+# Tails are powers of ten to multiples of this; those of a question about one round may be larger.
+_TAIL_STEP = 4
+_SINGLE = 1e6
+# Below this many tails the bound need not be tight.
+_SEEN = 1e4
+
+
+def charge(sigma: float, clones: int, log_odds: float, side: Bound) -> float:
+    """Bound of beta: how far replacing so many steps by null clones moves the transcripts.
+
+    With ``p = 1 / (1 + e^-log_odds)`` and ``h = log(1/p)`` a step is within total variation
+    ``gamma = p H`` of a mixture that has weight p on the null step, H the Gaussian mechanism's
+    divergence at ``alpha = e^h``; beta is ``1 - (1 - gamma)^clones``.
+    """
+    h = math.log1p(math.exp(-log_odds))
+    gamma = rounded(math.exp(-h), ELEMENTARY + 4.0 * h) * gaussian_profile(sigma, h, side)
+    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+    gamma = min(gamma * (1.0 + sign * roundings(16.0 + 4.0 * h)), BELOW_ONE)
+    beta = -math.expm1(clones * math.log1p(-gamma))
+    return min(beta * (1.0 + sign * roundings(2 * ELEMENTARY + 2)), 1.0)
+
+
+@dataclass(frozen=True)
+class NullCloneLoss:
+    """Privacy loss of one epoch of shuffled batches.
+
+    Attributes:
+        sigma: deviation of the noise of a step, >= `LEAST_SIGMA`.
+        steps: number T of batches, >= 2.
+        swapped: whether P and Q are exchanged.
+    """
+
+    sigma: float
+    steps: int
+    swapped: bool = False
+
+    @property
+    def largest(self) -> float:
+        """Losses are not bounded."""
+        return math.inf
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats: that of an allocation among the clones that cost 1e-3."""
+        return _deviation(self.sigma, self.steps)
+
+    @property
+    def reversed(self) -> NullCloneLoss:
+        """The loss of (Q, P)."""
+        return replace(self, swapped=not self.swapped)
+
+    @property
+    def divergence(self) -> Divergence:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0: a sum over the atoms."""
+        if epsilon == math.inf and side is Bound.OPTIMISTIC:
+            return 0.0  # no law is needed to know that all is finite
+        # of one round nothing else is left out
+        effort = replace(effort, tail=min(_SINGLE * effort.tail, 1e-12))
+        atoms = _atoms(self, side, effort)
+        if epsilon == math.inf:
+            return atoms.infinite
+        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+        above = atoms.loss + sign * atoms.loss_error - epsilon
+        total = float(np.sum(atoms.mass * HOCKEY_STICK.weight(above))) + atoms.infinite
+        return min(max(total * (1.0 + sign * pairwise_sum(own=8)), 0.0), 1.0)
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """One atom for each point of the profile that is on its envelope."""
+        atoms = _atoms(self, side, effort)
+        edges(float(np.max(np.abs(atoms.loss), initial=0.0)))  # whether such a grid is allowed
+        return atoms
+
+
+def _atoms(loss: NullCloneLoss, side: Bound, effort: Effort) -> PldAtoms:
+    # few tails, so that questions share what takes seconds
+    tail = max(10.0 ** (_TAIL_STEP * math.floor(math.log10(effort.tail) / _TAIL_STEP)), 1e-288)
+    fineness = 1.0
+    if not _FINE <= effort.resolution <= _COARSE:
+        fineness = _FINER if effort.resolution < _FINE else _COARSER
+    atoms = _envelope(loss.sigma, loss.steps, side, tail, fineness)
+    return _reversed(atoms) if loss.swapped else atoms
+
+
+def _reversed(atoms: PldAtoms) -> PldAtoms:
+    """The pair (Q, P): Q-masses at mirrored losses; what is left of Q is at +inf."""
+    mass = atoms.mass * np.exp(-atoms.loss)
+    sign = 1.0 if atoms.side is Bound.PESSIMISTIC else -1.0
+    error = roundings(8.0 + 2.0 * float(np.max(np.abs(atoms.loss), initial=0.0)))
+    mass = mass * (1.0 + sign * (error + atoms.loss_error))
+    rest = 1.0 - math.fsum(mass)
+    return replace(
+        atoms,
+        mass=mass,
+        loss=-atoms.loss,
+        infinite=max(rest, 0.0) if atoms.side is Bound.PESSIMISTIC else 0.0,
+        truncated=max(rest, 0.0),
+    )
+
+
+@lru_cache(maxsize=256)
+def _deviation(sigma: float, steps: int) -> float:
+    """That of the mean of as many ratios as there are clones at a small charge."""
+    low, high = math.log(_FEWEST / steps), _MOST_ODDS
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        cheap = charge(sigma, steps - 1, middle, Bound.PESSIMISTIC) < 1e-3
+        low, high = (middle, high) if cheap else (low, middle)
+    count = 1.0 + (steps - 1) / (1.0 + math.exp(-low))
+    log_variance = math.log(math.expm1(min(1.0 / sigma**2, 600.0))) - math.log(count)
+    spread = math.log1p(math.exp(min(0.5 * log_variance, 300.0)))
+    return min(spread, 1.0 / sigma)
+
+
+@lru_cache(maxsize=16)
+def _envelope(sigma: float, steps: int, side: Bound, tail: float, fineness: float) -> PldAtoms:
+    """The pair whose profile is the envelope, or one above or below it."""
+    plan = _plan(sigma, steps, tail, fineness)
+    doublings = max(steps.bit_length(), _FEW_DOUBLINGS)
+    width = fineness * _WIDTH * math.sqrt(_FEW_DOUBLINGS / doublings)
+    loss = whole_losses(plan.losses)
+    place = whole_places(loss)
+    value = _gaussian(sigma, plan.losses, side)
+    if plan.log_odds.size:
+        value = np.minimum(value, _mixtures(sigma, steps, plan, side, tail, width))
+    if side is Bound.PESSIMISTIC:
+        return polygon_atoms(place, value, loss, float(value[-1]), side)
+    value[-1] = min(value[-1], 0.0)  # a chord to the axis is below the profile as well
+    return polygon_atoms(place, value, loss, 0.0, side)
+
+
+def _end(sigma: float, tail: float) -> float:
+    """Where the Gaussian mechanism's profile is below the tail, nats."""
+    low, high = 0.0, 1.0 / sigma
+    while gaussian_profile(sigma, high, Bound.PESSIMISTIC) > 0.1 * tail:
+        low, high = high, 1.5 * high
+    for _ in range(20):
+        middle = 0.5 * (low + high)
+        above = gaussian_profile(sigma, middle, Bound.PESSIMISTIC) > 0.1 * tail
+        low, high = (middle, high) if above else (low, middle)
+    return high
+
+
+def _points(rough: Array, bound: Array, fineness: float) -> Array:
+    """The profile's points, from a rough look at it.
+
+    Where the profile falls like ``e^(-lam loss)`` a chord over a step s is too high by a share of
+    ``(lam + 1) lam s^2 / 8``, which moves epsilon by ``(lam + 1) s^2 / 8``.
+    """
+    slope = -np.diff(np.log(np.maximum(bound, 1e-300))) / np.diff(rough)
+    middle = 0.5 * (rough[1:] + rough[:-1])
+    # the loss is no less spread out than its profile falls near 0
+    size = np.maximum(middle, 1.0 / max(float(slope[0]), 1e-300))
+    step = fineness * np.sqrt(8.0 * _CHORD * size / (np.maximum(slope, 0.0) + 1.0))
+    number = np.append(0.0, np.cumsum(np.diff(rough) / step))
+    count = min(math.ceil(number[-1]) + 1, _MOST_POINTS)
+    return np.interp(np.linspace(0.0, number[-1], count + 1), number, rough)
+
+
+def _gaussian(sigma: float, losses: Array, side: Bound) -> Array:
+    """The Gaussian mechanism's profile at the points, or a polygon below it."""
+    sides = Bound.OPTIMISTIC, Bound.PESSIMISTIC
+    low, high = (
+        np.array([gaussian_profile(sigma, x, side) for x in losses.tolist()]) for side in sides
+    )
+    if side is Bound.PESSIMISTIC:
+        return whole_profile(losses, high, high)
+    loss = whole_losses(losses)
+    low, high = whole_profile(losses, low, low), whole_profile(losses, high, high)
+    return below_chords(whole_places(loss), low, high, loss)
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What is computed.
+
+    Attributes:
+        losses: the profile's points, ascending from 0.
+        log_odds: of the p that count, on the lattice, ascending; empty if none does.
+        counts: numbers K of null places, on the lattice of `rounded_counts`, ascending from 1; not
+            necessarily all that are there.
+    """
+
+    losses: Array
+    log_odds: Array
+    counts: Array
+
+
+@lru_cache(maxsize=16)
+def _plan(sigma: float, steps: int, tail: float, fineness: float) -> _Plan:
+    """What a rough look at the bound says is worth computing."""
+    end = min(_end(sigma, tail), _LARGEST_LOSS)
+    first = min(_ROUGH_STEP * _deviation(sigma, steps), 0.1 * end)
+    inner = np.arange(math.ceil(1.0 / _ROUGH_GROWTH) + 1) * first
+    count = max(math.ceil(math.log(end / inner[-1]) / math.log1p(_ROUGH_GROWTH)), 0)
+    rough = np.append(inner, inner[-1] * (1.0 + _ROUGH_GROWTH) ** np.arange(1.0, count + 1.0))
+    single = np.array([gaussian_profile(sigma, x, Bound.PESSIMISTIC) for x in rough.tolist()])
+    nothing = _Plan(_points(rough, single, fineness), np.zeros(0), np.ones(1))
+    first_odds = math.floor(math.log(_FEWEST / steps) / _ODDS_STEP)
+    last_odds = math.floor(_MOST_ODDS / _ODDS_STEP)
+    lattice: Array = _ODDS_STEP * np.arange(first_odds, last_odds + 1, dtype=np.float64)
+    charges = np.array([charge(sigma, steps - 1, u, Bound.PESSIMISTIC) for u in lattice.tolist()])
+    charges = charges[2.0 * charges < single[0]]
+    lattice = lattice[: charges.size]
+    if lattice.size == 0:
+        return nothing
+    counts, divergence = _rough_divergences(sigma, steps, rough, tail, lattice[-1])
+    weights = np.array(
+        [_weights(steps, u, counts, Bound.PESSIMISTIC, tail) for u in lattice.tolist()]
+    )
+    bound = weights @ divergence + np.multiply.outer(charges, 1.0 + np.exp(rough))
+    best, least = bound.argmin(axis=0), bound.min(axis=0)
+    useful = least < single
+    seen = np.minimum(least, single) > _SEEN * tail
+    if not (useful & seen).any():
+        return nothing
+    losses = _points(rough, np.minimum(least, single), fineness)
+    # without any clones where these are of no use
+    low = max(int(best[useful & seen].min()) - _MARGIN, 0) if useful[seen].all() else 0
+    # up to where the charge alone is more than the bound
+    costly = np.flatnonzero(2.0 * charges > 1.1 * least[0])
+    high = int(costly[0]) if costly.size else lattice.size - 1
+    high = max(high, int(best[useful & seen].max()) + _MARGIN)
+    chosen = lattice[low : high + 1]
+    # few places: how many of them can be taken for one
+    rows = useful & seen
+    alone = np.cumsum(weights[best[rows], :], axis=1) * single[rows][:, None]
+    few = (alone <= _UNSEEN * least[rows][:, None]).all(axis=0)
+    start = int(counts[few.argmin()])
+    expected = 1.0 + (steps - 1) / (1.0 + math.exp(-chosen[-1]))
+    stop = min(math.ceil(expected + 6.0 * math.sqrt(expected)) + 6, steps)
+    kept = rounded_counts(start, stop)
+    if fineness > 1.0:
+        kept = sorted({*kept[::_THINNED], kept[-1]})
+    number = np.array(kept if kept[0] == 1 else [1, *kept], dtype=np.float64)
+    return _Plan(losses, chosen, number)
+
+
+def _rough_divergences(
+    sigma: float, steps: int, losses: Array, tail: float, log_odds: float
+) -> tuple[Array, Array]:
+    """Numbers of places and estimates of the divergence with that many, in order (P, Q)."""
+    expected = (steps - 1) / (1.0 + math.exp(-log_odds))
+    most = min(math.ceil(1.0 + expected + 8.0 * math.sqrt(expected)) + 8, steps)
+    octaves = math.log2(most)
+    places = 2.0 ** np.linspace(0.0, octaves, math.ceil(_ROUGH_COUNTS * octaves) + 1)
+    grid = np.unique([rounded_count(round(place)) for place in places.tolist()])
+    family = _family(sigma, Bound.PESSIMISTIC, _ROUGH_WIDTH, tail, most)
+    known = np.array(
+        [_divergences(family.law(int(count)), losses, Bound.PESSIMISTIC)[0] for count in grid]
+    )
+    counts = np.array(rounded_counts(1, most), dtype=np.float64)
+    logs = np.log(np.maximum(known, 1e-300))
+    place = np.interp(np.log(counts), np.log(grid), np.arange(grid.size))
+    below = np.minimum(place.astype(int), max(grid.size - 2, 0))
+    share = (place - below)[:, None]
+    above = np.minimum(below + 1, grid.size - 1)
+    return counts, np.exp(logs[below] * (1.0 - share) + logs[above] * share)
+
+
+def _family(sigma: float, side: Bound, width: float, tail: float, most: int) -> SumFamily:
+    source = GaussianRatio(sigma)
+
+    def one(width: float, tail: float) -> SumLaw:
+        return source.ratios(side, users=most, width=width, tail=tail)
+
+    return SumFamily(one, side, width=width, tail=0.1 * tail, users=most)
+
+
+def _divergences(law: SumLaw, losses: Array, side: Bound) -> tuple[Array, Array]:
+    """Bounds of ``H_alpha(P‖Q)`` and ``H_alpha(Q‖P)`` of the mean, at ``e^losses``.
+
+    Sums from the far end and their moments: what they lose to cancellation is added.
+    """
+    upper = side is Bound.PESSIMISTIC
+    sign = 1.0 if upper else -1.0
+    gain = law.value / law.count - 1.0
+    excess = np.expm1(losses)
+    noise = sequential_sum(gain.size + 16)
+    # forward: values above alpha, from the largest down
+    mass, moment = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (law.mass, law.mass * gain))
+    at = np.searchsorted(gain, excess, side="right")
+    size = moment[at] + excess * mass[at]
+    error = (noise + law.moved) * size + law.moved * mass[at]
+    forward = moment[at] - excess * mass[at] + sign * error
+    # backward: values below 1 / alpha, from the smallest up
+    short = -np.expm1(-losses)
+    deficit = law.mass * -gain
+    mass, moment = (np.append(0.0, np.cumsum(x)) for x in (law.mass, deficit))
+    at = np.searchsorted(gain, -short, side="left")
+    size = moment[at] + short * mass[at]
+    error = (noise + law.moved) * size + law.moved * mass[at]
+    backward = np.exp(losses) * (moment[at] - short * mass[at] + sign * error)
+    if upper:
+        forward, backward = forward + law.lost_gain, backward + law.lost
+        return np.clip(forward, 0.0, 1.0), np.clip(backward, 0.0, 1.0)
+    return np.maximum(forward, 0.0), np.maximum(backward, 0.0)
+
+
+def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: float) -> Array:
+    """Probabilities that K, rounded down to one of the counts, is each of them.
+
+    PESSIMISTIC: numbers that are not among the counts are taken for smaller ones; OPTIMISTIC: for
+    larger ones, or left out. Probabilities far below the tail are those of the first count
+    (PESSIMISTIC) or none.
+    """
+    upper = side is Bound.PESSIMISTIC
+    trials = steps - 1
+    p, q = 1.0 / (1.0 + math.exp(-log_odds)), 1.0 / (1.0 + math.exp(log_odds))
+    mean = trials * p
+    # a Bernstein bound on either side
+    goal = -math.log(1e-6 * tail)
+    reach = goal / 3.0 + math.sqrt(goal**2 / 9.0 + 2.0 * goal * mean * q)
+    low, high = max(math.floor(mean - reach), 0), min(math.ceil(mean + reach), trials)
+    clones = np.arange(low, high + 1, dtype=np.float64)
+    logs = log_pmf(clones, float(trials), p, q)
+    error = log_pmf_error(clones, float(trials), p, logs) + roundings(16)
+    sign = 1.0 if upper else -1.0
+    mass = np.exp(np.maximum(logs, -745.0)) * np.maximum(1.0 + sign * error, 0.0)
+    places = clones + 1.0
+    if upper:
+        at = np.searchsorted(counts, places, side="right") - 1
+    else:
+        # the same rounding, but up to the next count where there is a gap
+        unit = 2.0 ** np.maximum(np.frexp(places)[1] - BITS, 0)
+        at = np.searchsorted(counts, np.floor(places / unit) * unit, side="left")
+    weights = np.bincount(at, mass, counts.size)[: counts.size]
+    if upper and (low > 0 or high < trials):
+        weights[0] += 2e-6 * tail
+    return np.asarray(weights)
+
+
+def _mixtures(
+    sigma: float,
+    steps: int,
+    plan: _Plan,
+    side: Bound,
+    tail: float,
+    width: float,
+) -> Array:
+    """The least of the bounds over p, or a value below it for every p on the lattice."""
+    upper = side is Bound.PESSIMISTIC
+    losses = plan.losses
+    loss = whole_losses(losses)
+    place = whole_places(loss)
+    counts = tuple(int(count) for count in plan.counts.tolist())
+    table = _allocations(sigma, counts, tuple(losses.tolist()), side, tail, width)
+    if not upper:
+        highs = _allocations(sigma, counts, tuple(losses.tolist()), Bound.PESSIMISTIC, tail, width)
+        table = below_chords(place, table, highs, loss)
+    weights = np.array(
+        [_weights(steps, u, plan.counts, side, tail) for u in plan.log_odds.tolist()]
+    )
+    charges = np.array([charge(sigma, steps - 1, u, side) for u in plan.log_odds.tolist()])
+    slack = sequential_sum(plan.counts.size + 16)
+    mixed: Array = weights @ table
+    size: Array = weights @ np.abs(table)
+    cost = 1.0 + np.exp(loss)
+    rounding = roundings(8)
+    if upper:
+        whole = mixed + slack * size + np.multiply.outer(charges, cost)
+        return np.asarray(np.min(whole, axis=0) * (1.0 + rounding))
+    mixed -= slack * size
+    least = np.min(mixed + np.multiply.outer(charges, cost) * (1.0 - rounding), axis=0)
+    # fewer clones: no less without a charge; more clones: no less than the next charge alone
+    beyond = charge(sigma, steps - 1, float(plan.log_odds[-1]) + _ODDS_STEP, side)
+    least = np.minimum(least, beyond * cost * (1.0 - rounding))
+    return np.asarray(np.minimum(least, mixed[0]))
+
+
+@lru_cache(maxsize=4)
+def _allocations(
+    sigma: float,
+    counts: tuple[int, ...],
+    losses: tuple[float, ...],
+    side: Bound,
+    tail: float,
+    width: float,
+) -> Array:
+    """Bounds of the profiles of allocations 1 of K, one row for each K."""
+    family, points = _family(sigma, side, width, tail, counts[-1]), np.array(losses)
+    rows = [_divergences(family.law(count), points, side) for count in counts]
+    return np.array([whole_profile(points, *row) for row in rows])

@@ -1,0 +1,148 @@
+"""The product of independent likelihood ratios: several steps that all use the record.
+
+The logarithms add up, on a lattice of them. A ratio between two lattice points is split over both
+so that its mass and its mean are kept (PESSIMISTIC), neighbouring ratios are merged until their
+mean is on the lattice (OPTIMISTIC): up or down in convex order, which products of independent
+positive values keep.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.lattice.discretize import discretize
+from shuffle_accountant.lattice.doubling import SumLaw
+from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
+from shuffle_accountant.lattice.positive import positive_sum
+from shuffle_accountant.losses.steps.mean_ratio import RatioSource
+from shuffle_accountant.losses.steps.table_ratio import least_profile
+from shuffle_accountant.numerics.rounding import BELOW_ONE, ELEMENTARY, Array, roundings
+
+__all__ = ["ProductRatio"]
+
+# Probability left out, and width of the cells of one ratio in normal scores.
+_TAIL = 1e-200
+_WIDTH = 0.002
+# Cells of the product: direct convolution is quadratic in them.
+_MOST_CELLS = 8192
+# Spacing of the lattice, in deviations of one ratio's logarithm under P.
+_SPACING = 0.008
+# Products are kept within e^-650 … e^650.
+_LARGEST_LOG = 650.0
+
+
+@dataclass(frozen=True)
+class ProductRatio(RatioSource):
+    """The law of a product of independent ratios.
+
+    Attributes:
+        one: law of a single ratio.
+        passes: how many are multiplied, >= 2.
+    """
+
+    one: RatioSource
+    passes: int
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation: second moments are multiplied."""
+        log_second = self.passes * math.log1p(min(self.one.deviation, 1e150) ** 2)
+        return math.sqrt(math.expm1(min(log_second, 690.0)))
+
+    @property
+    def largest(self) -> float:
+        """All are as large as they can be."""
+        return self.passes * self.one.largest * (1.0 + roundings(2))
+
+    @property
+    def infinite(self) -> float:
+        """P-probability that at least one is infinite."""
+        none = self.passes * math.log1p(-min(self.one.infinite, BELOW_ONE))
+        return -math.expm1(none) * (1.0 - roundings(2 * ELEMENTARY + 2))
+
+    def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
+        """The lattice's points."""
+        return _law(self, side)
+
+    def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
+        """The sum over the lattice's points, in either order."""
+        if epsilon >= self.largest:
+            return 0.0
+        return _law(self, side).divergence(epsilon, side, swapped)
+
+
+@lru_cache(maxsize=32)
+def _law(product: ProductRatio, side: Bound) -> SumLaw:
+    one = product.one.ratios(side, users=1, width=_WIDTH, tail=_TAIL)
+    passes, upper = product.passes, side is Bound.PESSIMISTIC
+    sign = 1.0 if upper else -1.0
+    held = one.value > 0.0
+    value, q = one.value[held], one.mass[held]
+    loss, p = np.log(value), q * value
+    spacing, first, last = _lattice(loss, p, q, passes, side)
+    infinite = one.lost_gain if upper else product.one.infinite
+    # ratios on the lattice's lower end stay there; merging others with them would lower them
+    ends = 0 if upper or loss[0] > spacing * round(loss[0] / spacing) + one.moved else 1
+    atoms = PldAtoms(side, p[ends:], loss[ends:], infinite, 0.0, 0.0, one.moved)
+    grid = discretize(atoms, spacing)
+    if ends:
+        grid = _with_lowest(grid, round(loss[0] / spacing), float(p[0]))
+    first = max(first, passes * grid.offset)
+    last = min(last, passes * (grid.offset + grid.mass.size - 1))
+    law = positive_sum([(grid, passes)], side, first, last)
+    logs = spacing * (law.offset + np.arange(law.mass.size, dtype=np.float64))
+    held = law.mass > 0.0
+    logs, p = logs[held], law.mass[held]
+    # what was raised into the window, or cut off below it, is the same for Q: next to nothing
+    slack = law.relative + roundings(16.0 + 4.0 * np.abs(logs))
+    value, mass = np.exp(logs), p * np.exp(-logs)
+    moved = passes * grid.loss_error + roundings(8) * _LARGEST_LOG
+    if not upper:  # putting mass at a lower ratio asks for more of Q than there is
+        value, mass, slack, moved = least_profile(value, p, mass, slack, 0.0, moved)
+    mass = mass * np.maximum(1.0 + sign * slack, 0.0)
+    never = float(one.mass[one.value == 0.0].sum())  # Q-probability of a ratio of 0
+    if never > 0.0:
+        some = -math.expm1(passes * math.log1p(-min(never, BELOW_ONE)))
+        value = np.append(0.0, value)
+        mass = np.append(some * (1.0 + sign * roundings(2 * ELEMENTARY + 2)), mass)
+    lost_gain = min(law.infinite * (1.0 + law.relative), 1.0) if upper else law.infinite
+    # Q-masses below the window: a tail of the product under Q
+    lost = passes * one.lost + _TAIL if upper else 0.0
+    return SumLaw(value, mass, 1, lost_gain, lost, moved, float(value[-1]))
+
+
+def _with_lowest(grid: PldGrid, place: int, mass: float) -> PldGrid:
+    """The grid with another mass at its lower end, or below it."""
+    longer = np.zeros(grid.mass.size + max(grid.offset - place, 0))
+    longer[-grid.mass.size :] = grid.mass
+    first = min(grid.offset, place)
+    longer[place - first] += mass
+    return replace(grid, offset=first, mass=longer)
+
+
+def _lattice(loss: Array, p: Array, q: Array, passes: int, side: Bound) -> tuple[float, int, int]:
+    """Spacing of the lattice, and the indices between which the product lies under P and Q.
+
+    Bernstein's inequality: with terms no further than b from their mean, of variance v, the sum of
+    m strays by ``(b/3) g + sqrt((b g / 3)^2 + 2 m v g)`` with probability ``e^-g`` at most.
+    """
+    largest = float(np.max(np.abs(loss))) or 1.0  # all ratios may be 1
+    goal = -math.log(_TAIL)
+    low, high, deviation = math.inf, -math.inf, 0.0
+    for mass in (p, q):
+        total = float(mass.sum())
+        mean = float(np.sum(mass * loss)) / total
+        variance = float(np.sum(mass * (loss - mean) ** 2)) / total
+        bound = 2.0 * largest * goal / 3.0
+        far = bound + math.sqrt(bound**2 + 2.0 * passes * variance * goal)
+        low, high = min(low, passes * mean - far), max(high, passes * mean + far)
+        deviation = deviation or math.sqrt(variance)
+    low = max(low, -passes * largest, -_LARGEST_LOG)
+    high = min(high, passes * largest, _LARGEST_LOG)
+    wanted = max(_SPACING * deviation, (high - low) / _MOST_CELLS, 1e-9 * largest)
+    spacing = largest / math.ceil(largest / wanted)  # the largest logarithm stays on the lattice
+    return spacing, math.floor(low / spacing), math.ceil(high / spacing)

@@ -1,0 +1,157 @@
+"""Likelihood ratios that come as tables of privacy losses.
+
+A table lists losses ``l = log(P/Q)`` with their P-masses, so an atom has the ratio ``e^l`` and the
+Q-mass ``p e^-l``; what is left of Q is an atom of ratio 0, and what P has at infinite loss is never
+sent by Q. Any pair that dominates a step will do, as long as it is one pair for both orders: the
+profile that is meant is the larger of the table's own and ``(1 - alpha)_+``, which every pair of
+laws has at least.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.lattice.doubling import SumLaw
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.steps.mean_ratio import RatioSource
+from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable
+from shuffle_accountant.numerics.rounding import Array, roundings, sequential_sum
+
+__all__ = ["TableRatio", "least_profile"]
+
+# Ratios are kept within e^-600 … e^600.
+_LARGEST_LOG = 600.0
+
+
+@dataclass(frozen=True)
+class TableRatio(RatioSource):
+    """The ratio of a step between two tables, one above the truth and one below.
+
+    Attributes:
+        bounds: tables of ``log(P/Q)`` under P.
+    """
+
+    bounds: LossBounds
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the upper table's ratio."""
+        law = _law(self.bounds.upper, Bound.PESSIMISTIC)
+        return max(math.sqrt(float(np.sum(law.mass * (law.value - 1.0) ** 2))), 1e-150)
+
+    @property
+    def largest(self) -> float:
+        """That of the upper table, if nothing in either order is infinite."""
+        law = _law(self.bounds.upper, Bound.PESSIMISTIC)
+        if law.lost_gain > 0.0 or law.value[0] == 0.0:
+            return math.inf
+        return float(np.max(np.abs(np.log(law.value)))) + law.moved
+
+    @property
+    def infinite(self) -> float:
+        """What the lower table has at infinite loss."""
+        return self.bounds.lower.infinity_mass
+
+    def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
+        """The table's atoms."""
+        return _law(self.bounds.side(side), side)
+
+    def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
+        """The table's own profile, in the order asked for."""
+        return _law(self.bounds.side(side), side).divergence(epsilon, side, swapped)
+
+
+@lru_cache(maxsize=64)
+def _law(table: PldTable, side: Bound) -> SumLaw:
+    """The law of the ratio under Q, on the side of the direction."""
+    upper = side is Bound.PESSIMISTIC
+    loss, p, infinite = table.losses, table.probabilities, table.infinity_mass
+    if upper:
+        infinite += table.missing
+        far = loss > _LARGEST_LOG
+        infinite += float(p[far].sum())
+        loss, p = np.maximum(loss[~far], -_LARGEST_LOG), p[~far]
+    else:
+        loss, p = _from_below(np.minimum(loss, _LARGEST_LOG), p)
+    p = _capped(p, 1.0 - infinite)
+    ratio = np.exp(loss)
+    q = p * np.exp(-loss)
+    moved = roundings(8.0 + 2.0 * _LARGEST_LOG)
+    # masses of Q are as good as the exponentials
+    error = roundings(8.0 + 2.0 * np.abs(loss))
+    noise = sequential_sum(q.size + 8)
+    missing = 0.0 if upper else table.missing
+    if float(q.sum()) > 1.0 + noise or missing > 0.0:
+        ratio, q, error, moved = least_profile(ratio, p, q, error, missing, moved)
+    q = q * (1.0 + error if upper else 1.0 - error)
+    # what is left of Q, if rounding does not explain it
+    rest = 1.0 - math.fsum(q) - (0.0 if upper else math.fsum(2.0 * error * q) + noise)
+    if rest > 0.0:
+        ratio, q = np.append(0.0, ratio), np.append(rest, q)
+    held = q > 0.0
+    if not held.any():
+        ratio, q, held = np.zeros(1), np.zeros(1), np.ones(1, dtype=bool)
+    ratio, q = ratio[held], q[held]
+    return SumLaw(ratio, q, 1, min(infinite, 1.0), 0.0, moved, float(ratio[-1]))
+
+
+def _capped(p: Array, total: float) -> Array:
+    """The masses without what exceeds the total, which is taken from the lowest losses."""
+    excess = float(p.sum()) - max(total, 0.0)
+    if excess <= roundings(8):
+        return p
+    below = np.cumsum(p)
+    return np.asarray(np.clip(below - excess, 0.0, p))
+
+
+def _from_below(loss: Array, p: Array) -> tuple[Array, Array]:
+    """Losses too low for doubles merged with higher ones, until their mean ratio is not."""
+    low = int(np.searchsorted(loss, -_LARGEST_LOG))
+    if low == 0:
+        return loss, p
+    # relative to the lowest ratio allowed; losses much further down have all of Q
+    q = p * np.exp(np.minimum(-loss - _LARGEST_LOG, 700.0))
+    means = np.cumsum(p) / np.cumsum(q)
+    last = min(int(np.searchsorted(means, 1.0)), p.size - 1)
+    merged = max(math.log(float(means[last])), 0.0) - _LARGEST_LOG
+    return np.append(merged, loss[last + 1 :]), np.append(float(p[: last + 1].sum()), p[last + 1 :])
+
+
+def least_profile(
+    ratio: Array, p: Array, q: Array, error: Array, missing: float, moved: float
+) -> tuple[Array, Array, Array, float]:
+    """The pair whose profile is the larger of some atoms' and ``(1 - alpha)_+``.
+
+    From where the atoms' profile ``S1 - alpha S`` crosses ``1 - alpha`` it is their own; all of Q
+    that is below is one atom, at the crossing.
+
+    Args:
+        ratio: likelihood ratios, ascending, shape (m,).
+        p: their P-masses.
+        q: their Q-masses.
+        error: bounds on the relative errors of the Q-masses.
+        missing: P-mass that is in none of the ratios, nor infinite.
+        moved: bound on the relative error of the ratios.
+
+    Returns:
+        ``(ratio, q, error, moved)`` of the pair.
+    """
+    below_p = np.append(0.0, np.cumsum(p)) + missing  # with relative accuracy
+    above_q = np.append(np.cumsum(q[::-1])[::-1], 0.0)
+    over = ratio * (1.0 - above_q[:-1]) > below_p[:-1]
+    first = int(np.argmax(over)) if over.any() else p.size
+    q_below = 1.0 - float(above_q[first])
+    p_below = float(below_p[first])
+    if not (q_below > 0.0 and p_below > 0.0):
+        return ratio[first:], q[first:], error[first:], moved
+    noise = sequential_sum(p.size + 8)
+    return (
+        np.append(p_below / q_below, ratio[first:]),
+        np.append(q_below, q[first:]),
+        np.append(noise / q_below, error[first:]),
+        moved + 2.0 * noise / q_below,
+    )

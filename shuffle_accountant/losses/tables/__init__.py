@@ -1,0 +1,1 @@
+"""Losses that come as tables of atoms."""

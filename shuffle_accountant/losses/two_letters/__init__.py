@@ -1,0 +1,1 @@
+"""Losses of a target with two letters: clones, randomized response, null draws."""

@@ -1,0 +1,249 @@
+"""The loss of a target with two mirrored letters among decoys.
+
+Whatever the protocol, once it is known that ``m`` messages carry one of the two letters, ``a`` of
+them letter 0 and ``b = m - a`` letter 1, the pair is
+
+    P(a | m) = f(a) (1 + z),   Q(a | m) = f(a) (1 - z),   f = Bin(m, 1/2),   z = gap (a - b) / m,
+
+and protocols differ in the law of m and in the gap, which may depend on what else was counted; see
+`clones` and `response` beside this file. The pair is symmetric.
+De Moivre's identity ``sum_{i >= a} (i - m/2) f(i) = a f(a) / 2`` gives first moments of tails,
+hence hockey-stick divergences and masses of cells, from f and its tail at the ends alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.two_letters.cells import CellSums
+from shuffle_accountant.losses.two_letters.listing import (
+    BinaryBlocks,
+    gather,
+    loss_at,
+    pieces,
+    ties,
+    ties_error,
+)
+from shuffle_accountant.numerics.binomial import (
+    log_pmf,
+    log_pmf_error,
+    tail_ratio_error,
+    upper_tail_ratio,
+)
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    exponential,
+    lowered,
+    outwards,
+    pairwise_sum,
+    product,
+    raised,
+    roundings,
+    underflow,
+)
+
+__all__ = ["BinaryBlocks", "BinaryLoss", "BlockSource"]
+
+# A block whose counts of letter 0 are fewer than this many times the cells is listed atom by atom.
+_LIST_WHEN_FEWER = 6
+
+# So many atoms are listed at once; more are added up cell by cell, while a cache holds them.
+_AT_ONCE = 1 << 17
+
+# More than all masses that are too small for a double can add up to.
+_UNDERFLOW = 1e-305
+
+# More than numbers below the smallest normal double can lose, in a sum weighted by probabilities.
+_SUBNORMAL = 1e-315
+
+# Above this loss e^epsilon is large and the tail formula is regrouped; see `_bracket`.
+_REGROUP_FROM = 1.0
+
+
+class BlockSource(Protocol):
+    """What a protocol says about how many messages hide the target."""
+
+    def __hash__(self) -> int:
+        """By value, so that grids can be cached."""
+
+    @property
+    def largest(self) -> float:
+        """No loss is larger, nats."""
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation of the loss, nats."""
+
+    def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
+        """Blocks whose pair bounds the true one in the given direction."""
+
+    def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
+        """The atoms from a table that other rounds share; None if there is none."""
+
+
+@dataclass(frozen=True)
+class BinaryLoss:
+    """Privacy loss of one binary target among its clones, or other decoys.
+
+    Attributes:
+        source: the law of the number of messages with one of the letters.
+    """
+
+    source: BlockSource
+
+    @property
+    def largest(self) -> float:
+        """No loss is larger (nats)."""
+        return self.source.largest
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats."""
+        return self.source.deviation
+
+    @property
+    def reversed(self) -> BinaryLoss:
+        """The loss of (Q, P): the pair is symmetric."""
+        return self
+
+    @property
+    def divergence(self) -> Divergence:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound of ``H_alpha``, alpha = e^epsilon, epsilon >= 0: a sum over counts of decoys.
+
+        Relative accuracy is a few hundred units in the last place where blocks are single counts.
+        """
+        if epsilon >= self.largest and self.largest < math.inf:
+            return 0.0
+        blocks = self.source.blocks(side, effort)
+        low, high = _conditional(epsilon, blocks) if epsilon < math.inf else _disclosed(blocks)
+        if side is Bound.OPTIMISTIC:
+            total = lowered(float(np.sum(blocks.weight * low)), pairwise_sum(own=4))
+            return max(total - _SUBNORMAL, 0.0)
+        total = raised(float(np.sum(blocks.weight * high)), pairwise_sum(own=4)) + blocks.missing
+        return min(total + _SUBNORMAL, 1.0)
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """PldAtoms of the pair: one by one for small blocks, cell masses for large ones."""
+        if effort.many and (found := self.source.tabled(side, edges, effort)) is not None:
+            return found
+        blocks = self.source.blocks(side, replace(effort, tail=0.25 * effort.tail))
+        m = blocks.count
+        # Hoeffding: P(a >= m/2 + t sqrt(m)/2) <= 2 exp(-t^2/2) for the P-law, the other side less.
+        reach = np.log(np.maximum(blocks.weight, 1e-320)) - math.log(effort.tail)
+        reach = np.sqrt(2.0 * np.maximum(reach + math.log(16.0 * m.size), 0.0))
+        last = np.minimum(np.ceil(0.5 * (m + reach * np.sqrt(m))), m)
+        cut = 0.5 * effort.tail if bool(np.any(last < m)) else 0.0
+        first = np.floor(0.5 * m) + 1.0
+
+        top = loss_at(blocks.gap, blocks.log_rest, last, m)
+        # where the largest is infinite, the grid must reach up to the one below it
+        below = loss_at(blocks.gap, blocks.log_rest, np.maximum(last - 1.0, 0.5 * m), m)
+        finite = np.where(np.isfinite(top), top, below)
+        grid = edges(float(finite.max(initial=0.0)))
+        # cells up to each block's own largest loss
+        cells = np.searchsorted(grid, np.where(np.isfinite(top), top, np.inf)) + 1
+        lengths = last - first + 1
+        listed = (lengths <= _LIST_WHEN_FEWER * cells) | (m < 4096)
+        size = int(lengths[listed].sum()) + int(cells[~listed].sum())
+        most = min(effort.most_atoms, _AT_ONCE)
+        half = gather(
+            pieces(blocks, first, last, listed, grid, most),
+            CellSums(grid) if size > most else None,
+        )
+        tied = blocks.silent + ties(blocks.weight, m)
+
+        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+        far, upper = np.isinf(half.loss), side is Bound.PESSIMISTIC
+        infinite = float(outwards(half.mass[far], half.slack[far], upper=upper).sum())
+        infinite = outwards(infinite, pairwise_sum(), upper=upper)
+        keep = ~far & (half.mass > 0)
+        loss, slack = half.loss[keep], half.slack[keep]
+        everything = np.concatenate([half.mass[keep], half.other[keep], [tied]])
+        slack = np.concatenate([slack, slack, [ties_error()]])
+        truncated = blocks.missing + cut
+        return PldAtoms(
+            side=side,
+            mass=outwards(everything, slack, upper=upper),
+            loss=np.concatenate([loss, -loss, [0.0]]),
+            infinite=max(infinite + sign * _UNDERFLOW, 0.0) + (truncated if upper else 0.0),
+            truncated=truncated,
+            round_off=blocks.round_off + float(np.sum(everything * slack)),
+            loss_error=float(half.loss_error.max(initial=0.0))
+            + roundings(16) * float(blocks.gap.max(initial=0.0)),
+        )
+
+
+def _disclosed(blocks: BinaryBlocks) -> tuple[Array, Array]:
+    """Bracket of the probability of an infinite loss given each block: all messages are alike."""
+    certain = np.where(blocks.log_rest == -np.inf, np.exp2(1.0 - blocks.count), 0.0)
+    return certain, certain
+
+
+def _conditional(epsilon: float, blocks: BinaryBlocks) -> tuple[Array, Array]:
+    """Bracket of the divergence given each block."""
+    m = blocks.count
+    # a gap below all doubles adds less than what is allowed for numbers as small
+    reach = math.tanh(0.5 * epsilon) / np.maximum(blocks.gap, underflow(1))
+    first = np.minimum(np.floor(0.5 * m * (1.0 + reach)) + 1.0, m)  # smallest a with loss > eps
+    pairs, place = _distinct(first, m)
+    log_f = log_pmf(*pairs, 0.5, 0.5)[place]
+    f = np.exp(log_f)
+    value, scale = _bracket(epsilon, first, blocks)
+    error = scale + np.abs(value) * exponential(log_pmf_error(first, m, 0.5, log_f))
+    return f * np.maximum(value - error, 0.0), f * np.maximum(value + error, 0.0)
+
+
+def _distinct(a: Array, m: Array) -> tuple[tuple[Array, Array], NDArray[np.intp] | slice]:
+    """The different ones among pairs (a, m), and where each pair is among them.
+
+    Blocks that differ in their gap alone often share their pair.
+    """
+    largest = float(m.max(initial=0.0))
+    if m.size < 4096 or largest >= 2.0**26 or bool(np.all(np.diff(m) > 0)):
+        return (a, m), slice(None)
+    keys, place = np.unique(m * 2.0**27 + a, return_inverse=True)
+    count = np.floor(keys / 2.0**27)
+    return (keys - count * 2.0**27, count), place
+
+
+def _bracket(epsilon: float, a: Array, blocks: BinaryBlocks) -> tuple[Array, Array]:
+    """``sum_{i >= a} (P - alpha Q)(i) / f(a)`` and a bound on its rounding error."""
+    m, gap = blocks.count, blocks.gap
+    b, share = m - a, a / m
+    if epsilon < _REGROUP_FROM:
+        growth = math.expm1(epsilon)
+        pairs, place = _distinct(a, m)
+        tail = upper_tail_ratio(*pairs, 0.5, 0.5)[place]
+        gain, cost = (2.0 + growth) * gap * share, growth * tail
+    else:
+        # gap a/m and the tail ratio are both near 1 here: alpha multiplies what is left of their
+        # difference, a sum of three positive terms
+        left = np.where(b > 0, b / (a + 1.0), 0.0)
+        pairs, place = _distinct(np.minimum(a + 1.0, m), m)
+        left = left * upper_tail_ratio(*pairs, 0.5, 0.5)[place]
+        gain = gap * share + 1.0 + left
+        cost = _scaled_exp(epsilon, left + b / m)
+        cost = cost + share * np.exp(np.minimum(epsilon + blocks.log_rest, 700.0))
+    # e^epsilon times a factor is the exponential of a sum of logarithms, of which only those up to
+    # about epsilon in size count
+    own = exponential(roundings(ELEMENTARY + 1) * (1.0 + epsilon), own=8)
+    return gain - cost, (gain + cost) * min(product(tail_ratio_error(), own), 1.0)
+
+
+def _scaled_exp(epsilon: float, factor: Array) -> Array:
+    """``e^epsilon * factor``, capped instead of overflowing; 0 where the factor is 0."""
+    with np.errstate(divide="ignore"):
+        return np.exp(np.minimum(epsilon + np.log(factor), 700.0))

@@ -1,0 +1,323 @@
+"""Laws of clones' counts, tabulated once for rounds of any size and any gap.
+
+Given that m messages carry one of the two letters, a of them letter 0, the pair of
+`shuffle_accountant.losses.two_letters.binary` is
+
+    P = f (1 + gap y),   Q = f (1 - gap y),   y = (2a - m) / m,   a ~ f = Bin(m, 1/2),
+
+linear in y. So for every gap at once
+
+* an atom between two points of a grid of y may be split over them so that its mean is kept: the
+  divergence is the mean of a convex function of y, and grows (PESSIMISTIC);
+* the atoms of a cell may be merged in their mean (OPTIMISTIC).
+
+Both come from two sums per cell, the shares of its mass that go up and down. They are tabulated for
+the counts m at fixed block edges; rounds with different numbers of users are different mixtures of
+the same rows. That makes one more round cost a product with the table.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.losses.decoys.counts import bulk
+from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
+from shuffle_accountant.numerics.kept import kept
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    exponential,
+    outwards,
+    product,
+    raised,
+    roundings,
+    sequential_sum,
+)
+
+__all__ = ["MOST_CELLS", "MOST_COUNTS", "CloneTable", "clone_table", "tabled_atoms"]
+
+MOST_CELLS = 1 << 13
+"""Cells of a row that hold mass; with more, losses are put on grids one by one."""
+
+MOST_COUNTS = 2.0**27
+"""Expected counts of clones beyond which rows take longer than losses one by one."""
+
+_ROWS = 128  # that are made, and kept, at once
+# More than all masses that are too small for a double can add up to.
+_UNDERFLOW = 1e-305
+# Narrower cells would not have enough digits left for shares of them.
+_NARROWEST = 2.0**-30
+# Probabilities below this are about to lose digits.
+_LEAST_TAIL = 1e-200
+# A gap so close to 1 leaves no digits in 1 - gap y.
+_LEAST_REST = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Some rows of the table; arrays of shape (rows, cells + 1) or (rows,).
+
+    Attributes:
+        up: mass that goes to the upper end of each cell of y >= 0.
+        down: mass that goes to its lower end.
+        tied: mass at y = 0 exactly.
+        error: bound on the relative error of all of these.
+    """
+
+    up: Array
+    down: Array
+    tied: Array
+    error: float
+
+
+@dataclass(frozen=True)
+class CloneTable:
+    """Which table: rows at fixed counts, cells of one width.
+
+    Attributes:
+        cells: number of cells between y = 0 and y = 1.
+        resolution: relative width of blocks of counts, > 0.
+        tail: mass of a row that may be cut off, > 0.
+    """
+
+    cells: int
+    resolution: float
+    tail: float
+
+    @property
+    def reach(self) -> float:
+        """Rows end so many halves of ``sqrt(m)`` above ``m / 2``.
+
+        Hoeffding: P(a >= m/2 + t sqrt(m)/2) <= 2 exp(-t^2/2) for the P-law, the other side less.
+        """
+        return math.sqrt(2.0 * math.log(64.0 / self.tail))
+
+    def width(self, least: float) -> int:
+        """Cells, and one more, of rows of at least so many counts."""
+        # the last count is rounded up
+        share = min((self.reach * math.sqrt(least) + 2.0) / least, 1.0)
+        return math.ceil(share * self.cells) + 2
+
+    def law(self, first: int, weight: Array) -> tuple[Array, Array, float, float]:
+        """The mixture of rows: masses up and down of each cell, tied mass, relative error.
+
+        Args:
+            first: number of the first row.
+            weight: of each row from there on.
+        """
+        # the first rows are the widest: their counts are the smallest
+        width = _rows(self, first // _ROWS).up.shape[1]
+        up, down, tied, error, done = np.zeros(width), np.zeros(width), 0.0, 0.0, 0
+        while done < weight.size:
+            piece, start = divmod(first + done, _ROWS)
+            rows = _rows(self, piece)
+            some = weight[done : done + _ROWS - start]
+            inside, cells = slice(start, start + some.size), slice(rows.up.shape[1])
+            up[cells] += some @ rows.up[inside]
+            down[cells] += some @ rows.down[inside]
+            tied += float(some @ rows.tied[inside])
+            error = max(error, rows.error)
+            done += some.size
+        return up, down, tied, product(error, sequential_sum(weight.size, own=4))
+
+
+@lru_cache(maxsize=16)
+def block_edges(resolution: float) -> Array:
+    """Counts of decoys at which blocks begin: every one, then so much further each time."""
+    single = math.ceil(1.0 / resolution)
+    steps = math.ceil(math.log(2.0**53 / single) / math.log1p(resolution))
+    # single * resolution >= 1: no two of them have the same whole number
+    wide = np.floor(single * np.exp(np.arange(steps) * math.log1p(resolution)))
+    return np.unique(np.concatenate([np.arange(single, dtype=np.float64), wide]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """A binomial law in blocks: first block, weights and bounds on the mass in none of them."""
+
+    first: int
+    weight: Array
+    error: float
+    below: float
+    above: float
+
+
+@lru_cache(maxsize=8192)
+def _weights(trials: int, rate: float, idle: float, resolution: float, tail: float) -> _Weights:
+    """Weights of blocks of the counts C ~ Bin(trials, rate), 0 < rate < 1, trials >= 1."""
+    edges = block_edges(resolution)
+    low, high = bulk(trials, rate, idle, tail)
+    start = int(np.searchsorted(edges, low, side="right")) - 1
+    stop = int(np.searchsorted(edges, high, side="right"))
+    first, last = int(edges[start]), min(int(edges[stop]) - 1, trials)
+    mode = min(max(int(trials * rate), first), last)
+    anchor = np.array([float(mode)])
+    log_mode = log_pmf(anchor, float(trials), rate, idle)
+    error = float(exponential(log_pmf_error(anchor, float(trials), rate, log_mode))[0])
+    odds = rate / idle
+    above = np.arange(mode, last, dtype=np.float64)
+    below = np.arange(mode, first, -1.0)
+    mass = np.concatenate(
+        [
+            np.cumprod(below / ((trials - below + 1.0) * odds))[::-1],
+            [1.0],
+            np.cumprod((trials - above) * odds / (above + 1.0)),
+        ]
+    )
+    mass *= math.exp(float(log_mode[0]))
+    # a step rounds three times, and the odds are good to a few roundings
+    relative = product(error, sequential_sum(mass.size, own=10.0 * mass.size + ELEMENTARY))
+    weight = np.add.reduceat(mass, (edges[start:stop] - first).astype(np.intp))
+    return _Weights(
+        first=start,
+        weight=weight,
+        error=relative,
+        below=tail if first > 0 else 0.0,
+        above=tail if last < trials else 0.0,
+    )
+
+
+@kept(1 << 27, lambda rows: rows.up.nbytes + rows.down.nbytes)
+def _rows(table: CloneTable, piece: int) -> _Rows:
+    """Rows number ``piece * _ROWS`` and so on."""
+    edges = block_edges(table.resolution)
+    m = edges[piece * _ROWS : (piece + 1) * _ROWS] + 1.0
+    half = np.floor(0.5 * m)
+    last = np.minimum(np.ceil(0.5 * (m + table.reach * np.sqrt(m))), m)
+    log_f = log_pmf(half + 1.0, m, 0.5, 0.5)
+    steps = int((last - half).max())
+    width = table.width(float(m[0]))
+    up, down = np.zeros((m.size, width)), np.zeros((m.size, width))
+    f = np.exp(log_f)
+    crowd = 1
+    for i in range(m.size):
+        a = np.arange(half[i] + 1.0, last[i] + 1.0)
+        mass = np.empty(a.size)
+        mass[0] = f[i]
+        np.divide(m[i] - a[:-1], a[1:], out=mass[1:])
+        np.cumprod(mass, out=mass)
+        place = (2.0 * a - m[i]) * (table.cells / m[i])
+        cell = np.floor(place).astype(np.intp)
+        share = mass * (place - cell)
+        up[i] = np.bincount(cell, weights=share, minlength=width)
+        down[i] = np.bincount(cell, weights=mass - share, minlength=width)
+        crowd = max(crowd, math.ceil(0.5 * m[i] / table.cells) + 2)
+    even = 2.0 * half == m
+    tied = np.zeros(m.size)
+    log_tie = log_pmf(half[even], m[even], 0.5, 0.5)
+    tied[even] = np.exp(log_tie)
+    anchors = log_pmf_error(half + 1.0, m, 0.5, log_f)
+    error = float(exponential(anchors).max())
+    if log_tie.size:
+        ties = log_pmf_error(half[even], m[even], 0.5, log_tie)
+        error = max(error, float(exponential(ties).max()))
+    relative = product(error, sequential_sum(crowd, own=2.0 * steps + ELEMENTARY))
+    return _Rows(up, down, tied, relative)
+
+
+def clone_table(step: float, gap: float, resolution: float, tail: float) -> CloneTable | None:
+    """The table whose cells are no wider than a step of losses; None if that is too many.
+
+    Args:
+        step: distance of losses, nats.
+        gap: the largest ``|z|``.
+        resolution: relative width of blocks of counts.
+        tail: mass that may be cut off.
+    """
+    wide = math.tanh(0.5 * step) / gap
+    if resolution <= 0.0 or tail < _LEAST_TAIL or wide < _NARROWEST:
+        return None
+    # powers of the square root of 2, so that rounds of other gaps and other questions share it
+    cells = math.ceil(2.0 ** (0.5 * math.ceil(-2.0 * math.log2(min(wide, 0.5)))))
+    return CloneTable(cells, resolution, tail)
+
+
+def tabled_atoms(
+    table: CloneTable,
+    side: Bound,
+    *,
+    trials: int,
+    rate: float,
+    idle: float,
+    gap: float,
+    log_rest: float,
+) -> PldAtoms | None:
+    """The pair of a target among ``trials`` decoys as atoms at the table's cells.
+
+    Args:
+        table: which.
+        side: on which side of the truth.
+        trials: number of decoys.
+        rate: probability that a decoy is not blank.
+        idle: ``1 - rate``.
+        gap: the largest ``|z|``.
+        log_rest: logarithm of ``1 - gap``.
+
+    Returns:
+        The atoms, or None where a table loses digits or does not pay.
+    """
+    rest = math.exp(log_rest)
+    if min(rate, idle) <= 1e-6 or trials < 1 or rest < _LEAST_REST:
+        return None
+    if trials * rate > MOST_COUNTS:
+        return None
+    found = _weights(trials, rate, idle, table.resolution, table.tail)
+    if table.width(block_edges(table.resolution)[found.first] + 1.0) > MOST_CELLS:
+        return None
+    upper = side is Bound.PESSIMISTIC
+    first, weight = found.first, outwards(found.weight, found.error, upper=upper)
+    if upper:
+        weight[-1] = raised(weight[-1] + found.above, roundings(2))
+    else:
+        # a block that is one count is its own largest; of a wider one the next row stands for it
+        edges = block_edges(table.resolution)[first : first + weight.size + 1]
+        single = np.diff(edges) == 1.0
+        weight = np.append(np.where(single, weight, 0.0), 0.0) + np.append(
+            0.0, np.where(single, 0.0, weight)
+        )
+    up, down, tied, relative = table.law(first, weight)
+    y, mass, zero = _points(table, up, down, tied, upper=upper)
+    behind = rest + gap * (1.0 - y)
+    loss = np.log1p(2.0 * gap * y / behind)
+    # a point of y is known to some roundings, a mean of y in a cell to its masses' errors
+    moved = roundings(8) * y + (0.0 if upper else 2.0 * relative / table.cells)
+    loss_error = 4.0 * float(np.max(gap * moved / behind, initial=0.0))
+    loss_error += roundings(2 * ELEMENTARY) * float(loss.max(initial=0.0))
+    slack = product(relative, roundings(16)) + 4.0 * moved * gap / behind
+    everything = np.concatenate([mass * (1.0 + gap * y), mass * behind, [zero]])
+    slack = np.concatenate([slack, slack, [product(relative, roundings(8))]])
+    truncated = raised(found.below + 0.25 * table.tail, roundings(4))
+    if not upper:
+        truncated += found.above
+    return PldAtoms(
+        side=side,
+        mass=outwards(everything, slack, upper=upper),
+        loss=np.concatenate([loss, -loss, [0.0]]),
+        infinite=raised(truncated + _UNDERFLOW, roundings(2)) if upper else 0.0,
+        truncated=truncated,
+        round_off=float(np.sum(everything * slack)) + found.error,
+        loss_error=loss_error,
+    )
+
+
+def _points(
+    table: CloneTable, up: Array, down: Array, tied: float, *, upper: bool
+) -> tuple[Array, Array, float]:
+    """Points y > 0 with their masses, and the mass at 0: ends of cells, or means in them."""
+    if upper:
+        mass = np.append(down, 0.0) + np.append(0.0, up)
+        zero = tied + 2.0 * mass[0]
+        held = np.flatnonzero(mass[1:]) + 1
+        return np.minimum(held / table.cells, 1.0), mass[held], zero
+    mass = up + down
+    held = np.flatnonzero(mass)
+    mass = mass[held]
+    y = (held + up[held] / mass) / table.cells
+    inside = y > 0.0
+    zero = tied + 2.0 * float(mass[~inside].sum())
+    return np.minimum(y[inside], 1.0), mass[inside], zero

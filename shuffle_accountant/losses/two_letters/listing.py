@@ -1,0 +1,245 @@
+"""PldAtoms of a binary target: one by one in small blocks, by cell masses in large ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.losses.two_letters.cells import CellSums, HalfAtoms
+from shuffle_accountant.numerics.binomial import (
+    log_pmf,
+    log_pmf_error,
+    tail_ratio_error,
+    upper_tail_ratio,
+)
+from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    exponential,
+    log1p,
+    pairwise_sum,
+    product,
+    roundings,
+)
+
+__all__ = ["BinaryBlocks", "gather", "loss_at", "pieces", "ties", "ties_error"]
+
+
+# Of no more atoms than this each has its own error bounds.
+_OWN_ERRORS = 1 << 12
+# So many probabilities in a row are products of one.
+_RUN = 32
+# The logarithm of numbers that are about to lose digits.
+_TINY = -690.0
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryBlocks:
+    """Blocks of what may be counted apart from the two letters' shares.
+
+    Attributes:
+        weight: probability of each block, shape (m,), rounded in its direction.
+        count: messages with one of the two letters, shape (m,), >= 1.
+        gap: the largest ``|z|``, in (0, 1], shape (m,).
+        log_rest: logarithm of ``1 - gap``, -inf where that is 0, shape (m,).
+        silent: probability that no message carries either letter: loss 0.
+        missing: bound on the probability in no block.
+        round_off: probability added (PESSIMISTIC) or removed (OPTIMISTIC) for rounding, in total.
+    """
+
+    weight: Array
+    count: Array
+    gap: Array
+    log_rest: Array
+    silent: float
+    missing: float
+    round_off: float
+
+
+def pieces(
+    blocks: BinaryBlocks,
+    first: Array,
+    last: Array,
+    listed: NDArray[np.bool_],
+    grid: Array,
+    most_atoms: int,
+) -> Iterator[HalfAtoms]:
+    """All blocks' atoms in pieces of about ``most_atoms`` at most."""
+    one_by_one = np.flatnonzero(listed)
+    lengths = np.maximum(last - first + 1, 0)[one_by_one]
+    group = np.floor(np.cumsum(lengths) / most_atoms)
+    starts = np.flatnonzero(np.diff(group, prepend=-1.0))
+    for some in np.split(one_by_one, starts[1:]):
+        yield _listed(blocks, some, first[some], last[some])
+    for i in np.flatnonzero(~listed):
+        yield _celled(blocks, int(i), first[i], last[i], grid)
+
+
+def _listed(blocks: BinaryBlocks, some: NDArray[np.intp], first: Array, last: Array) -> HalfAtoms:
+    """Every count of letter 0 above m/2 as an atom."""
+    arrays = blocks.count[some], blocks.gap[some], blocks.log_rest[some], first, last
+    lengths, unit = _unit_atoms(*(array.tobytes() for array in arrays))
+    weight = np.repeat(blocks.weight[some], lengths)
+    return replace(
+        unit,
+        mass=unit.mass * weight,
+        other=unit.other * weight,
+        difference=unit.difference * weight,
+    )
+
+
+def _celled(blocks: BinaryBlocks, i: int, first: float, last: float, grid: Array) -> HalfAtoms:
+    """The mass of each cell of the grid as one atom."""
+    weight, m, gap = float(blocks.weight[i]), float(blocks.count[i]), float(blocks.gap[i])
+    reach = np.minimum(np.tanh(0.5 * grid) / gap, 1.0)
+    ends = np.clip(np.ceil(0.5 * m * (1.0 + reach)), first, last + 1.0)
+    ends[-1] = last + 1.0
+    ends = np.unique(ends)
+    inside = np.minimum(ends, m)
+    log_f = log_pmf(inside, m, 0.5, 0.5)
+    f = np.where(ends <= m, weight * np.exp(log_f), 0.0)
+    tail = f * upper_tail_ratio(inside, m, 0.5, 0.5)
+    moment = 0.5 * ends * f  # sum over i >= end of (i - m/2) f(i)
+    base = tail[:-1] - tail[1:]
+    tilt = (2.0 * gap / m) * (moment[:-1] - moment[1:])
+    error_f = exponential(log_pmf_error(inside, m, 0.5, log_f), own=4)
+    error_tail = tail * product(error_f, tail_ratio_error())
+    error_moment = (2.0 * gap / m) * moment * error_f
+    good = base > 0
+    base, tilt = base[good], tilt[good]
+    slack = (error_tail[:-1] + error_tail[1:])[good] / base
+    shift = 2.0 * ((error_moment[:-1] + error_moment[1:])[good] / base + slack * tilt / base)
+    loss = np.log1p(2.0 * tilt / (base - tilt))
+    return HalfAtoms(
+        base + tilt, base - tilt, 2.0 * tilt, loss, product(2.0 * slack, roundings(16)), shift
+    )
+
+
+def ties_error() -> float:
+    """Relative error of `ties`: the largest even count's probability is above e^-19."""
+    return pairwise_sum(own=8 + 6 * 19 + ELEMENTARY)
+
+
+def ties(weight: Array, m: Array) -> float:
+    """Mass at loss 0: as many letters 0 as letters 1."""
+    even = m[m % 2 == 0]
+    return float(np.sum(weight[m % 2 == 0] * np.exp(log_pmf(0.5 * even, even, 0.5, 0.5))))
+
+
+def loss_at(gap: Array, log_rest: Array, a: Array, m: Array) -> Array:
+    """Loss at a letters 0 among m, nats, for a >= m/2; +inf if X' can't produce it."""
+    b = m - a
+    # with no letter 1 left all hangs on the rest, which may be too small for a double
+    alone = (b == 0.0) & (log_rest < _TINY)
+    share = a * np.exp(log_rest) + b * (1.0 + gap)
+    loss = np.log1p(2.0 * gap * (a - b) / np.where(alone, 1.0, share))
+    with np.errstate(divide="ignore"):  # no gap, no loss
+        far = math.log(2.0) + np.log(gap) - log_rest
+    return np.asarray(np.where(alone, far, loss))
+
+
+@lru_cache(maxsize=8)
+def _unit_atoms(
+    m: bytes, gap: bytes, log_rest: bytes, first: bytes, last: bytes
+) -> tuple[NDArray[np.intp], HalfAtoms]:
+    """The atoms of blocks (arrays as bytes) with weight one, and how many each block has.
+
+    Cached, because both directions list the same blocks wherever blocks are single counts.
+    """
+    blocks, gaps, log_rests, start, end = (
+        np.frombuffer(x) for x in (m, gap, log_rest, first, last)
+    )
+    lengths = np.maximum(end - start + 1, 0).astype(np.intp)
+    a = _ranges(start, lengths)
+    total, ahead, behind, rest = (
+        np.repeat(x, lengths) for x in (blocks, 1.0 + gaps, np.exp(log_rests), log_rests)
+    )
+    b = total - a
+    chance, log_f = _binomials(blocks, start, end, lengths, a)
+    f = chance / total
+    # of P and of Q, in units of f
+    less, more = b * ahead + a * behind, np.repeat(2.0 * gaps, lengths) * (a - b)
+    # with no letter of the other kind all hangs on the rest, which may be too small for a double
+    alone = (b == 0.0) & (rest < _TINY)
+    if alone.any():
+        loss = loss_at(np.repeat(gaps, lengths), rest, a, total)
+    else:
+        loss = rounded(np.log1p(more / less), ELEMENTARY + 4)
+    slack, error = _errors(log_f, np.where(np.isinf(loss), 0.0, loss))
+    return lengths, HalfAtoms(f * (less + more), f * less, f * more, loss, slack, error)
+
+
+def _errors(log_f: Array, loss: Array) -> tuple[Array, Array]:
+    """Bounds on the relative errors of masses and on the errors of losses.
+
+    Of many atoms, which are to be added up, all have the largest.
+    """
+    shape = loss.shape
+    if loss.size > _OWN_ERRORS:
+        loss = np.full(1, float(loss.max()))
+    slack = exponential(log_pmf_error(0.0, 0.0, 0.5, log_f), own=12 + 3 * _RUN)
+    error = log1p(loss, own=8)
+    return np.broadcast_to(slack, shape), np.broadcast_to(error, shape)
+
+
+def _ranges(start: Array, lengths: NDArray[np.intp]) -> Array:
+    """So many integers from each start on, one range after the other."""
+    before = np.cumsum(lengths) - lengths
+    return np.asarray(np.repeat(start - before, lengths) + np.arange(int(lengths.sum())))
+
+
+def _binomials(
+    count: Array, start: Array, end: Array, lengths: NDArray[np.intp], a: Array
+) -> tuple[Array, Array]:
+    """Probabilities of a letters among its owner's count; blocks of one count share them.
+
+    In runs of so many letters each is the one before times ``(count - a + 1) / a``.
+
+    Args:
+        count: of each block.
+        start: first a of each block, more than half the count.
+        end: last a of each block.
+        lengths: how many each block has.
+        a: all of them.
+
+    Returns:
+        The probabilities, of the shape of ``a``, and logarithms of those that they are multiples
+        of; of many the smallest logarithm.
+    """
+    counts, which = np.unique(count, return_inverse=True)
+    low, high = np.full(counts.size, np.inf), np.full(counts.size, -np.inf)
+    np.minimum.at(low, which, start)
+    np.maximum.at(high, which, end)
+    runs = np.maximum(np.ceil((high - low + 1.0) / _RUN), 0.0).astype(np.intp)
+    before = np.cumsum(runs) - runs
+    m = np.repeat(counts, runs)
+    first = np.repeat(low - _RUN * before, runs) + _RUN * np.arange(m.size)
+    # the first of a run may be beyond the last letter there is
+    log_first = log_pmf(np.minimum(first, m), m, 0.5, 0.5)
+    law = np.empty((m.size, _RUN))
+    law[:, 0] = np.exp(log_first)
+    letters = first[:, None] + np.arange(1.0, _RUN)
+    law[:, 1:] = rounded(np.maximum(m[:, None] - letters + 1.0, 0.0) / letters, 3)
+    np.cumprod(law, axis=1, out=law)
+    place = (np.repeat((_RUN * before - low)[which], lengths) + a).astype(np.intp)
+    if a.size > _OWN_ERRORS:
+        return law.ravel()[place], np.full(1, float(log_first.min()))
+    return law.ravel()[place], log_first[place // _RUN]
+
+
+def gather(pieces: Iterator[HalfAtoms], sums: CellSums | None) -> HalfAtoms:
+    """All pieces as one, side by side or added up."""
+    if sums is not None:
+        for piece in pieces:
+            sums.add(piece)
+        return sums.atoms()
+    parts = list(pieces)
+    return HalfAtoms(
+        **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(HalfAtoms)}
+    )

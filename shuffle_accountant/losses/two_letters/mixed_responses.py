@@ -1,0 +1,258 @@
+"""What hides a message of k-RR among others that answer with chances of their own.
+
+The others' random answers are uniform over the k values whatever their level, so all that differs
+from `response` beside this file is their number J, a sum of binomial ones. Given J, the
+number of random answers that show one of the target's two values is binomial; with C such messages
+in all, the target's included, the gap is
+
+    C / (C + M (J + 1)),   M = 2 gamma / (k (1 - gamma)),
+
+gamma the target's own. The divergence falls in J (one answer more can be added afterwards), and a
+block of C takes the mean of the signs from one end and the gap from the other. Given C, the
+divergence is convex in J, so a block of J may be replaced by its mean (OPTIMISTIC) or by its ends
+with the same mean (PESSIMISTIC): second order in its width. Masses and means of blocks are sums
+over much smaller ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.decoys.counts import CountBlocks, bulk, tail_differences
+from shuffle_accountant.losses.decoys.decoy_counts import Decoys, average, count_law, joined
+from shuffle_accountant.losses.two_letters.listing import BinaryBlocks
+from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
+from shuffle_accountant.numerics.rounding import Array, outwards, roundings, sequential_sum
+
+__all__ = ["NumberOfMixedResponses"]
+
+# Pairs of small blocks of (J, C) that are added up.
+_MOST_PAIRS = 120_000
+# Blocks are as much wider as this power of their density is smaller.
+_SHARE = 0.25
+# So few counts are never taken together.
+_FEW = 256
+# At so many counts it is looked up how wide blocks may be.
+_PLACES = 1024
+
+
+@dataclass(frozen=True)
+class NumberOfMixedResponses:
+    """The counts of k-RR among groups.
+
+    Attributes:
+        categories: k >= 2.
+        gamma: probability of the target to answer at random, in [0, 1).
+        truthful: ``1 - gamma``.
+        eps0: the target's local privacy parameter, nats.
+        others: the groups, with their own probabilities to answer at random.
+    """
+
+    categories: int
+    gamma: float
+    truthful: float
+    eps0: float
+    others: tuple[Decoys, ...]
+
+    @property
+    def largest(self) -> float:
+        """No loss is larger than the target's eps0 (nats)."""
+        return self.eps0
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats, at the expected counts."""
+        decoys = average(self.others)
+        count = 1.0 + decoys * self.pair_rate
+        return min(self.eps0, 2.0 * math.sqrt(count) / (count + self._m * (decoys + 1.0)))
+
+    @property
+    def pair_rate(self) -> float:
+        """Probability that a random answer is one of the target's two values."""
+        return 2.0 / self.categories
+
+    @property
+    def _m(self) -> float:
+        return 2.0 * self.gamma / (self.categories * self.truthful)
+
+    @property
+    def _log_m(self) -> float:
+        """``log M = log 2 - log(e^eps0 - 1)``, where M itself is too small for a double too."""
+        if self.eps0 < 700.0:
+            return math.log(self._m) if self.gamma > 0.0 else -math.inf
+        return math.log(2.0) - self.eps0
+
+    def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
+        """None: the gap depends on what else was counted."""
+        return None
+
+    def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
+        """Blocks of (J, C); the target's own message may add one to C."""
+        return _blocks(self, side, effort.tail, effort.resolution)
+
+    def width(self, tail: float, resolution: float) -> float:
+        """Relative width of blocks of J that costs about the resolution.
+
+        A block of relative width w in ``C + M (J + 1)`` changes the exponent z^2/2 of a tail by
+        z^4 w^2 / 24 at most.
+        """
+        messages = average(self.others) + 1.0
+        share = self._m * messages / (self._m * messages + 1.0 + messages * self.pair_rate)
+        exponent = min(-math.log(tail), 700.0)
+        width = math.sqrt(12.0 * resolution / exponent) / max(share, 1e-290)
+        return min(width, math.sqrt(resolution))
+
+    def part(
+        self, number: Array, shown: CountBlocks, mine: float, side: Bound
+    ) -> tuple[Array, Array, Array]:
+        """Count, gap and log of the rest, for each J (rows) and block of C (columns)."""
+        low, high = shown.low + mine, shown.high + mine
+        count, scale = (low, high) if side is Bound.PESSIMISTIC else (high, low)
+        messages = number + 1.0
+        scale = np.minimum(scale, messages)
+        size = scale + self._m * messages
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gap = np.where(scale > 0.0, scale / size, 0.0)
+            log_rest = self._log_m + np.log(messages / size)
+        return np.broadcast_to(count, gap.shape), gap, log_rest
+
+
+@lru_cache(maxsize=8)
+def _blocks(
+    source: NumberOfMixedResponses, side: Bound, tail: float, resolution: float
+) -> BinaryBlocks:
+    """The blocks; remembered, because one question asks for the same ones many times."""
+    moved = tuple(group.moved(side) for group in source.others)
+    share = 0.2 * tail
+    every = count_law(moved, side, tail=share, resolution=0.0)
+    if source.categories == 2:
+        return _two_values(source, joined(every, side, resolution), side)
+    while True:
+        numbers = joined(every, side, resolution, _SHARE if every.low.size > _FEW else 0.0)
+        number = numbers.low if side is Bound.PESSIMISTIC else numbers.high
+        edges = _edges(number, source.categories, share, resolution)
+        if number.size * edges.size <= _MOST_PAIRS:
+            break
+        resolution = max(1.5 * resolution, 1e-6)
+    return _several_values(source, numbers, number, edges, side, tail, resolution)
+
+
+def _two_values(source: NumberOfMixedResponses, numbers: CountBlocks, side: Bound) -> BinaryBlocks:
+    """Every random answer is one of the two."""
+    number = numbers.low if side is Bound.PESSIMISTIC else numbers.high
+    log_rest = source._log_m + math.log(source.truthful)
+    return BinaryBlocks(
+        weight=numbers.weight,
+        count=number + 1.0,
+        gap=np.full(number.size, source.truthful),
+        log_rest=np.full(number.size, log_rest),
+        silent=0.0,
+        missing=numbers.missing,
+        round_off=numbers.round_off,
+    )
+
+
+def _several_values(
+    source: NumberOfMixedResponses,
+    numbers: CountBlocks,
+    number: Array,
+    edges: Array,
+    side: Bound,
+    tail: float,
+    resolution: float,
+) -> BinaryBlocks:
+    """Blocks of J (with the value that stands for each) and of C."""
+    upper = side is Bound.PESSIMISTIC
+    weight, error = _shown(number, source.categories, edges)
+    weight = numbers.weight[:, None] * np.maximum(weight + error if upper else weight - error, 0.0)
+    decoys, weight = _gathered(number, weight, source.width(tail, resolution), side)
+    shown = CountBlocks(np.ones(0), edges[:-1], edges[1:] - 1.0, 0.0, 0.0)
+    chance = source.truthful + source.gamma * source.pair_rate
+    rest = source.gamma * ((source.categories - 2) / source.categories)
+    parts = [
+        (own * weight, *source.part(decoys, shown, mine, side))
+        for mine, own in ((1.0, chance), (0.0, rest))
+    ]
+    mass, count, gap, log_rest = (
+        np.concatenate([column.ravel() for column in columns])
+        for columns in zip(*parts, strict=True)
+    )
+    mass = outwards(mass, roundings(8), upper=upper)
+    silent = (count == 0.0) | (gap == 0.0)
+    heard = ~silent & (mass > 0.1 * tail / mass.size)
+    return BinaryBlocks(
+        weight=mass[heard],
+        count=count[heard],
+        gap=gap[heard],
+        log_rest=log_rest[heard],
+        silent=float(mass[silent].sum()),
+        missing=numbers.missing + 0.5 * tail,
+        round_off=numbers.round_off + float((numbers.weight * error.sum(axis=1)).sum()),
+    )
+
+
+def _gathered(number: Array, weight: Array, width: float, side: Bound) -> tuple[Array, Array]:
+    """Values of J in blocks of a relative width, and their masses, both of shape (values, C)."""
+    place = np.floor(np.log1p(number) / math.log1p(width))
+    starts = np.flatnonzero(np.diff(place, prepend=-np.inf))
+    whole = np.broadcast_to(number[:, None], weight.shape)
+    if starts.size == number.size:
+        return whole, weight
+    upper = side is Bound.PESSIMISTIC
+    noise = sequential_sum(number.size, own=4)
+    low = number[starts][:, None]
+    high = np.append(number[starts[1:] - 1], number[-1])[:, None]
+    mass = outwards(np.add.reduceat(weight, starts), noise, upper=upper)
+    moment = np.add.reduceat(
+        weight * (number - np.repeat(low[:, 0], np.diff(starts, append=number.size)))[:, None],
+        starts,
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.where(mass > 0.0, moment / mass, 0.0)
+    # fewer decoys hide less
+    mean = np.clip(mean * (1.0 - 4.0 * noise if upper else 1.0 + 4.0 * noise), 0.0, high - low)
+    if not upper:
+        return low + mean, mass
+    share = mean / np.maximum(high - low, 1.0)
+    values = np.concatenate([low + 0.0 * mean, high + 0.0 * mean])
+    return values, np.concatenate([mass * (1.0 - share), mass * share])
+
+
+def _edges(number: Array, categories: int, tail: float, resolution: float) -> Array:
+    """Edges of blocks of C for all J; beyond them is at most the tail on either side."""
+    rate, idle = 2.0 / categories, (categories - 2) / categories
+    first = bulk(int(number[0]), rate, idle, tail)[0] if number[0] > 0.0 else 0
+    last = bulk(int(number[-1]), rate, idle, tail)[1] if number[-1] > 0.0 else 0
+    if last - first < _FEW:
+        return np.arange(first, last + 2, dtype=np.float64)
+    # a normal law is close enough to say which counts are rare
+    mean = 0.5 * (float(number[0]) + float(number[-1])) * rate
+    goal = math.sqrt(2.0 * _SHARE * min(-math.log(tail), 700.0))
+    reach = max(mean - first, last - mean, 1.0)
+    places = np.geomspace(first + 1.0, last + 2.0, _PLACES) - 1.0
+    away = np.minimum(np.abs(places - mean) / reach, 1.0)
+    width = np.maximum(resolution * (places + 1.0) * np.exp(0.5 * (goal * away) ** 2), 1.0)
+    step = 0.5 * (1.0 / width[1:] + 1.0 / width[:-1]) * np.diff(places)
+    index = np.append(0.0, np.cumsum(step))
+    edges = np.floor(np.interp(np.arange(math.ceil(index[-1]) + 1), index, places))
+    return np.unique(
+        np.concatenate([[first], edges[(edges > first) & (edges <= last)], [last + 1]])
+    )
+
+
+def _shown(number: Array, categories: int, edges: Array) -> tuple[Array, Array]:
+    """Probabilities of the blocks of C (columns) given J (rows), and bounds on their errors."""
+    n, rate, idle = number[:, None], 2.0 / categories, (categories - 2) / categories
+    if edges[-1] - edges[0] > edges.size - 1:
+        return tail_differences(np.broadcast_to(edges, (n.size, edges.size)), n, rate, idle)
+    counts = edges[:-1]
+    logs = log_pmf(np.minimum(counts, n), n, rate, idle)
+    mass = np.where(counts <= n, np.exp(logs), 0.0)
+    error = mass * np.expm1(log_pmf_error(counts, n, rate, logs))
+    return mass, error

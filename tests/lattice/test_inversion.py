@@ -1,0 +1,194 @@
+"""Profiles of a range of numbers of messages, against sums over all multisets of messages."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import blanket as exact_blanket
+from oracles.letter_pairs import Truth, pair_of, random_rows, users_for
+from oracles.precision import exact
+
+from shuffle_accountant.lattice import inversion as lines
+from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.inversion import Ends, Inversion, inversion
+from shuffle_accountant.losses.alphabets.letter_divergence import LetterDivergence
+from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.base import Effort
+
+fixed = settings(derandomize=True, deadline=None, max_examples=100)
+
+
+def known(found: Ends) -> Array:
+    return np.isfinite(found.upper)
+
+
+def check(found: Ends, truth: Truth, excess: Array) -> int:
+    """Containment at every alpha, and of every event at every alpha; how many there were."""
+    there = known(found)
+    rows = zip(excess[there].tolist(), found.upper[there], found.lower[there], strict=True)
+    for x, high, low in rows:
+        value, error = truth.decoyed(x)
+        assert low <= value + error
+        assert high >= value - error
+    for x in [0.0, 0.5 * float(excess[0]), *excess.tolist(), 3.0 * float(excess[-1])]:
+        value, error = truth.decoyed(x)
+        lines = found.d[there] - x * found.q[there]
+        assert np.all(lines <= value + error)
+    return int(there.sum())
+
+
+@pytest.mark.slow
+def test_random_letters_contain_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of pairs of all kinds, for the least, a middle and the largest number.
+
+    Few messages have no smooth law: with all frequencies they are answered all the same.
+    """
+    monkeypatch.setattr(lines, "_MOST_KEPT", 1 << 13)
+    answered = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        pair = pair_of(random_rows(rng), float(rng.choice([1.0, rng.random()])))
+        most = users_for(rng, pair.decoyed[2].size)
+        least = max(int(most / rng.choice([1.0, 1.25, 4.0])), 1)
+        z = np.array([0.0, 1e-6, 0.3, 1.0, 2.0, 4.0])
+        excess = np.unique(np.expm1(np.minimum(z * pair.deviation(least), 8.0)))
+        table = inversion(pair.decoyed, (least, most), excess, 10.0 ** rng.uniform(-4.0, -1.0))
+        for users in {least, (least + most) // 2, most}:
+            answered += check(table.ends(users), Truth(pair, users), excess)
+    assert answered > 500
+
+
+# What windows leave outside, which frequencies are left out (exponents), where the normal ends.
+LIMITS: dict[str, tuple[float, float, float]] = {
+    "far values": (2.5, 45.0, 10.0),
+    "weak frequencies": (45.0, 2.0, 10.0),
+    "high frequencies": (45.0, 45.0, 1.0),
+    "all of them": (4.0, 4.0, 2.0),
+}
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_what_lies_outside_and_what_is_left_out_is_counted(
+    limits: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenth outside of the window, frequencies that are left out although they count."""
+    level, of_lines, last = LIMITS[limits]
+    for name, value in (("_MOST_KEPT", 1 << 13), ("_BLOCK", 2), ("_LEVEL", level), ("_LAST", last)):
+        monkeypatch.setattr(lines, name, value)
+    line = lines._line
+
+    def with_its_own_level(letter: Any, users: tuple[int, int]) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lines, "_LEVEL", of_lines)
+            return line(letter, users)
+
+    monkeypatch.setattr(lines, "_line", with_its_own_level)
+    answered = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        pair = pair_of(0.6 * rng.dirichlet(np.ones(3), size=2) + 0.4 / 3.0)
+        least, most = (12, 40) if seed % 2 else (30, 36)
+        z = np.array([0.0, 0.5, 1.5, 3.0])
+        excess = np.expm1(z * pair.deviation(least))
+        table = inversion(pair.decoyed, (least, most), excess, 10.0 ** rng.uniform(-3.0, 0.0))
+        for users in (least, most):
+            answered += check(table.ends(users), Truth(pair, users), excess)
+    assert answered > 100
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_spectra_that_err(sign: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every frequency is off by all that is stated, the same way in each message."""
+    monkeypatch.setattr(lines, "UNIT_ROUNDOFF", 2.0**-24)
+    monkeypatch.setattr(lines, "_MOST_KEPT", 1 << 13)
+    answered = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        pair = pair_of(0.6 * rng.dirichlet(np.ones(3), size=2) + 0.4 / 3.0)
+        excess = np.expm1(np.array([0.0, 1.0, 2.0]) * pair.deviation(40))
+        table = inversion(pair.decoyed, (40, 40), excess, 1e-5)
+        if not table._known.any():
+            continue
+        table._log = table._log + np.log1p(sign * table._relative)
+        answered += check(table.ends(40), Truth(pair, 40), excess)
+    assert answered > 20
+
+
+@fixed
+@given(
+    seed=st.integers(0, 10**6),
+    users=st.integers(2, 6),
+    z=st.floats(0.0, 3.0),
+)
+def test_strict_containment_in_exact_arithmetic(seed: int, users: int, z: float) -> None:
+    """No tolerance: masses are exact binary numbers, the truth has 50 digits."""
+    rng = np.random.default_rng(seed)
+    pair = pair_of(0.5 * rng.dirichlet(np.ones(3), size=2) + 0.5 / 3.0)
+    excess = np.array([math.expm1(z * pair.deviation(users))])
+    found = inversion(pair.decoyed, (users - 1, users), excess, 1e-3).ends(users)
+    if not known(found).any():
+        return
+    masses = pair.p0.tolist(), pair.p1.tolist(), pair.q.tolist()
+    truth = exact_blanket.lemma(*masses, users, 1 + exact(float(excess[0])))
+    assert exact(float(found.lower[0])) <= truth
+    assert exact(float(found.upper[0])) >= truth
+    line = exact(float(found.d[0])) - exact(float(excess[0])) * exact(float(found.q[0]))
+    assert line <= truth
+
+
+THREE = LetterPair(np.array([0.6, 0.3, 0.1]), np.array([0.3, 0.6, 0.1]), np.array([0.3, 0.3, 0.4]))
+
+
+@pytest.mark.parametrize("z", [0.0, 1.0, 4.0, 8.0, 15.0, 20.0])
+def test_far_tails_are_relatively_accurate(z: float) -> None:
+    """Down to 1e-85 for all numbers of a range; the sum over counts is good to 1e-10."""
+    excess = np.array([math.expm1(z * THREE.deviation(900))])
+    table = inversion(THREE.decoyed, (800, 1000), excess, 1e-4)
+    for users in (800, 900, 1000):
+        found = table.ends(users)
+        assert check(found, Truth(THREE, users), excess) == 1
+        # the normal adds 1e-4 to the variance, and the event takes as much away
+        allowed = 2e-4 * (1.0 + z**2)
+        assert float(found.upper[0] - found.lower[0]) <= allowed * float(found.upper[0])
+        assert z < 20.0 or users < 900 or found.upper[0] < 1e-80
+
+
+@pytest.mark.parametrize("users", [10**3, 10**5, 10**7])
+def test_against_single_questions(users: int) -> None:
+    """Many messages; the other way shares no rounding, no lattice and no transform."""
+    rng = np.random.default_rng(users)
+    for _ in range(3):
+        pair = pair_of(rng.dirichlet(np.full(5, 3.0), size=2))
+        z = np.array([0.0, 2.0, 6.0])
+        excess = np.expm1(z * pair.deviation(users))
+        found = inversion(pair.decoyed, (users, 2 * users), excess, 1e-4).ends(users)
+        assert known(found).all()
+        effort = Effort(tail=1e-300, resolution=1e-4)
+        for i, x in enumerate(excess.tolist()):
+            above, below = (
+                LetterDivergence(pair, users, math.log1p(x), side).bound(effort)
+                for side in (Bound.PESSIMISTIC, Bound.OPTIMISTIC)
+            )
+            assert found.lower[i] <= above
+            assert found.upper[i] >= below
+            width = (1.5e-4 * (1.0 + z[i] ** 2) + 1e-13 * users) * found.upper[i]
+            assert found.upper[i] - found.lower[i] <= width
+
+
+def test_numbers_outside_the_range_are_refused() -> None:
+    table: Inversion = inversion(THREE.decoyed, (10, 20), np.array([0.1]), 1e-3)
+    with pytest.raises(ValueError, match=r"users must lie in \(10, 20\), got 21"):
+        table.ends(21)
+
+
+def test_the_least_numbers_and_no_positive_letter() -> None:
+    """Nothing to be found is said, not guessed."""
+    table = inversion(THREE.decoyed, (1, 1), np.array([0.0, 5.0]), 1e-3)
+    found = table.ends(1)
+    check(found, Truth(THREE, 1), np.array([0.0, 5.0]))
+    assert math.isnan(found.upper[1])

@@ -1,0 +1,202 @@
+"""Profiles that rounds of about as many users share, against sums over all multisets."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from oracles.letter_pairs import Truth, closed, exposure, profile_of
+
+import shuffle_accountant as sa
+from shuffle_accountant.lattice import inversion
+from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.region import symmetric_atoms
+from shuffle_accountant.losses.alphabets import shared_profile as shared
+from shuffle_accountant.losses.alphabets.anchored_profile import OrderedLetters
+from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
+from shuffle_accountant.losses.alphabets.shared_profile import shared_profile, users_range
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
+
+EFFORT = Effort(tail=1e-13, resolution=2.5e-4, many=True)
+# Few messages have no smooth law: where smoothing is stronger, fewer frequencies are kept.
+ROUGH = Effort(tail=1e-13, resolution=5e-3, many=True)
+
+
+@pytest.mark.parametrize("users", [1, 2, 3, 7, 100, 4096, 10**6, 10**9])
+def test_every_number_is_in_its_range(users: int) -> None:
+    low, high = users_range(users)
+    assert 1 <= low <= users <= high <= 1.25 * low + 1
+    assert users_range(low) == users_range(high) == (low, high)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Few messages have no smooth law: all frequencies are kept, for the sake of the test."""
+    monkeypatch.setattr(inversion, "_MOST_KEPT", 1 << 12)
+    for cache in (shared._table, shared._inversion):
+        cache.cache_clear()
+    yield
+    for cache in (shared._table, shared._inversion):
+        cache.cache_clear()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("patient")
+def test_profiles_of_channels() -> None:
+    """Both sides, several inputs, exposed letters."""
+    answered = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        inputs = int(rng.integers(2, 4))
+        rows = 0.6 * rng.dirichlet(np.ones(3), size=inputs) + 0.4 / 3.0
+        if seed % 2:  # messages that give the target away
+            rows = np.hstack([0.99 * rows, 0.01 * rng.dirichlet(np.ones(2), size=inputs)])
+            rows[0, 4] = rows[1, 3] = 0.0
+        pairs = closed(rows, float(rng.choice([1.0, 0.8])))
+        users = int(rng.integers(40, 90))
+        deviation = max(pair.deviation(users) for pair in pairs)
+        losses = np.linspace(0.0, 4.0, 30) * deviation
+        found = shared_profile(tuple(pairs), users, losses, ROUGH)
+        if found is None:
+            continue
+        answered += 1
+        limit = max(exposure(pair, math.inf) for pair in pairs)
+        atoms = symmetric_atoms(found.q, found.d, limit * (1.0 - 1e-14))
+        for x, high in zip(np.expm1(losses).tolist(), found.upper.tolist(), strict=True):
+            values = [Truth(pair, users).whole(x) for pair in pairs]
+            value, error = max(v for v, _ in values), max(e for _, e in values)
+            assert high >= min(value - error, 1.0)
+            assert profile_of(atoms, x, -1.0) <= value + error
+            assert value - profile_of(atoms, x, -1.0) <= 0.1 * value + 1e-3
+    assert answered >= 10
+
+
+ROWS = {
+    "three inputs": [[0.5, 0.3, 0.2], [0.25, 0.45, 0.3], [0.4, 0.2, 0.4]],
+    "a weak pair, an exposed letter": [
+        [0.5, 0.2, 0.3, 0.0],
+        [0.2, 0.5, 0.3, 0.0],
+        [0.205, 0.493, 0.3, 0.002],
+    ],
+}
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("name", ROWS)
+def test_tables_of_pairs_contain_the_truth_for_all_numbers(name: str) -> None:
+    """One table, asked for the least, a middle and the largest of its numbers; up to all losses."""
+    pairs = closed(np.array(ROWS[name]))
+    middle = 45 if name != "three inputs" else 90
+    least, most = users_range(middle)
+    assert most >= 1.15 * least
+    deviation = max(pair.deviation(least) for pair in pairs)
+    limit = max(exposure(pair, math.inf) for pair in pairs)
+    largest = max(pair.largest for pair in pairs)
+    end = min(6.0 * deviation, 1.2 * largest)
+    losses = np.append(np.linspace(0.0, end, 25), [0.6 * largest, 0.9 * largest])
+    losses = np.unique(losses[losses < 10.0])
+    for users in (least, middle, most):
+        found = shared_profile(tuple(pairs), users, losses, ROUGH)
+        assert found is not None
+        atoms = symmetric_atoms(found.q, found.d, limit * (1.0 - 1e-14))
+        for x, high in zip(np.expm1(losses).tolist(), found.upper.tolist(), strict=True):
+            values = [Truth(pair, users).whole(x) for pair in pairs]
+            value, error = max(v for v, _ in values), max(e for _, e in values)
+            assert value - error <= high <= 1.2 * value + 1e-3
+            low = profile_of(atoms, x, -1.0)
+            assert 0.8 * value - 2e-4 <= low <= value + error
+
+
+@pytest.mark.usefixtures("patient")
+def test_what_is_known_of_left_out_pairs_bounds_all_numbers() -> None:
+    pairs = closed(np.array(ROWS["a weak pair, an exposed letter"]))
+    numbers = users_range(45)
+    losses = np.linspace(0.0, 3.0, 25) * max(pair.deviation(numbers[0]) for pair in pairs)
+    letters = [OrderedLetters(pair, numbers[0], ROUGH) for pair in pairs]
+    kept, rest = shared._candidates(letters, numbers, np.expm1(losses))
+    left = [pair for pair in letters if pair not in kept]
+    assert kept
+    assert left
+    for one in left:
+        for x, bound in zip(np.expm1(losses).tolist(), rest.tolist(), strict=True):
+            value, error = Truth(one.low, numbers[0]).whole(x)
+            assert bound >= value - error
+    # it joins the final maximum
+    table = shared._table(tuple(pairs), numbers, losses.tobytes(), ROUGH)
+    assert table is not None
+    found = replace(table, rest=np.full(losses.shape, 0.75), largest=math.inf).profile(45)
+    assert found is not None
+    assert (found.upper >= 0.75).all()
+
+
+def _edges(step: float, end: float) -> Array:
+    return np.asarray(np.arange(math.ceil(end / step) + 2) * step)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "randomizer",
+    [
+        sa.RAPPOR(categories=4, eps0=2.0),
+        sa.HadamardResponse(categories=3, eps0=1.0),
+        sa.SubsetSelection(categories=6, eps0=1.0),
+        sa.RandomizedResponse(categories=3, eps0=1.0),
+        sa.RandomizedResponse(categories=7, eps0=0.01),
+        sa.DiscreteRandomizer([[0.6, 0.3, 0.1], [0.3, 0.3, 0.4], [0.4, 0.2, 0.4]]),
+        sa.LaplaceRandomizer(eps0=1.0),
+    ],
+)
+@pytest.mark.parametrize("users", [300, 2000])
+def test_atoms_agree_with_those_of_a_round_alone(randomizer: Any, users: int) -> None:
+    """Two brackets of one profile; the round alone goes another way."""
+    loss: PrivacyLoss = sa.ShuffleRound(randomizer, users=users).reduced().loss
+    step = 0.02 * loss.deviation
+    upper, lower = (
+        loss.atoms(side, functools.partial(_edges, size), EFFORT)
+        for side, size in ((Bound.PESSIMISTIC, step), (Bound.OPTIMISTIC, 0.25 * step))
+    )
+    for place in range(0, 250, 11):
+        # an edge of both: atoms that were gathered in cells are as good there
+        epsilon, z = place * step, 0.02 * place
+        if epsilon >= 0.95 * loss.largest:
+            break
+        x = math.expm1(epsilon)
+        exact = Effort(tail=1e-14, resolution=1e-5)
+        low = loss.delta(epsilon, Bound.OPTIMISTIC, exact)
+        high = loss.delta(epsilon, Bound.PESSIMISTIC, exact)
+        above, below = profile_of(upper, x, 1.0), profile_of(lower, x, -1.0)
+        assert above >= low
+        assert below <= high
+        assert above - below <= 6e-3 * (1.0 + z**2) * high + 2e-13
+
+
+def test_a_loss_without_a_close_table_goes_round_by_round() -> None:
+    """A few rare letters among many messages have no smooth law."""
+    response = sa.RandomizedResponse(categories=1000, eps0=4.0)
+    loss: PrivacyLoss = sa.ShuffleRound(response, users=3000).reduced().loss
+    for side in Bound:
+        edges = functools.partial(_edges, 0.01 * loss.deviation)
+        shared, alone = (
+            loss.atoms(side, edges, Effort(1e-12, 1e-3, many=many)) for many in (True, False)
+        )
+        assert np.array_equal(shared.mass, alone.mass)
+
+
+def test_lower_ends_use_what_bounds_from_below() -> None:
+    """Letters of continuous messages differ between the two ends."""
+    loss = sa.ShuffleRound(sa.LaplaceRandomizer(eps0=1.0), users=500).reduced().loss
+    assert isinstance(loss, BlanketLoss)
+    losses = np.linspace(0.0, 3.0, 20) * loss.deviation
+    found = shared_profile(loss.pairs, 500, losses, EFFORT)
+    assert found is not None
+    for epsilon, high in zip(losses.tolist(), found.upper.tolist(), strict=True):
+        effort = Effort(1e-14, 2.5e-5)
+        low = loss.delta(epsilon, Bound.OPTIMISTIC, effort)
+        assert high >= low
+        best = float(np.max(found.d - math.expm1(epsilon) * found.q))
+        assert best <= loss.delta(epsilon, Bound.PESSIMISTIC, effort)
