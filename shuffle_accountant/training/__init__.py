@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shuffle_accountant.lazy import lazy_attributes
+from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.facades.lazy import lazy_attributes
 from shuffle_accountant.randomizers.vectors import (
     DuchiL2,
     DuchiLInf,
@@ -54,3 +55,5 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_attributes(
         __name__, modules={"flower": "flower", "opacus": "opacus"}, missing=MISSING
     )
+
+explain_calls(__name__)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
+from shuffle_accountant.randomizers.vectors.clipping import clipped
 from shuffle_accountant.randomizers.vectors.tensors import as_rows, like
 
 __all__ = ["clip", "message_sum", "private_mean"]
@@ -32,7 +33,7 @@ def clip(gradients: Any, max_norm: float) -> Any:
         ValueError: a wrong shape, or a norm outside its range.
     """
     max_norm = validate.positive(max_norm=max_norm)
-    return like(_clipped(as_rows("gradients", gradients), max_norm), gradients)
+    return like(clipped(as_rows("gradients", gradients), max_norm), gradients)
 
 
 def private_mean(
@@ -98,23 +99,14 @@ def message_sum(
     # In floating point even a sum depends on the order: shuffle before adding.
     order = generator(rng).permutation(len(parts[0]))
 
+    ends = np.cumsum([part.shape[1] for part in parts]).tolist()
+    places = [slice(end - part.shape[1], end) for end, part in zip(ends, parts, strict=True)]
+
     def take(first: int, end: int) -> NDArray[Any]:
-        users = order[first:end]
-        return _clipped(np.concatenate([part[users] for part in parts], axis=1), norm)
+        rows = np.empty((end - first, randomizer.dimension), np.result_type(*parts))
+        for row, user in zip(rows, order[first:end].tolist(), strict=True):
+            for place, part in zip(places, parts, strict=True):
+                row[place] = part[user]
+        return rows
 
-    return randomizer.randomized_sum(take, len(order), rng)
-
-
-def _clipped(rows: NDArray[Any], max_norm: float) -> NDArray[Any]:
-    with np.errstate(all="ignore"):  # a warning would tell of single rows, too
-        # by the largest entry first, so that no square overflows or vanishes
-        largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
-        finite = np.isfinite(largest)  # of the whole row: a NaN is the maximum of any row it is in
-        unit = np.where(finite & (largest > 0.0), largest, rows.dtype.type(1.0))
-        shares = rows / unit[:, None]
-        np.square(shares, out=shares)
-        norms = unit.astype(np.float64) * np.sqrt(shares.sum(axis=1))
-        factors = np.minimum(1.0, max_norm / np.maximum(norms, max_norm)).astype(rows.dtype)
-        clipped: NDArray[Any] = np.multiply(rows, factors[:, None], out=shares)
-    clipped[~finite] = 0.0
-    return clipped
+    return randomizer.randomized_sum(take, len(order), norm, rng)

@@ -76,6 +76,7 @@ def worst_delta(
     return worst
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     users=st.integers(2, 4),
@@ -115,6 +116,7 @@ def test_the_enumeration_sees_a_filter_that_lets_everything_pass() -> None:
     assert worst_delta(lax, rr(2, 0.3), menu) > 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("round", "epsilon"),
     [
@@ -177,6 +179,7 @@ def test_rounds_of_infinite_divergence_are_refused() -> None:
     assert len(budget) == 0
 
 
+@pytest.mark.slow
 def test_arguments() -> None:
     with pytest.raises(ValueError, match=r"order must be a finite number > 1, got 1\.0"):
         PrivacyFilter(epsilon=1.0, delta=DELTA, order=1.0)
@@ -194,6 +197,7 @@ def test_arguments() -> None:
         budget.step(sa.PoissonSampled(sa.GaussianMechanism(noise_multiplier=2.0), rate=0.1))
 
 
+@pytest.mark.slow
 def test_the_order_is_fixed_by_the_planned_round() -> None:
     planned = rr(10_000, 2.0)
     budget = PrivacyFilter(epsilon=1.0, delta=DELTA, planned=planned)

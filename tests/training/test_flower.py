@@ -421,7 +421,7 @@ def test_a_simulation_with_central_noise(server_log: pytest.LogCaptureFixture) -
 
 def test_the_guide_s_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    guide = Path(__file__).resolve().parent.parent.parent / "docs" / "guides" / "federated.md"
+    guide = Path(__file__).resolve().parent.parent.parent / "docs" / "guides" / "flower.md"
     blocks = re.findall(r"^```py\n(.*?)^```$", guide.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert len(blocks) == 2
     names: dict[str, Any] = {}

@@ -95,6 +95,7 @@ def opened(url: str, name: str, **options: Any) -> ShuffleLedger:
     return ShuffleLedger.open(url, name, randomizer=RANDOMIZER, users=1000, **options)
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_it_was(url: str, name: str) -> None:
     first = opened(url, name, budget=(3.0, DELTA))
     first.step()
@@ -318,6 +319,7 @@ def stepped(path: Path, *prefix: str, **options: Any) -> tuple[str, str, int]:
     return kind, message, steps
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_written(file: Path) -> None:
     before = file.read_bytes()
     file.chmod(0o444)
@@ -332,6 +334,7 @@ def test_a_file_that_cannot_be_written(file: Path) -> None:
     assert file.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full(file: Path) -> None:
     """No file may grow beyond a limit, which is what a full disk does to it."""
     most = file.stat().st_size + 40_000

@@ -13,7 +13,7 @@ GUIDES = Path(__file__).resolve().parent.parent.parent / "docs" / "guides"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["budgets", "federated"])
+@pytest.mark.parametrize("name", ["budgets", "flower"])
 def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "budgets":
         pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed (extra 'ledger')")

@@ -358,9 +358,9 @@ def test_a_resumed_run_does_not_repeat_its_noise(
 ) -> None:
     path, states, randomized_sum = tmp_path / "checkpoint.pt", [], PrivUnit.randomized_sum
 
-    def taken_down(self: Any, take: Any, batch: int, rng: np.random.Generator) -> Any:
+    def taken_down(self: Any, take: Any, batch: int, norm: float, rng: Any) -> Any:
         states.append(repr(rng.bit_generator.state))
-        return randomized_sum(self, take, batch, rng)
+        return randomized_sum(self, take, batch, norm, rng)
 
     monkeypatch.setattr(PrivUnit, "randomized_sum", taken_down)
 

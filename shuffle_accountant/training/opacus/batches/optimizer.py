@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from shuffle_accountant.training.opacus_deals import DealtSteps
-from shuffle_accountant.training.opacus_gradients import (
+from shuffle_accountant.training.opacus.batches.steps import DealtSteps
+from shuffle_accountant.training.opacus.gradients import (
     drop_gradients,
     refuse_scaling,
     require_samples,

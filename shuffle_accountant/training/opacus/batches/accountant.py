@@ -15,7 +15,7 @@ from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 from shuffle_accountant.rounds.protocol import Protocol
-from shuffle_accountant.training.opacus_accounting import CertifiedAccountant
+from shuffle_accountant.training.opacus.accounting import CertifiedAccountant
 
 __all__ = ["SAMPLINGS", "AllocationAccountant", "DealtEpoch"]
 

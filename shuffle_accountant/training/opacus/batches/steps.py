@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from shuffle_accountant.training.budget import BudgetExceeded
-from shuffle_accountant.training.opacus_dealt_accountant import AllocationAccountant, DealtEpoch
-from shuffle_accountant.training.opacus_sampler import Deal, DealtSampler
+from shuffle_accountant.training.opacus.batches.accountant import AllocationAccountant, DealtEpoch
+from shuffle_accountant.training.opacus.batches.sampler import Deal, DealtSampler
 
 __all__ = ["DealtSteps"]
 

@@ -24,19 +24,19 @@ from shuffle_accountant.calibration.calibrate import max_eps0
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.vectors import PrivUnit, VectorRandomizer
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.training.opacus_accountant import ShuffleAccountant
-from shuffle_accountant.training.opacus_checkpoint import read_checkpoint, restore
-from shuffle_accountant.training.opacus_draws import Pass
-from shuffle_accountant.training.opacus_gradients import refuse_evaluation
-from shuffle_accountant.training.opacus_loader import ShuffleDataLoader
-from shuffle_accountant.training.opacus_modules import (
+from shuffle_accountant.training.opacus.checkpoint import read_checkpoint, restore
+from shuffle_accountant.training.opacus.draws import Pass
+from shuffle_accountant.training.opacus.gradients import refuse_evaluation
+from shuffle_accountant.training.opacus.messages.accountant import ShuffleAccountant
+from shuffle_accountant.training.opacus.messages.loader import ShuffleDataLoader
+from shuffle_accountant.training.opacus.messages.optimizer import ShuffleOptimizer
+from shuffle_accountant.training.opacus.messages.steps import Steps
+from shuffle_accountant.training.opacus.modules import (
     require_gradients,
     require_one_process,
     trainable_dimension,
 )
-from shuffle_accountant.training.opacus_optimizer import ShuffleOptimizer
-from shuffle_accountant.training.opacus_sources import require_plain, require_records
-from shuffle_accountant.training.opacus_steps import Steps
+from shuffle_accountant.training.opacus.sources import require_plain, require_records
 from shuffle_accountant.training.sampling import UserBatches
 
 __all__ = ["ShufflePrivacyEngine"]

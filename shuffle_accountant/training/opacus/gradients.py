@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from shuffle_accountant.training.opacus_draws import mapped
+from shuffle_accountant.training.opacus.draws import mapped
 
 __all__ = [
     "drop_gradients",

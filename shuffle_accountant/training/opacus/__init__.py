@@ -28,14 +28,15 @@ Importing this module registers "allocation" and "shuffle" with
 
 from __future__ import annotations
 
-from shuffle_accountant.training.opacus_accountant import ShuffleAccountant
-from shuffle_accountant.training.opacus_allocation import AllocationPrivacyEngine
-from shuffle_accountant.training.opacus_dealt_accountant import AllocationAccountant
-from shuffle_accountant.training.opacus_dealt_optimizer import DealtOptimizer
-from shuffle_accountant.training.opacus_loader import ShuffleDataLoader
-from shuffle_accountant.training.opacus_optimizer import ShuffleOptimizer
-from shuffle_accountant.training.opacus_sampler import AllocationSampler, ShuffledSampler
-from shuffle_accountant.training.opacus_shuffle import ShufflePrivacyEngine
+from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.training.opacus.batches.accountant import AllocationAccountant
+from shuffle_accountant.training.opacus.batches.engine import AllocationPrivacyEngine
+from shuffle_accountant.training.opacus.batches.optimizer import DealtOptimizer
+from shuffle_accountant.training.opacus.batches.sampler import AllocationSampler, ShuffledSampler
+from shuffle_accountant.training.opacus.messages.accountant import ShuffleAccountant
+from shuffle_accountant.training.opacus.messages.engine import ShufflePrivacyEngine
+from shuffle_accountant.training.opacus.messages.loader import ShuffleDataLoader
+from shuffle_accountant.training.opacus.messages.optimizer import ShuffleOptimizer
 
 __all__ = [
     "AllocationAccountant",
@@ -48,3 +49,5 @@ __all__ = [
     "ShufflePrivacyEngine",
     "ShuffledSampler",
 ]
+
+explain_calls(__name__)

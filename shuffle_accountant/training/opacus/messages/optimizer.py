@@ -14,12 +14,12 @@ from opacus.optimizers import DPOptimizer
 
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
 from shuffle_accountant.randomizers.vectors.tensors import as_rows
-from shuffle_accountant.training.opacus_gradients import (
+from shuffle_accountant.training.opacus.gradients import (
     refuse_scaling,
     require_samples,
     whole_or_nothing,
 )
-from shuffle_accountant.training.opacus_steps import Steps
+from shuffle_accountant.training.opacus.messages.steps import Steps
 from shuffle_accountant.training.randomize import message_sum
 
 __all__ = ["ShuffleOptimizer"]

@@ -21,24 +21,24 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.noise import min_noise_multiplier
 from shuffle_accountant.randomizers.checks import generator
-from shuffle_accountant.training.opacus_checkpoint import read_checkpoint, restore
-from shuffle_accountant.training.opacus_deals import DealtSteps
-from shuffle_accountant.training.opacus_dealt_accountant import SAMPLINGS, AllocationAccountant
-from shuffle_accountant.training.opacus_dealt_optimizer import dealt
-from shuffle_accountant.training.opacus_gradients import refuse_evaluation
-from shuffle_accountant.training.opacus_modules import (
-    is_distributed,
-    require_gradients,
-    require_own_parameters,
-)
-from shuffle_accountant.training.opacus_price import refuse_shuffling
-from shuffle_accountant.training.opacus_sampler import (
+from shuffle_accountant.training.opacus.batches.accountant import SAMPLINGS, AllocationAccountant
+from shuffle_accountant.training.opacus.batches.optimizer import dealt
+from shuffle_accountant.training.opacus.batches.price import refuse_shuffling
+from shuffle_accountant.training.opacus.batches.sampler import (
     AllocationSampler,
     Deal,
     DealtSampler,
     ShuffledSampler,
 )
-from shuffle_accountant.training.opacus_sources import (
+from shuffle_accountant.training.opacus.batches.steps import DealtSteps
+from shuffle_accountant.training.opacus.checkpoint import read_checkpoint, restore
+from shuffle_accountant.training.opacus.gradients import refuse_evaluation
+from shuffle_accountant.training.opacus.modules import (
+    is_distributed,
+    require_gradients,
+    require_own_parameters,
+)
+from shuffle_accountant.training.opacus.sources import (
     loader_options,
     require_plain,
     require_records,

@@ -11,7 +11,7 @@ from opacus.accountants import register_accountant
 from shuffle_accountant import validation as validate
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.training.opacus_accounting import CertifiedAccountant
+from shuffle_accountant.training.opacus.accounting import CertifiedAccountant
 
 __all__ = ["ShuffleAccountant"]
 

@@ -8,9 +8,9 @@ from weakref import WeakSet
 
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.training.budget import BudgetExceeded
-from shuffle_accountant.training.opacus_accountant import ShuffleAccountant
-from shuffle_accountant.training.opacus_draws import Draw, Pass
-from shuffle_accountant.training.opacus_loader import ShuffleDataLoader
+from shuffle_accountant.training.opacus.draws import Draw, Pass
+from shuffle_accountant.training.opacus.messages.accountant import ShuffleAccountant
+from shuffle_accountant.training.opacus.messages.loader import ShuffleDataLoader
 
 __all__ = ["Steps"]
 

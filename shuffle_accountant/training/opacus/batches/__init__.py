@@ -1,0 +1,1 @@
+"""Central DP-SGD through Opacus: records dealt or shuffled into batches, noise by Opacus."""
