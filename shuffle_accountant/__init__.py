@@ -16,12 +16,14 @@ from shuffle_accountant.bracket import (
     TradeOffCurve,
 )
 from shuffle_accountant.bracket import __version__ as __version__
-from shuffle_accountant.lazy import lazy_attributes
-from shuffle_accountant.losses.tabulated import PldTable as LossTable
+from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.facades.lazy import lazy_attributes
+from shuffle_accountant.losses.tables.tabulated import PldTable as LossTable
 from shuffle_accountant.randomizers.approximate import ApproximateRandomizer
 from shuffle_accountant.randomizers.count_laws import (
     AsymmetricGeometric,
     Binomial,
+    DiscreteGaussian,
     NegativeBinomial,
     Poisson,
 )
@@ -39,13 +41,6 @@ from shuffle_accountant.randomizers.randomized_response import (
 from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
-from shuffle_accountant.rounds.allocation import RandomAllocation
-from shuffle_accountant.rounds.augmented import AugmentedShuffle
-from shuffle_accountant.rounds.batches import ShuffledBatches
-from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism, PureMechanism
-from shuffle_accountant.rounds.noise_messages import NoiseMessages
-from shuffle_accountant.rounds.pld import PldRound
-from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -60,9 +55,22 @@ if TYPE_CHECKING:
     from shuffle_accountant.calibration.calibrate import max_eps0, max_rounds, min_users
     from shuffle_accountant.calibration.noise import min_noise_multiplier
     from shuffle_accountant.reports import plot as plot
+    from shuffle_accountant.reports.comparison import compare
     from shuffle_accountant.reports.compiling import report
     from shuffle_accountant.reports.rows import Report, ReportRow
+    from shuffle_accountant.reports.statements import Statement, statement
+    from shuffle_accountant.rounds.allocation import RandomAllocation
     from shuffle_accountant.rounds.attained import attained_epsilon
+    from shuffle_accountant.rounds.augmented import AugmentedShuffle
+    from shuffle_accountant.rounds.batches import ShuffledBatches
+    from shuffle_accountant.rounds.mechanisms import (
+        GaussianMechanism,
+        LaplaceMechanism,
+        PureMechanism,
+    )
+    from shuffle_accountant.rounds.noise_messages import NoiseMessages
+    from shuffle_accountant.rounds.pld import PldRound
+    from shuffle_accountant.rounds.poisson import PoissonSampled
     from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
 
 __all__ = [
@@ -76,6 +84,7 @@ __all__ = [
     "Binomial",
     "Bracket",
     "DensitiesAmongDecoys",
+    "DiscreteGaussian",
     "DiscreteRandomizer",
     "ErrorLedger",
     "FloorWarning",
@@ -104,6 +113,7 @@ __all__ = [
     "ReportRow",
     "ShuffleRound",
     "ShuffledBatches",
+    "Statement",
     "SubsetSelection",
     "SweepRecord",
     "TargetAmongDecoys",
@@ -111,6 +121,7 @@ __all__ = [
     "attained_epsilon",
     "baselines",
     "certificates",
+    "compare",
     "delta",
     "design",
     "epsilon",
@@ -123,6 +134,7 @@ __all__ = [
     "order",
     "plot",
     "report",
+    "statement",
     "sweep",
     "sweep_records",
     "training",
@@ -144,16 +156,30 @@ if not TYPE_CHECKING:
         },
         # what the first answer of a process does not need
         names={
+            "AugmentedShuffle": "rounds.augmented",
+            "GaussianMechanism": "rounds.mechanisms",
+            "LaplaceMechanism": "rounds.mechanisms",
+            "NoiseMessages": "rounds.noise_messages",
+            "PldRound": "rounds.pld",
+            "PoissonSampled": "rounds.poisson",
+            "PureMechanism": "rounds.mechanisms",
+            "RandomAllocation": "rounds.allocation",
             "Report": "reports.rows",
             "ReportRow": "reports.rows",
+            "ShuffledBatches": "rounds.batches",
+            "Statement": "reports.statements",
             "SweepRecord": "sweeping",
             "attained_epsilon": "rounds.attained",
+            "compare": "reports.comparison",
             "max_eps0": "calibration.calibrate",
             "max_rounds": "calibration.calibrate",
             "min_noise_multiplier": "calibration.noise",
             "min_users": "calibration.calibrate",
             "report": "reports.compiling",
+            "statement": "reports.statements",
             "sweep": "sweeping",
             "sweep_records": "sweeping",
         },
     )
+
+explain_calls(__name__)

@@ -24,6 +24,9 @@ PACKAGES = (
     "shuffle_accountant.training",
 )
 
+# Imported by their names alone, because they need a library of their own.
+BY_NAME = {"shuffle_accountant.training": {"flower", "opacus"}}
+
 USER = """
 import numpy as np
 import shuffle_accountant as sa
@@ -47,6 +50,8 @@ errors: list[float] = [
 ]
 ledger = sa.training.ShuffleLedger(sa.GeneralRandomizer(1.0), users=10)
 proof = sa.FourierAccountant().compose(one).certificate(delta=1e-6)
+bounds: list[float | None] = [row.epsilon for row in sa.compare(one, delta=1e-6)]
+notice: str = str(sa.statement(one, delta=1e-6)) + sa.statement(one, delta=1e-6).theorem
 proven: bool = sa.certificates.verify(sa.certificates.Certificate(proof.to_json())).verified
 
 
@@ -74,6 +79,10 @@ sa.baselines.girgis.epsilon(eps0="3", users=1000, delta=1e-5)
 sa.leakage.qif.posterior_vulnerability_shuffle(users="10", categories=3)
 sa.order.DSigmaShuffler(3, alpha=2.0)
 sa.plot.profile("a round")
+sa.FourierAccountant().epsilon(1e-6)
+sa.ShuffleRound(sa.GeneralRandomizer(1.0), 1000)
+sa.GeneralRandomizer(epsilon=4)
+sa.epsilon(sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=1000), 1e-6)
 """.strip().splitlines()
 
 CHECKERS = {
@@ -85,6 +94,8 @@ CHECKERS = {
 @pytest.mark.parametrize("package", PACKAGES)
 def test_dir_lists_what_there_is(package: str) -> None:
     module = importlib.import_module(package)
+    if "__dir__" in vars(module):
+        assert dir(module) == sorted({*module.__all__} | BY_NAME.get(package, set()))
     assert set(module.__all__) <= set(dir(module))
     missing = "nonsense"
     with pytest.raises(AttributeError, match=f"^module '{package}' has no attribute 'nonsense'$"):

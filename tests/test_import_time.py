@@ -10,6 +10,9 @@ start = time.process_time()
 import shuffle_accountant
 print(time.process_time() - start)
 """
+NUMPY = IMPORT.replace("shuffle_accountant", "numpy")
+# A quarter of a second is meant for a machine that imports NumPy in this time.
+USUAL_NUMPY = 0.07
 HEAVY = ["scipy.stats", "numba", "matplotlib", "torch", "dp_accounting"]
 HEAVY += ["pyfftw", "typer", "tqdm", "joblib"]
 
@@ -41,7 +44,8 @@ def least_seconds(run, code, limit):
 
 
 def test_import_takes_less_than_a_quarter_of_a_second(in_a_fresh_process):
-    assert least_seconds(in_a_fresh_process, IMPORT, limit=0.25) < 0.25
+    slower = max(least_seconds(in_a_fresh_process, NUMPY, limit=USUAL_NUMPY) / USUAL_NUMPY, 1.0)
+    assert least_seconds(in_a_fresh_process, IMPORT, limit=0.25) < 0.25 * slower
 
 
 def test_import_leaves_the_heavy_modules_alone(in_a_fresh_process):

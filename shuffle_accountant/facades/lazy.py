@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from shuffle_accountant.facades.calls import explained
+
 __all__ = ["lazy_attributes"]
 
 
@@ -21,7 +23,9 @@ def lazy_attributes(
     names: Mapping[str, str] | None = None,
     missing: str | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and ``__dir__`` of a package.
+    """The ``__getattr__`` and ``__dir__`` of a package, which lists what is public alone.
+
+    Wrong calls of what is imported are explained, see `shuffle_accountant.facades.calls`.
 
     Args:
         package: its ``__name__``.
@@ -41,9 +45,9 @@ def lazy_attributes(
             if missing is None or own:
                 raise
             raise ImportError(missing) from absent
-        return module if name in (modules or {}) else getattr(module, name)
+        return explained(module if name in (modules or {}) else getattr(module, name))
 
     def __dir__() -> list[str]:  # noqa: N807
-        return sorted({*vars(sys.modules[package]), *homes})
+        return sorted({*getattr(sys.modules[package], "__all__", ()), *homes})
 
     return __getattr__, __dir__
