@@ -24,6 +24,7 @@ __all__ = [
     "first_that_meets",
     "integers_downwards",
     "integers_upwards",
+    "ratios_downwards",
 ]
 
 N = TypeVar("N", int, float)
@@ -97,6 +98,18 @@ def decimals_upwards(least: float, largest: float) -> Ladder[float]:
         value=lambda index: _ranked(bottom + index),
         place=lambda value: math.log(value / least),
         nearest=lambda place: min(max(_rank(least * math.exp(place)) - bottom, 0), last),
+    )
+
+
+def ratios_downwards(largest: float, least: float, ratio: float) -> Ladder[float]:
+    """Numbers from ``largest`` down to about ``least``, each so many times the next one."""
+    step = math.log(ratio)
+    last = math.ceil(math.log(largest / least) / step)
+    return Ladder(
+        last=last,
+        value=lambda index: largest * math.exp(-step * index),
+        place=lambda value: math.log(largest / value),
+        nearest=lambda place: min(max(round(place / step), 0), last),
     )
 
 

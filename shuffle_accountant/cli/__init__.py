@@ -1,14 +1,15 @@
 """The command line `shuffle-accountant`: one module per group of commands.
 
 A command turns its flags into library calls and prints the answer; every check of a value is the
-library's. Errors are one line on stderr and exit code 2.
+library's. Errors are one line on stderr, with --json also an object on stdout, and exit code 2.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, Any
 
 import typer
 
@@ -20,16 +21,27 @@ from shuffle_accountant.cli import (
     compare,
     design,
     dpsgd,
+    explore,
     plot,
     report,
+    statement,
 )
 from shuffle_accountant.cli.ledger import LEDGER
-from shuffle_accountant.cli.output import PROGRAM
+from shuffle_accountant.cli.output import PROGRAM, print_json
+from shuffle_accountant.cli.parsing import UsageError, add, epilog
+from shuffle_accountant.cli.streams import discard, spelled_out
 
 __all__ = ["main"]
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
+EXIT_UNREAD = 141  # what a shell says of a program whose reader is gone
+
+EXAMPLES = (
+    "epsilon --eps0 4 --users 1e4 --rounds 4 --delta 1e-6",
+    "calibrate --users 1e4 --rounds 4 --target-epsilon 1 --delta 1e-6",
+    "epsilon -h",
+)
 
 # In the order of the help page.
 COMMANDS = (
@@ -41,17 +53,16 @@ COMMANDS = (
     dpsgd.dpsgd,
     report.report,
     plot.plot,
+    explore.explore,
+    statement.statement,
     certificates.certify,
     certificates.verify,
     certificates.check,
 )
 
-# What the parser raises for bad usage: the public BadParameter is one kind of it.
-_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-
 app = typer.Typer(
-    add_completion=False,
     pretty_exceptions_enable=False,
+    epilog=epilog(PROGRAM, *EXAMPLES),
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -76,7 +87,7 @@ def _options(
 
 
 for _command in COMMANDS:
-    app.command()(_command)
+    add(app, _command, PROGRAM)
 app.add_typer(LEDGER, name="ledger")
 
 
@@ -88,21 +99,63 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit code: 0, or 2 after an error in the usage or in a value, told in one line on
-        stderr, or 130 after an interruption; `verify` and `check` return 1 for what is not proven.
+        stderr, or 130 after an interruption, or 141 if nobody reads the answer; `verify` and
+        `check` return 1 for what is not proven.
     """
-    command = typer.main.get_command(app)
     arguments = sys.argv[1:] if argv is None else list(argv)
+    with spelled_out():
+        try:
+            code = _run(arguments)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return code
+        except BrokenPipeError:
+            code = EXIT_UNREAD
+        except OSError as error:
+            if error.filename is not None:  # no error of printing
+                raise
+            code = EXIT_ERROR
+            _complain(f"cannot write the answer: {error.strerror}")
+    discard(sys.stdout)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    """The exit code; what cannot be printed is raised."""
+    as_json = "--json" in arguments
     try:
-        code = command.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
-    except _UsageError as error:
-        return _fail(f"{error.format_message()} (see {PROGRAM} --help)")  # type: ignore[attr-defined]
+        code = typer.main.get_command(app).main(
+            args=arguments, prog_name=PROGRAM, standalone_mode=False
+        )
+    except UsageError as error:
+        return _fail(_usage(error), as_json)
     except (ValueError, TypeError) as error:
-        return _fail(str(error))
+        return _fail(str(error), as_json)
     except (typer.Abort, KeyboardInterrupt):
-        return _fail("interrupted", EXIT_INTERRUPTED)
+        return _fail("interrupted", as_json, EXIT_INTERRUPTED)
+    except SystemExit as stop:  # of completion, or Typer's for a reader that is gone
+        if isinstance(stop.__context__, OSError):
+            raise stop.__context__ from None
+        code = stop.code
+    if code == EXIT_INTERRUPTED:  # which newer Typers tell in this way
+        return _fail("interrupted", as_json, EXIT_INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 
-def _fail(message: str, code: int = EXIT_ERROR) -> int:
-    print(f"{PROGRAM}: error: {' '.join(message.split())}", file=sys.stderr)
+def _usage(error: Any) -> str:
+    """What was wrong in the usage, and the command whose help says what is right."""
+    command = PROGRAM if error.ctx is None else error.ctx.command_path
+    return f"{error.format_message().rstrip('.')} (see {command} -h)"
+
+
+def _fail(message: str, as_json: bool, code: int = EXIT_ERROR) -> int:
+    message = " ".join(message.split())
+    _complain(message)
+    if as_json:
+        print_json({"error": message})
     return code
+
+
+def _complain(message: str) -> None:
+    with suppress(OSError):
+        print(f"{PROGRAM}: error: {message}", file=sys.stderr)

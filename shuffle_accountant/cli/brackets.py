@@ -14,6 +14,7 @@ from shuffle_accountant.cli.output import (
     print_warnings,
     recorded_warnings,
 )
+from shuffle_accountant.cli.parsing import examples
 from shuffle_accountant.cli.protocol import Protocol, with_flags_of
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.tables import columns
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["delta", "epsilon"]
 
 
+@examples(
+    "epsilon --eps0 4 --users 1e4 --rounds 4 --delta 1e-6",
+    "epsilon --randomizer hadamard --categories 1000 --eps0 2 --users 1e5 --delta 1e-8 --json",
+)
 @with_flags_of(Protocol)
 def epsilon(protocol: Protocol, delta: Delta, as_json: AsJson = False) -> None:
     """Bracket the ε of a shuffled protocol at a given δ."""
@@ -31,6 +36,9 @@ def epsilon(protocol: Protocol, delta: Delta, as_json: AsJson = False) -> None:
     _print_bracket("epsilon", {"delta": delta}, protocol, answer, as_json)
 
 
+@examples(
+    "delta --eps0 4 --users 1e4 --rounds 4 --epsilon 0.5",
+)
 @with_flags_of(Protocol)
 def delta(protocol: Protocol, epsilon: Epsilon, as_json: AsJson = False) -> None:
     """Bracket the δ of a shuffled protocol at a given ε."""

@@ -13,7 +13,6 @@ import shuffle_accountant as sa
 from shuffle_accountant.cli.options import (
     AsJson,
     Categories,
-    Delta,
     Interactive,
     Population,
     Reduction,
@@ -26,15 +25,18 @@ from shuffle_accountant.cli.output import (
     print_warnings,
     recorded_warnings,
 )
+from shuffle_accountant.cli.parsing import examples, one_of
 from shuffle_accountant.cli.protocol import NamedRandomizer, with_flags_of
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.tables import columns
+from shuffle_accountant.rounds.samplings import SAMPLINGS
 
 if TYPE_CHECKING:
     from shuffle_accountant.calibration.evidence import CalibratedFloat, CalibratedInt
 
 __all__ = ["calibrate"]
 
+_TARGETS = ("target_epsilon", "target_advantage", "target_trade_off", "target_reidentification")
 _WANTED = {
     "eps0": "largest",
     "noise_multiplier": "least",
@@ -43,11 +45,40 @@ _WANTED = {
 }
 
 
+@examples(
+    "calibrate --users 1e4 --rounds 4 --target-epsilon 1 --delta 1e-6",
+    "calibrate --eps0 4 --users 1e4 --target-epsilon 1 --delta 1e-6",
+    "calibrate --sampling poisson --steps 100 --epochs 3 --target-epsilon 0.5 --delta 1e-6",
+)
 @with_flags_of(NamedRandomizer)
 def calibrate(
     law: NamedRandomizer,
-    target_epsilon: Annotated[float, typer.Option(help="ε to stay within, > 0.")],
-    delta: Delta,
+    target_epsilon: Annotated[
+        float | None, typer.Option(help="ε to stay within, > 0, with --delta.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="δ in (0, 1), with --target-epsilon.")] = None,
+    target_advantage: Annotated[
+        float | None,
+        typer.Option(
+            help="In the place of ε, to find ε0: by how much any test's true positive rate may "
+            "exceed its false positive rate, in (0, 1)."
+        ),
+    ] = None,
+    target_trade_off: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FPR:FNR",
+            help="In the place of ε, to find ε0: at this false positive rate every test is to have "
+            "at least this false negative rate.",
+        ),
+    ] = None,
+    target_reidentification: Annotated[
+        float | None,
+        typer.Option(
+            help="In the place of ε, to find ε0: chance to name one's message with one guess, in "
+            "(0, 1); one round."
+        ),
+    ] = None,
     eps0: Annotated[
         float | None, typer.Option(help="ε0 of the randomizer. Left out: the largest is wanted.")
     ] = None,
@@ -69,9 +100,10 @@ def calibrate(
     interactive: Interactive = False,
     sampling: Annotated[
         str | None,
-        typer.Option(
-            help="How the batches of DP-SGD are made: allocation, shuffle or poisson. The least "
-            "noise multiplier is wanted, with --steps and --epochs."
+        one_of(
+            SAMPLINGS,
+            "How the batches of DP-SGD are made, if the least noise multiplier is wanted, with "
+            "--steps and --epochs; one of",
         ),
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of an epoch, with --sampling.")] = None,
@@ -81,7 +113,11 @@ def calibrate(
     tolerance: Tolerance = 1e-3,
     as_json: AsJson = False,
 ) -> None:
-    """Find the largest ε0, the fewest users, the most rounds or the least noise for a target ε."""
+    """Find the largest ε0, the fewest users, the most rounds or the least noise for a target ε.
+
+    The target of ε0 may also be an attacker's advantage, a point of the trade-off curve, or the
+    chance of re-identification.
+    """
     run = {"sampling": sampling, "steps": steps, "epochs": epochs}
     question: dict[str, Any] = {
         "eps0": eps0,
@@ -96,7 +132,14 @@ def calibrate(
         "target_epsilon": target_epsilon,
         "delta": delta,
     } | law.given()
+    risks = {
+        "target_advantage": target_advantage,
+        "target_trade_off": None if target_trade_off is None else _rates(target_trade_off),
+        "target_reidentification": target_reidentification,
+    }
+    question |= {name: value for name, value in risks.items() if value is not None}
     wanted = _wanted(question, law) if run == dict.fromkeys(run) else "noise_multiplier"
+    _check_target(wanted, question)
     if wanted == "noise_multiplier":
         question = _training(run, question)
     elif wanted != "rounds" and rounds is None:
@@ -108,6 +151,33 @@ def calibrate(
         print_json(_as_object(wanted, answer, question) | {"warnings": lines})
     else:
         print(_as_table(wanted, answer, question))
+
+
+def _rates(text: str) -> tuple[float, float]:
+    """Both numbers of "FPR:FNR"; their range is the library's to check."""
+    try:
+        first, second = (float(part) for part in text.split(":"))
+    except ValueError:
+        raise ValueError(
+            f"target_trade_off must be two rates with a colon between, 0.01:0.9 say, got {text!r}"
+        ) from None
+    return first, second
+
+
+def _check_target(wanted: str, question: dict[str, Any]) -> None:
+    """One target in all, and ε at δ where nothing else will do."""
+    given = [name for name in _TARGETS if question.get(name) is not None]
+    if len(given) != 1:
+        raise ValueError(
+            f"one of {', '.join(_TARGETS)} must be given, got {', '.join(given) or 'none'}"
+        )
+    if given != ["target_epsilon"] and wanted != "eps0":
+        raise ValueError(
+            f"{given[0]} is a target for eps0; eps0 must be left out, and so must sampling, steps "
+            "and epochs"
+        )
+    if given == ["target_epsilon"] and question["delta"] is None:
+        raise ValueError("delta must be given with target_epsilon")
 
 
 def _training(run: dict[str, Any], question: dict[str, Any]) -> dict[str, Any]:
@@ -161,7 +231,8 @@ def _solve(
     def take(*names: str) -> dict[str, Any]:
         return {name: question[name] for name in names}
 
-    target = take("target_epsilon", "delta", "tolerance")
+    target = {name: question[name] for name in _TARGETS if name in question}
+    target |= take("delta", "tolerance")
     how = take("reduction", "variant")
     if wanted == "eps0":
         given = take("users", "rounds", "population")
@@ -188,7 +259,10 @@ def _as_object(
         "next_lower": None if further is None else json_number(further.lower),
         "next_upper": None if further is None else json_number(further.upper),
         "proven": evidence.proven,
-        "question": {name: json_number(value) for name, value in question.items()},
+        "question": {
+            name: list(value) if isinstance(value, tuple) else json_number(value)
+            for name, value in question.items()
+        },
     }
 
 
@@ -196,7 +270,7 @@ def _as_table(
     wanted: str, answer: CalibratedFloat | CalibratedInt, question: dict[str, Any]
 ) -> str:
     evidence = answer.evidence
-    target = f"epsilon <= {question['target_epsilon']:g} at delta = {question['delta']:g}"
+    target = _told(question)
     lower, upper = evidence.bracket.ends()
     rows = [
         (wanted, f"{answer!r} is the {_WANTED[wanted]} with {target}"),
@@ -212,3 +286,14 @@ def _as_table(
             ("next upper", upper),
         ]
     return columns(rows)
+
+
+def _told(question: dict[str, Any]) -> str:
+    """The target in words."""
+    if (goal := question.get("target_advantage")) is not None:
+        return f"advantage <= {goal:g}"
+    if (rates := question.get("target_trade_off")) is not None:
+        return f"false negative rate >= {rates[1]:g} at false positive rate {rates[0]:g}"
+    if (goal := question.get("target_reidentification")) is not None:
+        return f"chance of re-identification <= {goal:g}"
+    return f"epsilon <= {question['target_epsilon']:g} at delta = {question['delta']:g}"

@@ -14,6 +14,7 @@ import shuffle_accountant as sa
 from shuffle_accountant import validation as validate
 from shuffle_accountant.cli.options import AsJson, Delta
 from shuffle_accountant.cli.output import json_number, print_json, print_warnings, recorded_warnings
+from shuffle_accountant.cli.parsing import examples
 from shuffle_accountant.cli.protocol import Protocol, with_flags_of
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.tables import columns
@@ -35,6 +36,9 @@ GivenEpsilon = Annotated[float | None, typer.Option(help="ε of the claim, >= 0.
 Claim = Annotated[float, typer.Option(help="ε that must not be exceeded, >= 0.")]
 
 
+@examples(
+    "certify --eps0 4 --users 1e4 --rounds 4 --delta 1e-6 --output claim.json",
+)
 @with_flags_of(Protocol)
 def certify(
     protocol: Protocol,
@@ -68,6 +72,9 @@ def certify(
     print(columns([*rows, ("written to", str(output))]))
 
 
+@examples(
+    "verify claim.json",
+)
 def verify(certificate: CertificateFile, as_json: AsJson = False) -> None:
     """Check a certificate in ball arithmetic; exit code 0 if its claim is proven, 1 if not."""
     with _extra_needed():
@@ -90,6 +97,9 @@ def verify(certificate: CertificateFile, as_json: AsJson = False) -> None:
     _exit(found.verified)
 
 
+@examples(
+    "check claim.json --claim 1.0 --delta 1e-6",
+)
 def check(state: StateFile, claim: Claim, delta: Delta, as_json: AsJson = False) -> None:
     """Say whether a state is within a claim (ε, δ); exit code 0 if that is certified, 1 if not."""
     claim = validate.finite_nonnegative(claim=claim)

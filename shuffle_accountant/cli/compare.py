@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
+import typer
+
+import shuffle_accountant as sa
 from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.cli.options import (
     AsJson,
@@ -21,16 +25,31 @@ from shuffle_accountant.cli.output import (
     print_json,
     print_warnings,
     recorded_warnings,
+    saved_figure,
 )
+from shuffle_accountant.cli.parsing import examples
 from shuffle_accountant.cli.protocol import NamedRandomizer, Protocol, with_flags_of
 from shuffle_accountant.progress import progress_bar
-from shuffle_accountant.reports.comparison import ComparisonRow
+from shuffle_accountant.reports import plot as pictures
+from shuffle_accountant.reports.comparison import ComparisonRow, asked_round
 from shuffle_accountant.reports.comparison import compare as compare_bounds
-from shuffle_accountant.reports.tables import columns
+from shuffle_accountant.reports.tables import columns, interval
 
 __all__ = ["compare"]
 
+_OF_A_ROUND = ("eps0", "users", "population", "categories")
 
+Picture = Annotated[
+    Path | None,
+    typer.Option(help="Also draw the bounds against rounds into this file (.png, .pdf, .svg)."),
+]
+
+
+@examples(
+    "compare --eps0 4 --users 1e4 --rounds 4 --delta 1e-6",
+    "compare --eps0 2 --users 1e4 --categories 10 --delta 1e-6 --json",
+    "compare --eps0 1 --users 1e4 --rounds 16 --delta 1e-6 --output bounds.png",
+)
 @with_flags_of(NamedRandomizer)
 def compare(
     law: NamedRandomizer,
@@ -41,6 +60,7 @@ def compare(
     population: Population = None,
     categories: Categories = None,
     tolerance: Tolerance = 1e-3,
+    output: Picture = None,
     as_json: AsJson = False,
 ) -> None:
     """Put every published bound of ε beside the certified bracket."""
@@ -54,14 +74,17 @@ def compare(
         "delta": delta,
     }
     with recorded_warnings() as warnings, progress_bar("comparing"):
+        crowd: dict[str, Any] = {name: question[name] for name in _OF_A_ROUND}
+        one: sa.ShuffleRound | sa.Protocol
         if law.given():
-            protocol = Protocol(
-                **law.given(), eps0=eps0, users=users, population=population, categories=categories
-            )
-            one = protocol.one_round()
-            found = compare_bounds(one, delta=delta, rounds=rounds, tolerance=tolerance)
+            one = Protocol(**law.given(), **crowd).one_round()
         else:
-            found = compare_bounds(**question)
+            one = asked_round(None, **crowd)
+        found = compare_bounds(one, delta=delta, rounds=rounds, tolerance=tolerance)
+        if output is not None:
+            with saved_figure(output) as ax:
+                counts = pictures.doublings(rounds=rounds)
+                pictures.compare(one, delta=delta, rounds=counts, ax=ax)
     question |= law.given()
     print_warnings(warnings)
     if as_json:
@@ -85,4 +108,4 @@ def _value(row: ComparisonRow) -> str:
         return f"n/a: {row.condition}"
     if row.lower is None:
         return f"{row.epsilon:.6g}"
-    return " to ".join(format_ends(row.lower, row.epsilon))
+    return interval(format_ends(row.lower, row.epsilon))

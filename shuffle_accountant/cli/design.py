@@ -15,6 +15,7 @@ from shuffle_accountant.cli.output import (
     recorded_warnings,
     saved_figure,
 )
+from shuffle_accountant.cli.parsing import examples
 
 __all__ = ["design"]
 
@@ -30,6 +31,10 @@ Output = Annotated[
 ]
 
 
+@examples(
+    "design --users 1e5 --categories 100 --target-epsilon 1 --delta 1e-8",
+    "design --users 1e5 --dimension 100 --target-epsilon 1 --delta 1e-8",
+)
 def design(
     users: Users,
     target_epsilon: Annotated[float, typer.Option(help="ε of all rounds together, > 0.")],
@@ -67,6 +72,9 @@ def design(
                 rounds=rounds,
                 tolerance=tolerance,
             )
+    if output is not None and not (found.rows or found.local or found.central):
+        warnings.append(f"nothing to draw: nothing meets the target; {output} is not written")
+        output = None
     print_warnings(warnings)
     if output is not None:
         with saved_figure(output) as ax:

@@ -17,10 +17,11 @@ from shuffle_accountant.cli.output import (
     recorded_warnings,
     saved_figure,
 )
+from shuffle_accountant.cli.parsing import examples, one_of
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports import plot as pictures
 from shuffle_accountant.reports.samplings import SamplingRow, compare_samplings
-from shuffle_accountant.reports.tables import columns
+from shuffle_accountant.reports.tables import columns, interval
 from shuffle_accountant.rounds.samplings import SAMPLINGS
 
 __all__ = ["dpsgd"]
@@ -29,9 +30,7 @@ ALL = "all"
 # Ends of wide intervals are printed as those of intervals of this relative width.
 _DIGITS = 1e-3
 
-Sampling = Annotated[
-    str, typer.Option(help=f"How batches are made: {', '.join(SAMPLINGS)}, or {ALL}.")
-]
+Sampling = Annotated[str, one_of((*SAMPLINGS, ALL), "How batches are made; one of")]
 NoiseMultiplier = Annotated[
     float, typer.Option(help="Deviation of the noise over the norm that gradients are clipped to.")
 ]
@@ -43,6 +42,10 @@ Picture = Annotated[
 ]
 
 
+@examples(
+    "dpsgd --noise-multiplier 2 --steps 100 --epochs 3 --delta 1e-6",
+    "dpsgd --sampling shuffle --noise-multiplier 2 --steps 100 --delta 1e-6 --json",
+)
 def dpsgd(
     noise_multiplier: NoiseMultiplier,
     steps: Steps,
@@ -63,9 +66,11 @@ def dpsgd(
     }
     with recorded_warnings() as warnings, progress_bar("composing"):
         rows = compare_samplings(**run, epochs=epochs)
-        if output is not None:
+        if output is not None and any(row.upper > 0.0 for row in rows):
             with saved_figure(output) as ax:
                 pictures.samplings(**run, epochs=pictures.doublings(epochs=epochs), ax=ax)
+    if output is not None and not any(row.upper > 0.0 for row in rows):
+        warnings.append(f"nothing to draw: nothing is lost; {output} is not written")
     print_warnings(warnings)
     if as_json:
         question = run | {"epochs": epochs, "samplings": list(run["samplings"])}
@@ -77,7 +82,7 @@ def dpsgd(
 
 
 def _line(row: SamplingRow) -> tuple[str, str, str, str]:
-    return row.sampling, row.batches, f"{_lower(row)} to {_upper(row)}", row.meaning
+    return row.sampling, row.batches, interval((_lower(row), _upper(row))), row.meaning
 
 
 def _lower(row: SamplingRow) -> str:

@@ -8,11 +8,13 @@ import typer
 
 from shuffle_accountant.cli.options import AsJson, Categories, Population, Users
 from shuffle_accountant.cli.output import (
+    PROGRAM,
     json_number,
     print_json,
     print_warnings,
     recorded_warnings,
 )
+from shuffle_accountant.cli.parsing import add, epilog, examples
 from shuffle_accountant.cli.protocol import NamedRandomizer, with_flags_of
 from shuffle_accountant.reports.tables import columns
 from shuffle_accountant.training.budget import BudgetExceeded
@@ -23,7 +25,11 @@ __all__ = ["LEDGER"]
 
 _REFUSED = 1
 
-LEDGER = typer.Typer(help="Budgets kept in a database.", no_args_is_help=True)
+LEDGER = typer.Typer(
+    help="Budgets kept in a database.",
+    no_args_is_help=False,
+    epilog=epilog(f"{PROGRAM} ledger", "show sqlite:///budget.db survey"),
+)
 
 Url = Annotated[
     str,
@@ -42,7 +48,9 @@ StepPopulation = Annotated[
 ]
 
 
-@LEDGER.command()
+@examples(
+    "create sqlite:///budget.db survey --eps0 2 --users 1e4 --epsilon 1 --delta 1e-6",
+)
 @with_flags_of(NamedRandomizer)
 def create(
     named: NamedRandomizer,
@@ -65,10 +73,11 @@ def create(
         population=population,
         budget=(epsilon, delta),
     )
-    print(ledger)
+    rows = [("ledger", name), ("round", repr(ledger.round)), ("steps", str(len(ledger)))]
+    print(columns([*rows, ("budget", f"epsilon = {epsilon:g} at delta = {delta:g}")]))
 
 
-@LEDGER.command()
+@examples("step sqlite:///budget.db survey", "step sqlite:///budget.db survey --count 3")
 def step(
     url: Url,
     name: Name,
@@ -88,7 +97,7 @@ def step(
     print(f"recorded: {count} of now {len(ledger)} steps")
 
 
-@LEDGER.command()
+@examples("show sqlite:///budget.db survey --json")
 def show(url: Url, name: Name, as_json: AsJson = False) -> None:
     """Print what a ledger has spent, and whether another step fits."""
     ledger = _opened(url, name)
@@ -109,7 +118,7 @@ def show(url: Url, name: Name, as_json: AsJson = False) -> None:
         print(columns([("round", repr(ledger.round)), *rows]))
 
 
-@LEDGER.command()
+@examples("verify sqlite:///budget.db survey")
 def verify(url: Url, name: Name) -> None:
     """Check a ledger's file and every entry's digest; exit code 2 if anything is wrong."""
     print(f"verified: {len(_opened(url, name))} steps")
@@ -121,3 +130,7 @@ def _opened(url: str, name: str, **options: Any) -> ShuffleLedger:
         return ShuffleLedger.open(url, name, **options)
     except (StorageError, ImportError) as error:
         raise ValueError(str(error)) from None
+
+
+for _command in (create, step, show, verify):
+    add(LEDGER, _command, f"{PROGRAM} ledger")

@@ -6,6 +6,11 @@ from typing import Annotated
 
 import typer
 
+from shuffle_accountant.cli.parsing import one_of
+from shuffle_accountant.randomizers.registry import REGISTRY
+from shuffle_accountant.reductions.choice import REDUCTIONS
+from shuffle_accountant.reductions.strong import VARIANTS
+
 __all__ = [
     "AsJson",
     "Buckets",
@@ -31,12 +36,12 @@ __all__ = [
     "Variant",
 ]
 
+# A channel matrix is no flag.
+NAMES = sorted({*REGISTRY} - {"discrete"})
+
 Eps0 = Annotated[float | None, typer.Option(help="ε0 of the local randomizer, >= 0.")]
 Randomizer = Annotated[
-    str | None,
-    typer.Option(
-        help="Name of the local randomizer, such as hadamard or laplace; by default any of that ε0."
-    ),
+    str | None, one_of(NAMES, "Name of the local randomizer, by default any of that ε0; one of")
 ]
 Delta0 = Annotated[
     float | None, typer.Option(help="Probability up to which ε0 holds, for approximate.")
@@ -55,7 +60,8 @@ Population = Annotated[
 Others = Annotated[
     list[str] | None,
     typer.Option(
-        help="EPS0:USERS, further users with another ε0 of the same randomizer; may be repeated."
+        metavar="EPS0:USERS",
+        help="Further users with another ε0 of the same randomizer; may be repeated.",
     ),
 ]
 Colluding = Annotated[int, typer.Option(help="How many of all users the adversary knows.")]
@@ -69,10 +75,11 @@ Categories = Annotated[
         help="Number of values, >= 2; the randomizer is randomized response unless it is named."
     ),
 ]
-Reduction = Annotated[str, typer.Option(help="Theorem to use; auto takes the smallest bound.")]
+Reduction = Annotated[
+    str, one_of(REDUCTIONS, "Theorem to use, of which auto takes the smallest bound; one of")
+]
 Variant = Annotated[
-    str | None,
-    typer.Option(help="Form of the strong reduction: exact (the default), paper or tail."),
+    str | None, one_of(VARIANTS, "Form of the strong reduction, by default the first; one of")
 ]
 Interactive = Annotated[
     bool,

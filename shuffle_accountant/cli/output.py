@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffle_accountant.bracket import LooseBracketWarning, __version__
-from shuffle_accountant.reports.plot import MISSING
+from shuffle_accountant.reports.drawing import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,10 +63,9 @@ def saved_figure(output: Path) -> Iterator[Axes]:
         ValueError: Matplotlib is not installed, or the file cannot be written.
     """
     try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ValueError(MISSING) from None
-    figure = Figure(layout="constrained")
+        figure = new_figure()
+    except ImportError as missing:
+        raise ValueError(str(missing)) from None
     yield figure.add_subplot()
     try:
         figure.savefig(output, dpi=150)

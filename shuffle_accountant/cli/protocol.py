@@ -8,7 +8,10 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
+import typer
+
 import shuffle_accountant as sa
+from shuffle_accountant import validation as validate
 from shuffle_accountant.cli.options import (
     Buckets,
     Categories,
@@ -30,7 +33,9 @@ from shuffle_accountant.cli.options import (
     Users,
     Variant,
 )
+from shuffle_accountant.cli.parsing import count
 from shuffle_accountant.randomizers.registry import named, parameters_of
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 
 if TYPE_CHECKING:
     from shuffle_accountant import FourierAccountant, ShuffleRound
@@ -129,16 +134,17 @@ class Protocol(NamedRandomizer):
 
     def accountant(self) -> FourierAccountant:
         """An accountant that has recorded the rounds."""
+        rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=self.rounds)
         accountant = sa.FourierAccountant(tolerance=self.tolerance)
-        return accountant.compose(self.one_round(), count=self.rounds)
+        return accountant.compose(self.one_round(), count=rounds)
 
 
 def _group(typed: str) -> tuple[float, int]:
     """``EPS0:USERS`` as numbers."""
     try:
         eps0, users = typed.split(":")
-        return float(eps0), int(users)
-    except ValueError:
+        return float(eps0), count(users)
+    except (ValueError, typer.BadParameter):
         raise ValueError(
             f"others must be EPS0:USERS, such as 1.5:2000, got {typed!r:.60}"
         ) from None
@@ -169,9 +175,11 @@ def with_flags_of(
         def run(**given: Any) -> None:
             command(kind(**{flag.name: given.pop(flag.name) for flag in flags}), **given)  # type: ignore[call-arg]
 
-        # what the parser reads
-        run.__signature__ = inspect.Signature([*flags, *own])  # type: ignore[attr-defined]
-        run.__annotations__ = {flag.name: flag.annotation for flag in [*flags, *own]}
+        # what the parser reads; in the help, what few need comes last
+        rare = {field.name for field in fields(NamedRandomizer)}
+        every = sorted([*flags, *own], key=lambda flag: flag.name in rare)
+        run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+        run.__annotations__ = {flag.name: flag.annotation for flag in every}
         return run
 
     return decorate

@@ -16,6 +16,7 @@ from shuffle_accountant.cli.output import (
     recorded_warnings,
     saved_figure,
 )
+from shuffle_accountant.cli.parsing import examples
 from shuffle_accountant.cli.protocol import Protocol, with_flags_of
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports import plot as pictures
@@ -23,11 +24,17 @@ from shuffle_accountant.reports.compiling import report as measure
 
 __all__ = ["report"]
 
+# Shares of no more than this are none.
+ROUND_OFF = 1e-12
+
 Picture = Annotated[
     Path | None, typer.Option(help="Also draw the rows into this file (.png, .pdf, .svg).")
 ]
 
 
+@examples(
+    "report --eps0 4 --users 1e4 --rounds 4 --delta 1e-6 --categories 100",
+)
 @with_flags_of(Protocol)
 def report(
     protocol: Protocol, delta: Delta, output: Picture = None, as_json: AsJson = False
@@ -35,6 +42,9 @@ def report(
     """Measure one protocol in every currency, each with what its adversary knows."""
     with recorded_warnings() as warnings, progress_bar("measuring"):
         found = measure(protocol.accountant(), delta=delta)
+    if output is not None and all((row.share or 0.0) <= ROUND_OFF for row in found.rows):
+        warnings.append(f"nothing to draw: nothing leaks; {output} is not written")
+        output = None
     print_warnings(warnings)
     if output is not None:
         with saved_figure(output) as ax:

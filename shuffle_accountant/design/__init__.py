@@ -11,5 +11,8 @@ from __future__ import annotations
 from shuffle_accountant.design.answers import Design, DesignRow
 from shuffle_accountant.design.limit import GaussianLimit, asymptotic
 from shuffle_accountant.design.questions import frequency, mean
+from shuffle_accountant.facades.calls import explain_calls
 
 __all__ = ["Design", "DesignRow", "GaussianLimit", "asymptotic", "frequency", "mean"]
+
+explain_calls(__name__)

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.evidence import Evidence
-from shuffle_accountant.reports.plot import new_axes
-from shuffle_accountant.reports.tables import columns
+from shuffle_accountant.reports.drawing import (
+    curve_style,
+    legend_beside,
+    new_axes,
+    nothing_drawn,
+    plain_ticks,
+    titled,
+)
+from shuffle_accountant.reports.tables import columns, under
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,8 +40,9 @@ class DesignRow:
         rmse: root mean squared error of a frequency that is 0, or of a mean vector, in its 2-norm.
         rmse_average: that of frequencies, averaged over all categories; of a mean, the same as
             ``rmse``.
-        largest_error: with probability 95 %, in the normal approximation, no category's error is
-            larger; of a mean, no coordinate's.
+        largest_error: with probability 95 %, no category's error is larger (frequencies of 0); of a
+            mean, no coordinate's. In the normal approximation, but for noise whose law is known to
+            have heavier tails: Laplace and geometric.
         bits: bits that a user sends, on average, to name the messages.
         messages: messages that reach the analyst, per user, on average.
         evidence: certified brackets of epsilon at the parameters and one step further.
@@ -114,13 +122,13 @@ class Design:
 
     def __str__(self) -> str:
         lines: list[tuple[str, ...]] = [
-            ("mechanism", "where", "ε0", "RMSE", "largest error", "bits", "messages", "ε")
+            ("mechanism", "where", "eps0", "RMSE", "largest", "bits", "messages")
         ]
         lines += [_line(row) for row in (*self.central, *self.rows, *self.local)]
         parts = [self.question.told, columns(lines)]
         if self.excluded:
-            left_out = [(f"  {one.name}", one.place, one.reason) for one in self.excluded]
-            parts.append("left out:\n" + columns(left_out))
+            parts.append("left out:")
+            parts += [under(f"  {one.name} ({one.place})", one.reason) for one in self.excluded]
         return "\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,8 +149,10 @@ class Design:
     ) -> Axes:
         """Draw error against epsilon, a line for each mechanism, around the target.
 
-        Every point is a certified epsilon (its upper end) of a mechanism with other parameters; the
-        band reaches from the error of one category to the largest of all (95 %).
+        Every point is a certified epsilon (its upper end) of a mechanism with other parameters. The
+        legend has the errors at the target: of one category or of the mean, and the largest of all
+        categories or coordinates (95 %), to which a band reaches for the best shuffled mechanism.
+        Mechanisms that do not meet the target are named with the reason.
 
         Args:
             factors: by which mechanisms' own parameters (ε0, or the noise) are changed, each > 0.
@@ -152,26 +162,57 @@ class Design:
             ImportError: Matplotlib is not installed.
         """
         ax = new_axes(ax)
-        styles = {"shuffle": "-", "local": ":", "central": "--"}
-        shown = (*self.central[:1], *self.rows, *self.local[:1])
-        for row in shown:
-            points = sorted(row.candidate.curve(row.mechanism, self.question, factors))
-            if not points:
-                continue
-            epsilons, errors, largest = zip(*points, strict=True)
-            label = row.name if row.place == "shuffle" else f"{row.name} ({row.place})"
-            (line,) = ax.plot(epsilons, errors, styles[row.place], marker=".", label=label)
-            if row.place == "shuffle":
-                ax.fill_between(epsilons, errors, largest, color=line.get_color(), alpha=0.08)
-        ax.axvline(self.question.target_epsilon, color="0.6", linewidth=0.8)
+        question = self.question
+        titled(ax, question.told)
+        of = "a frequency" if question.of == "categories" else "the mean vector, 2-norm"
         ax.set(
-            xlabel=f"ε of all rounds at δ = {self.question.delta:g}",
-            ylabel="root mean squared error",
+            xlabel=f"ε of all rounds (nats) at δ = {question.delta:g}",
+            ylabel=f"root mean squared error of {of}",
         )
-        if shown:
+        left_out = [f"{one.name} ({one.place}): {one.reason}" for one in self.excluded]
+        shown = (*self.central[:1], *self.rows, *self.local[:1])
+        for number, row in enumerate(shown):
+            points = sorted(row.candidate.curve(row.mechanism, question, factors))
+            if points:
+                _draw(ax, number, row, points)
+                if row in self.rows[:1]:
+                    _draw_largest(ax, number, row.name, points)
+            else:
+                left_out.append(f"{row.name}: no ε around the target")
+        if not ax.get_lines():
+            nothing_drawn(ax, "no mechanism meets the target with an error below 1")
+        else:
             ax.set(xscale="log", yscale="log")
-            ax.legend(fontsize="x-small")
+            plain_ticks(ax.xaxis)
+            plain_ticks(ax.yaxis)
+            ax.grid(alpha=0.25)
+            target = question.target_epsilon
+            ax.axvline(target, color="0.4", linestyle=":", label=f"target, ε = {target:g}")
+        legend_beside(ax, left_out)
         return ax
+
+
+def _draw(ax: Axes, number: int, row: DesignRow, points: list[tuple[float, float, float]]) -> None:
+    """A mechanism's errors."""
+    epsilons, errors, _ = zip(*points, strict=True)
+    where = "" if row.place == "shuffle" else f" ({row.place})"
+    label = f"{row.name}{where}: {row.rmse:.3g} at the target, largest {row.largest_error:.3g}"
+    ax.plot(epsilons, errors, **curve_style(number), label=label)
+
+
+def _draw_largest(
+    ax: Axes, number: int, name: str, points: list[tuple[float, float, float]]
+) -> None:
+    """The band between a mechanism's errors and the largest of a category or a coordinate."""
+    epsilons, errors, largest = zip(*points, strict=True)
+    ax.fill_between(
+        epsilons,
+        errors,
+        largest,
+        color=curve_style(number)["color"],
+        alpha=0.15,
+        label=f"{name}: to the largest error of all categories or coordinates (95 %)",
+    )
 
 
 def _line(row: DesignRow) -> tuple[str, ...]:
@@ -183,5 +224,4 @@ def _line(row: DesignRow) -> tuple[str, ...]:
         f"{row.largest_error:.3g}",
         f"{row.bits:.4g}",
         f"{row.messages:.4g}",
-        " to ".join(row.bracket.ends()),
     )

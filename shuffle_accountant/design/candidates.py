@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from scipy.special import ndtri
@@ -18,7 +18,11 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import certified
 from shuffle_accountant.calibration.calibrate import max_eps0
 from shuffle_accountant.calibration.evidence import Evidence
-from shuffle_accountant.calibration.search import decimals_downwards, integers_upwards
+from shuffle_accountant.calibration.search import (
+    decimals_downwards,
+    integers_upwards,
+    ratios_downwards,
+)
 from shuffle_accountant.calibration.target import Target
 from shuffle_accountant.design.answers import DesignRow
 from shuffle_accountant.design.limit import gaussian_mu
@@ -150,6 +154,13 @@ class Candidate(ABC):
         """Root mean squared error of one category or coordinate."""
         return self.error(mechanism, question, 0.0)
 
+    def quantile(self, mechanism: Any, question: Question, share: float) -> float:
+        """What the error of one category or coordinate is beyond with probability ``share``.
+
+        In the normal approximation, where no other law is known.
+        """
+        return float(-ndtri(0.5 * share)) * self.coordinate_error(mechanism, question)
+
     def row(self, question: Question) -> DesignRow:
         """The calibrated mechanism with its errors.
 
@@ -160,10 +171,7 @@ class Candidate(ABC):
         mechanism = found.mechanism
         error = self.error(mechanism, question, 0.0)
         if not error < _USELESS:
-            raise ValueError(
-                f"where the target is met the error is {error:.3g}, and that of an answer without "
-                "data is 1 at most"
-            )
+            raise ValueError(f"the error is {error:.3g} at the target, without data 1 at most")
         return DesignRow(
             name=self.name,
             place=self.place,
@@ -199,8 +207,7 @@ class Candidate(ABC):
 
     def _largest(self, mechanism: Any, question: Question) -> float:
         # each of k errors is beyond with a k-th of the probability at most
-        share = (1.0 - _CONFIDENCE) / question.size
-        return float(-ndtri(0.5 * share)) * self.coordinate_error(mechanism, question)
+        return self.quantile(mechanism, question, (1.0 - _CONFIDENCE) / question.size)
 
 
 class RandomizedMessages(Candidate):
@@ -275,26 +282,41 @@ class Noise(Candidate):
 
 
 def smallest_multiplier(
-    question: Question, protocol: Callable[[float], Protocol], guess: float, tolerance: float
+    question: Question,
+    protocol: Callable[[float], Protocol],
+    guess: float,
+    *,
+    ratio: float | None = None,
+    tolerance: float | None = None,
+    slope: float = 1.0,
 ) -> tuple[float, Evidence]:
-    """The smallest noise multiplier of five or six digits that meets the target.
+    """The smallest noise multiplier that meets the target.
 
     Args:
         question: the target.
         protocol: of a noise multiplier.
         guess: where to look first.
-        tolerance: of the brackets that decide.
+        ratio: of neighbouring multipliers; their inverses have six digits if it is None.
+        tolerance: of the brackets that decide; the question's if it is None.
+        slope: of log-epsilon over the logarithm of the multiplier, roughly, up to its sign.
 
     Raises:
         ValueError: none does.
     """
+    tolerance = question.tolerance if tolerance is None else max(tolerance, question.tolerance)
     target = Target(question.target_epsilon, question.delta, tolerance)
     # the ladder goes down; the precision 1/sigma falls where privacy rises
+    finest, coarsest = 1e6, 1e-9
     precision, evidence = target.search(
-        decimals_downwards(1e6, 1e-9),
+        decimals_downwards(finest, coarsest)
+        if ratio is None
+        else ratios_downwards(finest, coarsest, ratio),
         lambda value: protocol(1.0 / value),
-        min(max(1.0 / guess, 1e-9), 1e6),
-        1.0,
+        min(max(1.0 / guess, coarsest), finest),
+        slope,
         "the most noise that is looked at",
     )
+    further = evidence.next_value
+    if further is not None:
+        evidence = replace(evidence, next_value=1.0 / further)
     return 1.0 / precision, evidence

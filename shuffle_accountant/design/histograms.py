@@ -14,15 +14,14 @@ from shuffle_accountant.calibration.calibrate import max_eps0
 from shuffle_accountant.design.candidates import (
     Calibrated,
     Candidate,
-    Noise,
     Question,
     RandomizedMessages,
     smallest_multiplier,
 )
+from shuffle_accountant.design.dummies import dummy_candidates, integer_curator
 from shuffle_accountant.design.limit import limit_mu
 from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.randomizers.count_laws import Binomial, CountLaw, NegativeBinomial, Poisson
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 from shuffle_accountant.randomizers.hadamard import HadamardResponse
 from shuffle_accountant.randomizers.local_hashing import LocalHashing
@@ -30,14 +29,11 @@ from shuffle_accountant.randomizers.randomized_response import RandomizedRespons
 from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.rounds.allocation import RandomAllocation
-from shuffle_accountant.rounds.augmented import AugmentedShuffle
 from shuffle_accountant.rounds.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,
     PureMechanism,
 )
-from shuffle_accountant.rounds.messages import DummyMessages
-from shuffle_accountant.rounds.noise_messages import NoiseMessages
 from shuffle_accountant.rounds.protocol import Protocol
 
 __all__ = ["frequency_candidates"]
@@ -149,47 +145,6 @@ class _Bits(_Oracle):
 
 
 @dataclass(frozen=True)
-class _Dummies(Noise):
-    """True values among dummies, whose number is free."""
-
-    name: str
-    place: str
-    law: Callable[[int], CountLaw]
-    variance_of_one: float
-    keep: float | None = None
-
-    def with_amount(self, amount: int, question: Question) -> DummyMessages:
-        return self._round(self.law(amount), question.size)
-
-    def amount_of(self, variance: float) -> float:
-        # who drops messages needs less noise for what is left
-        return variance * (self.keep or 1.0) ** 2 / self.variance_of_one
-
-    def _round(self, law: CountLaw, categories: int) -> DummyMessages:
-        if self.keep is None:
-            return NoiseMessages(categories=categories, dummies=law)
-        return AugmentedShuffle(categories=categories, keep=self.keep, dummies=law)
-
-    def protocol(self, mechanism: Any, question: Question) -> Protocol:
-        return Protocol([(mechanism, question.rounds)])
-
-    def changed(self, mechanism: Any, factor: float) -> Any:
-        amount = mechanism.dummies.variance / self.variance_of_one / factor**2
-        return self._round(self.law(max(round(amount), 1)), mechanism.categories)
-
-    def error(self, mechanism: Any, question: Question, frequency: float) -> float:
-        error: float = mechanism.frequency_error(users=question.users, frequency=frequency)
-        return error
-
-    def bits(self, mechanism: Any, question: Question) -> float:
-        return self.messages(mechanism, question) * math.log2(question.size)
-
-    def messages(self, mechanism: Any, question: Question) -> float:
-        messages: float = mechanism.messages_per_user(users=question.users)
-        return messages
-
-
-@dataclass(frozen=True)
 class _Curator(Candidate):
     """A trusted curator adds noise to every count; a replaced value changes two of them by one.
 
@@ -205,7 +160,6 @@ class _Curator(Candidate):
             question,
             lambda value: self.protocol(self._mechanism(value), question),
             1.0 / question.mu,
-            question.tolerance,
         )
         return Calibrated(self._mechanism(multiplier), evidence)
 
@@ -230,6 +184,11 @@ class _Curator(Candidate):
         # sqrt(2) is the deviation of Laplace noise of scale 1, and the distance of both counts
         return math.sqrt(2.0) * self._noise(mechanism) / question.users
 
+    def quantile(self, mechanism: Any, question: Question, share: float) -> float:
+        if not self.laplace:
+            return super().quantile(mechanism, question, share)
+        return -math.log(share) * self._noise(mechanism) / question.users
+
     def bits(self, mechanism: Any, question: Question) -> float:
         return math.log2(question.size)
 
@@ -252,17 +211,11 @@ class _GeometricCurator(_Curator):
         ratio = math.exp(-mechanism.epsilon)
         return math.sqrt(2.0 * ratio) / (1.0 - ratio) / question.users
 
-
-def _poisson(amount: int) -> Poisson:
-    return Poisson(mean=float(amount))
-
-
-def _fair_coins(amount: int) -> Binomial:
-    return Binomial(trials=amount, probability=0.5)
-
-
-def _rare_successes(amount: int) -> NegativeBinomial:
-    return NegativeBinomial(size=0.01 * amount, probability=0.1)
+    def quantile(self, mechanism: Any, question: Question, share: float) -> float:
+        # noise beyond c has the probability 2 ratio^(c + 1)/(1 + ratio)
+        epsilon = float(mechanism.epsilon)
+        beyond = -math.log(0.5 * share * (1.0 + math.exp(-epsilon))) / epsilon
+        return max(math.ceil(beyond) - 1.0, 0.0) / question.users
 
 
 def _smaller(categories: int) -> int:
@@ -288,11 +241,9 @@ def frequency_candidates() -> tuple[Candidate, ...]:
     return (
         *oracles,
         _Bits("a randomized bit per category", "shuffle", RandomizedResponse),
-        _Dummies("Poisson noise messages", "shuffle", _poisson, 1.0),
-        _Dummies("binomial noise messages", "shuffle", _fair_coins, 0.25),
-        _Dummies("negative binomial noise messages", "shuffle", _rare_successes, 0.9),
-        _Dummies("augmented shuffle, half kept", "shuffle", _poisson, 1.0, 0.5),
+        *dummy_candidates(),
         _Curator("Gaussian noise", laplace=False),
         _Curator("Laplace noise", laplace=True),
+        integer_curator(),
         _GeometricCurator("discrete Laplace noise", laplace=True),
     )

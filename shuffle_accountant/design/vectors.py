@@ -15,6 +15,9 @@ from shuffle_accountant.design.candidates import (
     RandomizedMessages,
     smallest_multiplier,
 )
+from shuffle_accountant.design.limit import gaussian_mu
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.steps.null_clones import charge
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.gaussian_vectors import GaussianVectors
 from shuffle_accountant.randomizers.vectors import (
@@ -32,8 +35,14 @@ __all__ = ["mean_candidates"]
 
 # Bits of a number in a message of real numbers.
 _FLOAT = 32
-# Null clones take seconds with a narrow bracket.
-_NULL_CLONES = 0.05
+# Null clones take seconds with a narrow bracket and most of one with a wide one. This costs a few
+# tenths of a percent of the noise, as do multipliers that are so many times one another: epsilon
+# moves about ten times as much.
+_NULL_CLONES, _NEXT_MULTIPLIER, _STEEP = 0.1, 1.002, 10.0
+# The least and the most noise that the first look may fall on.
+_LITTLE, _MUCH = 0.1, 1e4
+# Logarithms of the odds of a null clone between which they are looked for.
+_FEWEST_ODDS, _MOST_ODDS = -60.0, 8.0
 
 
 @dataclass(frozen=True)
@@ -92,10 +101,13 @@ class _GaussianMessages(_Gaussian):
         def protocol(multiplier: float) -> Protocol:
             return self.protocol(GaussianVectors(noise_multiplier=multiplier), question)
 
-        # about as much as hides one of many; more where few users hide one another
-        guess = max(1.0 / (question.mu * math.sqrt(question.users)), 0.5)
         multiplier, evidence = smallest_multiplier(
-            question, protocol, guess, max(question.tolerance, _NULL_CLONES)
+            question,
+            protocol,
+            _enough_noise(question),
+            ratio=_NEXT_MULTIPLIER,
+            tolerance=_NULL_CLONES,
+            slope=_STEEP,
         )
         return Calibrated(GaussianVectors(noise_multiplier=multiplier), evidence)
 
@@ -105,6 +117,39 @@ class _GaussianMessages(_Gaussian):
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
         multiplier: float = mechanism.noise_multiplier
         return multiplier * math.sqrt(question.size / question.users)
+
+
+def _enough_noise(question: Question) -> float:
+    """About the least noise multiplier: with as many null clones as half of delta pays for.
+
+    An allocation among so many is taken for its Gaussian limit.
+    """
+    from scipy.optimize import brentq
+
+    half = 0.5 * question.delta
+    loss = min(question.target_epsilon / math.sqrt(question.rounds), 600.0)
+    budget = math.log(half / question.rounds) - math.log1p(math.exp(loss))
+    mu = gaussian_mu(question.target_epsilon, half) / math.sqrt(question.rounds)
+
+    def excess(log_sigma: float) -> float:
+        sigma = math.exp(log_sigma)
+
+        def over(log_odds: float) -> float:
+            beta = charge(sigma, question.users - 1, log_odds, Bound.PESSIMISTIC)
+            return max(math.log(beta), -1e3) - budget if beta > 0.0 else -1e3
+
+        if over(_FEWEST_ODDS) > 0.0:
+            odds = _FEWEST_ODDS
+        else:
+            odds = _MOST_ODDS if over(_MOST_ODDS) < 0.0 else brentq(over, _FEWEST_ODDS, _MOST_ODDS)
+        clones = (question.users - 1) / (1.0 + math.exp(-odds))
+        variance = math.log(math.expm1(min(sigma**-2, 600.0))) - math.log1p(clones)
+        return variance - 2.0 * math.log(mu)
+
+    low, high = math.log(_LITTLE), math.log(_MUCH)
+    if excess(low) <= 0.0 or excess(high) >= 0.0:
+        return _LITTLE if excess(low) <= 0.0 else _MUCH
+    return math.exp(brentq(excess, low, high))
 
 
 @dataclass(frozen=True)
@@ -118,9 +163,7 @@ class _Curator(_Gaussian):
         def protocol(multiplier: float) -> Protocol:
             return self.protocol(GaussianMechanism(noise_multiplier=multiplier), question)
 
-        multiplier, evidence = smallest_multiplier(
-            question, protocol, 1.0 / question.mu, question.tolerance
-        )
+        multiplier, evidence = smallest_multiplier(question, protocol, 1.0 / question.mu)
         return Calibrated(GaussianMechanism(noise_multiplier=multiplier), evidence)
 
     def protocol(self, mechanism: Any, question: Question) -> Protocol:

@@ -135,6 +135,7 @@ def meets(evidence: Any, goal: float) -> None:
     assert evidence.target_epsilon == goal
 
 
+@pytest.mark.slow
 def test_advantage() -> None:
     found = sa.max_eps0(users=1000, rounds=4, target_advantage=0.1, randomizer=RESPONSE)
     meets(found.evidence, 0.1)
@@ -155,6 +156,7 @@ def test_a_single_binary_response_has_a_known_advantage() -> None:
     assert float(found) == pytest.approx(2.0 * math.atanh(0.25), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_point_of_the_trade_off_curve() -> None:
     found = sa.max_eps0(users=1000, rounds=2, target_trade_off=(0.05, 0.85), randomizer=RESPONSE)
     one = sa.ShuffleRound(RESPONSE(eps0=float(found)), users=1000)

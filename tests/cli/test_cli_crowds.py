@@ -17,6 +17,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "one"),
     [

@@ -12,6 +12,7 @@ from shuffle_accountant.cli import main
 QUESTION = ["design", "--users", "2000", "--target-epsilon", "1", "--delta", "1e-6"]
 
 
+@pytest.mark.slow
 def test_a_table_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "design.png"
     assert main([*QUESTION, "--dimension", "3", "--output", str(picture)]) == 0
@@ -21,6 +22,7 @@ def test_a_table_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert picture.read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.slow
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*QUESTION, "--categories", "4", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import shuffle_accountant as sa
 from shuffle_accountant import cli
+from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.reports import plot
 from shuffle_accountant.reports.samplings import compare_samplings
 from shuffle_accountant.rounds.samplings import training_run
@@ -19,6 +21,7 @@ FLAGS = ["--noise-multiplier", "2", "--steps", "20", "--epochs", "3", "--delta",
 FAR = ["calibrate", "--target-epsilon", "1e-9", "--delta", "1e-30"]
 
 
+@pytest.mark.slow
 def test_rows_are_the_brackets_of_the_rounds() -> None:
     step = sa.GaussianMechanism(noise_multiplier=2.0)
     batches = sa.ShuffledBatches(noise_multiplier=2.0, steps=20)
@@ -33,6 +36,7 @@ def test_rows_are_the_brackets_of_the_rounds() -> None:
     assert rows["shuffle"].lower > max(rows["allocation"].upper, rows["poisson"].upper)
 
 
+@pytest.mark.slow
 def test_the_command_prints_them(run: Any, tmp_path: Path) -> None:
     code, out, err = run("dpsgd", *FLAGS, "--json")
     assert (code, err) == (0, "")
@@ -45,9 +49,9 @@ def test_the_command_prints_them(run: Any, tmp_path: Path) -> None:
     assert answer["question"]["epochs"] == 3
     code, out, err = run("dpsgd", *FLAGS, "--sampling", "poisson", "--output", tmp_path / "a.png")
     assert (code, err) == (0, "")
-    header, line = out.splitlines()
-    assert header.startswith("sampling")
-    lower, upper = line.split("steps")[1].split("both")[0].split(" to ")
+    assert out.startswith("sampling")
+    (ends,) = re.findall(r"  (\S+) to (\S+)", out)
+    lower, upper = ends
     assert float(lower) <= expected[2].lower <= expected[2].upper <= float(upper)
     assert (tmp_path / "a.png").stat().st_size > 1000
 
@@ -62,13 +66,22 @@ def test_the_picture_has_a_band_for_each() -> None:
         samplings=("allocation", "poisson"),
         ax=figure.add_subplot(),
     )
-    assert [line.get_label() for line in ax.lines] == ["allocation", "poisson"]
+    assert [str(line.get_label()).split(",")[0] for line in ax.lines] == ["allocation", "poisson"]
     assert list(ax.lines[0].get_xdata()) == [1, 2, 3]
     assert len(ax.collections) == 2
+    assert ax.get_title() == "DP-SGD with noise multiplier 2, 20 steps an epoch"
+    (panel,) = ax.child_axes
+    rows = {row.sampling: row for row in compare_samplings(**RUN)}
+    for line, thin, name in zip(ax.lines, panel.lines, ("allocation", "poisson"), strict=True):
+        row = rows[name]
+        assert line.get_ydata()[-1] == row.upper
+        assert thin.get_ydata()[-1] == (row.upper - row.lower) / row.upper
+        assert " to ".join(format_ends(row.lower, row.upper)) in line.get_label()
     with pytest.raises(ValueError, match=r"^epochs must hold"):
         plot.samplings(noise_multiplier=2.0, steps=20, delta=1e-6, epochs=[])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epochs", [1, 4])
 @pytest.mark.parametrize("sampling", ["allocation", "poisson", "shuffle"])
 def test_least_noise(sampling: str, epochs: int) -> None:

@@ -22,6 +22,7 @@ def where(tmp_path: Path) -> list[str]:
     return [f"sqlite:///{tmp_path}/privacy.db", "survey"]
 
 
+@pytest.mark.slow
 def test_a_budget_from_the_command_line(
     where: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 import matplotlib
+import mpmath
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -38,11 +39,12 @@ def all_rows(design: sa.design.Design) -> list[sa.design.DesignRow]:
     return [*design.rows, *design.local, *design.central]
 
 
+@pytest.mark.slow
 def test_every_row_meets_the_target_and_one_step_further_does_not(
     frequencies: sa.design.Design, means: sa.design.Design
 ) -> None:
-    assert len(frequencies) == 10
-    assert len(means) == 4
+    assert len(frequencies) == 12
+    assert len(means) == 5
     for design in (frequencies, means):
         assert not design.excluded
         for row in all_rows(design):
@@ -53,6 +55,7 @@ def test_every_row_meets_the_target_and_one_step_further_does_not(
             assert sa.epsilon(again, delta=1e-6, tolerance=0.02).upper <= 1.0
 
 
+@pytest.mark.slow
 def test_rows_are_sorted_by_error_and_lie_between_the_ends(
     frequencies: sa.design.Design, means: sa.design.Design
 ) -> None:
@@ -68,9 +71,10 @@ def test_rows_are_sorted_by_error_and_lie_between_the_ends(
             assert row.bits > 0.0
 
 
+@pytest.mark.slow
 def test_frequencies_err_as_stated(frequencies: sa.design.Design) -> None:
     """All shuffled rows, on data in which nobody holds the last category."""
-    users, runs = 3000, 60
+    users, runs = 3000, 100
     values = np.arange(users) % 7
     rng = np.random.default_rng(5)
     for row in frequencies.rows:
@@ -88,11 +92,118 @@ def test_frequencies_err_as_stated(frequencies: sa.design.Design) -> None:
                 error = row.mechanism.estimate(messages).values[-1]
             errors.append(error)
         found_rmse = math.sqrt(np.mean(np.square(errors)))
-        # a sample variance of m numbers is off by sqrt(2/m) of itself, the root by half of that
-        assert abs(found_rmse / row.rmse - 1.0) <= SIGMAS * math.sqrt(0.5 / runs), row.name
+        # a sample variance of m numbers is off by sqrt((kurtosis - 1)/m) of itself, the root by
+        # half of that; of geometric numbers it is up to 9
+        kurtosis = 9.0 if "geometric" in row.name else 3.0
+        off = 0.5 * math.sqrt((kurtosis - 1.0) / runs)
+        assert abs(found_rmse / row.rmse - 1.0) <= SIGMAS * off, row.name
         assert np.mean(np.abs(errors) <= row.largest_error) >= 0.95
 
 
+def added_counts(design: sa.design.Design) -> list[sa.design.DesignRow]:
+    """Rows of noise that a shuffler or a curator draws by itself."""
+    names = ("asymmetric geometric", "one-sided geometric", "discrete Gaussian")
+    rows = [row for row in all_rows(design) if any(name in row.name for name in names)]
+    assert len(rows) == 3
+    return rows
+
+
+def test_counts_of_one_party_are_unbiased_and_vary_as_stated(
+    frequencies: sa.design.Design,
+) -> None:
+    """Bias and variance of every category, held by none, by some and by many."""
+    users, runs = 3000, 1500
+    values = np.minimum(np.arange(users) % 40, 6)  # 0 to 5 are held by a 40th, 6 by the rest
+    shares = np.bincount(values, minlength=8) / users
+    rng = np.random.default_rng(8)
+    for row in added_counts(frequencies):
+        found = [
+            row.mechanism.estimate(row.mechanism.shuffled(values, rng), users=users).values
+            for _ in range(runs)
+        ]
+        off = np.array(found) - shares
+        stated = [row.candidate.error(row.mechanism, frequencies.question, f) for f in shares]
+        deviation = np.array(stated)
+        assert deviation[-1] == row.rmse
+        average = math.sqrt(np.mean(np.square(deviation)))  # shares add up to 1: the mean is 1/8
+        assert row.rmse_average == pytest.approx(average, rel=1e-12)
+        assert np.all(np.abs(off.mean(axis=0)) <= SIGMAS * deviation / math.sqrt(runs))
+        squares = off**2
+        spread = squares.std(axis=0) / math.sqrt(runs)
+        assert np.all(np.abs(squares.mean(axis=0) - deviation**2) <= SIGMAS * spread)
+
+
+def test_geometric_rows_are_what_murakami_et_al_ask_for(frequencies: sa.design.Design) -> None:
+    """Both likelihood ratios of a count are each other's inverse, in exact rational numbers."""
+    rows = [row for row in added_counts(frequencies) if row.place == "shuffle"]
+    assert sorted(row.mechanism.dummies.mode > 0 for row in rows) == [False, True]
+    for row in rows:
+        law, keep = row.mechanism.dummies, Fraction(row.mechanism.keep)
+        up = 1 - keep + keep / Fraction(law.right)
+        down = 1 - keep + (keep * Fraction(law.left) if law.mode else 0)
+        assert float(up * down) == pytest.approx(1.0, rel=1e-12)
+        if law.mode:  # no dummies at all are rarer than a thousandth of delta, in both rounds
+            assert law.left**law.mode <= 1e-3 * 1e-6 / 2
+
+
+def test_the_one_sided_row_is_purely_private() -> None:
+    """Both counts lose a each at most: epsilon is 2a a round where delta is next to nothing."""
+    found = sa.design.frequency(
+        users=3000, categories=8, target_epsilon=2.0, delta=1e-30, tolerance=0.01
+    )
+    (row,) = (row for row in found.rows if "one-sided" in row.name)
+    loss = -2.0 * math.log1p(-row.mechanism.keep)
+    assert row.bracket.upper <= 2.0
+    assert loss == pytest.approx(2.0, rel=0.01)
+
+
+def test_discrete_gaussian_noise_is_calibrated_by_a_sum(frequencies: sa.design.Design) -> None:
+    """Four counts of two rounds, half of them moved up: their sum's law in 40 digits."""
+    (row,) = (row for row in frequencies.central if row.name == "discrete Gaussian noise")
+    sigma = row.mechanism.dummies.sigma
+
+    def delta(sigma: float) -> float:
+        reach = math.ceil(14.0 * sigma)
+        with mpmath.workdps(40):
+            square = 2 * mpmath.mpf(sigma) ** 2
+            weights = [mpmath.exp(-mpmath.mpf(z * z) / square) for z in range(-reach, reach + 1)]
+        law = np.array([float(weight / mpmath.fsum(weights)) for weight in weights])
+        two = np.convolve(law, law)
+        four = np.convolve(two, two)
+        sums = np.arange(four.size) - 4 * reach
+        losses = (2.0 * sums + 4.0) / (2.0 * sigma**2)
+        return float(four @ np.maximum(-np.expm1(1.0 - losses), 0.0))
+
+    # rounding of some thousand products is below 1e-12; brackets decide within 2 % of epsilon
+    assert delta(sigma) <= 1e-6 * (1.0 + 1e-9)
+    assert delta(0.97 * sigma) > 1e-6
+
+
+def test_largest_errors_hold_for_all_categories() -> None:
+    """With heavier tails than those of a normal law, in 19 of 20 runs at least."""
+    k, runs = 300, 400
+    found = sa.design.frequency(
+        users=3000, categories=k, target_epsilon=1.0, delta=1e-6, tolerance=0.05
+    )
+    rng = np.random.default_rng(10)
+    for row in added_counts(found):
+        law = row.mechanism.dummies
+        drawn = law.draw(rng, runs * k).reshape(runs, k)
+        errors = np.abs(drawn - law.expectation) / (row.mechanism.keep * 3000)
+        kept = np.mean(errors.max(axis=1) <= row.largest_error * (1.0 + 1e-9))
+        assert kept >= 0.95 - SIGMAS * math.sqrt(0.05 * 0.95 / runs), row.name
+    noise = {row.name: row for row in found.central}
+    scale = noise["Laplace noise"].mechanism.scale
+    errors = np.abs(rng.laplace(scale=scale, size=(runs, k))).max(axis=1) / 3000
+    kept = np.mean(errors <= noise["Laplace noise"].largest_error)
+    assert abs(kept - 0.95) <= SIGMAS * math.sqrt(0.05 * 0.95 / runs)
+    rate = noise["discrete Laplace noise"].mechanism.epsilon
+    drawn = rng.geometric(-math.expm1(-rate), (2, runs, k))
+    errors = np.abs(drawn[0] - drawn[1]).max(axis=1) / 3000
+    assert np.mean(errors <= noise["discrete Laplace noise"].largest_error) >= 0.95 - 0.044
+
+
+@pytest.mark.slow
 def test_means_err_as_stated(means: sa.design.Design) -> None:
     users, runs = 3000, 60
     rng = np.random.default_rng(6)
@@ -121,23 +232,36 @@ def test_a_design_is_a_table_json_and_a_picture(frequencies: sa.design.Design) -
 @pytest.mark.slow
 def test_the_picture_has_a_line_for_each_mechanism(means: sa.design.Design) -> None:
     ax = means.plot(factors=(0.7, 1.0))
-    lines = [line for line in ax.get_lines() if line.get_marker() == "."]
-    assert len(lines) == len(means.rows) + 2
-    for line in lines:
+    *lines, target = ax.get_lines()
+    assert list(target.get_xdata()) == [means.question.target_epsilon] * 2
+    assert ax.get_title() == means.question.told
+    assert "(nats)" in ax.get_xlabel()
+    shown = (means.central[0], *means.rows, means.local[0])
+    assert len(lines) == len(shown)
+    for row, line in zip(shown, lines, strict=True):
+        assert str(line.get_label()).startswith(row.name)
+        assert f"{row.rmse:.3g} at the target, largest {row.largest_error:.3g}" in line.get_label()
         epsilons, errors = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
         assert np.all(np.diff(epsilons) > 0)
         assert np.all(np.diff(errors) < 0)
 
 
+@pytest.mark.slow
 def test_a_target_that_nothing_meets_says_why() -> None:
     found = sa.design.frequency(
         users=3, categories=4, target_epsilon=1e-3, delta=1e-9, tolerance=0.1
     )
     assert len(found) == 0
     assert found.rows == found.local == found.central == ()
-    assert len(found.excluded) == 18
+    assert len(found.excluded) == 21
     assert all("\n" not in one.reason and one.reason for one in found.excluded)
-    assert "where the target is met the error is" in str(found)
+    assert "at the target, without data 1 at most" in str(found)
+    ax = found.plot()
+    assert not ax.get_lines()
+    assert "no mechanism meets the target" in " ".join(ax.texts[0].get_text().split())
+    named = " ".join(" ".join(text.get_text().split()) for text in ax.get_legend().get_texts())
+    for one in found.excluded:
+        assert f"{one.name} ({one.place}): {one.reason}" in named
     assert found.to_dict()["rows"] == []
 
 
@@ -150,6 +274,25 @@ def test_a_million_users_take_less_than_ten_seconds() -> None:
     # seconds of the processor: other work on the machine does not count
     assert time.process_time() - start < 10.0
     assert found.rows[0].rmse < 1e-4 < found.local[0].rmse
+
+
+@pytest.mark.slow
+def test_means_of_a_million_users_take_less_than_ten_seconds() -> None:
+    start = time.process_time()
+    found = sa.design.mean(users=1_000_000, dimension=1000, target_epsilon=1.0, delta=1e-8)
+    assert time.process_time() - start < 10.0
+    assert "Gaussian messages (zero-out)" in [row.name for row in found.rows]
+
+
+@pytest.mark.slow
+def test_gaussian_messages_have_next_to_the_least_noise(means: sa.design.Design) -> None:
+    """Half a percent of the noise is what wide brackets and steps of a 500th may cost."""
+    (row,) = (row for row in means.rows if row.name == "Gaussian messages (zero-out)")
+    multiplier = row.mechanism.noise_multiplier
+    assert row.evidence.next_value == pytest.approx(multiplier / 1.002, rel=1e-12)
+    assert row.rmse == multiplier * math.sqrt(6 / 3000)
+    less = sa.GaussianVectors(noise_multiplier=multiplier / 1.01)
+    assert sa.epsilon(sa.ShuffleRound(less, users=3000), delta=1e-6, rounds=2).lower > 1.0
 
 
 @pytest.mark.slow
@@ -173,14 +316,18 @@ def test_a_cluster_finds_the_same(means: sa.design.Design) -> None:
         joblib.parallel_config(backend="dask"),
     ):
         found = sa.design.mean(users=3000, dimension=6, **TARGET, rounds=2, tolerance=0.02)
-    assert found == means
+    assert [row.name for row in found.rows] == [row.name for row in means.rows]
+    assert found.excluded == means.excluded
+    for one, other in zip(found.rows, means.rows, strict=True):
+        # what a process remembers of earlier questions may choose another grid
+        assert one.rmse == pytest.approx(other.rmse, rel=0.02)
 
 
 @pytest.mark.parametrize(
     ("changed", "error", "words"),
     [
         ({"users": 0}, ValueError, "users must be an integer >= 1"),
-        ({"users": 1e4}, TypeError, "users must be an integer"),
+        ({"users": 1e4 + 0.5}, TypeError, "users must be an integer"),
         ({"categories": 1}, ValueError, "categories must be an integer >= 2"),
         ({"target_epsilon": 0.0}, ValueError, "target_epsilon must be a finite number > 0"),
         ({"delta": 1.0}, ValueError, r"delta must be a number in \(0, 1\)"),
@@ -265,6 +412,7 @@ def test_what_has_no_limit_is_told(one: sa.ShuffleRound, words: str) -> None:
         sa.design.asymptotic(one)
 
 
+@pytest.mark.slow
 def test_discrete_laplace_noise_is_a_pure_step() -> None:
     """Its two-sided geometric law, listed: both orders' losses, and the variance."""
     found = sa.design.frequency(

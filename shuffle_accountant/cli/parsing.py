@@ -1,0 +1,127 @@
+"""What the parser does beyond Typer's: counts such as 1e6, repeated flags, examples in the help."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Any, TypeVar, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand
+from typer.models import OptionInfo
+
+__all__ = ["UsageError", "add", "count", "epilog", "examples", "number", "one_of"]
+
+# What the parser raises for bad usage: the public BadParameter is one kind of it.
+UsageError: type[Any] = typer.BadParameter.__bases__[0]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Longer integers are none that anybody counts to, and would take long to write out.
+_MOST_DIGITS = 400
+_EXAMPLES = "_examples"
+# Of an example's line.
+_WIDTH = 75
+
+
+class _Command(TyperCommand):
+    """A command that refuses a flag given twice, of which Typer would take the last."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:  # which is completing
+            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            for flag, times in Counter(order).items():
+                if times > 1 and flag.param_type_name == "option" and not flag.multiple:
+                    name = max(flag.opts, key=len)
+                    raise UsageError(f"{name} was given {times} times", ctx)
+        return super().parse_args(ctx, args)
+
+
+def count(typed: str) -> int:
+    """An integer as typed, also as 1e6 or 1000.0."""
+    try:
+        value = Decimal(typed)
+    except InvalidOperation:
+        raise typer.BadParameter(f"{typed!r:.60} is not an integer") from None
+    if not value.is_finite() or value.adjusted() > _MOST_DIGITS or value != int(value):
+        raise typer.BadParameter(f"{typed!r:.60} is not an integer")
+    return int(value)
+
+
+def number(typed: str) -> float:
+    """A number as typed."""
+    try:
+        return float(typed)
+    except ValueError:
+        raise typer.BadParameter(f"{typed!r:.60} is not a number") from None
+
+
+def one_of(names: Any, help: str) -> Any:
+    """An option that is one of some words, which its help lists and completion offers."""
+    words = tuple(names)
+    *others, last = words
+    return typer.Option(
+        help=f"{help} {', '.join(others)}, {last}.",
+        autocompletion=lambda incomplete: [one for one in words if one.startswith(incomplete)],
+    )
+
+
+def examples(*lines: str) -> Callable[[F], F]:
+    """Command lines, without the program's name, that stand below a command's help."""
+
+    def decorate(command: F) -> F:
+        setattr(command, _EXAMPLES, lines)
+        return command
+
+    return decorate
+
+
+def add(app: typer.Typer, command: Callable[..., None], program: str) -> None:
+    """Make a function a command of an application.
+
+    Args:
+        app: the application.
+        command: the function, with `examples`.
+        program: what its command lines begin with.
+    """
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        _parse_numbers(parameter.annotation)
+    lines = getattr(command, _EXAMPLES, ())
+    app.command(cls=_Command, epilog=epilog(program, *lines) if lines else None)(command)
+
+
+def epilog(program: str, *lines: str) -> str:
+    """Examples as they stand below a help."""
+    # the parser leaves lines alone that stand below a backspace
+    folded = (part for line in lines for part in _folded(f"{program} {line}"))
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in folded)])
+
+
+def _parse_numbers(annotation: Any) -> None:
+    """Let a flag that is a number be parsed here, where errors show what was typed."""
+    if get_origin(annotation) is not Annotated:
+        return
+    kind, option = get_args(annotation)
+    kinds = {kind, *get_args(kind)}
+    if not isinstance(option, OptionInfo):
+        return
+    if int in kinds:
+        option.parser, option.metavar = count, "<int>"
+    elif float in kinds:
+        option.parser, option.metavar = number, "<float>"
+
+
+def _folded(line: str) -> list[str]:
+    """A command line, if it is long folded before flags as in a shell."""
+    if len(line) <= _WIDTH:
+        return [line]
+    first, *flags = line.split(" --")
+    folded = [first]
+    for flag in flags:
+        if len(folded[-1]) + len(flag) + len(" -- \\") > _WIDTH:
+            folded[-1] += " \\"
+            folded.append("   ")
+        folded[-1] += f" --{flag}"
+    return folded

@@ -1,0 +1,225 @@
+"""Candidates that publish noisy counts: of dummies that users, a shuffler or a curator add."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from shuffle_accountant.design.candidates import (
+    Calibrated,
+    Candidate,
+    Noise,
+    Question,
+    smallest_multiplier,
+)
+from shuffle_accountant.losses.decoys.count_tables import count_table
+from shuffle_accountant.randomizers.count_laws import (
+    AsymmetricGeometric,
+    Binomial,
+    CountLaw,
+    DiscreteGaussian,
+    NegativeBinomial,
+    Poisson,
+)
+from shuffle_accountant.rounds.augmented import AugmentedShuffle
+from shuffle_accountant.rounds.messages import DummyMessages
+from shuffle_accountant.rounds.noise_messages import NoiseMessages
+from shuffle_accountant.rounds.protocol import Protocol
+
+__all__ = ["dummy_candidates", "integer_curator"]
+
+# No larger loss of one count is looked at, nats.
+_LARGEST_LOSS = 20.0
+# The least share of messages that is kept among geometric dummies on both sides of a mode.
+_HALF = 0.5
+# Of delta, what counts of no dummies at all may have, in all rounds.
+_NEGLIGIBLE = 1e-3
+# Deviations of a discrete Gaussian law below its mode: what is cut off there is below 1e-62.
+_FAR = 17.0
+
+
+class _NoisyCounts(Candidate):
+    """A round with dummies, of which an analyst sees the counts."""
+
+    def protocol(self, mechanism: Any, question: Question) -> Protocol:
+        """The round, so many times."""
+        return Protocol([(mechanism, question.rounds)])
+
+    def error(self, mechanism: Any, question: Question, frequency: float) -> float:
+        """Of the round's own estimator."""
+        error: float = mechanism.frequency_error(users=question.users, frequency=frequency)
+        return error
+
+    def bits(self, mechanism: Any, question: Question) -> float:
+        """Each message names a category."""
+        return self.messages(mechanism, question) * math.log2(question.size)
+
+    def messages(self, mechanism: Any, question: Question) -> float:
+        """Dummies included."""
+        messages: float = mechanism.messages_per_user(users=question.users)
+        return messages
+
+
+@dataclass(frozen=True)
+class _Dummies(_NoisyCounts, Noise):
+    """True values among dummies, whose number is free."""
+
+    name: str
+    place: str
+    law: Callable[[int], CountLaw]
+    variance_of_one: float
+    keep: float | None = None
+
+    def with_amount(self, amount: int, question: Question) -> DummyMessages:
+        return self._round(self.law(amount), question.size)
+
+    def amount_of(self, variance: float) -> float:
+        # who drops messages needs less noise for what is left
+        return variance * (self.keep or 1.0) ** 2 / self.variance_of_one
+
+    def _round(self, law: CountLaw, categories: int) -> DummyMessages:
+        if self.keep is None:
+            return NoiseMessages(categories=categories, dummies=law)
+        return AugmentedShuffle(categories=categories, keep=self.keep, dummies=law)
+
+    def changed(self, mechanism: Any, factor: float) -> Any:
+        amount = mechanism.dummies.variance / self.variance_of_one / factor**2
+        return self._round(self.law(max(round(amount), 1)), mechanism.categories)
+
+
+class _OneParty(_NoisyCounts):
+    """Dummies that one party draws, of a law with a scale that is free.
+
+    Attributes:
+        decided_by: relative width of the brackets that decide, at least.
+    """
+
+    decided_by: ClassVar[float] = 0.0
+
+    @abstractmethod
+    def with_noise(self, noise: float, question: Question) -> AugmentedShuffle:
+        """The round whose noise, of counts of what is kept, has about this scale."""
+
+    def calibrated(self, question: Question) -> Calibrated:
+        noise, evidence = smallest_multiplier(
+            question,
+            lambda value: self.protocol(self.with_noise(value, question), question),
+            math.sqrt(2.0) / question.mu,
+            tolerance=self.decided_by,
+        )
+        return Calibrated(self.with_noise(noise, question), evidence)
+
+    def quantile(self, mechanism: Any, question: Question, share: float) -> float:
+        """By the law of the dummies, at frequency 0."""
+        table = count_table(mechanism.dummies)
+        off = np.abs(table.counts - mechanism.dummies.expectation)
+        order = np.argsort(-off)
+        beyond = np.cumsum(table.probabilities[order])
+        reached = int(np.searchsorted(beyond, share, side="right"))
+        kept: float = mechanism.keep * question.users
+        return float(off[order[reached]]) / kept
+
+
+@dataclass(frozen=True)
+class _Geometric(_OneParty):
+    """Geometric dummies of the augmented shuffle (Murakami et al. 2025).
+
+    A count's loss is ``a`` or ``-a``, whatever it is: with beta the share that is kept,
+    ``1 - beta + beta left = e^-a`` up to the mode and ``1 - beta + beta/right = e^a`` above it. If
+    the mode is 0, ``1 - beta = e^-a`` stands in for the left side: purely private, next to no
+    dummies, and few messages kept. Else no dummies at all, whose loss is ``log(1 - beta)``, are so
+    rare that delta does not notice, and half of the messages are kept, or more where a is large.
+    """
+
+    # brackets of many rounds of so few losses are not narrower than half of this at every scale
+    decided_by: ClassVar[float] = 1e-2
+
+    name: str
+    one_sided: bool
+    place: str = "shuffle"
+
+    def with_noise(self, noise: float, question: Question) -> AugmentedShuffle:
+        rarest = math.log(_NEGLIGIBLE * question.delta) - math.log(question.rounds)
+        return self._round(1.0 / noise, rarest, question.size)
+
+    def _round(self, loss: float, rarest: float, categories: int) -> AugmentedShuffle:
+        loss = min(loss, _LARGEST_LOSS)
+        fall = -math.expm1(-loss)
+        keep = fall if self.one_sided else max(_HALF, math.sqrt(fall))
+        right = keep / (math.expm1(loss) + keep)
+        left = right if self.one_sided else 1.0 - fall / keep
+        mode = 0 if self.one_sided else math.ceil(rarest / math.log(left))
+        return AugmentedShuffle(
+            categories=categories,
+            keep=keep,
+            dummies=AsymmetricGeometric(mode=mode, left=left, right=right),
+        )
+
+    def changed(self, mechanism: Any, factor: float) -> Any:
+        law = mechanism.dummies
+        loss = math.log1p(mechanism.keep * (1.0 / law.right - 1.0))
+        return self._round(loss * factor, law.mode * math.log(law.left), mechanism.categories)
+
+
+@dataclass(frozen=True)
+class _DiscreteGaussian(_OneParty):
+    """A trusted curator publishes counts with whole numbers of the discrete Gaussian law added.
+
+    That is the round of a shuffler who drops nothing and adds as many dummies, around a mode so
+    large that none at all is next to impossible; the estimator takes their mean off again.
+    """
+
+    name: str = "discrete Gaussian noise"
+    place: str = "central"
+
+    def with_noise(self, noise: float, question: Question) -> AugmentedShuffle:
+        return self._round(noise, question.size)
+
+    def _round(self, sigma: float, categories: int) -> AugmentedShuffle:
+        law = DiscreteGaussian(mode=math.ceil(_FAR * sigma), sigma=sigma)
+        return AugmentedShuffle(categories=categories, keep=1.0, dummies=law)
+
+    def changed(self, mechanism: Any, factor: float) -> Any:
+        return self._round(mechanism.dummies.sigma / factor, mechanism.categories)
+
+    def bits(self, mechanism: Any, question: Question) -> float:
+        """The value."""
+        return math.log2(question.size)
+
+    def messages(self, mechanism: Any, question: Question) -> float:
+        """Users send nothing else."""
+        return 1.0
+
+
+def _poisson(amount: int) -> Poisson:
+    return Poisson(mean=float(amount))
+
+
+def _fair_coins(amount: int) -> Binomial:
+    return Binomial(trials=amount, probability=0.5)
+
+
+def _rare_successes(amount: int) -> NegativeBinomial:
+    return NegativeBinomial(size=0.01 * amount, probability=0.1)
+
+
+def dummy_candidates() -> tuple[Candidate, ...]:
+    """Protocols of several messages per user."""
+    return (
+        _Dummies("Poisson noise messages", "shuffle", _poisson, 1.0),
+        _Dummies("binomial noise messages", "shuffle", _fair_coins, 0.25),
+        _Dummies("negative binomial noise messages", "shuffle", _rare_successes, 0.9),
+        _Dummies("augmented shuffle, half kept", "shuffle", _poisson, 1.0, _HALF),
+        _Geometric("augmented shuffle, asymmetric geometric", one_sided=False),
+        _Geometric("augmented shuffle, one-sided geometric", one_sided=True),
+    )
+
+
+def integer_curator() -> Candidate:
+    """A curator whose noise is whole numbers, as counts are."""
+    return _DiscreteGaussian()
