@@ -18,10 +18,12 @@ import numpy as np
 from shuffle_accountant.baselines.one_epoch import (
     EpochBound,
     PoissonEpoch,
+    checked,
     checked_epsilon,
     one_use,
 )
 from shuffle_accountant.baselines.registry import BOUNDS
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.allocation import RandomAllocation
 
@@ -44,7 +46,8 @@ def valid(round: RandomAllocation, *, rounds: int = 1, delta: float = 0.5) -> st
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
-    return one_use(round, rounds=rounds, delta=delta)
+    round, _, _ = checked(round, rounds, delta)
+    return one_use(round)
 
 
 def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
@@ -59,7 +62,8 @@ def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
-    condition = valid(round, rounds=rounds, delta=delta)
+    round, rounds, delta = checked(round, rounds, delta)
+    condition = one_use(round)
     if condition is not None or rounds == 0:
         return checked_epsilon(name, condition, _nothing, 1.0, 0, delta)
     t = round.steps
@@ -93,3 +97,5 @@ BOUNDS.register(
         rank=190,
     )
 )
+
+explain_calls(__name__)

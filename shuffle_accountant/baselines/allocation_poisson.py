@@ -20,15 +20,16 @@ from shuffle_accountant.baselines.base import require
 from shuffle_accountant.baselines.one_epoch import (
     EpochBound,
     PoissonEpoch,
+    checked,
     checked_epsilon,
     one_use,
 )
 from shuffle_accountant.baselines.registry import BOUNDS
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.mean_ratio import RatioSource
+from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.allocation import RandomAllocation
-from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.steps import step_ratio
 
 __all__ = ["epsilon", "name", "rate", "sound", "source", "valid"]
@@ -55,7 +56,8 @@ def valid(round: RandomAllocation, *, rounds: int = 1, delta: float) -> str | No
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
-    missing = one_use(round, rounds=rounds, delta=delta)
+    round, rounds, delta = checked(round, rounds, delta)
+    missing = one_use(round)
     if missing is not None or rounds == 0:
         return missing
     g = _excess(round, rounds, delta)
@@ -76,8 +78,9 @@ def rate(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range, or a record that is used more than once.
     """
-    rounds = validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds=rounds)
-    require(name, one_use(round, rounds=rounds, delta=delta))
+    validate.integer(minimum=1, rounds=rounds)
+    round, rounds, delta = checked(round, rounds, delta)
+    require(name, one_use(round))
     t = round.steps
     g = min(_excess(round, rounds, delta), 1.0 - 1.0 / t)
     return min(1.0 / (t * (1.0 - g)), 1.0)
@@ -95,6 +98,7 @@ def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
+    round, rounds, delta = checked(round, rounds, delta)
     condition = valid(round, rounds=rounds, delta=delta)
     if condition is not None or rounds == 0:
         return checked_epsilon(name, condition, _nothing, 1.0, 0, delta)
@@ -150,3 +154,5 @@ BOUNDS.register(
         rank=200,
     )
 )
+
+explain_calls(__name__)

@@ -4,8 +4,8 @@
 profile h(alpha) of its equation (2.3), known at ``alpha = e^x`` for equidistant x in [-reach,
 reach], by Algorithm 1 of Doroshenko et al. 2022 (`shuffle_accountant.lattice.profile`). Beyond the
 grid the profile is taken to be constant. The accountant needs no such grid for a sampled round:
-`shuffle_accountant.losses.subsampled` has the pair itself, which the gridded one approaches from
-above, with an error of second order in the grid's spacing.
+`shuffle_accountant.losses.combined.subsampled` has the pair itself, which the gridded one
+approaches from above, with an error of second order in the grid's spacing.
 
 Upper bound of the profile; it holds for every round that the accountant can do, sampled or not.
 """
@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.base import Effort
@@ -89,3 +90,6 @@ def delta(round: ShuffleRound, *, epsilon: float, points: int, reach: float = 0.
     atoms = pair(round, points=points, reach=reach)
     above = np.maximum(atoms.loss + atoms.loss_error - epsilon, 0.0)
     return min(math.fsum((atoms.mass * -np.expm1(-above)).tolist()) + atoms.infinite, 1.0)
+
+
+explain_calls(__name__)

@@ -18,6 +18,7 @@ import math
 from shuffle_accountant.baselines.one_round import OneRoundBound
 from shuffle_accountant.baselines.privacy_blanket import BlanketBound, BlanketLoss
 from shuffle_accountant.baselines.registry import BOUNDS
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.numerics.binomial import log1p_minus
 
 __all__ = ["delta", "epsilon", "name", "sound", "source", "valid"]
@@ -63,3 +64,5 @@ BOUNDS.register(
         rank=60,
     )
 )
+
+explain_calls(__name__)

@@ -16,6 +16,7 @@ import math
 from shuffle_accountant.baselines.one_round import OneRoundBound
 from shuffle_accountant.baselines.privacy_blanket import BlanketBound, BlanketLoss
 from shuffle_accountant.baselines.registry import BOUNDS
+from shuffle_accountant.facades.calls import explain_calls
 
 __all__ = ["delta", "epsilon", "name", "sound", "source", "valid"]
 
@@ -47,3 +48,5 @@ BOUNDS.register(
         rank=70,
     )
 )
+
+explain_calls(__name__)

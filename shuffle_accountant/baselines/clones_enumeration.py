@@ -21,6 +21,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol, require
 from shuffle_accountant.baselines.one_round import OneRoundBound
 from shuffle_accountant.baselines.registry import BOUNDS
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.numerics.binomial import log_pmf
 from shuffle_accountant.numerics.rounding import Array
 
@@ -164,3 +165,5 @@ BOUNDS.register(
         rank=35,
     )
 )
+
+explain_calls(__name__)

@@ -13,6 +13,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol, require
 from shuffle_accountant.baselines.one_round import OneRoundBound
 from shuffle_accountant.baselines.registry import BOUNDS
+from shuffle_accountant.facades.calls import explain_calls
 
 __all__ = ["LEAST_USERS", "MOST_DELTA", "MOST_EPS0", "epsilon", "name", "sound", "source", "valid"]
 
@@ -77,3 +78,5 @@ BOUNDS.register(
         rank=80,
     )
 )
+
+explain_calls(__name__)

@@ -27,6 +27,7 @@ from shuffle_accountant.baselines.base import check_protocol, require
 from shuffle_accountant.baselines.question import Question
 from shuffle_accountant.baselines.registry import BOUNDS, ProtocolBound
 from shuffle_accountant.baselines.renyi import epsilon_of
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["MOST_EPS0", "MOST_ORDER", "MOST_ROUNDS", "epsilon", "name", "renyi_divergence"]
@@ -263,3 +264,5 @@ BOUNDS.register(
         rank=20,
     )
 )
+
+explain_calls(__name__)

@@ -22,11 +22,11 @@ import numpy as np
 from shuffle_accountant.engine.loss_grids import GridTooFine, loss_grid
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.binary import BinaryLoss, BlockSource
-from shuffle_accountant.losses.clones import NumberOfClones
-from shuffle_accountant.losses.diluted import DilutedLoss
-from shuffle_accountant.losses.response import NumberOfResponses
-from shuffle_accountant.losses.subsampled import SubsampledLoss
+from shuffle_accountant.losses.combined.diluted import DilutedLoss
+from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
+from shuffle_accountant.losses.two_letters.binary import BinaryLoss, BlockSource
+from shuffle_accountant.losses.two_letters.clones import NumberOfClones
+from shuffle_accountant.losses.two_letters.response import NumberOfResponses
 from shuffle_accountant.numerics.binomial import log_upper_tail
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,

@@ -25,14 +25,14 @@ from shuffle_accountant.engine.composed_law import composed_law
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
 from shuffle_accountant.lattice.profile import profile_atoms
-from shuffle_accountant.losses.tabulated import PldTable
+from shuffle_accountant.losses.tables.tabulated import PldTable
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 
-__all__ = ["EpochBound", "EpochProfile", "PoissonEpoch", "checked_epsilon", "one_use"]
+__all__ = ["EpochBound", "EpochProfile", "PoissonEpoch", "checked", "checked_epsilon", "one_use"]
 
 # Points of a profile, and the share of the losses' deviation that grid points are apart.
 _POINTS = 600
@@ -54,7 +54,7 @@ class EpochBound(PublishedBound):
 
     def answers(self, question: Question) -> Iterator[Answer]:
         """One answer, if there are epochs of random allocation among the rounds."""
-        kinds = list(question.protocol)
+        kinds = question.protocol.distinct
         epochs = [(one, count) for one, count in kinds if isinstance(one, RandomAllocation)]
         if not epochs:
             return
@@ -65,21 +65,22 @@ class EpochBound(PublishedBound):
         yield Answer.of(lambda: self.epsilon(one, rounds=count, delta=question.delta))
 
 
-def one_use(round: RandomAllocation, *, rounds: int, delta: float) -> str | None:
-    """The condition that is not met, or None: whole epochs in which a record is used once.
-
-    Args:
-        round: the epoch.
-        rounds: how many, >= 0.
-        delta: in (0, 1).
+def checked(round: object, rounds: object, delta: object) -> tuple[RandomAllocation, int, float]:
+    """An epoch, how many (>= 0), and a delta in (0, 1), as Python's own numbers.
 
     Raises:
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
-    round = validate.instance(RandomAllocation, round=round)
-    validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
-    validate.open_unit(delta=delta)
+    return (
+        validate.instance(RandomAllocation, round=round),
+        validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds),
+        validate.open_unit(delta=delta),
+    )
+
+
+def one_use(round: RandomAllocation) -> str | None:
+    """The condition that is not met, or None: a whole epoch in which a record is used once."""
     if round.selected > 1 or round.released is not None:
         return (
             "whole epochs of one selected step, got "

@@ -62,7 +62,7 @@ class Question:
             OutsideValidityError: a round of another kind, or of another adjacency.
         """
         kinds = self.shuffled
-        if len(kinds) < len(list(self.protocol)):
+        if len(kinds) < len(self.protocol.distinct):
             require(name, "shuffled rounds alone")
         if any(one.adjacency is not Adjacency.REPLACE_ONE for one, _ in kinds):
             require(name, f"neighbours that {Adjacency.REPLACE_ONE.value}")

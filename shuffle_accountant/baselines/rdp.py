@@ -32,6 +32,7 @@ from shuffle_accountant.baselines.moments import LogMoments, log_moments
 from shuffle_accountant.baselines.registry import BOUNDS, ProtocolBound
 from shuffle_accountant.baselines.renyi import LogMoment, best_delta, best_epsilon
 from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.divergence import HOCKEY_STICK
@@ -271,3 +272,5 @@ BOUNDS.register(
         rank=10,
     )
 )
+
+explain_calls(__name__)

@@ -37,6 +37,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol
 from shuffle_accountant.baselines.one_round import OneRoundBound
 from shuffle_accountant.baselines.registry import BOUNDS
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.numerics.binomial import log_pmf
 
 __all__ = ["MOST_EPS0", "MOST_USERS", "delta", "epsilon", "name", "sound", "source", "valid"]
@@ -193,3 +194,5 @@ BOUNDS.register(
         rank=90,
     )
 )
+
+explain_calls(__name__)

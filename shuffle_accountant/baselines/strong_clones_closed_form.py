@@ -17,6 +17,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol, require
 from shuffle_accountant.baselines.one_round import OneRoundBound
 from shuffle_accountant.baselines.registry import BOUNDS
+from shuffle_accountant.facades.calls import explain_calls
 
 __all__ = ["epsilon", "name", "sound", "source", "valid"]
 
@@ -80,3 +81,5 @@ BOUNDS.register(
         rank=40,
     )
 )
+
+explain_calls(__name__)

@@ -25,6 +25,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import require
 from shuffle_accountant.baselines.question import Question
 from shuffle_accountant.baselines.registry import BOUNDS, ProtocolBound
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.numerics.binomial import log_pmf
 
 __all__ = ["MOST_ROUNDS", "delta", "epsilon", "name", "sound", "source", "split_epsilon", "valid"]
@@ -205,7 +206,7 @@ def _delta_of(steps: int, eps1: float, rounds: int) -> float:
 
 
 def _of_protocol(question: Question) -> float:
-    kinds = list(question.protocol)
+    kinds = question.protocol.distinct
     if len(kinds) != 1:
         require(name, f"rounds of one kind, got {len(kinds)}")
     ((one, count),) = kinds
@@ -229,3 +230,5 @@ BOUNDS.register(
         rank=30,
     )
 )
+
+explain_calls(__name__)

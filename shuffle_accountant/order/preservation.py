@@ -277,7 +277,10 @@ def _ranks(
             raise ValueError("interval or slots must be given for the Kendall distance, got None")
         start = 0 if interval is None else _interval(n, l, interval)
         return np.arange(start, start + l)
-    ranks = np.asarray(slots)
+    try:
+        ranks = np.asarray(slots)
+    except ValueError:  # lists of different lengths
+        ranks = np.asarray(slots, dtype=object)
     if ranks.ndim != 1 or ranks.dtype.kind not in "iu":
         raise TypeError(
             f"slots must be ranks in one dimension, got shape {ranks.shape} of {ranks.dtype}"

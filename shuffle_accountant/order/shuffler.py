@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.bracket import warn_loose
 from shuffle_accountant.order.arguments import IntArray, RandomSource, permutation
 from shuffle_accountant.order.blocks import partition
 from shuffle_accountant.order.groups import Groups
@@ -112,18 +112,16 @@ class DSigmaShuffler(Shuffler):
 
     def _warn(self) -> None:
         if self.law.nearly_uniform:
-            warnings.warn(
+            warn_loose(
                 f"the shuffle is close to uniform: theta = {self.theta:.3g} for {self.n} users; "
                 "take smaller groups, a narrower order or a larger alpha",
                 OrderWarning,
-                stacklevel=3,
             )
         if partition(self.groups) is not None:
-            warnings.warn(
+            warn_loose(
                 "the groups are disjoint: BlockShuffler(groups) hides their order completely "
                 "(alpha = 0) and moves no value out of its group",
                 OrderWarning,
-                stacklevel=3,
             )
 
 

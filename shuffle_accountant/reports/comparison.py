@@ -21,7 +21,7 @@ from shuffle_accountant.reports.compiling import accountant_of
 from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["CERTIFIED", "ComparisonRow", "compare"]
+__all__ = ["CERTIFIED", "ComparisonRow", "asked_round", "compare"]
 
 CERTIFIED = "certified"
 """Name of the rows that are this package's own brackets."""
@@ -86,20 +86,38 @@ def compare(
         TypeError: an argument of the wrong type.
         ValueError: an argument outside its range.
     """
-    if rounds_or_protocol is None:
-        one = _round(eps0, users, population, categories)
-    elif (eps0, users, population, categories) != (None,) * 4:
-        raise ValueError(
-            "eps0, users, population and categories must be None beside rounds that say them, got "
-            f"{(eps0, users, population, categories)}"
-        )
-    else:
-        one = as_protocol(rounds_or_protocol)
+    one = asked_round(
+        rounds_or_protocol, eps0=eps0, users=users, population=population, categories=categories
+    )
     rounds = validate.integer(minimum=0, maximum=strong_composition.MOST_ROUNDS, rounds=rounds)
     question = Question(protocol=one * rounds, delta=validate.open_unit(delta=delta))
     tolerance = validate.positive(tolerance=tolerance)
     rows = [_certified(protocol, question.delta, tolerance) for protocol in _readings(question)]
     return rows + [_row(bound, answer) for bound in BOUNDS for answer in bound.answers(question)]
+
+
+def asked_round(
+    rounds_or_protocol: Rounds | None,
+    *,
+    eps0: float | None,
+    users: int | None,
+    population: int | None,
+    categories: int | None,
+) -> Protocol:
+    """What is compared: rounds that are given, or one round made from its parameters.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, or parameters beside rounds.
+    """
+    if rounds_or_protocol is None:
+        return _round(eps0, users, population, categories)
+    if (eps0, users, population, categories) != (None,) * 4:
+        raise ValueError(
+            "eps0, users, population and categories must be None beside rounds that say them, got "
+            f"{(eps0, users, population, categories)}"
+        )
+    return as_protocol(rounds_or_protocol)
 
 
 def _round(
@@ -120,7 +138,7 @@ def _readings(question: Question) -> Iterator[Protocol]:
     """The protocol as it is, and as if nothing but eps0 were known, if that is another pair."""
     yield question.protocol
     kinds = question.shuffled
-    if len(kinds) < len(list(question.protocol)) or not all(
+    if len(kinds) < len(question.protocol.distinct) or not all(
         one.adjacency is Adjacency.REPLACE_ONE and one.randomizer.eps0 < math.inf and one.plain
         for one, _ in kinds
     ):

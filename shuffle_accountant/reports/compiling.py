@@ -17,6 +17,7 @@ from shuffle_accountant.reports.measures.registry import (
     Subject,
 )
 from shuffle_accountant.reports.rows import Report, ReportRow
+from shuffle_accountant.reports.titles import protocol_told
 from shuffle_accountant.rounds.protocol import Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -52,7 +53,8 @@ def report(
         order = validate.instance(orders.DSigmaShuffler, order=order)
     measured = Subject(accountant, delta, order)
     _check_order(measured)
-    return Report(delta, tuple(_rows(measured)), tuple(_fixed(measured)))
+    about = protocol_told(accountant.protocol)
+    return Report(delta, tuple(_rows(measured)), tuple(_fixed(measured)), about)
 
 
 def accountant_of(

@@ -7,18 +7,17 @@ the numbers of two rows differ most.
 
 from __future__ import annotations
 
-import decimal
 import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from shuffle_accountant.bracket import format_ends
-from shuffle_accountant.reports.tables import columns
+from shuffle_accountant.reports.tables import rounded_up, rows_of_lines, under
 
 __all__ = ["Report", "ReportRow"]
 
 # Ends closer than this, relative, are shown as one number, rounded up to so many digits.
-_SAME, _DIGITS, _ROUND_OFF = 1e-7, 7, 1e-12
+_SAME, _DIGITS = 1e-7, 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +56,9 @@ class ReportRow:
         if self.upper is None:
             return f"n/a: {self.condition}"
         if self.lower is None:
-            return f"at most {_rounded_up(self.upper)}"
+            return f"at most {rounded_up(self.upper, _DIGITS)}"
         if self.upper - self.lower <= _SAME * self.upper < math.inf:
-            return _rounded_up(self.upper)
+            return rounded_up(self.upper, _DIGITS)
         return " to ".join(format_ends(self.lower, self.upper))
 
     @property
@@ -82,11 +81,13 @@ class Report:
         rows: one for each measure.
         fixed: what must have been fixed beforehand for the numbers to hold, a sentence each, where
             that is more than the rounds themselves.
+        about: the protocol in one line.
     """
 
     delta: float
     rows: tuple[ReportRow, ...]
     fixed: tuple[str, ...] = ()
+    about: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain Python types; infinities are floats."""
@@ -94,28 +95,25 @@ class Report:
         return found | ({"fixed": list(self.fixed)} if self.fixed else {})
 
     def __str__(self) -> str:
-        header = ("measure", "scope", "value", "no leak", "all", "unit", "adversary", "adjacency")
-        return "\n".join([columns([header, *map(_line, self.rows)]), *self.fixed])
+        header = ("measure", "value", "no leak", "all")
+        first, *numbers = rows_of_lines([header, *map(_numbers, self.rows)])
+        table = [
+            under("\n".join(lines), _about(row))
+            for lines, row in zip(numbers, self.rows, strict=True)
+        ]
+        return "\n".join([*first, *table, *self.fixed])
 
 
-def _rounded_up(value: float) -> str:
-    """A number of a few digits that is not below the value, but for round-off."""
-    if not math.isfinite(value):
-        return str(value)
-    # an upper end may be some rounding errors above a number of few digits
-    least = value * (1.0 - _ROUND_OFF)
-    with decimal.localcontext(prec=_DIGITS, rounding=decimal.ROUND_CEILING):
-        return f"{float(+decimal.Decimal(repr(least))):.{_DIGITS}g}"
-
-
-def _line(row: ReportRow) -> tuple[str, ...]:
+def _numbers(row: ReportRow) -> tuple[str, ...]:
     return (
         row.measure,
-        row.scope,
         row.value(),
         f"{row.nothing:.4g}",
         "?" if row.everything is None else f"{row.everything:.4g}",
-        row.unit,
-        row.adversary,
-        row.adjacency or "",
     )
+
+
+def _about(row: ReportRow) -> str:
+    """What the numbers of a row are about, below them."""
+    about = ", ".join(word for word in (row.scope, row.unit, row.adjacency) if word)
+    return f"{about}: {row.adversary}"

@@ -1,17 +1,97 @@
-"""Rows of text as a table."""
+"""Rows of text as a table, and numbers as short as they may be."""
 
 from __future__ import annotations
 
+import decimal
+import math
+import textwrap
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
-__all__ = ["columns"]
+__all__ = ["TIED", "WIDTH", "columns", "interval", "rounded_up", "rows_of_lines", "under"]
+
+WIDTH = 80
+"""Columns of a terminal, which no table is wider than, but for words that are."""
+
+TIED = "\N{NO-BREAK SPACE}"
+"""Printed as a blank, at which no cell is folded."""
+
+_GAP = 2
+_ROUND_OFF = 1e-12
 
 
-def columns(rows: Iterable[Sequence[str]]) -> str:
-    """Rows of text as aligned columns, two blanks apart."""
+def columns(rows: Iterable[Sequence[str]], *, width: int = WIDTH) -> str:
+    """Rows of text as aligned columns, two blanks apart; where that is too wide, cells are folded.
+
+    Args:
+        rows: as many cells in each.
+        width: of the lines. It is exceeded only by words that are too long for their column.
+    """
+    return "\n".join(line for lines in rows_of_lines(rows, width=width) for line in lines)
+
+
+def rows_of_lines(rows: Iterable[Sequence[str]], *, width: int = WIDTH) -> list[list[str]]:
+    """The lines of each row of `columns`."""
     cells = [tuple(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
+    widths = _fitted(cells, width)
+    return [_lines(row, widths) for row in cells]
+
+
+def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    folded = [_folded(cell, room) for cell, room in zip(row, widths, strict=True)]
+    return [_line(parts, widths) for parts in zip_longest(*folded, fillvalue="")]
+
+
+def _line(parts: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (f"{part:<{room}}" for part, room in zip(parts, widths, strict=True))
+    return (" " * _GAP).join(padded).replace(TIED, " ").rstrip()
+
+
+def under(heading: str, text: str, *, indent: int = 4) -> str:
+    """A heading, and below it, indented, a text that is folded."""
+    blank = " " * indent
+    return f"{heading}\n" + textwrap.fill(
+        text, WIDTH, initial_indent=blank, subsequent_indent=blank, break_long_words=False
     )
+
+
+def interval(ends: tuple[str, str]) -> str:
+    """Both ends of a bracket, in one piece."""
+    return f"{TIED}to{TIED}".join(ends)
+
+
+def _folded(cell: str, width: int) -> list[str]:
+    if len(cell) <= width:
+        return [cell]
+    indent = cell[: len(cell) - len(cell.lstrip())]
+    return textwrap.wrap(
+        cell.strip(),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _fitted(cells: list[tuple[str, ...]], width: int) -> list[int]:
+    """Widths of the columns: the widest give way, down to their longest words."""
+    every = list(zip(*cells, strict=True))
+    widths = [max(map(len, column)) for column in every]
+    least = [max(len(word) for cell in column for word in cell.split(" ")) for column in every]
+    while sum(widths) + _GAP * (len(widths) - 1) > width:
+        wide = [i for i in range(len(widths)) if widths[i] > least[i]]
+        if not wide:
+            break
+        widths[max(wide, key=lambda i: widths[i])] -= 1
+    return widths
+
+
+def rounded_up(value: float, digits: int) -> str:
+    """A number of a few digits that is not below the value, but for round-off."""
+    if not math.isfinite(value):
+        return str(value)
+    # an upper end may be some rounding errors above a number of few digits
+    least = value * (1.0 - _ROUND_OFF)
+    with decimal.localcontext(prec=digits, rounding=decimal.ROUND_CEILING):
+        return f"{float(+decimal.Decimal(repr(least))):.{digits}g}"

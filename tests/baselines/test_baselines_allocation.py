@@ -30,6 +30,7 @@ SETTINGS: list[tuple[Mechanism, int, int, float]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "steps", "rounds", "delta"), SETTINGS)
 def test_above_the_bracket(step: Mechanism, steps: int, rounds: int, delta: float) -> None:
     epoch = sa.RandomAllocation(step, steps=steps)
@@ -78,6 +79,7 @@ def test_one_step_is_the_step_itself() -> None:
     assert truth.upper <= found <= truth.upper * (1 + 1e-3)
 
 
+@pytest.mark.slow
 def test_in_the_comparison_for_allocations_only() -> None:
     epoch = sa.RandomAllocation(gaussian(4.0), steps=10_000)
     rows = {row.name: row for row in compare(epoch, delta=1e-6, rounds=2)}

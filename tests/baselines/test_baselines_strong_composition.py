@@ -183,7 +183,7 @@ def test_a_delta_that_the_rounds_have_spent() -> None:
         ({"delta1": 1.5}, ValueError, "delta1"),
         ({"delta1": math.nan}, ValueError, "delta1"),
         ({"rounds": -1}, ValueError, "rounds"),
-        ({"rounds": 2.0}, TypeError, "rounds"),
+        ({"rounds": 2.5}, TypeError, "rounds"),
         ({"delta": 0.0}, ValueError, "delta"),
     ],
 )

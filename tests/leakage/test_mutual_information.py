@@ -289,7 +289,7 @@ def test_the_best_decoys():
     [
         (([0.5, 0.5], [0.5, 0.5], 0), ValueError, "users must be an integer >= 1"),
         (([0.5, 0.5], [0.5, 0.5], 2**53 + 1), ValueError, "users must be"),
-        (([0.5, 0.5], [0.5, 0.5], 2.0), TypeError, "users must be an integer"),
+        (([0.5, 0.5], [0.5, 0.5], 2.5), TypeError, "users must be an integer"),
         (([0.5, 0.6], [0.5, 0.5], 2), ValueError, "p must sum to 1"),
         (([0.5, 0.5], [0.5, 0.4, 0.1], 2), ValueError, "q must have as many letters as p"),
         (([0.5, 0.5], [math.nan, 0.5], 2), ValueError, "q must be numbers"),

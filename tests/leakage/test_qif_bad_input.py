@@ -131,14 +131,14 @@ def test_too_large(case):
 
 WRONG_TYPE = {
     "float users": (
-        lambda: qif.posterior_vulnerability_shuffle(users=1e4, categories=2),
+        lambda: qif.posterior_vulnerability_shuffle(users=1e4 + 0.5, categories=2),
         "users",
     ),
     "text p": (
         lambda: qif.posterior_vulnerability_krr_shuffle(users=2, categories=2, p="1"),
         "p",
     ),
-    "float known": (lambda: qif.all_but_one_vulnerability(users=5, p=0.6, known=1.0), "known"),
+    "float known": (lambda: qif.all_but_one_vulnerability(users=5, p=0.6, known=1.5), "known"),
     "text matrix": (lambda: qif.Channel([["a", "b"]]), "matrix"),
     "text law": (lambda: qif.expected_maximum_load_of(["a"], users=1), "theta"),
     "text gain": (lambda: C.posterior_vulnerability(gain=[["a", "b"]]), "gain"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 
+@pytest.mark.slow
 def test_errata_hold(benchmark_script):
     outcome = benchmark_script("errata_qif").run(True, lambda text: None)
     assert [claim.name for claim in outcome.claims if claim.holds is not True] == []
@@ -31,6 +32,7 @@ def test_figures_hold_and_can_be_drawn(benchmark_script, tmp_path, monkeypatch):
     assert (tmp_path / "qif.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_wrong_printed_value_fails_its_claim(benchmark_script, monkeypatch):
     figure = benchmark_script("figures.qif")
     monkeypatch.setattr(figure, "LARGE", figure.LARGE[:1])

@@ -68,6 +68,7 @@ def test_references(entry):
     assert found.reduction == entry["method"]
 
 
+@pytest.mark.slow
 def test_no_dataset_is_above_and_one_attains_the_lower_end():
     source = random.Random(1)
     for trial in range(16):

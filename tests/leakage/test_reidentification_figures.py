@@ -5,6 +5,7 @@ import importlib
 import pytest
 
 
+@pytest.mark.slow
 def test_claims(pytestconfig, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib", reason="the figure is drawn with the extra 'plot'")
     monkeypatch.syspath_prepend(str(pytestconfig.rootpath))

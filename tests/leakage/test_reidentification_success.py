@@ -301,7 +301,7 @@ BAD = [
     ("users", 0, ValueError),
     ("users", -3, ValueError),
     ("users", 2**53 + 1, ValueError),
-    ("users", 2.0, TypeError),
+    ("users", 2.5, TypeError),
     ("guesses", 0, ValueError),
     ("guesses", 6, ValueError),
     ("guesses", 1.5, TypeError),

@@ -241,7 +241,7 @@ def test_posterior_odds() -> None:
     [
         ({"r": 1}, ValueError, "r must"),
         ({"r": 10**6 + 1}, ValueError, "r must"),
-        ({"r": 10.0}, TypeError, "r must"),
+        ({"r": 10.5}, TypeError, "r must"),
         ({"k": 0}, ValueError, "k must"),
         ({"k": 6}, ValueError, "k must"),
         ({"eps0": -1.0}, ValueError, "eps0 must"),

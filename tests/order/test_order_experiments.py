@@ -225,6 +225,7 @@ def test_without_scikit_learn_one_line_says_what_to_do(monkeypatch: pytest.Monke
         ex.distribution_error(places, values, np.tile([1.0, 0.0], (20, 1)), categories=2)
 
 
+@pytest.mark.slow
 def test_a_model_learns_what_the_shuffle_leaves() -> None:
     pytest.importorskip("sklearn", reason="models are scikit-learn's")
     points, labels = ex.crescents(800, rng=0)
@@ -249,6 +250,7 @@ def blocks_of(blocks: Any, rng: np.random.Generator) -> Any:
     return order
 
 
+@pytest.mark.slow
 def test_error_of_predicted_distributions() -> None:
     pytest.importorskip("sklearn", reason="models are scikit-learn's")
     rng = np.random.default_rng(3)

@@ -88,7 +88,7 @@ def test_other_lists_belong_to_nobody():
         ([[[0, 1], [2]]], None, ValueError, r"lists\[0\] must be an array, got ragged lists"),
         (3, None, TypeError, "lists must be an iterable, got 3"),
         ([[0]], 0, ValueError, "users must be an integer >= 1 and <= 1000000000, got 0"),
-        ([[0]], 1.0, TypeError, "users must be an integer >= 1"),
+        ([[0]], 1.5, TypeError, "users must be an integer >= 1"),
     ],
 )
 def test_bad_lists(lists, n, error, message):

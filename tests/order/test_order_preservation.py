@@ -360,7 +360,7 @@ def test_an_interruption_keeps_what_was_sampled(monkeypatch: pytest.MonkeyPatch)
     ("change", "error", "named"),
     [
         ({"users": 0}, ValueError, "users must"),
-        ({"users": 10.0}, TypeError, "users must"),
+        ({"users": 10.5}, TypeError, "users must"),
         ({"l": 11}, ValueError, "l must"),
         ({"l": 0}, ValueError, "l must"),
         ({"eta": 1.1}, ValueError, "eta must"),

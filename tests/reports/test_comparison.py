@@ -94,6 +94,7 @@ def test_randomized_response() -> None:
     )
 
 
+@pytest.mark.slow
 def test_rounds_and_protocols_are_compared_as_the_numbers_that_describe_them() -> None:
     one = sa.ShuffleRound(sa.RandomizedResponse(categories=3, eps0=1.0), users=200)
     wanted = compare(eps0=1.0, users=200, categories=3, delta=1e-4, rounds=3)

@@ -29,6 +29,7 @@ def bounds():
     return catalogue.bounds_table()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("section", ["randomizers", "bounds"])
 def test_the_pages_hold_the_tables(section, table, bounds):
     text = PAGES[section].read_text(encoding="utf-8")

@@ -232,6 +232,7 @@ Run = Callable[..., tuple[int, str, str]]
 JOB = ["report", "--eps0", 1, "--users", 100, "--rounds", 2, "--delta", 1e-5, "--categories", 3]
 
 
+@pytest.mark.slow
 def test_the_command_line(run: Run, tmp_path: Path) -> None:
     picture = tmp_path / "report.png"
     code, out, err = run(*JOB, "--output", picture)

@@ -12,6 +12,7 @@ Almost all numbers of 'Mutual Information Bounds in the Shuffle Model' are diffe
 functional, `shuffled_divergence`.
 """
 
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.leakage.mutual_information.best_decoys import (
     leading_constant,
     optimal_decoy,
@@ -73,3 +74,5 @@ __all__ = [
     "shuffled_divergence",
     "universal_bounds",
 ]
+
+explain_calls(__name__)

@@ -9,6 +9,7 @@ Palamidessi, 'Analyzing the Shuffle Model Through the Lens of Quantitative Infor
 
 from __future__ import annotations
 
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.leakage.qif.all_but_one import (
     all_but_one_vulnerability,
     all_but_one_vulnerability_of,
@@ -89,3 +90,5 @@ __all__ = [
     "shuffle_channel",
     "single_target_gain",
 ]
+
+explain_calls(__name__)

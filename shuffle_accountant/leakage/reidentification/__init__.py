@@ -11,6 +11,7 @@ From 'Bayesian Advantage of Re-Identification Attack in the Shuffle Model', whos
 
 from __future__ import annotations
 
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.leakage.reidentification import examples, published
 from shuffle_accountant.leakage.reidentification.advantage import (
     additive_advantage,
@@ -64,3 +65,5 @@ __all__ = [
     "sup_ratio",
     "total_variation",
 ]
+
+explain_calls(__name__)

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.leakage.reidentification.bounds import sup_ratio
 from shuffle_accountant.leakage.reidentification.layers import Layers, layers
 from shuffle_accountant.leakage.reidentification.success import MOST_USERS, checked_counts
@@ -201,3 +202,6 @@ def _checked_zipf(passwords: int, exponent: float) -> tuple[int, float]:
 def _zipf(passwords: int, exponent: float) -> Layers:
     weights = np.arange(1.0, passwords + 1.0) ** -exponent
     return layers(weights / np.sum(weights), np.full(passwords, 1.0 / passwords))
+
+
+explain_calls(__name__)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.leakage.laws import two_laws
 from shuffle_accountant.leakage.reidentification.advantage import total_variation
 from shuffle_accountant.leakage.reidentification.bounds import sup_ratio
@@ -179,3 +180,6 @@ def _ratio_law(p: ArrayLike, q: ArrayLike) -> tuple[float, Array, Array]:
     ratio, place = np.unique(target[common] / decoys[common], return_inverse=True)
     masses = np.asarray(np.bincount(place.ravel(), decoys[common]), dtype=np.float64)
     return certain, ratio, masses
+
+
+explain_calls(__name__)
