@@ -1,7 +1,8 @@
 """Claim: rounds that all differ cost about as little as rounds that are all alike.
 
-A thousand cohorts of different sizes, three hundred different eps0 and ten thousand cohorts in one
-accountant: the first answer, caches cleared, and the next one after one more round. And a ledger
+A thousand cohorts of different sizes, three hundred different eps0, three hundred cohorts of named
+randomizers and ten thousand cohorts in one accountant: the first answer, caches cleared, and the
+next one after one more round. And a ledger
 that steps ten thousand times, every time with another number of users. All as ratios to the general
 randomizer's answer for equal rounds in the same run.
 """
@@ -28,10 +29,11 @@ from benchmarks.claims import (
     interleave,
     relative_width,
 )
+from shuffle_accountant.randomizers.base import LocalRandomizer
 
 DELTA, TOLERANCE = 1e-6, 1e-3
 # Seconds that goals are stated in are those of a machine that answers for the clones in this time.
-CLONES_SECONDS = 0.015
+CLONES_SECONDS = 0.007
 CLONES = "clones"
 
 STEPS, SEED = 10**4, 0
@@ -55,6 +57,31 @@ def _cohort(users: int, eps0: float = 1.0) -> sa.ShuffleRound:
     return sa.ShuffleRound(sa.GeneralRandomizer(eps0), users=users)
 
 
+def _named(randomizer: LocalRandomizer, first: float, following: float = 0.2) -> Goal:
+    """Three hundred cohorts whose users all apply this randomizer."""
+
+    def rounds() -> list[sa.ShuffleRound]:
+        return [sa.ShuffleRound(randomizer, users=5000 + i) for i in range(300)]
+
+    further = sa.ShuffleRound(randomizer, users=5777)
+    name = f"300 numbers of users, {type(randomizer).__name__}"
+    return Goal(name, rounds, further, first, following)
+
+
+def _channel() -> sa.DiscreteRandomizer:
+    spread = np.random.default_rng(SEED).dirichlet(np.ones(6), size=4)
+    return sa.DiscreteRandomizer(0.5 * spread + 0.5 / 6.0)
+
+
+NAMED = (
+    _named(sa.RAPPOR(categories=20, eps0=2.0), 1.0),
+    _named(sa.RandomizedResponse(categories=10, eps0=1.0), 1.0),
+    _named(sa.HadamardResponse(categories=20, eps0=2.0), 1.0),
+    _named(sa.LocalHashing(categories=20, eps0=2.0), 1.0),
+    _named(sa.LaplaceRandomizer(eps0=1.0), 1.0),
+    _named(_channel(), 2.0),
+)
+
 GOALS = (
     Goal(
         "1000 numbers of users",
@@ -77,6 +104,7 @@ GOALS = (
         2.0,
         0.2,
     ),
+    *NAMED,
 )
 
 
@@ -85,7 +113,7 @@ def run(quick: bool, note: Note) -> Outcome:
     repetitions = 1 if quick else 3
     claims, rows = [], []
     clones = functools.partial(answer, 1.0, 10**6, 10, DELTA)
-    for goal in GOALS[: 2 if quick else None]:
+    for goal in (*GOALS[:2], NAMED[0]) if quick else GOALS:
         further: list[float] = []
         calls = {CLONES: clones, goal.name: functools.partial(_ask, goal, further)}
         timings = interleave(calls, repetitions, note=note)

@@ -75,7 +75,7 @@ class TooLong(BaseException):
 
 
 @contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
+def at_most(seconds: float) -> Iterator[None]:
     """Stop what takes more of the processor's time, where the system can."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
@@ -119,7 +119,7 @@ class Judge:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                with _at_most(LONGEST):
+                with at_most(LONGEST):
                     answer = call()
             except TooLong:
                 self.fail("too long", f"more than {LONGEST:g} s", line)

@@ -47,9 +47,16 @@ def of_references(folder: Path) -> Iterator[tuple[str, Question]]:
         if ask is None:
             raise ValueError(f"no questions are known for {path.name}")
         for entry in json.loads(path.read_text(encoding="utf-8")):
-            call = ask(entry)
+            try:
+                call = ask(entry)
+            except (AttributeError, TypeError) as missing:
+                call = functools.partial(_refuse, missing)  # an older revision has no such thing
             if call is not None:
                 yield f"refs/{path.name}", (_short(entry), call)
+
+
+def _refuse(missing: Exception) -> None:
+    raise missing
 
 
 def _short(entry: Mapping[str, Any]) -> str:

