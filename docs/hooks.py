@@ -91,11 +91,16 @@ def included(path: str, heading: str | None) -> str:
 
 def command_line() -> str:
     """The help of every command, as it prints it."""
-    first = help_of()
-    names = re.findall(r"^  ([a-z][\w-]*)  ", first.partition("Commands:")[2], re.MULTILINE)
-    pages = [f"```text\n{first}\n```"]
-    pages += [f"## {name}\n\n```text\n{help_of(name)}\n```" for name in names]
-    return "\n\n".join(pages)
+    return "\n\n".join(pages_of())
+
+
+def pages_of(*command: str) -> list[str]:
+    """The help of a command, and below it those of its own commands."""
+    shown = help_of(*command)
+    heading = f"#{'#' * len(command)} {' '.join(command)}\n\n" if command else ""
+    names = re.findall(r"^  ([a-z][\w-]*)  ", shown.partition("\nCommands:")[2], re.MULTILINE)
+    below = [page for name in names for page in pages_of(*command, name)]
+    return [f"{heading}```text\n{shown}\n```", *below]
 
 
 def help_of(*command: str) -> str:

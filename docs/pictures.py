@@ -33,8 +33,8 @@ def amplification() -> Figure:
     axes.plot(USERS, certified, color="#0072b2", linewidth=2.5, label="certified")
     axes.set(
         title=f"One message with ε0 = {EPS0:g} through a shuffler",
-        xlabel="users",
-        ylabel=f"ε at δ = {DELTA:g}",
+        xlabel="users (number)",
+        ylabel=f"ε (nats) at δ = {DELTA:g}",
         xscale="log",
         yscale="log",
     )
