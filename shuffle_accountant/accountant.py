@@ -80,7 +80,7 @@ class FourierAccountant:
     @property
     def rounds(self) -> tuple[tuple[Round, int], ...]:
         """The distinct rounds with their counts, in the order of their first appearance."""
-        return tuple(self.protocol)
+        return self.protocol.distinct
 
     def compose(self, round: Rounds, *, count: int = 1) -> FourierAccountant:
         """Record ``count`` further rounds; nothing is computed.
@@ -271,7 +271,7 @@ def certified(
     goal = min(tolerance, LOOSEST)
     width = CLASS_WIDTH * min(goal, 1.0)
     while True:
-        parts = gathered(tuple(protocol), width)
+        parts = gathered(protocol.distinct, width)
         answer = evaluate(parts.above, query, goal, memory_limit, parts.below)
         if answer.cause is None or parts.exact:
             break

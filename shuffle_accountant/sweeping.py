@@ -22,6 +22,9 @@ from shuffle_accountant.progress import progress_bar
 
 __all__ = ["SweepRecord", "sweep", "sweep_records"]
 
+# More workers than anybody has; joblib itself counts them in a C integer.
+_MOST_JOBS = 2**15
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRecord:
@@ -119,7 +122,9 @@ def _records(
     """Set the work going; joblib is imported here because only sweeps need it."""
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r:.60}")
-    if jobs is not None and validate.integer(jobs=jobs) == 0:
+    if jobs is not None:
+        jobs = validate.integer(minimum=-_MOST_JOBS, maximum=_MOST_JOBS, jobs=jobs)
+    if jobs == 0:
         raise ValueError("jobs must be an integer other than 0, or None, got 0")
     import joblib
 

@@ -80,7 +80,8 @@ def _real(named: dict[str, object], allowed: str, inside: Callable[[float], bool
 def integer(*, minimum: int | None = None, maximum: int | None = None, **named: object) -> int:
     """An integer between `minimum` and `maximum` (both included, both optional).
 
-    A float is the wrong type even when it is whole, so that `users=1e4` cannot hide a rounding.
+    A whole float, such as 1e6, is the integer that it is, up to 2**53: above, floats are too far
+    apart for the integer that was meant.
 
     Args:
         minimum: smallest value allowed.
@@ -92,7 +93,7 @@ def integer(*, minimum: int | None = None, maximum: int | None = None, **named: 
 
     Raises:
         TypeError: not an integer, or a bool.
-        ValueError: outside the range.
+        ValueError: outside the range, or a whole float above 2**53.
     """
     allowed = "an integer"
     if minimum is not None:
@@ -102,6 +103,9 @@ def integer(*, minimum: int | None = None, maximum: int | None = None, **named: 
     name, value = _single(named)
     if _is_bool(value):
         raise _wrong_type(name, value, allowed)
+    value = _whole(value)
+    if isinstance(value, float) and value.is_integer():
+        raise _out_of_range(name, value, f"{allowed} (a float at most 2^53)")
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -109,6 +113,17 @@ def integer(*, minimum: int | None = None, maximum: int | None = None, **named: 
     if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
         raise _out_of_range(name, value, allowed)
     return number
+
+
+def _whole(value: object) -> object:
+    """A whole float as the integer that it is; anything else as it was."""
+    if not isinstance(value, numbers.Real) or isinstance(value, numbers.Integral):
+        return value
+    try:
+        number = float(value)
+    except OverflowError:
+        return value
+    return int(number) if number.is_integer() and abs(number) <= 2**53 else value
 
 
 def finite_nonnegative(**named: object) -> float:
@@ -139,6 +154,16 @@ def positive(**named: object) -> float:
         ValueError: zero, negative, infinite or NaN.
     """
     return _real(named, "a finite number > 0", lambda x: 0.0 < x < math.inf)
+
+
+def noise_multiplier(**named: object) -> float:
+    """A real number in (0, 1e12]; with more noise no double tells a likelihood ratio from 1.
+
+    Raises:
+        TypeError: not a real number, or a bool.
+        ValueError: outside the range, or NaN.
+    """
+    return _real(named, "a number > 0 and <= 1e12", lambda x: 0.0 < x <= 1e12)
 
 
 def open_unit(**named: object) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -50,10 +51,13 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
 def in_a_fresh_process(pytestconfig: pytest.Config) -> Callable[[str], str]:
     """Runs code in an interpreter of its own, in the root of the tree: what it printed."""
 
+    # compiled code is kept, as an installation does
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+
     def run(code: str) -> str:
         command = [sys.executable, "-c", code]
         done = subprocess.run(
-            command, cwd=pytestconfig.rootpath, capture_output=True, text=True, check=True
+            command, cwd=pytestconfig.rootpath, env=env, capture_output=True, text=True, check=True
         )
         return done.stdout
 

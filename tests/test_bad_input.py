@@ -345,6 +345,7 @@ def test_loading_does_not_change_the_state_given() -> None:
 # ------------------------------------------------------------------------------------ command line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flag", "value", "names"),
     [

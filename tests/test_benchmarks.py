@@ -3,9 +3,12 @@
 import csv
 import importlib
 import importlib.util
+import itertools
 import json
 import math
+import signal
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -312,3 +315,27 @@ def test_clearing_the_caches_forgets_answers_and_keeps_constants(suite):
     shared.clear_caches()
     assert len(grids.loss_grid) == 0
     assert constants.gauss_legendre.cache_info().currsize > 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers of processor time here")
+def test_delays_of_interruptions(benchmark_script):
+    script = benchmark_script("interruption")
+
+    def busy(seconds, piece):
+        """Work that can be interrupted after every piece only: a sum is one call."""
+        start = time.process_time()
+        while time.process_time() - start < seconds:
+            sum(itertools.repeat(1, piece))
+
+    start = time.process_time()
+    busy(0.001, 10**7)
+    tenth = time.process_time() - start
+    assert script._delay(lambda: None, 5.0) is None
+    quick = script._delay(lambda: busy(5.0, 10**4), 0.5 * tenth)
+    slow = script._delay(lambda: busy(60.0, 10**8), 0.5 * tenth)
+    assert 0.0 <= quick < 0.3
+    # timers count in ticks of some milliseconds, and a loaded processor is not always as fast
+    assert 3.0 * tenth < slow < 30.0 * tenth
+    # the clock and its handler are as before
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGPROF) == signal.SIG_DFL

@@ -51,6 +51,7 @@ def test_every_argument_is_tried():
         assert wanted - {"law"} <= named, entry.name
 
 
+@pytest.mark.slow
 def test_usual_arguments_are_answered():
     """Else an entry would test nothing but one error."""
     with warnings.catch_warnings():
@@ -212,6 +213,67 @@ def test_short_floats_do_not_round_what_is_compared(kind):
     assert baselines.strong_composition.delta(epsilon=found, **setting) <= float(delta)
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_published_bounds_of_epochs_take_short_numbers(kind):
+    epoch = sa.RandomAllocation(sa.PureMechanism(epsilon=0.5), steps=1000)
+    delta = kind(1e-3)
+    rate, decomposed = baselines.allocation_poisson.rate, baselines.allocation_decomposition.epsilon
+    for bound in (rate, decomposed):
+        exact = bound(epoch, rounds=2, delta=float(delta))
+        assert bound(epoch, rounds=np.int8(2), delta=delta) == exact
+
+
+def test_losses_of_zero_are_below_the_smallest_epsilon():
+    """Tail probabilities count a loss that is at least epsilon, and 0 is less than any."""
+    response = sa.RandomizedResponse(categories=4, eps0=2.95458942449983)
+    one = sa.ShuffleRound(response, users=4, reduction="strong", variant="tail")
+    least, little = (sa.delta(one, epsilon=epsilon) for epsilon in (5e-324, 1e-12))
+    assert least.upper - least.lower < 1e-9
+    assert abs(least.upper - little.upper) < 1e-9
+    assert sa.delta(one, epsilon=0.0).upper > least.upper + 0.1
+
+
+@pytest.mark.parametrize("epsilon", [1e10, 1e100, 1e260])
+def test_epsilons_far_beyond_all_losses(epsilon):
+    dummies = sa.NegativeBinomial(size=709.0, probability=0.1)
+    one = sa.AugmentedShuffle(categories=4, keep=0.9, dummies=dummies)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sa.LooseBracketWarning)
+        found = sa.delta(one, epsilon=epsilon, rounds=2)
+    assert 0.0 <= found.lower <= found.upper < 1e-50
+
+
+def test_more_noise_than_doubles_can_tell_is_refused():
+    for kind in (sa.GaussianMechanism, sa.GaussianVectors):
+        with pytest.raises(ValueError, match=r"^noise_multiplier must be a number > 0 and <= 1e12"):
+            kind(noise_multiplier=1.7e308)
+    step = sa.PoissonSampled(sa.GaussianMechanism(noise_multiplier=1e8), rate=0.01)
+    assert sa.epsilon(step, delta=1e-6, rounds=3).upper == 0.0
+
+
+def _double(x):
+    return 2 * x
+
+
+def test_workers_are_whole_numbers_of_any_type():
+    (record,) = sa.sweep(_double, {"x": [1]}, jobs=Fraction(1))
+    assert record.answer == 2
+    with pytest.raises(TypeError, match=r"^jobs must be an integer"):
+        sa.sweep(_double, {"x": [1]}, jobs=Fraction(1, 2))
+    with pytest.raises(ValueError, match=r"^jobs must be"):
+        sa.sweep(_double, {"x": [1]}, jobs=10**60)
+
+
+def test_lists_of_different_lengths_are_no_slots():
+    with pytest.raises(TypeError, match=r"^slots must be ranks in one dimension"):
+        sa.order.preservation_mc(20, 5, 0.6, 0.5, slots=[1.0, [0.5, 0.5]], samples=20, rng=1)
+
+
+def test_pairs_without_rounds_are_named_by_their_argument():
+    with pytest.raises(TypeError, match=r"^subject must hold pairs"):
+        sa.report([[1e308, 1e308]], delta=1e-5)
+
+
 def test_noise_that_hides_nothing():
     """All but certain successes; the smallest gap and the largest noise are blind guesses."""
     for found in (
@@ -248,6 +310,7 @@ def test_copies_of_accountants_are_their_own():
         assert (len(copied), len(original)) == (4, 3)
 
 
+@pytest.mark.slow
 def test_comparison_of_huge_losses():
     """`compare` prints what it prints without NaN, and warns of nothing."""
     with warnings.catch_warnings():
@@ -261,3 +324,32 @@ def test_integers_of_thousands_of_digits():
     """Python refuses to print them; the message is ours."""
     with pytest.raises(ValueError, match=r"users must be .* got about 2\^16609"):
         sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=-(10**5000) * -1, population=5)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: sa.NegativeBinomial(size=5e-324, probability=0.5), "size must be at least 1e-300"),
+        (lambda: sa.NegativeBinomial(size=1e308, probability=1e-9), "probability must be larger"),
+        (lambda: sa.Poisson(mean=1e-310), "mean must be at least 1e-300"),
+        (lambda: sa.Binomial(trials=4, probability=1e-308), "probability must be at least 1e-280"),
+        (
+            lambda: sa.NoiseMessages(
+                categories=5, dummies=sa.NegativeBinomial(size=2.0, probability=0.1), honest=5e-324
+            ).delta(epsilon=1.0),
+            "honest must leave at least 1e-300 of 2.0",
+        ),
+        (lambda: sa.RandomAllocation(np.eye(2), steps=3), "mechanism must be"),
+        (lambda: sa.PoissonSampled(10**5000, rate=0.1), "mechanism must be"),
+        (lambda: sa.sweep(_double, {"x": [1]}, jobs=2**60), "jobs must be an integer"),
+        (
+            lambda: sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.0), users=9, others=(1,)),
+            "others must be",
+        ),
+    ],
+)
+def test_rounds_refuse_in_one_line(call, words):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call()
+    assert str(caught.value).startswith(words)
+    assert len(str(caught.value).splitlines()) == 1

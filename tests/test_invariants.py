@@ -130,6 +130,7 @@ def test_the_ledger_is_never_negative_nor_nan(
 # ------------------------------------------------------------------------------------ monotonicity
 
 
+@pytest.mark.slow
 @given(rounds(), counts, deltas, deltas)
 def test_epsilon_falls_as_delta_grows(
     one: sa.ShuffleRound, count: int, first: float, second: float
@@ -139,6 +140,7 @@ def test_epsilon_falls_as_delta_grows(
     assert_at_most(accountant.epsilon(delta=large), accountant.epsilon(delta=small))
 
 
+@pytest.mark.slow
 @given(rounds(), counts, deltas, st.floats(0.0, 1.0))
 def test_delta_falls_as_epsilon_grows(
     one: sa.ShuffleRound, count: int, delta: float, fraction: float
@@ -149,6 +151,7 @@ def test_delta_falls_as_epsilon_grows(
     assert_at_most(accountant.delta(epsilon=large), accountant.delta(epsilon=small))
 
 
+@pytest.mark.slow
 @given(rounds(), counts, deltas, st.integers(1, 1000))
 def test_more_users_never_cost_more(
     one: sa.ShuffleRound, count: int, delta: float, extra: int
@@ -161,6 +164,7 @@ def test_more_users_never_cost_more(
     )
 
 
+@pytest.mark.slow
 @given(rounds(), counts, deltas, st.integers(0, 10**6))
 def test_a_larger_population_never_costs_more(
     one: sa.ShuffleRound, count: int, delta: float, extra: int
@@ -183,6 +187,7 @@ def test_more_local_privacy_never_costs_more(
     )
 
 
+@pytest.mark.slow
 @given(rounds(), counts, counts, deltas)
 def test_more_rounds_never_cost_less(
     one: sa.ShuffleRound, count: int, extra: int, delta: float
@@ -343,6 +348,7 @@ def test_finer_and_coarser_brackets_overlap_and_keep_their_promise(
     assert_overlaps(fine, coarse.lower * (1 - SLACK), coarse.upper * (1 + SLACK))
 
 
+@pytest.mark.slow
 @given(rounds(), rounds(), counts, deltas)
 def test_state_through_json_gives_the_same_answers(
     a: sa.ShuffleRound, b: sa.ShuffleRound, count: int, delta: float

@@ -204,6 +204,7 @@ def test_composition_of_randomized_response_has_a_closed_form() -> None:
         assert close(clones.delta(product, epsilon), counted)
 
 
+@pytest.mark.slow
 def test_composition_ignores_order_and_refuses_the_impossible() -> None:
     a, b = clones.pair(1.0, 4), clones.pair(0.5, 6, interactive=True)
     forth, back = clones.composed(a, b), clones.composed(b, a)
@@ -247,6 +248,7 @@ def test_two_rounds_of_thousands_of_users_meet_the_reference() -> None:
 # ---------------------------------------------------------------------------------------- binomial
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "trials"), [(0, 7), (1, 7), (7, 7), (1, 1), (3, 50), (550, 1000)])
 @pytest.mark.parametrize("p", [0.25, 0.5, 0.875])  # short fractions keep the check fast
 def test_binomial_against_fractions(k: int, trials: int, p: float) -> None:
@@ -355,6 +357,7 @@ def test_the_reference_file_is_the_one_expected() -> None:
     assert len(SMALL) == 31
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", SMALL, ids=lambda e: f"{e['kind']}-{e['users']}-{e['query']}")
 def test_oracle_reproduces_the_reference(entry: dict[str, Any]) -> None:
     atoms = clones.self_composed(reference_atoms(entry), entry["rounds"])

@@ -31,6 +31,7 @@ def test_every_block_is_of_a_kind_that_is_checked(page: Path) -> None:
     assert pages.languages(page) <= KINDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=pages.name_of)
 def test_python_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -39,6 +40,7 @@ def test_python_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert report == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "expected"), CONSOLE_EXAMPLES)
 def test_console_blocks(command: str, expected: str) -> None:
     shown = pages.run_console(command)

@@ -92,6 +92,7 @@ def test_pages_that_nobody_listed_are_in_the_navigation(hooks: ModuleType, tmp_p
     ]
 
 
+@pytest.mark.slow
 def test_the_page_of_the_command_line_has_every_command(hooks: ModuleType) -> None:
     from shuffle_accountant.cli import COMMANDS
 
@@ -99,6 +100,8 @@ def test_the_page_of_the_command_line_has_every_command(hooks: ModuleType) -> No
     for command in COMMANDS:
         assert f"## {command.__name__}\n" in page
         assert f"Usage: shuffle-accountant {command.__name__} [OPTIONS]" in page
+    for command in ("create", "step", "show", "verify"):
+        assert f"### ledger {command}\n" in page
 
 
 def test_pages_include_files_and_sections(hooks: ModuleType) -> None:
@@ -111,6 +114,7 @@ def test_pages_include_files_and_sections(hooks: ModuleType) -> None:
         whole('<!-- include: benchmarks/README.md "nonsense" -->')
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_readme_shows_certified_numbers() -> None:
     """The data of its axes, held against the library and against what theorems allow."""
     pictures = module_at(DOCS / "pictures.py")

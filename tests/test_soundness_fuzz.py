@@ -36,6 +36,7 @@ def fuzz(benchmark_script: Callable[[str], ModuleType]) -> ModuleType:
     return benchmark_script("fuzz")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_protocols(fuzz: ModuleType, chunk: int) -> None:
     judge = fuzz.run((SEED, chunk), seconds=math.inf, checks=CHECKS)
@@ -170,6 +171,7 @@ def test_epsilon_beside_a_subnormal_number(delta: float) -> None:
         assert blanket_delta(SUBNORMAL, 1, answer.lower).may_reach(delta)
 
 
+@pytest.mark.slow
 def test_thirty_users_with_tiny_entries() -> None:
     one = sa.ShuffleRound(sa.DiscreteRandomizer(MANY), users=30)
     answer = told(lambda: sa.delta(one, epsilon=38.77))
@@ -208,6 +210,7 @@ def test_three_rounds_of_rare_messages(users: int) -> None:
     assert three.divergence(bracket.lower).may_reach(1e-11)
 
 
+@pytest.mark.slow
 def test_two_rounds_of_a_million_users_far_out() -> None:
     """Beyond all finite losses only the letter that input 1 never sends is left."""
     channel = [[1e-12, 0.1, 0.9], [1e-3, 0.0, 0.999]]
@@ -219,6 +222,19 @@ def test_two_rounds_of_a_million_users_far_out() -> None:
     # the proportions are rounded to doubles, and so is the truth
     assert answer.lower <= truth * (1 + 1e-15)
     assert truth * (1 - 1e-15) <= answer.upper
+
+
+@pytest.mark.parametrize("epsilon", [100.0, 141.5424601407666, 250.0])
+def test_deltas_below_all_doubles_are_not_none(epsilon: float) -> None:
+    """Three rounds of losses up to 94: what two of them reach has a probability of 1e-432."""
+    channel = [[0.25, 0.375, 0.375, 5.8e-258], [0.125, 0.375, 0.5, 1.1e-216]]
+    one = sa.ShuffleRound(sa.DiscreteRandomizer(channel), users=2, population=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sa.LooseBracketWarning)
+        found = told(lambda: sa.delta(one, epsilon=epsilon, rounds=3))
+    assert found.lower == 0.0
+    assert math.copysign(1.0, found.lower) == 1.0
+    assert 0.0 < found.upper < 1e-300
 
 
 def test_losses_that_reach_their_limit_at_once() -> None:

@@ -53,6 +53,7 @@ def test_a_sweep_is_the_loops(expected):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
 def test_the_configuration_of_joblib_decides_who_works(expected, backend):
     with joblib.parallel_config(backend=backend, n_jobs=2):
@@ -68,6 +69,7 @@ def test_workers_are_other_processes():
     assert os.getpid() not in elsewhere
 
 
+@pytest.mark.slow
 def test_on_a_dask_cluster(expected):
     distributed = pytest.importorskip("distributed")
     with (

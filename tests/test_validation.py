@@ -81,6 +81,21 @@ def test_integer_accepts_numpy_integers_and_both_limits():
     assert validate.integer(minimum=1, maximum=3, x=3) == 3
 
 
+@pytest.mark.parametrize(
+    "value", [1e6, np.float64(1e6), np.float32(1e6), Fraction(10**6), np.int64(10**6)]
+)
+def test_whole_floats_are_the_integers_that_they_are(value):
+    cleaned = validate.integer(minimum=1, users=value)
+    assert (type(cleaned), cleaned) == (int, 10**6)
+
+
+def test_whole_floats_that_may_be_another_integer_are_refused():
+    assert validate.integer(x=2.0**53) == 2**53
+    assert validate.integer(x=2**53 + 2) == 2**53 + 2
+    with pytest.raises(ValueError, match=r"^x must be an integer \(a float at most 2\^53\), got "):
+        validate.integer(x=2.0**53 + 2)
+
+
 @pytest.mark.parametrize("value", [0, 4, -(10**30), 10**30])
 def test_integer_outside_its_limits(value):
     with pytest.raises(ValueError, match=r"^x must be an integer >= 1 and <= 3, got "):
@@ -92,7 +107,9 @@ def test_integer_with_only_a_maximum():
         validate.integer(maximum=3, x=4)
 
 
-@pytest.mark.parametrize("value", [True, np.True_, 1.0, np.float64(2), "1", None, math.nan, [1]])
+@pytest.mark.parametrize(
+    "value", [True, np.True_, 1.5, np.float64(2.5), "1", None, math.nan, math.inf, [1]]
+)
 def test_integer_refuses_every_other_type(value):
     with pytest.raises(TypeError, match=r"^x must be an integer, got "):
         validate.integer(x=value)

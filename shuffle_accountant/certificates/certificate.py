@@ -69,7 +69,14 @@ class Certificate:
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Certificate:
-        """A certificate of this content, with its digest."""
+        """A certificate of this content, with its digest.
+
+        Raises:
+            TypeError: not a dictionary, or one that JSON has no words for.
+            ValueError: a dictionary that is no certificate.
+        """
+        if not isinstance(content, dict):
+            raise TypeError(f"content must be a dictionary, got {type(content).__name__}")
         body = {name: value for name, value in content.items() if name != "digest"}
         return cls(json.dumps({**body, "digest": digest_of(body)}, allow_nan=False))
 

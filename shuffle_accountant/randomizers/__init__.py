@@ -10,6 +10,7 @@ arguments of its constructor.
 
 from __future__ import annotations
 
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.randomizers.arguments import FromArguments
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
@@ -33,3 +34,5 @@ __all__ = [
     "Mixture",
     "RunsOnData",
 ]
+
+explain_calls(__name__)

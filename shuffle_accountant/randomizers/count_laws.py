@@ -1,7 +1,7 @@
 """Laws of how many: dummy messages of a category, or users who take part.
 
 A law is known by its ratios ``r(c) = P(c - 1)/P(c)``, which are short formulas; probabilities
-themselves follow from them (see `shuffle_accountant.losses.count_tables`).
+themselves follow from them (see `shuffle_accountant.losses.decoys.count_tables`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "AsymmetricGeometric",
     "Binomial",
     "CountLaw",
+    "DiscreteGaussian",
     "NegativeBinomial",
     "Poisson",
     "count_law_from_dict",
@@ -28,6 +30,14 @@ __all__ = [
 
 # Counts are exact in double precision up to here.
 _MOST = 2**53
+# Smaller means and sizes are next to none, and their ratios beyond the range of doubles.
+_LEAST = 1e-300
+# So is the inverse of a smaller chance, times as many trials as there may be.
+_LEAST_CHANCE = 1e-280
+# Deviations of a discrete Gaussian law: ratios within the range of doubles, tables within memory.
+_LEAST_SIGMA, _MOST_SIGMA = 0.05, 2.0**18
+# Deviations beyond which it has no mass in double precision, next to its other mass.
+_FAR = 17.0
 
 
 class CountLaw(ABC):
@@ -37,6 +47,8 @@ class CountLaw(ABC):
     _kinds: ClassVar[dict[str, type[CountLaw]]] = {}
     divisible: ClassVar[bool] = True
     """Whether any number of users can share the work of drawing it."""
+    roundings: ClassVar[float] = 8.0
+    """How many roundings a ratio may be off by."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Register the class under its ``kind``."""
@@ -65,14 +77,14 @@ class CountLaw(ABC):
 
     @abstractmethod
     def ratios(self, counts: Array) -> Array:
-        """``P(c - 1)/P(c)`` for c in 0 … most + 1: 0 at 0, inf at most + 1; at most 8 roundings."""
+        """``P(c - 1)/P(c)`` for c in 0 … most + 1: 0 at 0, inf at most + 1; at most `roundings`."""
 
     @abstractmethod
     def rising(self, count: float) -> float:
-        """Upper bound, up to 8 roundings, of ``P(c + 1)/P(c)`` for all c >= ``count``."""
+        """Upper bound, up to `roundings`, of ``P(c + 1)/P(c)`` for all c >= ``count``."""
 
     def falling(self, count: float) -> float:
-        """Upper bound, up to 8 roundings, of ``P(c - 1)/P(c)`` for all c <= ``count`` < mode."""
+        """Upper bound, up to `roundings`, of ``P(c - 1)/P(c)`` for all c <= ``count`` < mode."""
         return float(self.ratios(np.array([count]))[0])
 
     @abstractmethod
@@ -93,6 +105,30 @@ class CountLaw(ABC):
         return {"kind": self.kind, **values}
 
 
+def _not_next_to_none(**named: object) -> float:
+    """The named number, finite and not below `_LEAST`."""
+    value = validate.positive(**named)
+    if value < _LEAST:
+        raise ValueError(f"{next(iter(named))} must be at least {_LEAST:g}, got {value!r}")
+    return value
+
+
+def _enough(amount: float, share: float) -> None:
+    """Refuse a share that leaves next to nothing."""
+    if amount * share < _LEAST:
+        raise ValueError(
+            f"honest must leave at least {_LEAST:g} of {amount!r} for dummies, got {share!r}"
+        )
+
+
+def _all_of(law: CountLaw, share: float) -> None:
+    """Refuse any share but 1 of a law that users cannot share."""
+    if share != 1.0:
+        raise ValueError(
+            f"honest must be 1 with {type(law).__name__}, which users cannot share, got {share}"
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class NegativeBinomial(CountLaw):
     """Failures before the ``size``-th success: ``scipy.stats.nbinom(size, probability)``.
@@ -100,12 +136,12 @@ class NegativeBinomial(CountLaw):
     Infinitely divisible: n users who each draw one of size ``size/n`` draw it together.
 
     Args:
-        size: finite, > 0, not necessarily whole.
+        size: finite, >= 1e-300, not necessarily whole.
         probability: of a success, in (0, 1).
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
+        ValueError: an argument outside its range, or a variance beyond that of doubles.
     """
 
     kind: ClassVar[str] = "negative binomial"
@@ -114,9 +150,14 @@ class NegativeBinomial(CountLaw):
     probability: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", validate.positive(size=self.size))
+        object.__setattr__(self, "size", _not_next_to_none(size=self.size))
         checked = validate.open_unit(probability=self.probability)
         object.__setattr__(self, "probability", checked)
+        if self.variance == math.inf:
+            raise ValueError(
+                f"probability must be larger for size = {self.size:g}, with a variance in the "
+                f"range of double precision, got {checked!r}"
+            )
 
     @property
     def expectation(self) -> float:
@@ -150,6 +191,7 @@ class NegativeBinomial(CountLaw):
 
     def honest(self, share: float) -> NegativeBinomial:
         """The size shrinks."""
+        _enough(self.size, share)
         return NegativeBinomial(size=self.size * share, probability=self.probability)
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
@@ -162,11 +204,11 @@ class Poisson(CountLaw):
     """The Poisson law: n users who each draw one of mean ``mean/n`` draw it together.
 
     Args:
-        mean: finite, > 0.
+        mean: finite, >= 1e-300.
 
     Raises:
         TypeError: not a number.
-        ValueError: not positive, NaN or infinite.
+        ValueError: smaller, NaN or infinite.
     """
 
     kind: ClassVar[str] = "poisson"
@@ -174,7 +216,7 @@ class Poisson(CountLaw):
     mean: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mean", validate.positive(mean=self.mean))
+        object.__setattr__(self, "mean", _not_next_to_none(mean=self.mean))
 
     @property
     def expectation(self) -> float:
@@ -201,6 +243,7 @@ class Poisson(CountLaw):
 
     def honest(self, share: float) -> Poisson:
         """The mean shrinks."""
+        _enough(self.mean, share)
         return Poisson(mean=self.mean * share)
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
@@ -214,7 +257,7 @@ class Binomial(CountLaw):
 
     Args:
         trials: 0 <= trials <= 2^53.
-        probability: of a success, in (0, 1).
+        probability: of a success, in [1e-280, 1).
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -230,6 +273,8 @@ class Binomial(CountLaw):
         checked = validate.integer(minimum=0, maximum=_MOST, trials=self.trials)
         object.__setattr__(self, "trials", checked)
         probability = validate.open_unit(probability=self.probability)
+        if probability < _LEAST_CHANCE:
+            raise ValueError(f"probability must be at least {_LEAST_CHANCE:g}, got {probability!r}")
         object.__setattr__(self, "probability", probability)
 
     @property
@@ -344,10 +389,7 @@ class AsymmetricGeometric(CountLaw):
         Raises:
             ValueError: any share but 1.
         """
-        if share != 1.0:
-            raise ValueError(
-                f"honest must be 1 with AsymmetricGeometric, which users cannot share, got {share}"
-            )
+        _all_of(self, share)
         return self
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
@@ -362,6 +404,110 @@ class AsymmetricGeometric(CountLaw):
         place = rng.random(size) * cut
         step = 1 + np.floor(np.log1p(-place) / math.log(self.left)).astype(np.int64)
         return np.where(down, self.mode - np.minimum(step, max(self.mode, 1)), self.mode + up)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscreteGaussian(CountLaw):
+    """The normal density at whole numbers >= 0: ``P(c) ∝ e^(-(c - mode)^2 / (2 sigma^2))``.
+
+    A law for a single party: a shuffler who adds the dummies, or a curator who publishes counts
+    (Canonne, Kamath and Steinke 2020, "The discrete Gaussian for differential privacy", there on
+    all whole numbers). With a mode of 17 deviations what is cut off at 0 is below 1e-62.
+
+    Args:
+        mode: 0 <= mode <= 2^31.
+        sigma: in [0.05, 2^18]; the deviation, but for small ones and what is cut off.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range.
+    """
+
+    kind: ClassVar[str] = "discrete gaussian"
+    divisible: ClassVar[bool] = False
+    roundings: ClassVar[float] = 12.0  # an exponential, which counts as 8, and a product
+
+    mode: int
+    sigma: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mode", validate.integer(minimum=0, maximum=2**31, mode=self.mode))
+        sigma = validate.positive(sigma=self.sigma)
+        if not _LEAST_SIGMA <= sigma <= _MOST_SIGMA:
+            raise ValueError(
+                f"sigma must be a number in [{_LEAST_SIGMA:g}, {_MOST_SIGMA:g}], got {sigma!r}"
+            )
+        object.__setattr__(self, "sigma", sigma)
+
+    @property
+    def centre(self) -> int:
+        """The mode."""
+        return self.mode
+
+    @property
+    def _moments(self) -> tuple[float, float]:
+        """Mean and variance of the distance from the mode."""
+        reach = math.ceil(_FAR * self.sigma) + 2
+        apart = np.arange(-min(reach, self.mode), reach + 1, dtype=np.float64)
+        weights = np.exp(-0.5 * (apart / self.sigma) ** 2)
+        weights /= weights.sum()
+        mean = float(weights @ apart)
+        return mean, float(weights @ (apart - mean) ** 2)
+
+    @property
+    def expectation(self) -> float:
+        """Expected number: the mode, but for what is cut off at 0."""
+        return self.mode + self._moments[0]
+
+    @property
+    def variance(self) -> float:
+        """Variance of the number: ``sigma^2``, but for small sigma and what is cut off at 0."""
+        return self._moments[1]
+
+    def ratios(self, counts: Array) -> Array:
+        """``e^((2 (c - mode) - 1) / (2 sigma^2))``."""
+        # the rate in two parts: products of whole numbers below 2^27 with the first are exact, and
+        # those with the second so small that a cubic is their exponential and rounds once
+        rate = 1 / (2 * Fraction(self.sigma) ** 2)
+        mantissa, exponent = math.frexp(float(rate))
+        top = math.ldexp(math.floor(mantissa * 2.0**26), exponent - 26)
+        rest = float(rate - Fraction(top))
+        steps = 2.0 * (counts - self.mode) - 1.0
+        with np.errstate(over="ignore", under="ignore"):
+            small = steps * rest
+            cubic = 1.0 + small * (1.0 + small / 2.0 * (1.0 + small / 3.0))
+            found = np.exp(steps * top) * cubic
+        return np.where(counts > 0.0, found, 0.0)
+
+    def rising(self, count: float) -> float:
+        """The inverse of the next ratio, falling in c."""
+        return 1.0 / float(self.ratios(np.array([count + 1.0]))[0])
+
+    def honest(self, share: float) -> DiscreteGaussian:
+        """Itself alone.
+
+        Raises:
+            ValueError: any share but 1.
+        """
+        _all_of(self, share)
+        return self
+
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+        """Independent numbers, shape (size,).
+
+        Discrete Laplace numbers that are accepted or drawn anew (Canonne, Kamath, Steinke).
+        """
+        scale = math.floor(self.sigma) + 1
+        found = np.empty(0, dtype=np.int64)
+        while found.size < size:
+            wanted = 2 * (size - found.size) + 16
+            # two geometric numbers' difference is discrete Laplace
+            drawn = rng.geometric(-math.expm1(-1.0 / scale), (2, wanted))
+            apart = drawn[0] - drawn[1]
+            off = (np.abs(apart) - self.sigma**2 / scale) / self.sigma
+            kept = (rng.random(wanted) < np.exp(-0.5 * off**2)) & (self.mode + apart >= 0)
+            found = np.concatenate([found, self.mode + apart[kept]])
+        return found[:size]
 
 
 def count_law_from_dict(name: str, state: Any) -> CountLaw:

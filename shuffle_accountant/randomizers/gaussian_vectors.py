@@ -32,7 +32,7 @@ class GaussianVectors(Estimator, FromArguments):
     Privacy is that of real-valued noise; sampled doubles follow it up to their rounding.
 
     Args:
-        noise_multiplier: standard deviation of the noise per coordinate, finite, > 0, in units of
+        noise_multiplier: standard deviation of the noise per coordinate, in (0, 1e12], in units of
             the largest norm.
 
     Raises:
@@ -47,7 +47,7 @@ class GaussianVectors(Estimator, FromArguments):
     noise_multiplier: float
 
     def __init__(self, *, noise_multiplier: float) -> None:
-        value = validate.positive(noise_multiplier=noise_multiplier)
+        value = validate.noise_multiplier(noise_multiplier=noise_multiplier)
         object.__setattr__(self, "noise_multiplier", value)
 
     @property

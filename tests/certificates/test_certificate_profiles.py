@@ -139,6 +139,7 @@ def test_bounds_of_many_letters_are_close():
         assert 1.0 <= ratio <= 1.02
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-40, 40), st.integers(1, 9)), min_size=1, max_size=4),

@@ -279,6 +279,7 @@ def test_laplace_against_the_closed_form() -> None:
     assert accountant_of((one, 10)).epsilon(delta=1e-11) <= 5.0 * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_a_pair_that_is_not_symmetric_keeps_both_orders() -> None:
     """Poisson sampling; dp_accounting's own composition is one interval off at most."""
     sampled = pld.from_gaussian_mechanism(1.0, sampling_prob=0.05)
@@ -346,6 +347,7 @@ def test_laplace_events_under_replacement_by_a_special_record() -> None:
     assert bracket.lower <= accountant.get_epsilon(1e-6) <= bracket.upper * 1.001 + 2 * INTERVAL
 
 
+@pytest.mark.slow
 def test_null_records_are_special_ones() -> None:
     """Zeroing out bounds no replacement by another value."""
     vectors = sa.ShuffleRound(sa.GaussianVectors(noise_multiplier=4.0), users=50)

@@ -44,6 +44,11 @@ __all__ = ["ENTRIES", "EXEMPT", "Case", "Entry", "cases", "check", "public_calla
 SECONDS = 2.0
 """Processor time that a call may take, unless it gives many answers."""
 
+_LISTED = (
+    "partition_vulnerability_shuffle",
+    "reduced_krr_channel",
+    "single_target_gain",
+)
 _GIVE_UP = 20  # seconds on the clock after which a call is interrupted
 
 # ---------------------------------------- hostile values
@@ -195,7 +200,13 @@ def _baselines() -> Iterator[Entry]:
     yield Entry("strong_composition.valid", b.strong_composition.valid, spent)
     yield Entry("strong_composition.delta", b.strong_composition.delta, rest, True)
     split = {"curve": lambda delta: 0.1 * math.log(1.0 / delta), "rounds": 20, "delta": 1e-5}
-    yield Entry("strong_composition.split_epsilon", b.strong_composition.split_epsilon, (split,))
+    # as many terms as rounds
+    yield Entry(
+        "strong_composition.split_epsilon",
+        b.strong_composition.split_epsilon,
+        (split,),
+        seconds=20.0,
+    )
     krr = {"eps0": 1.0, "categories": 4, "users": 1000}
     k = b.specialised_clones
     yield Entry("specialised_clones.epsilon", k.epsilon, (krr | {"delta": 1e-6},))
@@ -288,7 +299,9 @@ def _qif() -> Iterator[Entry]:
         "single_target_gain": (({"users": 3, "categories": 2, "target": 1},), True),
     }
     for name, (bases, probability) in tables.items():
-        yield Entry(f"qif.{name}", getattr(qif, name), bases, probability)
+        # thousands of datasets are listed, and integers of thousands of digits are exact
+        seconds = 20.0 if name in _LISTED else SECONDS
+        yield Entry(f"qif.{name}", getattr(qif, name), bases, probability, seconds=seconds)
     yield Entry("qif.Channel", qif.Channel, ({"matrix": binary, "inputs": "ab", "outputs": "xy"},))
     c, d = qif.Channel(binary), qif.Channel([[0.6, 0.4], [0.4, 0.6]])
     gains = {"prior": [0.4, 0.6], "gain": [[1.0, 0.0], [0.0, 2.0]]}
@@ -630,6 +643,121 @@ def _protocols() -> Iterator[Entry]:
     yield Entry("report", sa.report, (told,), work={"tolerance": work["tolerance"]})
 
 
+def _rounds() -> Iterator[Entry]:
+    """What makes rounds, and their answers."""
+    gaussian, pure = sa.GaussianMechanism(noise_multiplier=1.0), sa.PureMechanism(epsilon=0.5)
+    yield Entry("GaussianMechanism", sa.GaussianMechanism, ({"noise_multiplier": 1.0},))
+    yield Entry("LaplaceMechanism", sa.LaplaceMechanism, ({"scale": 1.0},))
+    yield Entry("PureMechanism", sa.PureMechanism, ({"epsilon": 0.5},))
+    epoch = {"mechanism": gaussian, "steps": 20, "selected": 1, "released": None, "passes": 1}
+    epochs = (epoch, epoch | {"released": 7}, epoch | {"mechanism": pure, "selected": 3})
+    yield Entry("RandomAllocation", sa.RandomAllocation, (*epochs, epoch | {"passes": 2}))
+    yield Entry("PoissonSampled", sa.PoissonSampled, ({"mechanism": gaussian, "rate": 0.1},))
+    batches = {"noise_multiplier": 1.0, "steps": 20, "passes": 1}
+    yield Entry("ShuffledBatches", sa.ShuffledBatches, (batches,))
+    size, trials = {"size": 2.0, "probability": 0.1}, {"trials": 400, "probability": 0.5}
+    yield Entry("NegativeBinomial", sa.NegativeBinomial, (size,))
+    yield Entry("Poisson", sa.Poisson, ({"mean": 50.0},))
+    yield Entry("Binomial", sa.Binomial, (trials,))
+    sides = {"mode": 20, "left": 0.8, "right": 0.7}
+    yield Entry("AsymmetricGeometric", sa.AsymmetricGeometric, (sides,))
+    yield Entry("DiscreteGaussian", sa.DiscreteGaussian, ({"mode": 90, "sigma": 5.0},))
+    dummies = sa.Poisson(mean=50.0)
+    noise = {"categories": 5, "dummies": dummies, "honest": 1.0}
+    yield Entry("NoiseMessages", sa.NoiseMessages, (noise, noise | {"honest": 0.9}))
+    kept = {"categories": 5, "keep": 0.9, "dummies": dummies}
+    yield Entry("AugmentedShuffle", sa.AugmentedShuffle, (kept,))
+    yield Entry("GaussianVectors", sa.GaussianVectors, ({"noise_multiplier": 2.0},))
+    near = {"eps0": 2.0, "delta0": 1e-10}
+    yield Entry("ApproximateRandomizer", sa.ApproximateRandomizer, (near,))
+    crowd = {
+        "randomizer": sa.RandomizedResponse(categories=3, eps0=1.0),
+        "users": 100,
+        "population": None,
+        "reduction": "auto",
+        "variant": None,
+        "others": {sa.RandomizedResponse(categories=3, eps0=2.0): 50},
+        "colluding": 5,
+    }
+    drawn = crowd | {"others": None, "colluding": 0, "population": 200}
+    yield Entry("ShuffleRound", sa.ShuffleRound, (crowd, drawn))
+    work = {
+        "steps": _up_to(10**5, 10**18),
+        "rounds": _up_to(10**5, 10**18),
+        "delta": (1e-100, 1.0, 1.0),
+        "noise_multiplier": (0.05, 1e6, 1e308),
+    }
+    asked = {"noise_multiplier": 1.0, "steps": 20, "delta": 1e-6, "rounds": 3}
+    for name, call in (("allocation", _dealt), ("Poisson sampling", _sampled)):
+        yield Entry(f"epsilon of {name}", call, (asked,), work=work)
+    counted = {"size": 2.0, "probability": 0.1, "honest": 0.9, "keep": 0.9, "epsilon": 1.0}
+    few = {"size": (1e-3, 1e4, 1e308), "probability": (1e-4, 1.0, 1.0)}
+    yield Entry("delta of dummies", _among_dummies, (counted,), True, few, owner=("dummies",))
+    poisson = {"mean": 50.0, "honest": 0.9, "epsilon": 1.0}
+    few = {"mean": (1e-3, 1e5, 1e308)}
+    yield Entry("delta of Poisson dummies", _among_poisson, (poisson,), True, few, ("dummies",))
+    coins = {"trials": 400, "probability": 0.5, "honest": 0.9, "epsilon": 1.0}
+    few = {"trials": _up_to(10**5, 2**53)}
+    yield Entry("delta of coins", _among_coins, (coins,), True, few, ("dummies",))
+    noisy = {"sampling": "allocation", "steps": 20, "epochs": 2, "target_epsilon": 1.0}
+    least = noisy | {"delta": 1e-6, "tolerance": 0.05}
+    work |= {"target_epsilon": (0.1, 20.0, 1e308), "epochs": _up_to(100, 10**18)}
+    work |= {"steps": _up_to(1000, 10**18), "tolerance": (0.01, math.inf, math.inf)}
+    yield Entry("min_noise_multiplier", sa.min_noise_multiplier, (least,), work=work, seconds=5.0)
+
+
+def _dealt(noise_multiplier: Any, steps: Any, delta: Any, rounds: Any) -> Any:
+    mechanism = sa.GaussianMechanism(noise_multiplier=noise_multiplier)
+    return sa.epsilon(sa.RandomAllocation(mechanism, steps=steps), delta=delta, rounds=rounds)
+
+
+def _sampled(noise_multiplier: Any, steps: Any, delta: Any, rounds: Any) -> Any:
+    mechanism = sa.GaussianMechanism(noise_multiplier=noise_multiplier)
+    # the rate of an epoch of so many steps
+    epoch = sa.RandomAllocation(mechanism, steps=steps)
+    one = sa.PoissonSampled(mechanism, rate=1.0 / epoch.steps)
+    return sa.epsilon(one, delta=delta, rounds=rounds)
+
+
+def _among_dummies(size: Any, probability: Any, honest: Any, keep: Any, epsilon: Any) -> Any:
+    dummies = sa.NegativeBinomial(size=size, probability=probability)
+    noise = sa.NoiseMessages(categories=5, dummies=dummies, honest=honest)
+    kept = sa.AugmentedShuffle(categories=5, keep=keep, dummies=dummies)
+    return sa.delta(noise, epsilon=epsilon), sa.delta(kept, epsilon=epsilon)
+
+
+def _among_poisson(mean: Any, honest: Any, epsilon: Any) -> Any:
+    noise = sa.NoiseMessages(categories=5, dummies=sa.Poisson(mean=mean), honest=honest)
+    return sa.delta(noise, epsilon=epsilon)
+
+
+def _among_coins(trials: Any, probability: Any, honest: Any, epsilon: Any) -> Any:
+    dummies = sa.Binomial(trials=trials, probability=probability)
+    noise = sa.NoiseMessages(categories=5, dummies=dummies, honest=honest)
+    return sa.delta(noise, epsilon=epsilon)
+
+
+def _design() -> Iterator[Entry]:
+    asked = {"users": 2, "target_epsilon": 0.05, "delta": 1e-9, "rounds": 2, "tolerance": 0.1}
+    work = {
+        "users": _up_to(10, 2**60),
+        "rounds": _up_to(100, 2**60),
+        "categories": _up_to(10, 2**60),
+        "dimension": _up_to(10, 2**60),
+        "target_epsilon": (1e-3, 0.2, 1e308),
+        "delta": (1e-30, 1e-3, 1.0),
+        "tolerance": (0.01, math.inf, math.inf),
+        "jobs": _up_to(1),
+    }
+    counted = asked | {"categories": 3, "jobs": None}
+    yield Entry("design.frequency", sa.design.frequency, (counted,), work=work, seconds=20.0)
+    vectors = asked | {"dimension": 3, "gaussian_messages": False, "jobs": None}
+    yield Entry("design.mean", sa.design.mean, (vectors,), work=work, seconds=20.0)
+    round = sa.ShuffleRound(sa.RandomizedResponse(categories=3, eps0=1.0), users=100)
+    limit = {"round": round, "rounds": 3}
+    yield Entry("design.asymptotic", sa.design.asymptotic, (limit,))
+
+
 def _up_to(most: float, allowed: float = 1e9) -> tuple[float, float, float]:
     return 0.0, most, allowed
 
@@ -653,6 +781,8 @@ ENTRIES: tuple[Entry, ...] = (
     *_order(),
     *_calibration(),
     *_protocols(),
+    *_rounds(),
+    *_design(),
 )
 """Every public function of these modules, and the methods that take arguments."""
 

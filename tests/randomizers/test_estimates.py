@@ -60,6 +60,7 @@ def moments_agree(samples, mean, variance):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("oracle", ORACLES, ids=repr)
 def test_frequencies_are_unbiased_and_vary_as_stated(oracle):
     users, runs = 60, 4000

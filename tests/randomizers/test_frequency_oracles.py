@@ -85,6 +85,7 @@ def channel(randomizer):
     raise AssertionError(randomizer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("randomizer", SMALL, ids=repr)
 def test_classes_are_the_channel(randomizer):
     rows = merged(randomizer)
@@ -110,6 +111,7 @@ def test_eps0_and_blanket_mass(randomizer):
     assert math.fsum(randomizer.classes((0, 1)).blanket) == pytest.approx(mass, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("randomizer", SMALL, ids=repr)
 def test_every_pair_and_dataset_has_a_representative(randomizer):
     """Every pair and triple looks like one of those listed; the blanket is compared too."""
@@ -241,6 +243,7 @@ SAMPLED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("randomizer", SAMPLED, ids=repr)
 def test_samples_have_the_channel_s_frequencies(randomizer):
     rows = np.array(channel(randomizer))
@@ -368,7 +371,7 @@ def test_compared_by_value_written_as_text_and_json(kind):
     for fields in ({}, {"extra": 1}):
         with pytest.raises(ValueError, match="must have fields categories and eps0"):
             kind.from_fields(fields)
-    with pytest.raises(TypeError, match="positional"):
+    with pytest.raises(TypeError, match="by name"):
         kind(5, 1.0)
 
 
@@ -391,7 +394,7 @@ def test_other_parameters_are_kept():
     [
         ({"categories": 1}, ValueError),
         ({"categories": 2**53 + 1}, ValueError),
-        ({"categories": 2.0}, TypeError),
+        ({"categories": 2.5}, TypeError),
         ({"categories": True}, TypeError),
         ({"eps0": -0.1}, ValueError),
         ({"eps0": 0.0}, ValueError),
@@ -411,7 +414,7 @@ def test_bad_parameters(kind, wrong, error):
     [
         (SubsetSelection, {"size": 0}, ValueError),
         (SubsetSelection, {"size": 4}, ValueError),
-        (SubsetSelection, {"size": 1.0}, TypeError),
+        (SubsetSelection, {"size": 1.5}, TypeError),
         (LocalHashing, {"buckets": 1}, ValueError),
         (LocalHashing, {"buckets": 2**53 + 1}, ValueError),
         (LocalHashing, {"buckets": "2"}, TypeError),
@@ -458,7 +461,7 @@ def test_bad_rng(kind, rng):
         ((), ValueError),
         ((0, 4), ValueError),
         ((-1, 0), ValueError),
-        ((0, 1.0), TypeError),
+        ((0, 1.5), TypeError),
     ],
 )
 def test_bad_inputs(kind, inputs, error):

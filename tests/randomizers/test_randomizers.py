@@ -392,7 +392,7 @@ def test_json_keeps_every_bit(categories: int, eps0: float) -> None:
     [
         (lambda: RandomizedResponse(categories=1, eps0=1.0), ValueError, "categories"),
         (lambda: RandomizedResponse(categories=2**53 + 1, eps0=1.0), ValueError, "categories"),
-        (lambda: RandomizedResponse(categories=4.0, eps0=1.0), TypeError, "categories"),
+        (lambda: RandomizedResponse(categories=4.5, eps0=1.0), TypeError, "categories"),
         (lambda: RandomizedResponse(categories=4, eps0=-1.0), ValueError, "eps0"),
         (lambda: RandomizedResponse(categories=4, eps0=math.nan), ValueError, "eps0"),
         (lambda: RandomizedResponse(categories=4, eps0="1"), TypeError, "eps0"),
@@ -446,7 +446,7 @@ def test_bad_inputs(randomizer: FiniteRandomizer) -> None:
         ((), ValueError),
         ((0, 99), ValueError),
         ((-1, 0), ValueError),
-        ((0, 1.0), TypeError),
+        ((0, 1.5), TypeError),
     ]
     for inputs, error in wrong:
         with pytest.raises(error, match="inputs must"):

@@ -117,6 +117,7 @@ def test_written_read_and_named(randomizer):
     assert again.epsilon(delta=1e-5) == accountant.epsilon(delta=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("randomizer", EVERY, ids=repr)
 def test_bounds_composition_and_calibration(randomizer):
     one = sa.ShuffleRound(randomizer, users=1000)
@@ -132,6 +133,7 @@ def test_bounds_composition_and_calibration(randomizer):
     assert further.upper > 0.3 * (1.0 - 1e-2)  # the tolerance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("randomizer", EVERY, ids=repr)
 def test_report_and_leakage(randomizer):
     rows = sa.report(sa.ShuffleRound(randomizer, users=50), delta=1e-5).rows
@@ -314,6 +316,7 @@ def test_logistic_between_its_letters():
             assert mine == pytest.approx(positive_part(excess), abs=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [0, 1])
 def test_logistic_reidentification_of_two(target):
     """Two users: the larger of the two ratios is the target's, beta = 1/2 + TV/2."""

@@ -231,6 +231,7 @@ CUBES: list[tuple[Any, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("randomizer", "law"), CUBES, ids=lambda value: getattr(value, "__name__", f"{value!r:.60}")
 )
@@ -362,6 +363,63 @@ def test_shapes_and_precision(kind: Any) -> None:
     assert not turned.any() or (turned == 0.1).all()  # inputs are left alone
 
 
+@pytest.mark.slow
+@each_kind()
+@pytest.mark.parametrize(("dimension", "precision"), [(70, np.float32), (301, np.float64)])
+def test_a_sum_is_that_of_messages(kind: Any, dimension: int, precision: Any) -> None:
+    """The message of one user has the norm, and the cap's or the sign's frequency, of `randomize`.
+
+    Users are clipped on the way, and such as have no direction or no finite row send a message of
+    the zero vector.
+    """
+    randomizer = kind(dimension=dimension, eps0=2.0, radius=3.0)
+    rng = np.random.default_rng(11)
+    direction = rng.standard_normal(dimension)
+    direction /= np.linalg.norm(direction)
+    inside = 1.5
+    rows = [40.0 * direction, 0.0 * direction, 1e25 * direction, math.nan * direction]
+    means = [inside, 0.0, inside, 0.0]
+    count = 600
+    for row, mean in zip(rows, means, strict=True):
+        single = row.astype(precision)[None]
+        sums = [
+            randomizer.randomized_sum(lambda first, end, row=single: row.copy(), 1, inside, rng)
+            for _ in range(count)
+        ]
+        along = np.array(sums) @ direction
+        norms = np.linalg.norm(sums, axis=1)
+        # 32-bit floats and their sums
+        np.testing.assert_allclose(norms, math.sqrt(randomizer.second_moment), rtol=1e-5)
+        spread = along.std() / math.sqrt(count)
+        assert abs(along.mean() - mean) <= stats.norm.isf(RARE / 2) * spread
+        if isinstance(randomizer, (PrivUnit, DuchiL2)) and mean > 0.0:
+            cap = randomizer.cap
+            scale = randomizer.radius / cap.mean
+            up = 0.5 + 0.5 * mean / randomizer.radius
+            expected = up * cap.probability + (1.0 - up) * opposite(cap)
+            hits = int(np.count_nonzero(along >= scale * cap.threshold))
+            assert stats.binomtest(hits, count, expected).pvalue >= RARE
+
+
+def opposite(cap: Any) -> float:
+    """The chance of the cap around u when the message is drawn around -u."""
+    return float(cap.share * (1.0 - cap.probability) / (1.0 - cap.share))
+
+
+@pytest.mark.parametrize("kind", SPHERES)
+def test_a_sum_of_many(kind: Any) -> None:
+    """Mean and variance of a sum over users in several blocks, against what a message has."""
+    randomizer = kind(dimension=3000, eps0=4.0)
+    rng = np.random.default_rng(12)
+    vectors = rng.standard_normal((600, 3000)).astype(np.float32)
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    total = randomizer.randomized_sum(lambda a, b: vectors[a:b].copy(), 600, 1.0, rng)
+    error = total - units.sum(axis=0, dtype=np.float64)
+    # each coordinate's error is a sum of 600 of about equal variance, all but uncorrelated
+    expected = 600 * randomizer.variance(1.0) / 3000
+    assert float(error @ error) / 3000 == pytest.approx(expected, rel=5 * math.sqrt(2 / 3000))
+
+
 @each_kind()
 def test_an_eps0_randomizer_like_any_other(kind: Any) -> None:
     randomizer = kind(dimension=20, eps0=2.0)
@@ -374,6 +432,7 @@ def test_an_eps0_randomizer_like_any_other(kind: Any) -> None:
     assert eval(repr(randomizer)) == randomizer
 
 
+@pytest.mark.slow
 def test_a_fresh_process_reads_the_state_without_torch() -> None:
     accountant = sa.FourierAccountant()
     accountant.compose(sa.ShuffleRound(PrivUnit(dimension=5, eps0=1.0), users=50), count=3)
@@ -435,7 +494,7 @@ def test_wrong_types() -> None:
     with pytest.raises(TypeError, match="rng must be a Generator"):
         randomizer.randomize([[0.0, 0.0]], 1)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="dimension must be an integer"):
-        PrivUnit(dimension=2.0, eps0=1.0)  # type: ignore[arg-type]
+        PrivUnit(dimension=2.5, eps0=1.0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="coordinates must be an integer >= 1 and <= 2, got 3"):
         SampledCoordinates(dimension=2, eps0=1.0, coordinates=3)
     with pytest.raises(ValueError, match="dimension must be an integer >= 2"):

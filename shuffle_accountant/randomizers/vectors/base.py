@@ -16,6 +16,7 @@ from shuffle_accountant.randomizers.base import RunsOnData
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.estimation import Estimate, Estimator, mean_estimate
 from shuffle_accountant.randomizers.vectors.blocks import in_blocks, sum_of_blocks
+from shuffle_accountant.randomizers.vectors.clipping import clipped
 from shuffle_accountant.randomizers.vectors.sums import vector_sums
 from shuffle_accountant.randomizers.vectors.tensors import as_rows, like
 
@@ -128,14 +129,17 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
         self,
         take: Callable[[int, int], NDArray[Any]],
         batch: int,
+        norm: float,
         rng: np.random.Generator,
     ) -> NDArray[np.float64]:
-        """Sum of the messages of many vectors that are taken a few at a time.
+        """Sum of the messages of many vectors that are taken a few at a time, and clipped.
 
         Args:
-            take: the rows from the first number up to the second, in the ball; a new array of 32-
-                or 64-bit floats, which is overwritten. Called from several threads.
+            take: the rows from the first number up to the second; a new array of 32- or 64-bit
+                floats, which is overwritten. Called from several threads. A row that is not finite
+                counts as zero.
             batch: number of rows, >= 1.
+            norm: Euclidean norm to clip to, at most the radius.
             rng: source of randomness.
 
         Returns:
@@ -143,12 +147,18 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
         """
 
         def made(first: int, end: int, own: np.random.Generator) -> NDArray[Any]:
-            rows = take(first, end)
-            messages = np.empty_like(rows, order="C")
-            self._fill(rows, np.minimum(self._norms(rows), self.radius), messages, own)
-            return messages
+            return self._total(take(first, end), norm, own)
 
         return sum_of_blocks(made, batch, self.dimension, generator(rng))
+
+    def _total(
+        self, rows: NDArray[Any], norm: float, rng: np.random.Generator
+    ) -> NDArray[np.floating[Any]]:
+        """Sum of the messages of a few rows after clipping; the rows may be overwritten."""
+        rows = clipped(rows, norm)
+        messages = np.empty_like(rows, order="C")
+        self._fill(rows, np.minimum(self._norms(rows), self.radius), messages, rng)
+        return np.asarray(messages.sum(axis=0))
 
     def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
         """Unbiased mean vector from the tally of all messages.

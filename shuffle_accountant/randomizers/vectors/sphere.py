@@ -89,6 +89,53 @@ class _SphereRandomizer(VectorRandomizer):
                 squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
             return np.asarray(np.sqrt(squares))
 
+    def _total(
+        self, rows: NDArray[Any], norm: float, rng: np.random.Generator
+    ) -> NDArray[np.floating[Any]]:
+        """Sum of messages: clipping changes no direction, so most rows need not be clipped."""
+        norms = self._norms(rows)
+        if self.dimension < _SMALL or not _plain(norms).all():
+            return super()._total(rows, norm, rng)
+        to_unit = self._signs(np.minimum(norms, norm), rng) / norms
+        across = np.empty_like(rows, order="C")
+        _gaussian(across, rng)
+        stretch, step = self._coefficients(rows, across, to_unit, rng)
+        across *= stretch
+        rows *= step
+        across += rows
+        return np.asarray(np.add.reduce(across, axis=0) if len(across) > 1 else across[0])
+
+    def _signs(self, norms: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+        """Round to +-u; beyond the ball (by round-off) the chance stays one."""
+        return np.where(rng.random(norms.size) < 0.5 + 0.5 * norms / self.radius, 1.0, -1.0)
+
+    def _coefficients(
+        self,
+        rows: NDArray[Any],
+        target: NDArray[Any],
+        to_unit: NDArray[np.float64],
+        rng: np.random.Generator,
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """How much of the Gaussian vectors and of the rows a message is, as columns.
+
+        The message is inner * u + sqrt(1 - inner^2) * (a uniform unit vector across u), and that
+        vector is the part of a Gaussian one across u, at length one.
+
+        Args:
+            rows: the inputs, any length > 0.
+            target: Gaussian vectors.
+            to_unit: by what a row is multiplied to become +-u.
+            rng: source of randomness.
+        """
+        cap, scale = self.cap, self.radius / self.cap.mean
+        inner = _inner_products(cap, self.dimension, len(rows), rng)
+        along = np.einsum("ij,ij->i", target, rows).astype(np.float64) * to_unit
+        across = np.einsum("ij,ij->i", target, target).astype(np.float64) - along**2
+        stretch = np.sqrt((1.0 - inner) * (1.0 + inner) / np.maximum(across, 1e-300))
+        step = scale * (inner - stretch * along) * to_unit
+        stretch *= scale
+        return stretch[:, None].astype(rows.dtype), step[:, None].astype(rows.dtype)
+
     def _fill(
         self,
         rows: NDArray[Any],
@@ -96,34 +143,25 @@ class _SphereRandomizer(VectorRandomizer):
         messages: NDArray[Any],
         rng: np.random.Generator,
     ) -> None:
-        cap, scale = self.cap, self.radius / self.cap.mean
-        exact = self.dimension < _SMALL or not np.all((norms**2 > _TINY) & (norms**2 < _HUGE))
+        exact = self.dimension < _SMALL or not _plain(norms).all()
         if exact and rows.dtype != np.float64:
             rows, target = rows.astype(np.float64), np.empty(rows.shape)
         else:
             target = messages
-        # round to +-u; beyond the ball (by round-off) the chance stays one
-        signs = np.where(rng.random(norms.size) < 0.5 + 0.5 * norms / self.radius, 1.0, -1.0)
+        signs = self._signs(norms, rng)
         none = norms < _ZERO
         if none.any():
             rows = np.where(none[:, None], 0.0, rows)
             rows[none, 0] = 1.0
             norms = np.where(none, 1.0, norms)
         to_unit = signs / norms
-        inner = _inner_products(cap, self.dimension, norms.size, rng)
-
-        # The message is inner * u + sqrt(1 - inner^2) * (a uniform unit vector across u), and that
-        # vector is the part of a Gaussian one across u, at length one.
         _gaussian(target, rng)
-        along = np.einsum("ij,ij->i", target, rows).astype(np.float64) * to_unit
-        if self.dimension < _SMALL:  # twice is enough
-            target -= (along * to_unit)[:, None] * rows
+        if self.dimension < _SMALL:  # projected twice, which is enough
             along = np.einsum("ij,ij->i", target, rows) * to_unit
-        across = np.einsum("ij,ij->i", target, target).astype(np.float64) - along**2
-        stretch = np.sqrt((1.0 - inner) * (1.0 + inner) / np.maximum(across, 1e-300))
-        target *= (scale * stretch)[:, None].astype(target.dtype)
-        step = scale * (inner - stretch * along) * to_unit
-        target += step[:, None].astype(target.dtype) * rows
+            target -= (along * to_unit)[:, None] * rows
+        stretch, step = self._coefficients(rows, target, to_unit, rng)
+        target *= stretch
+        target += step * rows
         if target is not messages:
             messages[:] = target
 
@@ -219,6 +257,13 @@ def _log_first_moment(dimension: int, threshold: float) -> float:
         return -math.inf
     power = half * (math.log1p(-threshold) + math.log1p(threshold))  # no cancellation near 1
     return power - math.log(2.0 * half) - float(betaln(half, 0.5))
+
+
+def _plain(norms: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which norms are far from where squares of 32-bit floats lose digits."""
+    with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are not plain
+        squares = norms**2
+        return np.asarray((squares > _TINY) & (squares < _HUGE))
 
 
 def _gaussian(target: NDArray[Any], rng: np.random.Generator) -> None:
