@@ -241,6 +241,28 @@ def items(**named: object) -> list[Any]:
     raise _wrong_type(name, value, "an iterable")
 
 
+def fields(wanted: Collection[str], /, *, kind: str, **named: object) -> dict[str, Any]:
+    """A stored object with exactly these fields, of which ``kind`` says what it is.
+
+    Args:
+        wanted: names of the fields, ``kind`` among them.
+        kind: the kind that is asked for.
+        named: the object.
+
+    Raises:
+        ValueError: anything else.
+    """
+    name, value = _single(named)
+    if isinstance(value, dict) and set(value) == set(wanted):
+        found = value["kind"]
+        if isinstance(found, str) and found == kind:
+            return value
+    raise ValueError(
+        f"{name} must be an object of kind {kind!r} with fields {sorted(wanted)}, "
+        f"got {shown(value)}"
+    )
+
+
 def instance(kind: type[T], /, **named: object) -> T:
     """An object of the class `kind`.
 

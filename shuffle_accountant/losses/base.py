@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.divergence import Divergence
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["CellEdges", "Effort", "PrivacyLoss"]
+__all__ = ["CellEdges", "Effort", "PrivacyLoss", "SymmetricLoss"]
 
 # Edges of the cells that atoms may be merged in: from the largest loss to increasing edges that
 # start at 0 and end above it.
@@ -67,3 +67,17 @@ class PrivacyLoss(Protocol):
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The pair as atoms; atoms are merged only between two edges, or their mirror images."""
+
+
+class SymmetricLoss:
+    """What losses share that stay the same when P and Q are exchanged."""
+
+    @property
+    def reversed(self) -> Self:
+        """The loss of (Q, P): itself."""
+        return self
+
+    @property
+    def divergence(self) -> Divergence:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK

@@ -138,11 +138,7 @@ class RandomAllocation(Round):
             ValueError: missing or unknown fields, or a field outside its range.
         """
         wanted = {"kind", "mechanism", "steps", "selected", "released", "passes"}
-        if not isinstance(state, dict) or set(state) != wanted or state["kind"] != "allocation":
-            raise ValueError(
-                f"round must be an object of kind 'allocation' with fields {sorted(wanted)}, "
-                f"got {state!r:.80}"
-            )
+        state = validate.fields(wanted, kind="allocation", round=state)
         mechanism = step_from_dict(state["mechanism"])
         return cls(mechanism, **{name: state[name] for name in wanted - {"kind", "mechanism"}})
 

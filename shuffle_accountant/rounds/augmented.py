@@ -75,11 +75,7 @@ class AugmentedShuffle(DummyMessages):
             ValueError: missing or unknown fields, or a field outside its range.
         """
         wanted = {"kind", "categories", "keep", "dummies"}
-        if not isinstance(state, dict) or set(state) != wanted:
-            raise ValueError(
-                f"round must be an object of kind {cls.name!r} with fields {sorted(wanted)}, "
-                f"got {state!r:.80}"
-            )
+        state = validate.fields(wanted, kind=cls.name, round=state)
         return cls(
             categories=state["categories"],
             keep=state["keep"],

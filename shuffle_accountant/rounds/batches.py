@@ -78,11 +78,7 @@ class ShuffledBatches(Round):
             ValueError: missing or unknown fields, or a field outside its range.
         """
         wanted = {"kind", "noise_multiplier", "steps", "passes"}
-        if not isinstance(state, dict) or set(state) != wanted:
-            raise ValueError(
-                f"round must be an object of kind 'shuffled batches' with fields {sorted(wanted)}, "
-                f"got {state!r:.80}"
-            )
+        state = validate.fields(wanted, kind="shuffled batches", round=state)
         return cls(**{name: state[name] for name in wanted - {"kind"}})
 
 

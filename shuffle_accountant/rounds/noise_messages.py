@@ -88,11 +88,7 @@ class NoiseMessages(DummyMessages):
             ValueError: missing or unknown fields, or a field outside its range.
         """
         wanted = {"kind", "categories", "dummies", "honest"}
-        if not isinstance(state, dict) or set(state) != wanted:
-            raise ValueError(
-                f"round must be an object of kind {cls.name!r} with fields {sorted(wanted)}, "
-                f"got {state!r:.80}"
-            )
+        state = validate.fields(wanted, kind=cls.name, round=state)
         return cls(
             categories=state["categories"],
             dummies=count_law_from_dict("dummies", state["dummies"]),

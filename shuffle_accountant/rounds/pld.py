@@ -168,11 +168,7 @@ class PldRound(Round):
         if isinstance(state, dict):
             # schema 1 knew one adjacency only
             state = {"adjacency": Adjacency.REPLACE_ONE.value, **state}
-        if not isinstance(state, dict) or set(state) != wanted or state["kind"] != "pld":
-            raise ValueError(
-                f"round must be an object of kind 'pld' with fields {sorted(wanted)}, "
-                f"got {state!r:.80}"
-            )
+        state = validate.fields(wanted, kind="pld", round=state)
         remove = _table("remove", state["remove"])
         add = remove if state["add"] is None else _table("add", state["add"])
         below, other = (

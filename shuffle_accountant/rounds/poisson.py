@@ -74,11 +74,7 @@ class PoissonSampled(Round):
             ValueError: missing or unknown fields, or a field outside its range.
         """
         wanted = {"kind", "mechanism", "rate"}
-        if not isinstance(state, dict) or set(state) != wanted:
-            raise ValueError(
-                f"round must be an object of kind 'Poisson sampling' with fields {sorted(wanted)}, "
-                f"got {state!r:.80}"
-            )
+        state = validate.fields(wanted, kind="Poisson sampling", round=state)
         return cls(step_from_dict(state["mechanism"]), rate=state["rate"])
 
 

@@ -35,8 +35,7 @@ from shuffle_accountant.losses.alphabets.letter_moments import (
 )
 from shuffle_accountant.losses.alphabets.likely_multisets import likely_multisets
 from shuffle_accountant.losses.alphabets.shared_profile import shared_profile, users_range
-from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
 from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["CHORDS", "BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]
@@ -66,7 +65,7 @@ _BEYOND = 2.0**-40
 
 
 @dataclass(frozen=True)
-class BlanketLoss:
+class BlanketLoss(SymmetricLoss):
     """Privacy loss of a round of ``users`` messages.
 
     Attributes:
@@ -81,16 +80,6 @@ class BlanketLoss:
     users: int
     deviation: float
     largest: float
-
-    @property
-    def reversed(self) -> BlanketLoss:
-        """The loss of (Q, P): the same, because the pairs are closed under exchange."""
-        return self
-
-    @property
-    def divergence(self) -> Divergence:
-        """The hockey-stick divergence."""
-        return HOCKEY_STICK
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
 from shuffle_accountant.numerics.rounding import outwards, roundings, share
 
 __all__ = ["DilutedLoss"]
@@ -18,7 +17,7 @@ _ERROR = roundings(4)
 
 
 @dataclass(frozen=True)
-class DilutedLoss:
+class DilutedLoss(SymmetricLoss):
     """The mixture of ``inner`` with an atom at loss 0, for a symmetric ``inner``.
 
     Attributes:
@@ -40,16 +39,6 @@ class DilutedLoss:
     def deviation(self) -> float:
         """Rough standard deviation, nats."""
         return self.inner.deviation * float(np.sqrt(self.active))
-
-    @property
-    def reversed(self) -> DilutedLoss:
-        """The loss of (Q, P): the pair is symmetric."""
-        return self
-
-    @property
-    def divergence(self) -> Divergence:
-        """The hockey-stick divergence."""
-        return HOCKEY_STICK
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0: the harmless part adds nothing there."""

@@ -9,8 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
 from shuffle_accountant.losses.two_letters.cells import CellSums, HalfAtoms
 from shuffle_accountant.losses.two_letters.listing import gather
 from shuffle_accountant.numerics.budget import rounded
@@ -66,7 +65,7 @@ class PartSource(Protocol):
 
 
 @dataclass(frozen=True)
-class MixtureLoss:
+class MixtureLoss(SymmetricLoss):
     """The mixture of symmetric losses, which one being revealed.
 
     Attributes:
@@ -84,16 +83,6 @@ class MixtureLoss:
     def deviation(self) -> float:
         """Rough standard deviation, nats."""
         return self.source.deviation
-
-    @property
-    def reversed(self) -> MixtureLoss:
-        """The loss of (Q, P): every part is symmetric."""
-        return self
-
-    @property
-    def divergence(self) -> Divergence:
-        """The hockey-stick divergence."""
-        return HOCKEY_STICK
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0: the mean of the parts'."""

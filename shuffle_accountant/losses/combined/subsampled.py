@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -32,7 +31,7 @@ __all__ = ["SubsampledLoss"]
 
 
 @dataclass(frozen=True)
-class SubsampledLoss:
+class SubsampledLoss(SymmetricLoss):
     """Privacy loss of a subsampled round, for a symmetric ``inner`` pair.
 
     Attributes:
@@ -62,16 +61,6 @@ class SubsampledLoss:
         if loss > 30.0:
             return loss + math.log(self.fraction + (1.0 - self.fraction) * math.exp(-loss))
         return math.log1p(self.fraction * math.expm1(loss))
-
-    @property
-    def divergence(self) -> Divergence:
-        """The hockey-stick divergence."""
-        return HOCKEY_STICK
-
-    @property
-    def reversed(self) -> SubsampledLoss:
-        """The loss of (Q, P): the pair is symmetric."""
-        return self
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0: ``g H_a'`` of the inner pair, a' = 1 + (a - 1)/g."""

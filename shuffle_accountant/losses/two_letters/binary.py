@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
 from shuffle_accountant.losses.two_letters.cells import CellSums
 from shuffle_accountant.losses.two_letters.listing import (
     BinaryBlocks,
@@ -91,7 +90,7 @@ class BlockSource(Protocol):
 
 
 @dataclass(frozen=True)
-class BinaryLoss:
+class BinaryLoss(SymmetricLoss):
     """Privacy loss of one binary target among its clones, or other decoys.
 
     Attributes:
@@ -109,16 +108,6 @@ class BinaryLoss:
     def deviation(self) -> float:
         """Rough standard deviation, nats."""
         return self.source.deviation
-
-    @property
-    def reversed(self) -> BinaryLoss:
-        """The loss of (Q, P): the pair is symmetric."""
-        return self
-
-    @property
-    def divergence(self) -> Divergence:
-        """The hockey-stick divergence."""
-        return HOCKEY_STICK
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha``, alpha = e^epsilon, epsilon >= 0: a sum over counts of decoys.
