@@ -257,8 +257,10 @@ class _Anchor:
         """About equal powers that leave few copies over."""
         count, powers = self.users, []
         for _ in range(stages - 1):
-            near = range(max(power - power // 4, 2), power + power // 2 + 1)
-            chosen = min(near, key=lambda p: (count % p > 0, abs(p - power)))
+            near = np.arange(max(power - power // 4, 2), power + power // 2 + 1)
+            whole = near[count % near == 0]
+            pool = whole if whole.size else near
+            chosen = int(pool[np.argmin(np.abs(pool - power))])
             powers.append(chosen)
             count //= chosen
         return [*powers, count]

@@ -43,6 +43,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,8 @@ Spectrum = NDArray[np.complex128]
 _UNSEEN = 1e-40
 # Between so many of the first frequencies errors are known by more than their 1-norms.
 _NEAR = 16
+# So many frequencies are looked at one by one for that.
+_ALONE = 128
 # So many terms are added up one by one in a millisecond.
 _MOST_TERMS = 1 << 15
 
@@ -221,32 +224,34 @@ class MomentSpectrum:
         if count == 1:
             return self
         c = float(count)
-        f, r, b, s = self.values
-        e0, er, eb, es = self.error
-        modulus = np.abs(f)
-        g = modulus + e0
-        log_g = np.log(g)
-        g1 = np.exp((c - 1.0) * log_g)
-        g2 = np.exp((c - 2.0) * log_g)
-        g3 = np.exp((c - 3.0) * log_g) if count > 2 else np.zeros_like(g)
-        size_r, size_b, size_s = np.abs(r) + er, np.abs(b) + eb, np.abs(s) + es
-        bound = np.empty(self.values.shape)
-        bound[0] = g1 * g
-        bound[1] = c * g1 * size_r
-        bound[2] = c * g1 * size_b
-        bound[3] = c * g1 * size_s + c * (c - 1.0) * g2 * size_b**2
+        modulus = np.abs(self.values[0])
+        seen = (c - 1.0) * np.log(modulus + self.error[0]) > math.log(_UNSEEN)
+        values = np.zeros(self.values.shape, dtype=complex)
         error = np.empty(self.values.shape)
+        values[:, seen], error[:, seen] = self._powers(seen, modulus[seen], c)
+        if not seen.all():  # taken for 0, and off by what they are at most
+            sizes = np.abs(self.values[:, ~seen]).max(axis=1)
+            error[:, ~seen] = _power_sizes(*(sizes + self.error[:, ~seen].max(axis=1)), c)[:, None]
+        return MomentSpectrum(self.size, values, error, np.zeros(seen.size, dtype=bool))
+
+    def _powers(self, seen: NDArray[np.bool_], modulus: Array, c: float) -> tuple[Spectrum, Array]:
+        """The power ``c`` at some frequencies, and bounds on its error."""
+        f, r, b, s = self.values[:, seen]
+        e0, er, eb, es = self.error[:, seen]
+        g = modulus + e0
+        size_r, size_b, size_s = np.abs(r) + er, np.abs(b) + eb, np.abs(s) + es
+        bound = _power_sizes(g, size_r, size_b, size_s, c)
+        log_g = np.log(g)
+        g1, g2 = np.exp((c - 1.0) * log_g), np.exp((c - 2.0) * log_g)
+        g3 = np.exp((c - 3.0) * log_g) if c > 2.0 else np.zeros_like(g)
         once = (c - 1.0) * e0 * g2
+        error = np.empty(bound.shape)
         error[0] = c * e0 * g1
         error[1] = c * (g1 * er + once * size_r)
         error[2] = c * (g1 * eb + once * size_b)
         error[3] = c * (g1 * es + once * size_s)
         error[3] += c * (c - 1.0) * size_b * (2.0 * g2 * eb + (c - 2.0) * e0 * g3 * size_b)
-        seen = g1 > _UNSEEN
-        error[:, ~seen] += bound[:, ~seen]
-        values = np.zeros(self.values.shape, dtype=complex)
-        f, r, b, s = self.values[:, seen]
-        log_f = np.log(np.maximum(modulus[seen], 1e-300))
+        log_f = np.log(np.maximum(modulus, 1e-300))
         off = np.ones(f.size)
         if self.less is not None:
             exact, less = self.exact[seen], self.less[seen]
@@ -256,18 +261,14 @@ class MomentSpectrum:
         angle = np.angle(f)
         p2 = np.exp((c - 2.0) * log_f) * np.exp(1j * ((c - 2.0) * angle))
         p1 = p2 * f
-        values[0, seen] = p1 * f
-        values[1, seen] = c * p1 * r
-        values[2, seen] = c * p1 * b
-        values[3, seen] = c * p1 * s + (c * (c - 1.0)) * p2 * b**2
+        values = np.stack(
+            [p1 * f, c * p1 * r, c * p1 * b, c * p1 * s + (c * (c - 1.0)) * p2 * b**2]
+        )
         # logarithm and angle of f, multiplied by c, and a few products
         size = 8.0 * off + 2.0 * np.abs(log_f) + 2.0 * np.abs(angle)
         relative = budget().roundoff * (64.0 + c * size)
-        error[:, seen] += relative * bound[:, seen]
-        values[:, seen] = disturbed(
-            values[:, seen], lambda: 0.5 * relative * np.abs(values[:, seen])
-        )
-        return MomentSpectrum(self.size, values, error, np.zeros(g.size, dtype=bool))
+        error += relative * bound
+        return disturbed(values, lambda: 0.5 * relative * np.abs(values)), error
 
     def times(self, other: MomentSpectrum) -> MomentSpectrum:
         """That of the sum with an independent variable on the same circle."""
@@ -313,14 +314,33 @@ class MomentSpectrum:
 
     def _between(self) -> Array:
         """Bounds on the errors between the first few frequencies, once the circle is cut open."""
-        cells = np.arange(min(_NEAR, self.error.shape[1] - 1))[:, None]
-        k = np.arange(self.error.shape[1])
-        ahead = np.maximum(k - cells - 1, cells - k)
-        behind = np.minimum(k + cells, self.size - k - cells - 1)
+        known = self.error.shape[1]
+        cells = np.arange(min(_NEAR, known - 1))[:, None]
+        first = _groups(known)
+        last = np.append(first[1:], known) - 1
+        # of each group the nearest frequency counts for all
+        ahead = np.maximum(first - cells - 1, cells - last)
+        behind = np.minimum(first + cells, self.size - last - cells - 1)
         kernel = np.minimum(1.0, 0.5 / np.maximum(ahead, 0.5))
         kernel += np.minimum(1.0, 0.5 / np.maximum(behind, 0.5))
+        total = np.add.reduceat(self.error, first, axis=1)
         # a matrix product would wake a second thread
-        return np.asarray(np.einsum("rk,jk->rj", self.error, kernel), dtype=np.float64)
+        return np.asarray(np.einsum("rk,jk->rj", total, kernel), dtype=np.float64)
+
+
+def _power_sizes(g: Array, r: Array, b: Array, s: Array, c: float) -> Array:
+    """The largest that the rows of a power ``c`` can be, given bounds of a transform's rows."""
+    log_g = np.log(g)
+    once, twice = c * np.exp((c - 1.0) * log_g), c * (c - 1.0) * np.exp((c - 2.0) * log_g)
+    return np.stack([np.exp(c * log_g), once * r, once * b, once * s + twice * b**2])
+
+
+@lru_cache(maxsize=64)
+def _groups(count: int) -> NDArray[np.intp]:
+    """Where groups of so many frequencies start: the first ones alone, then ever more together."""
+    far = np.geomspace(_ALONE, count, 200) if count > _ALONE else np.zeros(0)
+    starts = np.union1d(np.arange(min(count, _ALONE)), np.floor(far)).astype(np.intp)
+    return np.asarray(starts[starts < count])
 
 
 def _per_level() -> float:
