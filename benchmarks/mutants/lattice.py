@@ -328,81 +328,6 @@ INVERSION = mutants(
     ],
 )
 
-CONVEX_ORDER = mutants(
-    "lattice/convex_order.py",
-    "tests/lattice/test_positive_part.py",
-    [
-        (
-            "    if side is Bound.PESSIMISTIC:\n        low",
-            "    if side is Bound.OPTIMISTIC:\n        low",
-        ),
-        ("low = weight * (1.0 - inside) * np.exp(-tilt * inside)", "low = weight * (1.0 - inside)"),
-        (
-            "high = weight * inside * np.exp(tilt * (1.0 - inside))",
-            "high = weight * inside * np.exp(-tilt * (1.0 - inside))",
-        ),
-        (
-            "high = weight * inside * np.exp(tilt * (1.0 - inside))",
-            "high = weight * inside * inside * np.exp(tilt * (1.0 - inside))",
-        ),
-        ("moved = weight * np.exp(-tilt * inside)", "moved = weight"),
-        (
-            "result[int(goal) + 1] += collected * math.exp(tilt)",
-            "result[int(goal) + 1] += collected",
-        ),
-    ],
-)
-
-POSITIVE_PART = mutants(
-    "lattice/positive_part.py",
-    _stressed(
-        "errors_of_transforms_of_partial_sums_are_counted",
-        "errors_of_the_last_transform_are_counted",
-        "errors_of_transforms_where_they_weigh_most",
-        "errors_of_masses_of_summands_are_counted",
-        "positive_parts_contain_the_truth",
-        "errors_of_transforms_of_partial_sums_are_counted_point_by_point",
-    ),
-    [
-        (
-            "drift += copies * (2.0 * math.exp(budget().outside) + roundings(32))",
-            "drift += copies * roundings(32)",
-        ),
-        (
-            "drift = sum(s.count * s.drift for s in summands)",
-            "drift = sum(s.drift for s in summands)",
-        ),
-        ("drift = sum(s.count * s.drift for s in summands)", "drift = 0.0"),
-        ("lost = product(summand.drift, roundings(size))", "lost = roundings(size)"),
-        ("+ budget().lattice_snap * moved", ""),
-        ("(shift if upper else -shift)", "(-shift if upper else shift)"),
-        (
-            "            drift, pairwise_sum(own=192.0 + exponents), exponential(2.0 * theta * shift)\n",
-            "            drift, pairwise_sum(own=192.0 + exponents)\n",
-        ),
-        ("noise = error * norm + drift * largest", "noise = error * norm"),
-        ("noise = error * norm + drift * largest", "noise = drift * largest"),
-        (
-            "found = raised(max(factor, SMALLEST) * (body + noise), relative)",
-            "found = raised(max(factor, SMALLEST) * (body - noise), relative)",
-        ),
-        (
-            "found = raised(max(factor, SMALLEST) * (body + noise), relative)",
-            "found = max(factor, SMALLEST) * (body + noise)",
-        ),
-        (
-            "lowered(factor * (body - noise), relative)",
-            "lowered(factor * (body + noise), relative)",
-        ),
-        ("lowered(factor * (body - noise), relative)", "factor * (body - noise)"),
-        (
-            "theta, upper = self.theta, self.side is Bound.PESSIMISTIC",
-            "theta, upper = self.theta, self.side is Bound.OPTIMISTIC",
-        ),
-        ("        drift += math.sqrt(mass.size) * error\n", ""),
-    ],
-)
-
 PROFILE = mutants(
     "lattice/profile.py",
     _stressed(
@@ -493,20 +418,22 @@ ANCHORED = mutants(
             "result += still + np.maximum(eta, 0.0) * moving + self.missing",
         ),
         ("slack = 1.0 + self.relative + 128 * UNIT_ROUNDOFF", "slack = 1.0"),
-        ("gain = (self.place - self.shift) * w + r", "gain = (self.place + self.shift) * w + r"),
-        ("gain = (self.place - self.shift) * w + r", "gain = self.place * w + r"),
-        ("gain = (self.place - self.shift) * w + r", "gain = (self.place - self.shift) * w"),
+        ("gain = self.place * w + r", "gain = self.place * w"),
         (
-            "lost = self._noise(0, self.place) + self._noise(1) + self.overstated",
-            "lost = self._noise(0, self.place) + self._noise(1)",
+            "lost = self._noise(0, self.place) + self._noise(1) + self.overstated + self.shift",
+            "lost = self._noise(0, self.place) + self._noise(1) + self.shift",
         ),
         (
-            "lost = self._noise(0, self.place) + self._noise(1) + self.overstated",
-            "lost = self._noise(1) + self.overstated",
+            "lost = self._noise(0, self.place) + self._noise(1) + self.overstated + self.shift",
+            "lost = self._noise(1) + self.overstated + self.shift",
         ),
         (
+            "lost = self._noise(0, self.place) + self._noise(1) + self.overstated + self.shift",
+            "lost = self._noise(0, self.place) + self.overstated + self.shift",
+        ),
+        (
+            "lost = self._noise(0, self.place) + self._noise(1) + self.overstated + self.shift",
             "lost = self._noise(0, self.place) + self._noise(1) + self.overstated",
-            "lost = self._noise(0, self.place) + self.overstated",
         ),
         ("blurred = self.users * self.mean * self._noise(0) + self._noise(2)", "blurred = 0.0"),
         (
@@ -661,8 +588,6 @@ MUTANTS = [
     *LATTICE_SUMS,
     *EVEN_CELLS,
     *INVERSION,
-    *CONVEX_ORDER,
-    *POSITIVE_PART,
     *PROFILE,
     *ANCHORED,
     *ANCHORING,

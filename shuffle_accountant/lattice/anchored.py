@@ -31,7 +31,10 @@ at most 1. The errors, each of which `AnchoredLaw` counts in both ends:
 * Transforms and weights: bounds of each row's error at each point.
 * Letters: r0, r1, their differences and places are off by a few u relative to ``r0 + alpha r1``,
   which is a few u of alpha; alpha is moved by as much.
-* Places of partial sums: shares of lattice cells are off by u, so T by at most ``4 u reach``.
+* Places: shares of lattice cells are off by u, so what is rounded to a spacing h has a mean that is
+  off by ``4 u h``, unless it lies on the lattice. Let D be the sum of these over a round. In both
+  ends it counts where ``T > 0`` alone, so at most ``E[D e^(theta T)]``: M times the tilted
+  expectation of D.
 * Scale: the logarithm of M is a number of a few u.
 """
 
@@ -87,7 +90,7 @@ class AnchoredLaw:
         missing: bound of the weighted mass that is not on the window, already times t.
         overstated: bound of what wrapping may add to ``E[L; A]``.
         spurious: bound of what wrapping may add to ``E[S1; A]``.
-        shift: bound on the error of a place.
+        shift: bound of the sum of what each lattice point's place is off, times its weight.
         full: whether the tilt is the saddle point, so that there is no steeper law.
         stages: how many transforms the sum took one after the other.
     """
@@ -163,9 +166,9 @@ class AnchoredLaw:
     def _tails(self) -> tuple[Array, Array, Array]:
         """``E[L; T >= t]``, ``E[S1; T >= t]`` from below and above, before scaling."""
         w, r, b, _ = self.weight
-        gain = (self.place - self.shift) * w + r
+        gain = self.place * w + r
         sent = self.users * self.mean * w + b
-        lost = self._noise(0, self.place) + self._noise(1) + self.overstated
+        lost = self._noise(0, self.place) + self._noise(1) + self.overstated + self.shift
         blurred = self.users * self.mean * self._noise(0) + self._noise(2)
         # sums of m terms, one after the other
         order = UNIT_ROUNDOFF * (2.0 * self.place.size + 16.0)

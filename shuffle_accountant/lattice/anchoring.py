@@ -24,11 +24,17 @@ Indices = NDArray[np.int64]
 
 _FEWEST_POINTS = 1 << 10
 _MOST_POINTS = 1 << 18
+# Roundings may need more; beyond this there is no law.
+_LONGEST = 1 << 21
 # What a stage costs besides its points, in points.
 _STAGE_COST = 4000.0
 _MOST_STAGES = 6
 # Weights times places are at most this.
 _LARGEST_WEIGHT = 1e280
+# Letters of a smaller part than that count as this part of all.
+_LEAST_OFF = 1e-6
+# Part of the points at which a transform that does not fade is rounded.
+_UNFADED = 0.3
 # So few letters are brought onto the lattice by the choice of its spacing.
 _FEW_LETTERS = 64
 # Tilted laws of heavy letters are tilted no further than where their variance has grown by this.
@@ -81,8 +87,8 @@ class _Unit:
         centre: the integer next to the mean.
         spacing: a number of few bits, so that its multiples are exact.
         size: number of letters.
-        noise: sum of the squared spacings of all roundings.
-        reach: sum of their spacings.
+        noise: sum of the squared spacings of all roundings of partial sums.
+        reach: sum of the spacings of all roundings.
     """
 
     law: MomentRows | None
@@ -164,6 +170,7 @@ class _Anchor:
         self.theta = self.centre = self.scale = 0.0
         self.full = True
         self.left = 0.0  # tilted probability of leaving some window
+        self.fixed = 0.0  # part of the reach that is of letters which lie on the lattice
         self.relative = 0.0  # of each letter's weight
 
     def law(self) -> AnchoredLaw | None:
@@ -210,15 +217,20 @@ class _Anchor:
         self.steps = np.geomspace(*ends, 8 + math.ceil(3.0 * math.log(ends[1] / ends[0])))
         exponent = self.theta * self.value
         weight = self.q * np.exp(exponent - float(exponent.max()))
-        weight /= float(weight.sum())
-        moved = np.multiply.outer(self.steps, self.value - self.centre)
+        self.weight = weight / float(weight.sum())
+        self._letters_at(self.value, self.weight)
+
+    def _letters_at(self, value: Array, weight: Array) -> None:
+        """Note the functions of letters with these values and tilted weights."""
+        moved = np.multiply.outer(self.steps, value - self.centre)
         self.ahead, self.back = _log_moments(moved, weight), _log_moments(-moved, weight)
 
     def _window(self, size: int, noise: float, reach: float, copies: float) -> tuple[float, float]:
         """Where the tilted sum of ``size`` letters lies, but for a little in all copies (Chernoff).
 
-        Splitting a value over a cell of width h multiplies ``E e^(sx)`` by ``e^(s^2 h^2 / 8)`` at
-        most (Hoeffding), and by 1 at least (Jensen).
+        Letters are taken as rounded, once they are. Splitting a partial sum over a cell of width h
+        multiplies ``E e^(sx)`` by ``e^(s^2 h^2 / 8)`` at most (Hoeffding), and by 1 at least
+        (Jensen).
         """
         level = -budget().outside + math.log(copies) + 1e-3
         grown = (self.theta + self.steps) ** 2 * (noise / 8.0) + level
@@ -234,6 +246,15 @@ class _Anchor:
         """The spacing to which sums of so many letters may be rounded."""
         return self.scale * math.sqrt(6.0 * self.variance / stages * size)
 
+    def _letter_goal(self, stages: int) -> float:
+        """The spacing to which letters may be rounded: most may lie at 0, which is on any lattice.
+
+        A value x < h splits over a cell of width h with a variance of at most ``x h``.
+        """
+        goal = self._goal(1, stages)
+        off = float(np.sum(self.weight * np.minimum(4.0 * np.abs(self.value) / goal, 1.0)))
+        return goal / math.sqrt(max(off, _LEAST_OFF))
+
     def _plan(self) -> list[int]:
         """The powers whose product is about the number of messages, the last one included."""
         best, cheapest = [self.users], math.inf
@@ -241,17 +262,26 @@ class _Anchor:
             power = max(round(self.users ** (1.0 / stages)), 1)
             if stages > 1 and power < 4:
                 break
-            cost = 0.0
+            points = []
             for stage in range(stages):
                 size = power ** (stage + 1) if stage + 1 < stages else self.users
                 low, high = self._window(size, 0.0, 0.0, self.users / size)
-                cost += _STAGE_COST + (high - low) / self._goal(power**stage, stages)
+                goal = self._goal(power**stage, stages) if stage else self._letter_goal(stages)
+                points.append((high - low) / goal)
+            cost = sum(points) + stages * _STAGE_COST
             # each stage multiplies the rounding of what came before
             noise = 36.0 * 25.0 ** (stages - 3) * self.users * UNIT_ROUNDOFF
+            if stages > 1:  # sums that may be 0 have a transform that does not fade
+                noise *= 1.0 + _UNFADED * points[0] * self._nothing_of(power)
             cost *= 1.0 + 10.0 * noise / self.variance
             if cost < cheapest:
                 best, cheapest = self._powers(power, stages), cost
         return best
+
+    def _nothing_of(self, count: int) -> float:
+        """About the probability that so many letters add up to 0, as it is rounded."""
+        seen = np.abs(self.value) > self._letter_goal(2)
+        return math.exp(-count * float(self.weight[seen].sum()))
 
     def _powers(self, power: int, stages: int) -> list[int]:
         """About equal powers that leave few copies over."""
@@ -271,7 +301,7 @@ class _Anchor:
         """One letter, the logarithm of its scale, and the tilted mean of r1."""
         size = powers[0]
         low, high = self._window(size, 0.0, 0.0, self.users / size)
-        spacing = min(self._goal(1, len(powers)), (high - low) / _FEWEST_POINTS)
+        spacing = min(self._letter_goal(len(powers)), (high - low) / _FEWEST_POINTS)
         spacing = _few_bits(max(spacing, (high - low) / _MOST_POINTS))
         spacing = self._commensurate(spacing)
         if not 0.0 < float(np.max(np.abs(self.value))) / spacing < 2.0**50:
@@ -291,8 +321,11 @@ class _Anchor:
         other = r1 - mean
         rows = np.stack([weight, weight * left, weight * other, weight * other**2])
         self.points = _Points(place.astype(np.int64), rows, exponent)
+        self._letters_at(spacing * place, weight)
+        on = np.tile(inside == 0.0, 2)
+        self.fixed = self.users * spacing * float(weight[on].sum()) * (1.0 - 1e-9)
         centre = round(self.centre / spacing)
-        unit = _Unit(None, centre, spacing, 1, spacing**2, spacing)
+        unit = _Unit(None, centre, spacing, 1, 0.0, spacing)
         return unit, self.users * math.log(total), mean
 
     def _spectrum(self, unit: _Unit, size: int, count: int) -> MomentSpectrum:
@@ -328,7 +361,7 @@ class _Anchor:
         if left:
             lowest, highest = self._bounds(unit, left, 1.0)
             reach = max(reach, (highest - lowest) / unit.spacing)
-        size = good_length(math.ceil(reach) + 4)
+        size = _circle(reach)
         spectrum = self._spectrum(unit, size, power)
 
         def summed(copies: int, low: float) -> _Unit:
@@ -365,7 +398,7 @@ class _Anchor:
         reach = count * unit.reach + sum(part.reach for part in rest)
         low, high = self._window(self.users, noise, reach, 1.0)
         self.left += 2.0 * math.exp(budget().outside)
-        size = good_length(math.ceil((high - low) / spacing) + 4)
+        size = _circle((high - low) / spacing)
         spectrum = self._spectrum(unit, size, count).power(count)
         centre = count * unit.centre
         for part in rest:
@@ -397,7 +430,7 @@ class _Anchor:
             missing=total * (self.left * largest + far),
             overstated=total * self.left * (largest + reach),
             spurious=total * self.left * self.users * float(self.r1.max()),
-            shift=4 * UNIT_ROUNDOFF * reach * total,
+            shift=4 * UNIT_ROUNDOFF * (reach - self.fixed) * total,
             full=self.full,
             stages=1,
         )
@@ -412,6 +445,13 @@ def _log_moments(exponent: Array, weight: Array) -> Array:
 
 def _totals(index: Indices, weight: Array, size: int) -> Array:
     return np.asarray(np.bincount(index, weight, size), dtype=np.float64)
+
+
+def _circle(points: float) -> int:
+    """Length of a circle with room for so many points."""
+    if not points <= _LONGEST:
+        raise OverflowError
+    return good_length(math.ceil(points) + 4)
 
 
 def _few_bits(spacing: float) -> float:

@@ -1,10 +1,10 @@
 """``E[(X_1 + … + X_n)_+]`` where letters far above all others count as much as the bulk.
 
-No tilt suits both, but where the sum's law is that uneven its tail is not far below the bulk
-either, and a small tilt will do. What is left are letters that no lattice reaches. Let F be letters
-above a cut f, G letters below a cut -g, Q the mass of each, and A the sum of the others' values.
+No tilt and no lattice suits both. Let F be letters above a cut f, G letters below a cut -g, Q the
+mass of each, and A the sum of the others' values.
 
-* No letter of F or G: ``(1 - Q_F - Q_G)^n`` times the expectation for the other letters' own law.
+* No letter of F or G: ``(1 - Q_F - Q_G)^n`` times the expectation for the other letters' own law
+  (`shuffle_accountant.lattice.anchored`, at the anchor itself).
 * G but not F: at most ``n Q_G E(A_(n-1) - g)_+``, and at least 0.
 * F but not G: ``(L)_+ = L + (L)_-``. E[L; F, not G] is ``n sum_F q v (1 - Q_G)^(n-1)`` and ``n
   sum_rest q v`` times the probability that there is no G, but an F, among n - 1 letters. One letter
@@ -23,11 +23,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.lattice.anchoring import anchored_law
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.lattice.positive_part import Summand, positive_part_and_noise
 from shuffle_accountant.lattice.tilting import Letters
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    UNIT_ROUNDOFF,
+    Array,
     lowered,
     pairwise_sum,
     product,
@@ -45,8 +47,10 @@ _BEYOND = 9.0
 _REACH = 1 << 12
 # Tilts that are tried, in units of the inverse deviation of the bulk.
 _TILTS = np.geomspace(0.05, 60.0, 36)
-# Rounding may be this many times the variance that it may move, as a share of the answer.
-_NOISE = 4.0
+# A law may be this many times as wide as the variance that it may move, as a share of the answer.
+_WIDE = 12.0
+# Anchors are a little below, so that rounding leaves what is asked for above.
+_ANCHOR = -512 * UNIT_ROUNDOFF
 _LARGEST_EXPONENT = 600.0
 # Of masses, and of what powers of their complements are off by for each letter that is expected.
 _ERROR = product(pairwise_sum(own=24), roundings(ELEMENTARY))
@@ -73,24 +77,33 @@ def far_positive_part(
     cut = max(reach, abs(drift) + 2.0 * _BEYOND * scale)
     far, low = value > cut, value < -cut
     near = ~(far | low)
-    law = Letters(value[near], mass[near] / float(np.sum(mass[near])), n)
-    if float(law.value.max(initial=0.0)) <= 0.0:
+    if float(value[near].max(initial=0.0)) <= 0.0:
+        return None
+    upper = side is Bound.PESSIMISTIC
+    found = _near_part(value[near], mass[near] / float(np.sum(mass[near])), n, variance, upper)
+    if found is None:
         return None
     parts = _Parts(letters, far, low, cut, scale)
-    theta = parts.best_tilt()
-    summand = Summand(law.value, law.mass, 1, n, drift=product(slack, _ERROR))
-    found, noise = positive_part_and_noise(
-        law, [summand], theta, side, variance=variance, scale=scale
-    )
-    upper = side is Bound.PESSIMISTIC
-    if not 0.0 <= found < math.inf or noise > _NOISE * variance * found:
-        return None
     least, most = parts.lower(), parts.upper()
     total = found * parts.untouched(upper=upper) + (most if upper else least)
     if most - least > variance * total:
         return None
     error = product(slack, _ERROR)
     return raised(total, error) if upper else lowered(total, error)
+
+
+def _near_part(value: Array, mass: Array, n: int, variance: float, upper: bool) -> float | None:
+    """The same for letters of which none is far, or None if a bracket of it is wide."""
+    # places on a lattice are off by a few u of themselves
+    value = value + (8.0 if upper else -8.0) * UNIT_ROUNDOFF * np.abs(value)
+    ratios = value, np.zeros(value.size), mass
+    for steep in (False, True):
+        law = anchored_law(ratios, n, _ANCHOR, variance=variance, steep=steep)
+        if law is not None:
+            low, high = (n * float(bound(np.zeros(1))[0]) for bound in (law.lower, law.upper))
+            if high - low <= _WIDE * variance * high:
+                return raised(high, roundings(2)) if upper else lowered(low, roundings(2))
+    return None
 
 
 def _bulk_deviation(letters: Letters) -> float:
@@ -147,16 +160,6 @@ class _Parts:
             if exponent < _LARGEST_EXPONENT:
                 best = min(best, math.exp(exponent) / (math.e * theta))
         return best * (1.0 + 1e-9)
-
-    def best_tilt(self) -> float:
-        """The tilt of the others' sum that leaves least to rounding."""
-        best, least = _TILTS[0] / self.scale, math.inf
-        for step in _TILTS.tolist():
-            theta = step / self.scale
-            found = self.tilted(theta, self.q_far + self.q_low) - math.log(theta)
-            if found < least:
-                best, least = theta, found
-        return float(best)
 
     @cached_property
     def alone(self) -> float:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shuffle_accountant.lattice.far_letters import far_positive_part
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.lattice.tilting import Letters
+from shuffle_accountant.lattice.tilting import Letters, saddle
 from shuffle_accountant.numerics.rounding import roundings
 
 
@@ -77,8 +77,17 @@ def test_one_far_letter_is_as_good_as_known(far: float) -> None:
     assert low <= truth <= high <= low * (1 + 1e-4)
 
 
-def test_nothing_is_claimed_where_rounding_hides_it() -> None:
-    """A bulk so far below 0 that no small tilt sees its tail."""
-    letters = Letters(np.array([-1.0, 1.0]), np.array([1 - 1e-9, 1e-9]), 100)
+def test_nothing_is_claimed_where_letters_are_not_far_enough() -> None:
+    """Some are neither part of a bulk nor beyond what it reaches."""
+    letters = Letters(np.array([-1.0, 0.5, 300.0]), np.array([0.5, 0.498, 0.002]), 400)
     for side in Bound:
-        assert far_positive_part(letters, side, slack=0.0, variance=1e-5) is None
+        assert far_positive_part(letters, side, slack=0.0, variance=1e-9) is None
+
+
+def test_tilt_puts_the_mean_at_zero() -> None:
+    letters = Letters(np.array([-1.0, 0.2, 3.0]), np.array([0.7, 0.2, 0.1]), 1000)
+    theta = saddle(letters)
+    mean = letters.cumulants(theta)[1]
+    deviation = math.sqrt(letters.cumulants(theta)[2] / letters.count)
+    assert abs(mean) <= 0.5 * deviation  # "about 0"; the exact place only costs width
+    assert saddle(Letters(np.array([-1.0, 0.0]), np.array([0.5, 0.5]), 10)) == math.inf

@@ -20,10 +20,9 @@ from oracles import convolution, grids
 from oracles.precision import MP, Real, exact
 
 from shuffle_accountant.lattice import pairs
-from shuffle_accountant.lattice import positive_part as positive_part_module
 from shuffle_accountant.lattice.anchored import AnchoredLaw
 from shuffle_accountant.lattice.anchoring import anchored_law
-from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
+from shuffle_accountant.lattice.convolve import Factor, power_sum
 from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.doubling import SumLaw, add, power
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms, PldGrid
@@ -31,7 +30,6 @@ from shuffle_accountant.lattice.heavy_tails import heavy_positive_part
 from shuffle_accountant.lattice.moments import MomentRows, MomentSpectrum, coarser
 from shuffle_accountant.lattice.pairs import pair_sums
 from shuffle_accountant.lattice.positive import positive_sum
-from shuffle_accountant.lattice.positive_part import Summand, expected_positive_part
 from shuffle_accountant.lattice.profile import polygon_atoms, profile_atoms
 from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.lattice.stack import Stack, stack_sum
@@ -481,170 +479,6 @@ def test_heavy_positive_parts_that_leave_much_out(tail: float, side: Bound) -> N
             assert (
                 Fraction(found) >= truth if side is Bound.PESSIMISTIC else Fraction(found) <= truth
             )
-
-
-# -------------------------------------------------------------------------- expected positive parts
-
-PARTS = {
-    "as it is": {},
-    "much outside": {"outside": -2.0},
-    "some outside": {"outside": -5.0},
-    "snapped": {"lattice_snap": 0.3},
-    "roundings up": {"roundoff": 2.0**-30, "adverse": 1.0},
-    "roundings down": {"roundoff": 2.0**-30, "adverse": -1.0},
-}
-
-
-@pytest.mark.slow
-@SIDES
-@pytest.mark.parametrize("name", PARTS)
-def test_positive_parts_contain_the_truth(name: str, side: Bound) -> None:
-    for seed in range(7):
-        rng = np.random.default_rng(seed)
-        value = np.sort(rng.integers(-64, 65, 4) / 32.0)
-        if value[-1] <= 0.0 or value[0] >= 0.0:
-            value[0], value[-1] = -1.5, 1.0
-        mass, count = dyadic(rng, 4), int(rng.integers(2, 7))
-        truth = positive_part(exact_power(exact_law(value, mass), count), Fraction(0))
-        for theta, variance in ((0.3, 1e-6), (1.0, 1e-2), (1.0, 1e-6), (3.0, 1e-6)):
-            with stress(**PARTS[name]):
-                found = expected_positive_part(
-                    Letters(value, mass, count),
-                    [Summand(value, mass, 1, count)],
-                    theta,
-                    side,
-                    variance=variance,
-                )
-            if side is Bound.PESSIMISTIC:
-                assert Fraction(found) >= truth, (seed, theta)
-            else:
-                assert Fraction(found) <= truth, (seed, theta)
-
-
-def fair(count: int, up: float) -> Fraction:
-    """``E[(sum)_+]`` of so many values that are 1 with that probability, and else -1."""
-    p = Fraction(up)
-    return sum(
-        (
-            math.comb(count, k) * p**k * (1 - p) ** (count - k) * (2 * k - count)
-            for k in range(count // 2 + 1, count + 1)
-        ),
-        Fraction(0),
-    )
-
-
-@pytest.mark.slow
-@ADVERSE
-@SIDES
-@pytest.mark.parametrize(("count", "unit"), [(9, 2.0**-24), (4096, 2.0**-34)])
-def test_errors_of_transforms_where_they_weigh_most(
-    count: int, unit: float, side: Bound, adverse: float
-) -> None:
-    """Some tilt has its mean where the weight is largest; 4096 are summed in stages."""
-    value, mass = np.array([-1.0, 1.0]), np.array([0.5, 0.5])
-    truth = fair(count, 0.5)
-    for theta in (np.geomspace(0.3, 3.0, 10) / math.sqrt(count)).tolist():
-        with stress(roundoff=unit, adverse=adverse):
-            found = expected_positive_part(
-                Letters(value, mass, count),
-                [Summand(value, mass, 1, count)],
-                theta,
-                side,
-                variance=1e-6,
-            )
-        assert Fraction(found) >= truth if side is Bound.PESSIMISTIC else Fraction(found) <= truth
-
-
-@SIDES
-def test_errors_of_masses_of_summands_are_counted(side: Bound) -> None:
-    """Masses that are off by a hundredth, all the way one goes or the other."""
-    value, mass = np.array([-1.0, -0.25, 0.5, 2.0]), np.array([0.25, 0.375, 0.25, 0.125])
-    worse = mass * (1.01 if side is Bound.PESSIMISTIC else 1 / 1.01)
-    for count, theta in itertools.product((1, 3, 6), (0.3, 1.0)):
-        truth = positive_part(exact_power(exact_law(value, worse), count), Fraction(0))
-        found = expected_positive_part(
-            Letters(value, mass, count),
-            [Summand(value, mass, 1, count, drift=0.0101)],
-            theta,
-            side,
-            variance=1e-8,
-        )
-        assert Fraction(found) >= truth if side is Bound.PESSIMISTIC else Fraction(found) <= truth
-
-
-@SIDES
-@ADVERSE
-def test_errors_of_the_last_transform_are_counted(
-    side: Bound, adverse: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All of a 2-norm where it weighs most."""
-
-    def wrong_in_one_place(factors: list[Factor], start: int, length: int) -> WindowedSum:
-        law = power_sum(factors, start, length)
-        mass = law.mass.copy()
-        mass[int(np.argmax(mass))] += adverse * 1e-3
-        return replace(law, mass=mass, error=law.error + 1e-3)
-
-    monkeypatch.setattr(positive_part_module, "power_sum", wrong_in_one_place)
-    value, mass = np.array([-1.0, 1.0]), np.array([0.5, 0.5])
-    for theta in np.geomspace(0.1, 1.0, 12).tolist():
-        found = expected_positive_part(
-            Letters(value, mass, 9), [Summand(value, mass, 1, 9)], theta, side, variance=1e-6
-        )
-        truth = fair(9, 0.5)
-        assert Fraction(found) >= truth if side is Bound.PESSIMISTIC else Fraction(found) <= truth
-
-
-@SIDES
-@ADVERSE
-def test_errors_of_transforms_of_partial_sums_are_counted_point_by_point(
-    side: Bound, adverse: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A 2-norm that is spread evenly is the 1-norm that the weights of the next stage err by."""
-    value, mass = np.array([-1.0, 0.25, 1.0]), np.array([0.5, 0.25, 0.25])
-    sums = positive_part_module._Sums(Letters(value, mass, 90), 0.2, side, 1e-3, math.inf)
-    summand = positive_part_module._tilted(Summand(value, mass, 1, 9), 0.2)
-    true = sums._law([summand], 1e-3)
-
-    def wrong_everywhere(factors: list[Factor], start: int, length: int) -> WindowedSum:
-        law = power_sum(factors, start, length)
-        off = adverse * 1e-3 / math.sqrt(law.mass.size)
-        return replace(law, mass=law.mass + off, error=law.error + 1e-3)
-
-    monkeypatch.setattr(positive_part_module, "power_sum", wrong_everywhere)
-    found = sums._law([summand], 1e-3)
-    laws = [dict(zip(s.value.tolist(), s.mass.tolist(), strict=True)) for s in (true, found)]
-    places = laws[0].keys() | laws[1].keys()
-    wrong = math.fsum(abs(laws[0].get(x, 0.0) - laws[1].get(x, 0.0)) for x in places)
-    # what falls below 0 is left out, which is less
-    assert 1e-4 < wrong <= found.drift
-
-
-@SIDES
-@ADVERSE
-def test_errors_of_transforms_of_partial_sums_are_counted(
-    side: Bound, adverse: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of 4096 values, in stages; all of a 2-norm where it weighs most, in the first of them."""
-    calls: list[int] = []
-
-    def wrong_at_first(factors: list[Factor], start: int, length: int) -> WindowedSum:
-        law = power_sum(factors, start, length)
-        calls.append(length)
-        if len(calls) > 1:
-            return law
-        mass = law.mass.copy()
-        mass[int(np.argmax(mass))] += adverse * 1e-5
-        return replace(law, mass=mass, error=law.error + 1e-5)
-
-    monkeypatch.setattr(positive_part_module, "power_sum", wrong_at_first)
-    value, mass = np.array([-1.0, 1.0]), np.array([0.5, 0.5])
-    found = expected_positive_part(
-        Letters(value, mass, 4096), [Summand(value, mass, 1, 4096)], 0.02, side, variance=1e-6
-    )
-    assert len(calls) > 1
-    truth = fair(4096, 0.5)
-    assert Fraction(found) >= truth if side is Bound.PESSIMISTIC else Fraction(found) <= truth
 
 
 @SIDES

@@ -124,15 +124,19 @@ def _anchor(excess: float) -> float:
 
 
 class OrderedLetters:
-    """One ordered pair of inputs, in letters for either end."""
+    """One ordered pair of inputs, in letters for either end.
 
-    def __init__(self, source: LetterSource, users: int, effort: Effort) -> None:
+    The letters serve as ``most`` messages too, if that is more than ``users``.
+    """
+
+    def __init__(self, source: LetterSource, users: int, effort: Effort, most: int = 0) -> None:
         self.users, self.effort = users, effort
         self.stages = _MOST_STAGES
-        self.high = source_letters(source, Bound.PESSIMISTIC, effort)
-        self.low = source_letters(source, Bound.OPTIMISTIC, effort)
+        self.high, self.low = (
+            source_letters(source, side, effort).settled(side, max(users, most))
+            for side in (Bound.PESSIMISTIC, Bound.OPTIMISTIC)
+        )
         self.deviation = self.low.deviation(users)
-        self.plain = self.high.plain and self.low.plain
 
     def at(self, effort: Effort) -> OrderedLetters:
         """The same letters, with other laws."""
@@ -290,11 +294,9 @@ def profile(
         effort: how closely.
 
     Returns:
-        The bounds, or None where a pair's letters are too uneven or too scarce for these laws.
+        The bounds, or None where a pair's letters are too uneven for these laws.
     """
     ready = [OrderedLetters(source, users, effort) for source in pairs]
-    if not all(pair.plain for pair in ready):
-        return None
     if len(ready) == 1:
         candidates, upper = [(ready[0], np.full(excess.shape, math.inf))], np.zeros(excess.shape)
     else:
@@ -392,8 +394,6 @@ def bracket_at(
 ) -> tuple[float, float] | None:
     """Bracket of one pair's divergence at one alpha, or None where no law is narrow enough."""
     pair = OrderedLetters(source, users, effort)
-    if not pair.plain:
-        return None
     if epsilon >= pair.high.largest:  # which is rounded up
         return 0.0, 0.0
     excess = math.expm1(epsilon)

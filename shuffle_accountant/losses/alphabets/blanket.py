@@ -302,12 +302,10 @@ def _quick(
     pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
 ) -> tuple[float, float] | None:
     """Bracket of the largest divergence by anchored laws, or None."""
-    both = [source_letters(pair, side, effort) for pair in pairs for side in Bound]
-    if not all(letters.plain for letters in both):
-        return None
-    if all(listable(letters, users) for letters in both):
+    if all(listable(source_letters(p, side, effort), users) for p in pairs for side in Bound):
         return None  # plain sums are closer
     letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in pairs]
+    letters = [pair.settled(Bound.PESSIMISTIC, users) for pair in letters]
     bounds = moment_bounds(letters, users, math.expm1(epsilon))
     if np.max(bounds) <= _NOTHING:
         return 0.0, float(np.max(bounds))
@@ -333,17 +331,16 @@ def most_distinguishable(
 ) -> tuple[Source, float, float]:
     """The pair with the largest certified lower bound of its divergence, and its bracket."""
     effort = Effort(tail=1e-300, resolution=1e-5)
-    lower = [(_divergence(pair, users, epsilon, Bound.OPTIMISTIC, effort), pair) for pair in pairs]
-    lower.sort(key=lambda item: -item[0].chernoff)
-    best, found = lower[0][1], -1.0
-    for question, pair in lower:
-        if question.chernoff <= found:
+    most = [_divergence(p, users, epsilon, Bound.PESSIMISTIC, effort).chernoff for p in pairs]
+    order = np.argsort(-np.array(most), kind="stable").tolist()
+    best, found = pairs[order[0]], -1.0
+    for i in order:
+        if most[i] <= found:
             break
-        value = question.bound(effort)
+        value = largest_divergence((pairs[i],), users, epsilon, Bound.OPTIMISTIC, effort)
         if value > found:
-            best, found = pair, value
-    upper = _divergence(best, users, epsilon, Bound.PESSIMISTIC, effort)
-    return best, found, upper.bound(effort)
+            best, found = pairs[i], value
+    return best, found, largest_divergence((best,), users, epsilon, Bound.PESSIMISTIC, effort)
 
 
 def _divergence(

@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from shuffle_accountant.lattice.far_letters import far_positive_part
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.heavy_tails import heavy_positive_part
-from shuffle_accountant.lattice.positive_part import Summand, expected_positive_part
 from shuffle_accountant.lattice.tilting import Letters, saddle
 from shuffle_accountant.losses.alphabets.letters import (
     LetterPair,
@@ -57,8 +56,6 @@ __all__ = ["LARGEST_EPSILON", "LetterDivergence"]
 
 # Up to so many multisets of all messages the profile is a plain sum.
 _EXACT = 1 << 18
-# So many multisets of a few messages make the values dense enough to be merged on a lattice.
-_DENSE = 1 << 14
 # A letter that outweighs all others this many times is counted as if it came alone, which is off by
 # about the inverse.
 _LINEAR = 1e4
@@ -66,8 +63,6 @@ _LINEAR = 1e4
 _UNDERFLOW = 1e-305
 # A part this much smaller than what the answer may be off by is not looked into.
 _SMALL = 1e-3
-# A tilt that multiplies the variance by this much has met a heavy tail.
-_UNEVEN = 100.0
 # Rounding may change the variance of a sum by this times the resolution; the lower side of a
 # profile multiplies the width of its points.
 _ROUNDING = 0.4
@@ -82,7 +77,7 @@ class LetterDivergence:
         self.pair, self.users, self.epsilon, self.side = pair, users, epsilon, side
         self.exposed = self.rest = self.top = 0.0
         self.letters: Letters | None = None
-        self.few = self.uneven = False
+        self.few = False
         if epsilon >= pair.largest and pair.largest < math.inf:  # which is rounded up
             return
         r0, r1, q = pair.decoyed
@@ -99,7 +94,6 @@ class LetterDivergence:
         if self.top > 0.0:
             lowest = -2.0 * users * self.top
             self.letters = Letters(np.maximum(light, lowest) / self.top, q, users)
-            self.uneven = bool(np.any(heavy) or np.any(light <= lowest))
 
     def _exposed(self, value: Array, r1: Array, q: Array, heavy: NDArray[np.bool_]) -> float:
         """Bound of what letters that come alone add; see the module's text."""
@@ -157,12 +151,7 @@ class LetterDivergence:
             return min(self.chernoff if upper else self._constant(), 1.0)
         if not self.few and self.chernoff <= 2.0 * _UNDERFLOW:  # nothing is left to be found
             return self.chernoff if upper else min(self.exposed, 1.0)
-        if self.few:
-            found = self._enumerated()
-        elif self._heavy_tailed:
-            found = self.top * self._far_letters(effort)
-        else:
-            found = self.top * self._transformed(effort)
+        found = self._enumerated() if self.few else self.top * self._summed(effort)
         found = outwards(found / self.users, roundings(8), upper=upper)
         if upper:
             return min(self.exposed + found + self._missed + _UNDERFLOW, self.chernoff, 1.0)
@@ -174,22 +163,11 @@ class LetterDivergence:
         same = float(np.ptp(self.letters.value)) == 0.0
         return self.exposed + (lowered(self.rest, pairwise_sum(own=2)) if same else 0.0)
 
-    @property
-    def _heavy_tailed(self) -> bool:
-        """Whether the tilted law has far values besides its bulk: no lattice suits both."""
-        assert self.letters is not None
-        spread = self.letters.cumulants(self.theta)[2]
-        return self.uneven or spread > _UNEVEN * self.letters.cumulants(0.0)[2]
-
-    def _sums(self, size: int) -> tuple[Array, Array, float]:
-        """Bounds of all sums of so many letters, their probabilities, and these' relative error."""
-        table = multisets(self.pair, size)
-        value = gains(table.s0, table.s1, self.epsilon, self.side, size)
-        return value, table.mass, table.slack
-
     def _enumerated(self) -> float:
         """The plain sum over all multisets of messages."""
-        value, mass, slack = self._sums(self.users)
+        table = multisets(self.pair, self.users)
+        value = gains(table.s0, table.s1, self.epsilon, self.side, self.users)
+        mass, slack = table.mass, table.slack
         positive = np.maximum(value, 0.0)
         total = float(np.sum(mass * positive))
         lost = float(np.sum(positive * underflow(1)))
@@ -198,8 +176,8 @@ class LetterDivergence:
             return raised(total + lost, error)
         return max(lowered(total - lost, error), 0.0)
 
-    def _far_letters(self, effort: Effort) -> float:
-        """By sums of positive numbers where letters far above the others leave nothing faster."""
+    def _summed(self, effort: Effort) -> float:
+        """By a law of the near letters, or by sums of positive numbers if that is too wide."""
         assert self.letters is not None
         found = far_positive_part(
             self.letters,
@@ -211,27 +189,4 @@ class LetterDivergence:
             return found
         return heavy_positive_part(
             self.letters, self.side, resolution=effort.resolution, tail=effort.tail
-        )
-
-    def _transformed(self, effort: Effort) -> float:
-        assert self.letters is not None
-        variance = _ROUNDING * effort.resolution
-        if self.uneven:
-            sizes = [(1, self.users)]
-        else:
-            group = largest_multisets(self.letters.mass.size, max(self.users // 64, 1), _DENSE)
-            sizes = [(group, self.users // group), (self.users % group, 1)]
-        summands = []
-        for size, count in sizes:
-            if size == 1:
-                slack = multisets(self.pair, 1).slack
-                value, mass = self.letters.value, self.letters.mass
-            elif size:
-                value, mass, slack = self._sums(size)
-                value = np.maximum(value / self.top, -2.0 * self.users)
-            else:
-                continue
-            summands.append(Summand(value, mass, size, count, drift=slack))
-        return expected_positive_part(
-            self.letters, summands, self.theta, self.side, variance=variance
         )

@@ -138,6 +138,34 @@ class LetterPair:
         small = bool(np.any((masses > 0.0) & (masses < _LEAST_PLAIN)))
         return not small and not self.scarce[2].any()
 
+    def settled(self, side: Bound, users: int) -> LetterPair:
+        """Plain letters whose profile among that many messages is on that side of this pair's.
+
+        A profile grows with every p0 and falls with every p1, so what is too small is replaced by
+        0 or by something larger. Letters that decoys all but never send are sent by some decoy with
+        a probability of at most ``lost = users sum(q)``; else it is as if decoys never sent them.
+        An adversary who is told which of both is the case learns no less, and in the first case at
+        most everything: PESSIMISTIC adds ``lost``. Laws that differ by ``lost`` have profiles that
+        differ by at most ``(1 + alpha) lost``: OPTIMISTIC takes that off each such letter. Where
+        nothing is left of any, the other letters' part is not above the truth but for a factor ``1
+        - lost``, which is next to nothing.
+        """
+        if self.plain:
+            return self
+        upper = side is Bound.PESSIMISTIC
+        p0, p1, q = self.p0.copy(), self.p1.copy(), self.q.copy()
+        rare = (q > 0.0) & (q < SCARCE)
+        lost = raised(users * float(q[rare].sum()), sequential_sum(float(q.size), own=4.0))
+        q[rare] = 0.0
+        if upper and lost > 0.0:
+            p0, p1, q = (np.append(row, x) for row, x in ((p0, lost), (p1, 0.0), (q, 0.0)))
+        elif lost > 0.0:
+            p0[rare] = np.maximum(lowered(p0[rare] - lost, roundings(4)), 0.0)
+            p1[rare] = raised(p1[rare] + lost, roundings(4))
+        for row, grows in ((p0, upper), (p1, not upper)):
+            row[(row > 0.0) & (row < _LEAST_PLAIN)] = _LEAST_PLAIN if grows else 0.0
+        return LetterPair(p0, p1, q, self.eps0)
+
     def exposure_bounds(self, excess: Array) -> tuple[Array, Array]:
         """What letters that decoys never send add at ``alpha = 1 + excess``: below and above."""
         p0, p1, _ = self.scarce

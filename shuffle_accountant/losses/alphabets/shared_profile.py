@@ -68,9 +68,7 @@ def _table(
     pairs: tuple[LetterSource, ...], users: tuple[int, int], losses: bytes, effort: Effort
 ) -> _Table | None:
     excess = np.expm1(np.frombuffer(losses))
-    letters = [OrderedLetters(source, users[0], effort) for source in pairs]
-    if not all(pair.plain for pair in letters):
-        return None
+    letters = [OrderedLetters(source, users[0], effort, users[1]) for source in pairs]
     largest = max(pair.high.largest for pair in letters)
     rest = np.zeros(excess.shape)
     if len(letters) > 1:

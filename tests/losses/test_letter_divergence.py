@@ -1,0 +1,128 @@
+"""One pair of letters at one alpha, and letters that are too small for relative accuracy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from oracles import blanket as exact_blanket
+from oracles.precision import exact
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.alphabets import letter_divergence
+from shuffle_accountant.losses.alphabets.anchored_profile import bracket_at
+from shuffle_accountant.losses.alphabets.letter_divergence import LetterDivergence
+from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.base import Effort
+
+# Sums of at most a few thousand masses of total one, each with a few roundings.
+ROUND_OFF = 1e-12
+EFFORT = Effort(tail=1e-30, resolution=1e-5)
+
+
+def pair_of(p0: list[float], p1: list[float], q: list[float]) -> LetterPair:
+    return LetterPair(np.array(p0), np.array(p1), np.array(q))
+
+
+PAIRS = {
+    "two letters": pair_of([0.7, 0.3], [0.4, 0.6], [0.5, 0.5]),
+    "blank": pair_of([0.7, 0.3, 0.0], [0.3, 0.7, 0.0], [0.3, 0.3, 0.4]),
+    "three letters": pair_of([0.5, 0.2, 0.3], [0.2, 0.45, 0.35], [0.3, 0.1, 0.6]),
+    "rare letter": pair_of([0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.001, 0.4, 0.599]),
+    "four letters": pair_of([0.4, 0.1, 0.2, 0.3], [0.1, 0.4, 0.3, 0.2], [0.1, 0.1, 0.2, 0.6]),
+}
+
+
+@pytest.mark.parametrize("users", [1, 2, 3, 6])
+@pytest.mark.parametrize("name", PAIRS)
+def test_sums_of_few_are_exact(name: str, users: int) -> None:
+    pair = PAIRS[name]
+    for epsilon in (0.0, 0.1, 0.4, 0.5):
+        alpha = exact(math.exp(epsilon))
+        truth = float(exact_blanket.lemma(pair.p0, pair.p1, pair.q, users, alpha))
+        for side in Bound:
+            found = LetterDivergence(pair, users, epsilon, side).bound(EFFORT)
+            assert found == pytest.approx(truth, rel=ROUND_OFF)
+
+
+def test_what_underflows_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below the smallest doubles pairs cannot be ranked: each of a channel's would be computed."""
+    for side in Bound:
+        question = LetterDivergence(PAIRS["three letters"], 10**9, 0.4, side)
+        monkeypatch.setattr(question, "_summed", None)
+        found = question.bound(EFFORT)
+        assert found == 0.0 if side is Bound.OPTIMISTIC else 0.0 < found <= 2e-305
+
+
+# A letter of which a million others are far above, among letters that make the bulk.
+UNEVEN = pair_of([0.3, 0.6999, 1e-4], [0.6, 0.3999, 1e-4], [0.3, 0.7 - 1e-13, 1e-13])
+
+
+@pytest.mark.parametrize("users", [20, 60])
+@pytest.mark.parametrize("by_sums", [False, True], ids=["far letters", "sums of positive numbers"])
+def test_letters_far_above_the_others(
+    users: int, by_sums: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(letter_divergence, "_EXACT", 0)
+    if by_sums:
+        monkeypatch.setattr(letter_divergence, "far_positive_part", lambda *_, **__: None)
+    for epsilon in (0.0, 0.2, 1.0):
+        row = UNEVEN.p0, UNEVEN.p1, UNEVEN.q
+        truth = exact_blanket.lemma(*row, users, exact(math.exp(epsilon)))
+        low, high = (
+            LetterDivergence(UNEVEN, users, epsilon, side).bound(EFFORT)
+            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        )
+        # exponentials are off by a unit of their own
+        assert exact(low) <= truth * (1 + exact(1e-15))
+        assert truth * (1 - exact(1e-15)) <= exact(high)
+        assert high - low <= 2e-3 * high
+
+
+SMALL = [0.0, 5e-324, 1e-320, 1e-300, 1e-291, 1e-200, 1e-151]
+
+
+def small_letters(seed: int) -> LetterPair:
+    """Some entries far below all that relative errors are known of."""
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet(np.ones(3), size=3)
+    for row in rows:
+        tiny = rng.random(3) < 0.4
+        row[tiny] = rng.choice(SMALL, size=int(tiny.sum()))
+    rows[2, 0] = 1.0 - rows[2, 1:].sum()
+    return LetterPair(*rows)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_settled_letters_are_on_their_side(seed: int) -> None:
+    """In 50 digits, at every alpha a double can be."""
+    pair = small_letters(seed)
+    assert pair.settled(Bound.PESSIMISTIC, 4).plain
+    for users, excess in itertools.product((1, 4), (0.0, 0.5, 20.0, 1e100, 1e290, 1e305)):
+        alpha = 1 + exact(excess)
+        truth = exact_blanket.lemma(pair.p0, pair.p1, pair.q, users, alpha)
+        above, below = (
+            exact_blanket.lemma(letters.p0, letters.p1, letters.q, users, alpha)
+            for letters in (
+                pair.settled(side, users) for side in (Bound.PESSIMISTIC, Bound.OPTIMISTIC)
+            )
+        )
+        # 50 digits; the other letters keep their masses: a share of 1e-150
+        assert below <= truth * (1 + exact(1e-45))
+        assert truth <= above * (1 + exact(1e-45))
+        # a few roundings, and (1 + alpha) times four users' 1e-150
+        assert above - below <= exact(1e-14) + alpha * exact(1e-148)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_laws_of_letters_that_are_too_small(seed: int) -> None:
+    pair = small_letters(seed)
+    for users, epsilon in itertools.product((1, 4, 7), (0.0, 0.4, 3.0)):
+        found = bracket_at(pair, users, epsilon, EFFORT)
+        if found is None:
+            continue  # too wide for these laws
+        truth = exact_blanket.lemma(pair.p0, pair.p1, pair.q, users, 1 + exact(math.expm1(epsilon)))
+        assert exact(found[0]) <= truth
+        assert truth <= exact(found[1]) * (1 + exact(1e-14)) or truth <= 1e-300
