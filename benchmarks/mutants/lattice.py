@@ -510,7 +510,11 @@ MOMENTS = mutants(
         ("error[1] = c * (g1 * er + once * size_r)", "error[1] = c * once * size_r"),
         ("error[2] = c * (g1 * eb + once * size_b)", "error[2] = c * once * size_b"),
         ("error[3] = c * (g1 * es + once * size_s)", "error[3] = c * once * size_s"),
-        ("        error[:, seen] += relative * bound[:, seen]\n", ""),
+        ("        error += relative * bound\n", ""),
+        (
+            "error[:, ~seen] = _power_sizes(g, r, b, s, c)[:, None]",
+            "error[:, ~seen] = 0.0",
+        ),
         (
             "total = self.error + levels * np.abs(self.values)",
             "total = levels * np.abs(self.values)",

@@ -557,8 +557,8 @@ SHARED = mutants(
         ("rest = np.maximum(rest, bound)", "rest = np.maximum(rest, 0.0)"),
         (">= self.largest + _BEYOND", ">= 0.5 * self.largest + _BEYOND"),
         (
-            "letters = [OrderedLetters(source, users[0], effort) for source in pairs]",
-            "letters = [OrderedLetters(source, users[1], effort) for source in pairs]",
+            "letters = [OrderedLetters(source, users[0], effort, users[1]) for source in pairs]",
+            "letters = [OrderedLetters(source, users[1], effort, users[1]) for source in pairs]",
         ),
     ],
 )

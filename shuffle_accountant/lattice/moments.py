@@ -231,7 +231,8 @@ class MomentSpectrum:
         values[:, seen], error[:, seen] = self._powers(seen, modulus[seen], c)
         if not seen.all():  # taken for 0, and off by what they are at most
             sizes = np.abs(self.values[:, ~seen]).max(axis=1)
-            error[:, ~seen] = _power_sizes(*(sizes + self.error[:, ~seen].max(axis=1)), c)[:, None]
+            g, r, b, s = sizes + self.error[:, ~seen].max(axis=1)
+            error[:, ~seen] = _power_sizes(g, r, b, s, c)[:, None]
         return MomentSpectrum(self.size, values, error, np.zeros(seen.size, dtype=bool))
 
     def _powers(self, seen: NDArray[np.bool_], modulus: Array, c: float) -> tuple[Spectrum, Array]:
