@@ -316,11 +316,7 @@ def test_a_cluster_finds_the_same(means: sa.design.Design) -> None:
         joblib.parallel_config(backend="dask"),
     ):
         found = sa.design.mean(users=3000, dimension=6, **TARGET, rounds=2, tolerance=0.02)
-    assert [row.name for row in found.rows] == [row.name for row in means.rows]
-    assert found.excluded == means.excluded
-    for one, other in zip(found.rows, means.rows, strict=True):
-        # what a process remembers of earlier questions may choose another grid
-        assert one.rmse == pytest.approx(other.rmse, rel=0.02)
+    assert found == means
 
 
 @pytest.mark.parametrize(
