@@ -16,6 +16,8 @@ from scipy.special import ndtri
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import certified
+from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.calibrate import max_eps0
 from shuffle_accountant.calibration.evidence import Evidence
 from shuffle_accountant.calibration.search import (
@@ -86,9 +88,11 @@ class Question:
     def told(self) -> str:
         """In one line."""
         counted = "categories" if self.of == "categories" else "coordinates"
+        if self.size == 1:
+            counted = "coordinate"
         times = f"{self.rounds} round" + ("s" if self.rounds > 1 else "")
         return (
-            f"{self.users} users, {self.size} {counted}, {times}: "
+            f"{self.users} user{'s' if self.users > 1 else ''}, {self.size} {counted}, {times}: "
             f"ε <= {self.target_epsilon:g} at δ = {self.delta:g}"
         )
 
@@ -117,10 +121,13 @@ class Candidate(ABC):
     Attributes:
         name: in words.
         place: "shuffle", "local" or "central".
+        adjacency: what it hides. A curator's noise is that of a step by which a record that is
+            zeroed out moves a sum as far as one that is replaced does here.
     """
 
     name: str
     place: str
+    adjacency: ClassVar[Adjacency] = Adjacency.REPLACE_ONE
 
     @abstractmethod
     def calibrated(self, question: Question) -> Calibrated:
@@ -182,7 +189,7 @@ class Candidate(ABC):
             largest_error=self._largest(mechanism, question),
             bits=self.bits(mechanism, question),
             messages=self.messages(mechanism, question),
-            evidence=found.evidence,
+            evidence=self._told(found.evidence),
             candidate=self,
         )
 
@@ -200,6 +207,24 @@ class Candidate(ABC):
             if 0.0 < bracket.upper < math.inf:
                 error = self.error(other, question, 0.0)
                 yield bracket.upper, error, self._largest(other, question)
+
+    def _told(self, evidence: Evidence) -> Evidence:
+        # brackets by the adjacency they are of here
+        def told(bracket: Bracket) -> Bracket:
+            return Bracket(
+                lower=bracket.lower,
+                upper=bracket.upper,
+                ledger=bracket.ledger,
+                reduction=bracket.reduction,
+                adjacency=self.adjacency,
+            )
+
+        further = evidence.next_bracket
+        return replace(
+            evidence,
+            bracket=told(evidence.bracket),
+            next_bracket=None if further is None else told(further),
+        )
 
     def _average(self, question: Question) -> float:
         # squared errors are linear in the frequency, whose mean over categories is 1/k

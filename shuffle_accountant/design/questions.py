@@ -77,7 +77,8 @@ def mean(
     """What to deploy for estimating the mean of vectors in the unit ball of the 2-norm.
 
     Candidates: PrivUnit, both mechanisms of Duchi et al., sampled coordinates and Gaussian
-    messages; the same randomizers without a shuffler; Gaussian noise of a trusted curator.
+    messages; the same randomizers without a shuffler; Gaussian noise, and Laplace noise of the
+    2-norm (a density that falls like ``e^-|z|``), of a trusted curator.
 
     Args:
         users: users of each round, >= 1.

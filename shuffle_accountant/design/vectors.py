@@ -6,8 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import erfc, gammainccinv, gammaincinv
+
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.design.candidates import (
     Calibrated,
     Candidate,
@@ -27,7 +32,7 @@ from shuffle_accountant.randomizers.vectors import (
     SampledCoordinates,
 )
 from shuffle_accountant.rounds.allocation import RandomAllocation
-from shuffle_accountant.rounds.mechanisms import GaussianMechanism
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -35,6 +40,8 @@ __all__ = ["mean_candidates"]
 
 # Bits of a number in a message of real numbers.
 _FLOAT = 32
+# Points of the trapezoidal rule for a law as smooth as the gamma laws are in the logarithm.
+_NODES = 512
 # Null clones take seconds with a narrow bracket and most of one with a wide one. This costs a few
 # tenths of a percent of the noise, as do multipliers that are so many times one another: epsilon
 # moves about ten times as much.
@@ -96,6 +103,7 @@ class _GaussianMessages(_Gaussian):
 
     name: str = "Gaussian messages (zero-out)"
     place: str = "shuffle"
+    adjacency: ClassVar[Adjacency] = Adjacency.ZERO_OUT
 
     def calibrated(self, question: Question) -> Calibrated:
         def protocol(multiplier: float) -> Protocol:
@@ -124,8 +132,6 @@ def _enough_noise(question: Question) -> float:
 
     An allocation among so many is taken for its Gaussian limit.
     """
-    from scipy.optimize import brentq
-
     half = 0.5 * question.delta
     loss = min(question.target_epsilon / math.sqrt(question.rounds), 600.0)
     budget = math.log(half / question.rounds) - math.log1p(math.exp(loss))
@@ -174,6 +180,73 @@ class _Curator(_Gaussian):
         return deviation * math.sqrt(question.size) / question.users
 
 
+@dataclass(frozen=True)
+class _LaplaceCurator(Candidate):
+    """A trusted curator adds noise of a density ``∝ e^(-|z|/b)``, of the 2-norm, to the sum.
+
+    On a line that is Laplace noise, and its pair of laws is the largest in any dimension. Given
+    what of the noise is orthogonal to a move, the rest z has a log-concave density
+    ``f ∝ e^(-sqrt(z^2 + w^2)/b)``, so that a test is a threshold. Moving it on, the probability u
+    of its false alarms grows at the rate ``f(F^-1(u))``, which has a slope ``f'/f`` between -1/b
+    and 1/b and is 0 at u = 0 and 1: at most ``min(u, 1 - u)/b``, the rate of Laplace noise.
+    """
+
+    name: str = "Laplace noise"
+    place: str = "central"
+
+    def calibrated(self, question: Question) -> Calibrated:
+        def protocol(scale: float) -> Protocol:
+            return self.protocol(LaplaceMechanism(scale=scale), question)
+
+        scale, evidence = smallest_multiplier(question, protocol, 1.0 / question.mu)
+        return Calibrated(LaplaceMechanism(scale=scale), evidence)
+
+    def protocol(self, mechanism: Any, question: Question) -> Protocol:
+        return Protocol([(RandomAllocation(mechanism, steps=1), question.rounds)])
+
+    def changed(self, mechanism: Any, factor: float) -> Any:
+        """Less noise."""
+        return replace(mechanism, scale=mechanism.scale / factor)
+
+    def error(self, mechanism: Any, question: Question, frequency: float) -> float:
+        # the norm has a gamma law of shape d
+        d = question.size
+        return self._scale(mechanism, question) * math.sqrt(d) * math.sqrt(d + 1.0)
+
+    def coordinate_error(self, mechanism: Any, question: Question) -> float:
+        """All coordinates are alike."""
+        return self.error(mechanism, question, 0.0) / math.sqrt(question.size)
+
+    def quantile(self, mechanism: Any, question: Question, share: float) -> float:
+        """By the law of a coordinate: a normal number times ``sqrt(2 G)``.
+
+        G has a gamma law of shape ``a = (d + 1)/2``: the characteristic function of the noise is
+        ``(1 + k^2)^-a``.
+        """
+        shape = 0.5 * (question.size + 1.0)
+        least = 1e-9 * share  # what is left out
+        first, last = gammaincinv(shape, least), gammainccinv(shape, least)
+        logs = np.linspace(math.log(first), math.log(last), _NODES)
+        weights = np.exp((exponents := shape * logs - np.exp(logs)) - exponents.max())
+        weights /= weights.sum()
+        deviations = 2.0 * np.exp(0.5 * logs)
+
+        def excess(off: float) -> float:
+            return float(weights @ erfc(off / deviations)) / share - 1.0
+
+        most = float(deviations[-1]) * math.sqrt(-math.log(share))
+        return float(brentq(excess, 0.0, most)) * self._scale(mechanism, question)
+
+    def bits(self, mechanism: Any, question: Question) -> float:
+        """Real numbers."""
+        return float(_FLOAT * question.size)
+
+    def _scale(self, mechanism: Any, question: Question) -> float:
+        """Of the mean's noise: a replaced vector moves the sum by 2 at most."""
+        scale: float = 2.0 * mechanism.scale / question.users
+        return scale
+
+
 def mean_candidates(dimension: int, *, gaussian_messages: bool) -> tuple[Candidate, ...]:
     """Everything that a design of means looks at.
 
@@ -192,4 +265,5 @@ def mean_candidates(dimension: int, *, gaussian_messages: bool) -> tuple[Candida
         *(_Vectors(name, place, kind) for place in ("shuffle", "local") for name, kind in kinds),
         *((_GaussianMessages(),) if gaussian_messages else ()),
         _Curator(),
+        _LaplaceCurator(),
     )

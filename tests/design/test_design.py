@@ -17,7 +17,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import shuffle_accountant as sa
+from shuffle_accountant.design.candidates import Question
 from shuffle_accountant.design.limit import gaussian_delta, gaussian_mu
+from shuffle_accountant.design.vectors import mean_candidates
 
 matplotlib.use("Agg")
 
@@ -45,10 +47,13 @@ def test_every_row_meets_the_target_and_one_step_further_does_not(
 ) -> None:
     assert len(frequencies) == 12
     assert len(means) == 5
+    assert [row.name for row in means.central] == ["Laplace noise", "Gaussian noise"]
     for design in (frequencies, means):
         assert not design.excluded
         for row in all_rows(design):
             evidence = row.evidence
+            hidden = "ZERO_OUT" if "zero-out" in row.name else "REPLACE_ONE"
+            assert row.bracket.adjacency is sa.Adjacency[hidden]
             assert row.bracket.upper <= 1.0
             assert evidence.next_bracket is None or evidence.next_bracket.upper > 1.0
             again = row.candidate.protocol(row.mechanism, design.question)
@@ -214,6 +219,65 @@ def test_means_err_as_stated(means: sa.design.Design) -> None:
         ]
         found = math.sqrt(np.mean(np.square(off).sum(axis=1)))
         assert abs(found / row.rmse - 1.0) <= SIGMAS * math.sqrt(0.5 / runs), row.name
+
+
+def noise_of_the_2_norm(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray[Any, Any]:
+    """Rows of a density that falls like e^-|z|: uniform directions, and a gamma law's lengths."""
+    directions = rng.standard_normal(shape)
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return np.asarray(directions * rng.gamma(shape[1], size=(shape[0], 1)))
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 6, 300])
+def test_a_laplace_curator_of_vectors(dimension: int) -> None:
+    """Its errors by simulation, and on a line in closed form; adjacency is replacement."""
+    users, runs = 20_000, 4000
+    question = Question(
+        users=users,
+        size=dimension,
+        target_epsilon=1.0,
+        delta=1e-9,
+        rounds=2,
+        tolerance=1e-3,
+        of="dimension",
+    )
+    candidate = next(
+        one
+        for one in mean_candidates(dimension, gaussian_messages=False)
+        if one.name == "Laplace noise"
+    )
+    row = candidate.row(question)
+    assert row.place == "central"
+    assert row.bracket.adjacency is sa.Adjacency.REPLACE_ONE
+    scale = 2.0 * row.mechanism.scale / users  # a replaced vector moves the sum by 2 at most
+    off = scale * noise_of_the_2_norm(np.random.default_rng(12), (runs, dimension))
+    squares = (off**2).sum(axis=1)
+    assert abs(squares.mean() - row.rmse**2) <= SIGMAS * squares.std() / math.sqrt(runs)
+    within = np.mean(np.abs(off).max(axis=1) <= row.largest_error)
+    # coordinates are not independent: what holds by a union of events is more than 95 %
+    assert within >= 0.95 - SIGMAS * math.sqrt(0.05 * 0.95 / runs)
+    if dimension == 1:
+        assert row.rmse == pytest.approx(math.sqrt(2.0) * scale, rel=1e-12)
+        # a 1e-9th of the share is left out
+        assert row.largest_error == pytest.approx(-math.log(0.05) * scale, rel=1e-8)
+
+
+@pytest.mark.parametrize("move", [0.3, 2.0])
+def test_noise_of_the_2_norm_hides_no_less_than_on_a_line(move: float) -> None:
+    """delta in two dimensions, by quadrature in polar coordinates, against Laplace noise's."""
+    nodes, weights = np.polynomial.legendre.leggauss(100)
+    cosines = np.cos(0.5 * math.pi * (nodes + 1.0))
+    around = 0.5 * weights  # of both halves of the circle, over pi
+    nodes, weights = np.polynomial.legendre.leggauss(300)
+    lengths, along = 20.0 * (nodes + 1.0), 20.0 * weights
+    r = lengths[:, None]
+    moved = np.exp(-np.sqrt(r**2 + move**2 - 2.0 * r * move * cosines))
+    for epsilon in (0.0, 0.3 * move, 0.9 * move):
+        line = max(1.0 - math.exp(0.5 * (epsilon - move)), 0.0)
+        gains = np.maximum(moved - np.exp(epsilon - r), 0.0)
+        plane = float((along * lengths) @ (gains @ around))
+        assert 0.0 < plane < line
+        assert plane > 0.2 * line  # and not by far
 
 
 def test_a_design_is_a_table_json_and_a_picture(frequencies: sa.design.Design) -> None:
