@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.randomizers.base import Mixture
 from shuffle_accountant.randomizers.categorical import Counts, Probabilities
 from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.randomizers.frequency import FrequencyOracle
+from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["SubsetSelection"]
 
@@ -53,6 +55,13 @@ class SubsetSelection(FrequencyOracle):
             size = max(1, round(self.categories * odds / (1.0 + odds)))
         checked = validate.integer(minimum=1, maximum=self.categories - 1, size=size)
         object.__setattr__(self, "size", checked)
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """Of one category, which is the truth or a random one; None of larger sets."""
+        if self.size > 1:
+            return None
+        return RandomizedResponse(categories=self.categories, eps0=self._eps0).mixture
 
     @property
     def include_probability(self) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from oracles.letter_classes import check_frequencies, grouped, listed, same, some_inputs
 
+import shuffle_accountant as sa
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.hadamard import HadamardResponse
 from shuffle_accountant.randomizers.local_hashing import LocalHashing
@@ -194,6 +195,18 @@ def test_classes_without_messages_are_dropped():
     assert RAPPOR(categories=3, eps0=1.0).classes((0, 1)).blanket.size == 5
     assert HadamardResponse(categories=3, eps0=1.0).classes((0, 1)).blanket.size == 4
     assert HadamardResponse(categories=7, eps0=1.0).classes((0, 1, 2)).blanket.size == 5
+
+
+@pytest.mark.parametrize("categories", [2, 3, 1000])
+def test_sets_of_one_category_are_randomized_responses(categories):
+    sets = sa.SubsetSelection(categories=categories, eps0=1.5, size=1)
+    one = sa.RandomizedResponse(categories=categories, eps0=1.5)
+    assert sets.mixture == one.mixture
+    assert sets.include_probability == pytest.approx(one.keep_probability, rel=1e-14)
+    found = sa.ShuffleRound(sets, users=5000).epsilon(delta=1e-6)
+    assert found == sa.ShuffleRound(one, users=5000).epsilon(delta=1e-6)
+    if categories > 2:
+        assert sa.SubsetSelection(categories=categories, eps0=1.5, size=2).mixture is None
 
 
 def test_defaults():

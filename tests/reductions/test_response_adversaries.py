@@ -357,7 +357,7 @@ def test_auto_is_the_weak_adversary() -> None:
         sa.GaussianRandomizer(sigma=2.0),
         sa.LaplaceRandomizer(eps0=1.0),
         sa.RAPPOR(categories=3, eps0=1.0),
-        sa.SubsetSelection(categories=3, eps0=1.0),
+        sa.SubsetSelection(categories=9, eps0=1.0, size=2),
         sa.LocalHashing(categories=3, eps0=1.0),
         sa.HadamardResponse(categories=3, eps0=1.0),
         sa.DiscreteRandomizer(channels.randomized_response(1.0, 3)),
