@@ -143,7 +143,10 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
         best = ends = ends.within(best)
         wide = _excess(problem, ends)
         if plan.spacing > before.spacing and not plan.limited and wide > 1.0:
-            plan = replace(before, most_points=None)  # the coarser grid did not do
+            # the coarser grid did not do: as fine as it needs to be, but no finer than planned
+            enough = finer(problem, plan, wide)
+            plan = enough if enough.spacing > before.spacing else before
+            plan = replace(plan, most_points=None)
             continue
         plan = replace(plan, most_points=None)
         hopeless += ends.lower.value == 0.0

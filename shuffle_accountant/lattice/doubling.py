@@ -27,6 +27,7 @@ import numpy as np
 from shuffle_accountant.lattice.even_cells import EvenCells, even_cells
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.pairs import pair_sums
+from shuffle_accountant.lattice.positive import convolution_roundings
 from shuffle_accountant.numerics.rounding import (
     Array,
     lowered,
@@ -253,7 +254,8 @@ class _Addition:
         # the masses' errors stay small in the sum of all
         if not points <= _MOST_EVEN:
             return None
-        error = roundings(2.0 * points) * (self.users / large.count)
+        terms = convolution_roundings(math.ceil(points) + 2, math.ceil(points) + 2)
+        error = roundings(terms) * (self.users / large.count)
         if error > _ROUNDED * self.width**2:
             return None
         means = self.side is Bound.OPTIMISTIC

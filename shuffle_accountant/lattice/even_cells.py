@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from shuffle_accountant.lattice.positive import convolution_roundings, convolved
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, product, sequential_sum
 
@@ -84,24 +85,24 @@ class EvenCells:
 
     def plus(self, other: EvenCells) -> EvenCells:
         """The law of the sum with another value, of the same spacing."""
+        terms = convolution_roundings(self.mass.size, other.mass.size)
         moment = None
         if self.moment is not None and other.moment is not None:
             if self is other:
-                moment = 2.0 * np.convolve(self.moment, self.mass)
+                moment = 2.0 * convolved(self.moment, self.mass)
             else:
-                moment = np.convolve(self.moment, other.mass)
-                moment += np.convolve(self.mass, other.moment)
+                moment = convolved(self.moment, other.mass)
+                moment += convolved(self.mass, other.moment)
             # against the masses, so that means err as well
-            moment = rounded(moment, -2.0 * min(self.mass.size, other.mass.size))
+            moment = rounded(moment, -terms)
         # sums of positive products; moments are no larger than the largest shift times such
-        terms = min(self.mass.size, other.mass.size)
-        slack = product(self.slack, other.slack, sequential_sum(2.0 * terms, own=4))
+        slack = product(self.slack, other.slack, sequential_sum(terms, own=4))
         doubt = self.doubt + other.doubt
         doubt += 2.0 * slack * (self.largest_shift + other.largest_shift)
         return EvenCells(
             first=self.first + other.first,
             spacing=self.spacing,
-            mass=rounded(np.convolve(self.mass, other.mass), 2.0 * terms),
+            mass=rounded(convolved(self.mass, other.mass), terms),
             moment=moment,
             slack=slack,
             doubt=(1.0 + 4.0 * slack) * doubt,

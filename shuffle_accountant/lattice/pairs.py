@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,6 +21,9 @@ _WORTH_A_THREAD = 1 << 18
 _MOST_THREADS = 8
 # So many terms are added up before the sum goes into a compensated one.
 _RUN = 4
+# Neighbours that are taken together where a cell holds all of them: where one law's values are far
+# larger than the other's.
+_FEW, _MANY = 16, 256
 
 
 def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, Array, float]:
@@ -43,10 +47,10 @@ def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Arr
     same = u is v and f is g
     ends = _shares(u.size, v.size, same)
     out = np.zeros((len(ends) - 1, 4, edges.size))
-    columns, bounds = np.append(v, np.inf), np.append(edges, np.inf)
+    few, many, bounds = _together(v, g, _FEW), _together(v, g, _MANY), np.append(edges, np.inf)
 
     def add(part: int) -> None:
-        loop(u, f, columns, g, bounds, ends[part], ends[part + 1], same, out[part])
+        loop(u, f, v, g, few, many, bounds, ends[part], ends[part + 1], same, out[part])
 
     if len(out) == 1:
         add(0)
@@ -56,7 +60,7 @@ def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Arr
     mass, moment = (out[:, i] + out[:, i + 1] for i in (0, 2))
     # sums of runs are compensated: their error does not depend on the number of runs
     mass, moment = rounded(mass.sum(axis=0), 4), rounded(moment.sum(axis=0), 4)
-    return mass, moment, sequential_sum(len(out) + _RUN, own=8)
+    return mass, moment, sequential_sum(len(out) + _RUN, own=10)
 
 
 def _shares(rows: int, columns: int, same: bool) -> list[int]:
@@ -64,9 +68,20 @@ def _shares(rows: int, columns: int, same: bool) -> list[int]:
     most = rows * columns // _WORTH_A_THREAD
     threads = max(min(os.cpu_count() or 1, _MOST_THREADS, rows, most), 1)
     done = np.arange(threads + 1) / threads
-    # of the same two laws the first rows are the longest
-    ends = rows * (1.0 - np.sqrt(1.0 - done) if same else done)
+    # of the same two laws the last rows are the longest
+    ends = rows * (np.sqrt(done) if same else done)
     return [round(end) for end in ends.tolist()]
+
+
+def _together(v: Array, g: Array, size: int) -> Array:
+    """Masses, and moments about their first value, of so many neighbours; shape (2, blocks).
+
+    Exact sums, rounded once, of masses and of products that were rounded twice.
+    """
+    blocks = v.size // size
+    value, mass = (x[: blocks * size].reshape(blocks, size) for x in (v, g))
+    moment = mass * (value - value[:, :1])
+    return np.array([[math.fsum(row) for row in rows.tolist()] for rows in (mass, moment)])
 
 
 def _loop(
@@ -74,6 +89,8 @@ def _loop(
     f: Array,
     v: Array,
     g: Array,
+    few: Array,
+    many: Array,
     edges: Array,
     begin: int,
     end: int,
@@ -83,35 +100,51 @@ def _loop(
     """Row by row; ``out`` holds sums and their corrections (compensated sums).
 
     If both laws are the ``same``, a pair stands for its mirror image as well. Neighbours in a row
-    that share a cell are added up first, at most `_RUN` of them: a cell's sums are in memory, and
-    each addition there has to wait for the one before. ``edges`` and ``v`` end with infinity.
+    that share a cell are added up first, at most `_RUN` of them unless they are a block whose sums
+    are known: a cell's sums are in memory, and each addition there has to wait for the one before.
+    ``edges`` end with infinity.
     """
-    count, last = v.size - 1, edges.size - 2
+    last = edges.size - 2
     start = 0
     for i in range(begin, end):
         row = u[i]
-        j = i if same else 0
-        x = row + v[j]
+        count = i if same else v.size
+        weight = 2.0 * f[i] if same else f[i]
+        x = row + v[0]
         while start < last and x >= edges[start + 1]:
             start += 1
-        k = start
-        weight = 2.0 * f[i] if same else f[i]
-        twice = 0.5 if same else 0.0  # of the first: an atom with itself is no mirror image
-        while j < count:
-            while k < last and x >= edges[k + 1]:
-                k += 1
-            low, high = edges[k], edges[k + 1]
-            stop = min(j + _RUN, count)
-            mass = -twice * g[j]
-            moment = -twice * (g[j] * (x - low))
-            twice = 0.0
-            while True:
-                mass += g[j]
-                moment += g[j] * (x - low)
-                j += 1
-                x = row + v[j]
-                if x >= high or j == stop:
+        j, k = 0, start
+        while j <= count:
+            if j == count:
+                if not same:
                     break
+                weight = f[i]  # an atom with itself is no mirror image
+            x = row + v[j]
+            step = 1  # cells ahead may be one or thousands
+            while k + step <= last and x >= edges[k + step]:
+                k += step
+                step *= 2
+            while step > 1:
+                step //= 2
+                if k + step <= last and x >= edges[k + step]:
+                    k += step
+            low, high = edges[k], edges[k + 1]
+            if j % _MANY == 0 and j + _MANY <= count and row + v[j + _MANY - 1] < high:
+                mass = many[0, j // _MANY]
+                moment = many[1, j // _MANY] + mass * (x - low)
+                j += _MANY
+            elif j % _FEW == 0 and j + _FEW <= count and row + v[j + _FEW - 1] < high:
+                mass = few[0, j // _FEW]
+                moment = few[1, j // _FEW] + mass * (x - low)
+                j += _FEW
+            else:
+                stop = max(min(j + _RUN, count), j + 1)
+                mass = moment = 0.0
+                while j < stop and x < high:
+                    mass += g[j]
+                    moment += g[j] * (x - low)
+                    j += 1
+                    x = row + v[j] if j < stop else high
             mass *= weight
             moment *= weight
             # what a sum loses, whichever of its terms is larger

@@ -10,6 +10,7 @@ of grid points, which is small here: in that regime a grid that resolves epsilon
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,12 +18,14 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import Array, pairwise_sum, product, sequential_sum
+from shuffle_accountant.numerics.rounding import Array, pairwise_sum, product, roundings
 
-__all__ = ["PositiveSum", "positive_sum"]
+__all__ = ["PositiveSum", "convolution_roundings", "convolved", "positive_sum"]
 
 # Products of two masses at once: some hundredths of a second.
 _AT_ONCE = 1 << 22
+# Terms that are added up by themselves: no slower than all at once.
+_TERMS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +75,14 @@ def positive_sum(
 
 def _add(a: PositiveSum, b: PositiveSum, side: Bound, first: int, last: int) -> PositiveSum:
     mass_a, mass_b = float(a.mass.sum()), float(b.mass.sum())
-    terms = min(a.mass.size, b.mass.size)
+    terms = convolution_roundings(a.mass.size, b.mass.size)
     return _clip(
         PositiveSum(
             offset=a.offset + b.offset,
-            mass=rounded(_convolved(a.mass, b.mass), 2),
+            mass=rounded(convolved(a.mass, b.mass), terms),
             infinite=rounded(a.infinite * (mass_b + b.infinite) + mass_a * b.infinite, 2),
             # each output is a sum of positive products, each total a pairwise sum
-            relative=product(a.relative, b.relative, sequential_sum(2 * terms), pairwise_sum()),
+            relative=product(a.relative, b.relative, roundings(terms), pairwise_sum()),
         ),
         side,
         first,
@@ -87,19 +90,38 @@ def _add(a: PositiveSum, b: PositiveSum, side: Bound, first: int, last: int) -> 
     )
 
 
-def _convolved(a: Array, b: Array) -> Array:
-    """The convolution, in pieces between which Ctrl-C is heard.
+def convolved(a: Array, b: Array) -> Array:
+    """The convolution, in pieces between which Ctrl-C is heard, and which keep its rounding small.
 
-    Outputs are sums of as many positive products in any order.
+    Args:
+        a: numbers, shape (m,).
+        b: numbers, shape (n,).
+
+    Returns:
+        The convolution, shape (m + n - 1,).
     """
-    piece = max(_AT_ONCE // a.size, 1)
-    if piece >= b.size:
-        return np.convolve(a, b)
+    if a.size < b.size:
+        a, b = b, a
+    piece = _piece(a.size)
     result = np.zeros(a.size + b.size - 1)
     for first in range(0, b.size, piece):
         some = b[first : first + piece]
         result[first : first + a.size + some.size - 1] += np.convolve(a, some)
     return result
+
+
+def convolution_roundings(m: int, n: int) -> float:
+    """How often a product is rounded in `convolved` of so many numbers: once itself, and in sums.
+
+    It goes through the additions of its own piece, in whatever order, and through those of pieces.
+    """
+    piece, terms = _piece(max(m, n)), min(m, n)
+    return 1.0 + min(piece, terms) + math.ceil(terms / piece)
+
+
+def _piece(size: int) -> int:
+    """Terms that are added up by themselves, where the longer law has so many numbers."""
+    return max(min(_AT_ONCE // size, _TERMS), 1)
 
 
 def _clip(law: PositiveSum, side: Bound, first: int, last: int) -> PositiveSum:

@@ -54,9 +54,15 @@ def likelihood_ratios(seed: int, letters: int) -> tuple[np.ndarray, np.ndarray]:
     return value, mass
 
 
-@pytest.mark.parametrize("way", ["one thread", "three threads", "vectorised"])
+@pytest.mark.parametrize("way", ["one thread", "three threads", "vectorised", "blocks"])
 @pytest.mark.parametrize("same", [False, True])
-def test_pair_sums(way: str, same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("power", [1.0, 12.0])
+def test_pair_sums(way: str, same: bool, power: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of one size, and over many orders of magnitude, where blocks share a cell."""
+    if way == "blocks":  # not compiled, so that blocks can be as small as the laws ask for
+        monkeypatch.setattr(pairs, "compiled", lambda function: lambda *given: function(*given))
+        monkeypatch.setattr(pairs, "_FEW", 2)
+        monkeypatch.setattr(pairs, "_MANY", 6)
     if way == "three threads":
         monkeypatch.setattr(pairs.os, "cpu_count", lambda: 3)
         monkeypatch.setattr(pairs, "_WORTH_A_THREAD", 100)
@@ -65,11 +71,11 @@ def test_pair_sums(way: str, same: bool, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(pairs, "compiled", lambda function: function)
         monkeypatch.setattr(pairs, "_CHUNK", 64)
     rng = np.random.default_rng(1)
-    u, v = np.sort(rng.random(40)), np.sort(rng.random(25))
+    u, v = np.sort(rng.random(40)) ** power, np.sort(rng.random(25)) ** power
     f, g = rng.random(40) ** 20, rng.random(25) ** 20
     if same:
         v, g = u, f
-    edges = np.sort(np.append(rng.random(12) * 2.0, u[0] + v[0]))
+    edges = np.sort(np.append(rng.random(12) ** power * 2.0, u[0] + v[0]))
     edges = edges[edges >= u[0] + v[0]]
     mass, moment, error = pair_sums(u, f, v, g, edges)
     exact_mass, exact_moment = [Fraction(0)] * edges.size, [Fraction(0)] * edges.size

@@ -12,7 +12,12 @@ from oracles import convolution
 import shuffle_accountant as sa
 from shuffle_accountant.lattice import positive
 from shuffle_accountant.lattice.grid import Bound, PldGrid
-from shuffle_accountant.lattice.positive import positive_sum
+from shuffle_accountant.lattice.positive import (
+    convolution_roundings,
+    convolved,
+    positive_sum,
+)
+from shuffle_accountant.numerics.rounding import roundings
 
 
 def grid_of(mass: list[float], offset: int, side: Bound, infinite: float) -> PldGrid:
@@ -95,10 +100,22 @@ def test_rare_small_crowds_are_resolved(
     assert spent.lower <= rounds * one.epsilon(delta=delta / rounds).upper
 
 
-def test_long_laws_are_convolved_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("at_once", "terms"), [(200, 256), (1 << 22, 5), (1 << 22, 256)])
+def test_laws_are_convolved_in_pieces(
+    at_once: int, terms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exact sums in fractions; pieces of a few terms are rounded as seldom as is stated."""
     rng = np.random.default_rng(0)
     a, b = rng.random(50), rng.random(37)
-    monkeypatch.setattr(positive, "_AT_ONCE", 200)
-    # sums of at most 37 positive products, in another order
-    np.testing.assert_allclose(positive._convolved(a, b), np.convolve(a, b), rtol=1e-14)
-    np.testing.assert_allclose(positive._convolved(b, a), np.convolve(a, b), rtol=1e-14)
+    monkeypatch.setattr(positive, "_AT_ONCE", at_once)
+    monkeypatch.setattr(positive, "_TERMS", terms)
+    truth = [Fraction(0)] * (a.size + b.size - 1)
+    for i, x in enumerate(a.tolist()):
+        for j, y in enumerate(b.tolist()):
+            truth[i + j] += Fraction(x) * Fraction(y)
+    allowed = roundings(convolution_roundings(a.size, b.size))
+    for found in (convolved(a, b), convolved(b, a)):
+        for x, exact in zip(found.tolist(), truth, strict=True):
+            assert abs(Fraction(x) - exact) <= Fraction(allowed) * exact
+    if terms == 5:  # 5 in a piece, 8 pieces and a product
+        assert convolution_roundings(37, 50) == 14.0

@@ -53,6 +53,11 @@ class GaussianRatio(RatioSource):
         inverse = 1.0 / self.sigma
         return math.sqrt(math.expm1(min(inverse * inverse, _LARGEST_LOG)))
 
+    @property
+    def complete(self) -> bool:
+        """Cells hold all but the tails, of P and of Q."""
+        return True
+
     def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """Cells of equal width in z; see `losses.steps.mean_ratio.RatioSource`."""
         edges = self._edges(users, min(width, _WIDEST), 0.25 * tail)

@@ -21,10 +21,13 @@ from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    Array,
     outwards,
     pairwise_sum,
+    product,
     raised,
     roundings,
+    sequential_sum,
 )
 
 __all__ = ["MeanRatioLoss", "RatioSource"]
@@ -32,9 +35,11 @@ __all__ = ["MeanRatioLoss", "RatioSource"]
 # Tails that may be cut off, as powers of ten: laws are made for few of them.
 _TAILS = (12, 16, 20, 26, 33, 42, 54, 70, 90, 115, 150, 200, 280)
 # Narrower cells would take more than half a second; those who ask for the finest blocks get them.
-# For more than so many additions they are wider, which is enough for most questions.
+# For more than so many additions they are wider, which is enough for most questions, but not where
+# what cells do to the mean loss counts that many times.
 _LEAST_WIDTH, _FINEST_WIDTH = 0.0105, 0.0075
 _FEW_ADDITIONS, _WIDER = 20, 1.15
+_MANY_ROUNDS = 4096
 _SHALLOW = 20
 _FINE, _FINEST = 1.2e-5, 2.4e-6
 # Cells of a second law, if the first one nearly did.
@@ -68,6 +73,11 @@ class RatioSource(ABC):
     def infinite(self) -> float:
         """A lower bound of the P-probability of messages that Q never sends."""
         return 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether laws from below leave out no more of P and Q than they say, but for rounding."""
+        return False
 
     @abstractmethod
     def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
@@ -238,8 +248,9 @@ class MeanRatioLoss:
             loss = np.where(gain > -0.5, np.log1p(np.maximum(gain, -0.5)), np.log(ratio))
         mass = law.mass * ratio
         slack = roundings(ELEMENTARY + 4)
+        own = product(slack, law.moved)  # a ratio that is off is as much of P off
         if self.swapped:
-            loss, mass = -loss, law.mass
+            loss, mass, own = -loss, law.mass, slack
         lost = self._infinite(law)
         certain = 0.0 if self.swapped else self.fraction * self.source.infinite * (1.0 - slack)
         upper = side is Bound.PESSIMISTIC
@@ -248,9 +259,15 @@ class MeanRatioLoss:
             certain = float(law.mass[nothing].sum()) * (1.0 - slack)
             lost += float(law.mass[nothing].sum()) * (1.0 + slack)
         mass, loss = mass[~nothing], loss[~nothing]
+        order = slice(None, None, -1 if self.swapped else 1)  # of ascending losses
+        mass, loss = outwards(mass[order], own, upper=upper), loss[order]
+        if upper:
+            mass = _capped(mass)
+        elif self.source.complete:
+            mass = _completed(mass, 1.0 - lost)
         return PldAtoms(
             side=side,
-            mass=outwards(mass, slack, upper=upper),
+            mass=mass,
             loss=loss,
             infinite=lost + _SUBNORMAL if upper else certain,
             truncated=max(lost - certain, 0.0),
@@ -259,17 +276,41 @@ class MeanRatioLoss:
         )
 
 
+def _capped(mass: Array) -> Array:
+    """Masses of which no more than 1 in all is meant, without what is too much.
+
+    Each may be too large by rounding, not all of them at once. It is taken from the smallest
+    losses, the first ones: no law of at most these masses, and of 1 in all, has larger losses.
+    """
+    error = sequential_sum(float(mass.size), own=8)
+    excess = float(mass.sum()) * (1.0 - error) - (1.0 + error)
+    if excess <= 0.0:
+        return mass
+    return np.asarray(np.clip(np.cumsum(mass) - excess, 0.0, mass))
+
+
+def _completed(mass: Array, total: float) -> Array:
+    """Masses that are too small by rounding, with what is missing at the smallest loss."""
+    error = sequential_sum(float(mass.size), own=8)
+    missing = total * (1.0 - error) - float(mass.sum()) * (1.0 + error)
+    if missing <= 0.0 or mass.size == 0:
+        return mass
+    return np.append(mass[0] + missing * (1.0 - roundings(4)), mass[1:])
+
+
 def _law(source: RatioSource, users: int, side: Bound, effort: Effort) -> SumLaw:
     """The law of the sum of ratios, for a tail and a resolution that few questions share."""
     wanted = -math.log10(effort.tail)
     tail = next((t for t in _TAILS if t >= wanted), _TAILS[-1])
     # each addition adds about width^2 / 6 to the relative variance
     width = math.sqrt(6.0 * effort.resolution / additions(users))
-    least = _LEAST_WIDTH * (1.0 if additions(users) <= _FEW_ADDITIONS else _WIDER)
+    least, fine = _LEAST_WIDTH, effort.resolution < _FINE
+    if additions(users) > _FEW_ADDITIONS:
+        least, fine = _WIDER * least, fine or effort.rounds >= _MANY_ROUNDS
     # as many cells for deeper tails, whose losses are as much larger
     least *= math.sqrt(max(tail, _SHALLOW) / _SHALLOW)
     if width < 1.5 * least:  # a second law costs more than narrower cells of one
-        if effort.resolution < _FINE:
+        if fine:
             least = _NARROWER * least if effort.resolution >= _FINEST else max(width, _FINEST_WIDTH)
         width = least
     if users == 1:
