@@ -19,10 +19,17 @@ settings.load_profile("same")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests are not traced: short ones cover the same, and tracing takes as long again."""
+    """Short tests are traced, the first case of each: the rest covers the same.
+
+    Tracing takes as long again as the tests themselves.
+    """
+    traced = set()
     for item in items:
-        if item.get_closest_marker("slow"):
+        case = item.nodeid.partition("[")[0]
+        if item.get_closest_marker("slow") or case in traced:
             item.add_marker("no_cover")
+        else:
+            traced.add(case)
 
 
 @pytest.fixture

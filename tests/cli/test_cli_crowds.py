@@ -12,8 +12,8 @@ from shuffle_accountant.cli import main
 
 RESPONSE = sa.RandomizedResponse(categories=10, eps0=2.0)
 OTHERS = {
-    sa.RandomizedResponse(categories=10, eps0=1.0): 50,
-    sa.RandomizedResponse(categories=10, eps0=4.0): 20,
+    sa.RandomizedResponse(categories=10, eps0=1.0): 10,
+    sa.RandomizedResponse(categories=10, eps0=4.0): 5,
 }
 
 
@@ -22,12 +22,12 @@ OTHERS = {
     ("typed", "one"),
     [
         (
-            "--eps0 2 --categories 10 --users 100 --others 1:50 --others 4:20 --colluding 7",
-            sa.ShuffleRound(RESPONSE, users=100, others=OTHERS, colluding=7),
+            "--eps0 2 --categories 10 --users 20 --others 1:10 --others 4:5 --colluding 7",
+            sa.ShuffleRound(RESPONSE, users=20, others=OTHERS, colluding=7),
         ),
         (
-            "--eps0 2 --categories 10 --users 100 --participation 0.25",
-            sa.ShuffleRound(RESPONSE, users=sa.Binomial(trials=100, probability=0.25)),
+            "--eps0 2 --categories 10 --users 30 --participation 0.25",
+            sa.ShuffleRound(RESPONSE, users=sa.Binomial(trials=30, probability=0.25)),
         ),
         (
             "--randomizer approximate --eps0 1 --delta0 1e-9 --users 100",

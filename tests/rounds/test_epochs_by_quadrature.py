@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from oracles.containment import assert_contains, assert_overlaps
+from scipy.special import ndtr
 from scipy.stats import norm
 
 import shuffle_accountant as sa
@@ -46,7 +47,7 @@ def excess_of_mean(sigma: float, steps: int, released: int, alpha: float) -> flo
     strike = steps * (alpha - 1.0) + released - rest
     with np.errstate(divide="ignore", invalid="ignore"):
         d = -sigma * np.log(strike) + 0.5 / sigma
-    call = np.where(strike > 0.0, norm.cdf(d) - strike * norm.cdf(d - 1.0 / sigma), 1.0 - strike)
+    call = np.where(strike > 0.0, ndtr(d) - strike * ndtr(d - 1.0 / sigma), 1.0 - strike)
     return float(mass @ call) / steps
 
 
@@ -83,11 +84,12 @@ def density_of_batches(records: list[Query], sigma: float, axes: list[Array]) ->
     """Density of the outputs of batches of one record each, in an order drawn at random."""
     total: Array = np.zeros(np.broadcast_shapes(*(axis.shape for axis in axes)))
     orders = list(permutations(range(len(records))))
+    scale = sigma * math.sqrt(2.0 * math.pi)
     for order in orders:
         density: Array = np.ones(1)
         for step, record in enumerate(order):
             mean = records[record](axes[:step])
-            density = density * norm.pdf(axes[step] - mean, scale=sigma)
+            density = density * np.exp(-0.5 * ((axes[step] - mean) / sigma) ** 2) / scale
         total = total + density / len(orders)
     return total
 
@@ -97,7 +99,7 @@ def divergences(
 ) -> tuple[float, float]:
     """The target against a null record, in both orders, by the midpoint rule."""
     steps = len(others) + 1
-    points = {2: 1500, 3: 150}[steps]
+    points = {2: 600, 3: 100}[steps]
     line = np.linspace(-1.0 - 8.0 * sigma, 1.0 + 8.0 * sigma, points)
     axes = [line.reshape([-1 if i == j else 1 for j in range(steps)]) for i in range(steps)]
     cell = (line[1] - line[0]) ** steps
@@ -136,7 +138,7 @@ def test_no_dataset_loses_more_than_the_bound(name: str, sigma: float) -> None:
     batches = sa.ShuffledBatches(noise_multiplier=sigma, steps=len(others) + 1)
     for epsilon in (0.1, 0.6):
         truth = max(divergences(target, others, sigma, epsilon))
-        # the midpoint rule's error at the kink, 1e-5 for two steps and 1e-4 for three
+        # the midpoint rule's error at the kink, 1e-4 for two steps and 3e-4 for three
         assert batches.delta(epsilon=epsilon).upper >= truth * (1.0 - 1e-3)
         if "antipodal" in name:
             # the pair that `attained_epsilon` is about: its lower end at this delta is no larger,
