@@ -18,7 +18,7 @@ from tests.oracles import mutated
 
 # Found at random they are printed as they are: shrinking would take longer than the test.
 DRAWN = settings(
-    max_examples=40,
+    max_examples=20,
     derandomize=True,
     deadline=None,
     database=None,

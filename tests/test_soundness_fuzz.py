@@ -25,7 +25,7 @@ from oracles.precision import MP, exact
 import shuffle_accountant as sa
 
 SEED = 20261
-CHUNKS, CHECKS = 8, 600
+CHUNKS, CHECKS = 6, 600
 # Seconds that no question may take.
 LONGEST = 20.0
 

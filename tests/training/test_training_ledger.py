@@ -166,8 +166,7 @@ def full(rounds: list[tuple[sa.ShuffleRound, int]]) -> sa.Bracket:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("population", [None, 900])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("population", "seed"), [(None, 0), (900, 1)])
 def test_grants_decide_as_the_full_question_does(population: int | None, seed: int) -> None:
     """Of each step, accepted or refused, and of steps of several rounds."""
     rng = np.random.default_rng(seed)
