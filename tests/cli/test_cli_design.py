@@ -10,6 +10,7 @@ import pytest
 from shuffle_accountant.cli import main
 
 QUESTION = ["design", "--users", "2000", "--target-epsilon", "1", "--delta", "1e-6"]
+QUESTION += ["--tolerance", "0.1"]  # what is asked for here is what is printed
 
 
 @pytest.mark.slow

@@ -91,10 +91,13 @@ def test_charge_is_the_largest_total_variation(sigma: float, p: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sigma", [1.0, 2.0])
 def test_inside_the_published_intervals(sigma: float) -> None:
-    """Certificates of a preprint on coarse grids, T = 1000, delta = 1e-8."""
+    """Certificates of a preprint on coarse grids, T = 1000, delta = 1e-8.
+
+    Those of one epoch are claims of benchmarks/figures/dpsgd.py, which is run by a test too.
+    """
     published = {
-        1.0: {1: (5.106, 5.64), 5: (6.423, 7.97), 20: (8.646, 11.68)},
-        2.0: {1: (0.257, 0.47), 5: (0.338, 0.71), 20: (0.438, 1.29)},
+        1.0: {5: (6.423, 7.97), 20: (8.646, 11.68)},
+        2.0: {5: (0.338, 0.71), 20: (0.438, 1.29)},
     }[sigma]
     for epochs, (lower, upper) in published.items():
         found = sa.epsilon(batches(sigma, 1000), delta=1e-8, rounds=epochs)
