@@ -1,166 +1,317 @@
-"""Laws on an additive grid, and sums of independent variables, in convex order from above.
+"""Sums of independent variables, on grids that widen, bounded from above in convex order.
 
-A law here is one of masses, integers over ``2**bits``, on integer multiples of a spacing, with an
-*excess*: for every nondecreasing convex f >= 0 of Lipschitz constant one, and every independent
-variable R of the same kind, ``E f(S + R) <= E f(S' + R) + excess``, where S is the variable that is
-meant and S' the one of the masses. Splitting a mass over its two neighbours with its mean kept,
-moving a mass up, rounding a mass up, and cutting the top off for its excess all keep that, and sums
-of independent variables inherit it. All steps are exact arithmetic with integers.
+A law here is one of masses, integers over ``2**bits``, on integer multiples of a unit: the places
+of a *graded* grid, whose spacing is the same near its origin and then doubles with the distance, so
+that ratios of 10^9 to 1 need some tens of blocks instead of 10^9 cells. Splitting a mass over its
+two neighbours with its mean kept, and rounding a mass up, only add to ``E f(S)`` for convex
+``f >= 0``, and sums of independent variables inherit that. `Rising` bounds nondecreasing f,
+`Falling` nonincreasing ones: they differ in what may be cut off, and what that costs. All steps are
+exact arithmetic with integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, zip_longest
+from typing import Self, TypeVar
 
 from flint import arb, fmpq, fmpz_poly
 
-from shuffle_accountant.certificates.balls import Effort, ceiling
+from shuffle_accountant.certificates.balls import Effort, ceiling, lower
 
-__all__ = ["AdditiveLaw", "power", "spread"]
+__all__ = ["Falling", "GradedLaw", "Rising", "graded", "power", "spread"]
+
+# So many doublings of the spacing have places in common.
+_COMMON = 3
+# Place, in units, and mass.
+Atom = tuple[int, int]
+Law = TypeVar("Law", bound="GradedLaw")
 
 
 @dataclass(frozen=True)
-class AdditiveLaw:
-    """Masses on ``(first + i) * 2**level`` units of the finest grid.
+class GradedLaw(ABC):
+    """Masses on a graded grid.
 
     Attributes:
-        level: the spacing has been doubled so often.
-        first: place of the first mass, in spacings.
-        masses: integers over ``2**bits``, >= 0.
-        excess: in units of the finest grid, over ``2**bits``.
+        origin: the first place, in units.
+        spacing: of the first block, in units, a power of two.
+        blocks: the first one holds an even number 2m of masses, at the origin and after it; the
+            l-th after that holds m, on a spacing of ``spacing * 2**l``, where the one before ends.
+        cost: of what was cut, over ``2**bits``; see the subclasses.
         bits: of all integers.
     """
 
-    level: int
-    first: int
-    masses: Sequence[int]
-    excess: int
+    origin: int
+    spacing: int
+    blocks: Sequence[Sequence[int]]
+    cost: int
     bits: int
+
+    @classmethod
+    def of(cls, atoms: Sequence[Atom], cost: int, effort: Effort) -> Self:
+        """Of masses at ascending places, without negligible tails.
+
+        Args:
+            atoms: the places with their masses.
+            cost: of what was cut before.
+            effort: how closely; masses and cost are over ``2**effort.fine_bits``.
+        """
+        bits = effort.fine_bits
+        kept, further = cls._cut(atoms, 1 << max(bits - effort.cut, 0))
+        half = max(effort.cells // 2, 1)
+        reach = cls._reach(kept[0][0], _mean(kept)) // (2 * half)
+        spacing = 1 << max(reach.bit_length() - 1, 0)
+        # on multiples of the first few spacings, so that grids of different sums have common places
+        origin = kept[0][0] & -(spacing << _COMMON)
+        return cls(origin, spacing, _split(kept, origin, spacing, half), cost + further, bits)
+
+    @staticmethod
+    @abstractmethod
+    def _cut(atoms: Sequence[Atom], allowed: int) -> tuple[list[Atom], int]:
+        """The masses without tails, and what that costs."""
+
+    @staticmethod
+    @abstractmethod
+    def _reach(origin: int, mean: int) -> int:
+        """What the first block has to resolve."""
+
+    @property
+    def half(self) -> int:
+        """The number m."""
+        return len(self.blocks[0]) // 2
 
     @property
     def total(self) -> int:
-        """Sum of the masses; at least ``2**bits``, because they are rounded up."""
-        return int(sum(self.masses))
+        """Sum of the masses."""
+        return sum(map(sum, self.blocks))
 
-    def reflected(self) -> AdditiveLaw:
-        """The law of ``-S'`` for the same masses, without an excess."""
-        last = self.first + len(self.masses) - 1
-        return replace(self, first=-last, masses=list(self.masses)[::-1], excess=0)
+    def atoms(self) -> list[Atom]:
+        """Places with masses > 0, ascending."""
+        found = []
+        for level, masses in enumerate(self.blocks):
+            width = self.spacing << level
+            start = self.origin + (self.half * width if level else 0)
+            found += [(start + i * width, mass) for i, mass in enumerate(masses) if mass]
+        return found
 
-    def coarser(self) -> AdditiveLaw:
-        """On twice the spacing: every other mass is split in two halves."""
-        masses = list(self.masses)
-        first = self.first
-        if first % 2:
-            first, masses = first - 1, [0, *masses]
-        if len(masses) % 2 == 0:
-            masses.append(0)
-        even, halves = masses[::2], [-(-m // 2) for m in masses[1::2]]
-        pairs = zip([0, *halves], [*halves, 0], strict=True)
-        joined = [m + left + right for m, (left, right) in zip(even, pairs, strict=True)]
-        return replace(self, level=self.level + 1, first=first // 2, masses=joined)
+    def plus(self, other: Self, effort: Effort) -> Self:
+        """The sum of two independent variables.
 
-    def trimmed(self, cut: int, cells: int) -> AdditiveLaw:
-        """Without tails below ``2**-cut``, on so coarse a grid that few cells are left."""
-        allowed = 1 << max(self.bits - cut, 0)
-        masses = list(self.masses)
-        below, low = 0, 0
-        while low < len(masses) - 1 and below + masses[low] <= allowed:
-            below, low = below + masses[low], low + 1
-        above, high = 0, len(masses)
-        while high > low + 1 and above + masses[high - 1] <= allowed:
-            high -= 1
-            above += masses[high]
-        top = sum(m * i for i, m in enumerate(masses[high:], start=1))
-        kept = masses[low:high]
-        kept[0] += below
-        kept[-1] += above
-        law = replace(
-            self,
-            first=self.first + low,
-            masses=kept,
-            excess=self.excess + (top << self.level),
-        )
-        while len(law.masses) > cells:
-            law = law.coarser()
-        return law
+        Pairs of cells are added on the spacing of the one that is farther out, to which all nearer
+        ones are brought: two products of polynomials for each block.
+        """
+        spacing = max(self.spacing, other.spacing)
+        left, right = self._widened(spacing), other._widened(spacing)
+        levels = max(len(left), len(right))
+        origin, up = self.origin + other.origin, (1 << self.bits) - 1
+        atoms: list[Atom] = []
+        near_left, near_right, far = list[int](), list[int](), list[int]()
+        for level in range(levels):
+            own_left, own_right = (_block(law, level, self.half) for law in (left, right))
+            near_left, near_right = _coarser(near_left), _coarser(near_right)
+            product = fmpz_poly(own_left) * fmpz_poly(near_right)
+            near_left, near_right = _joined(near_left, own_left), _joined(near_right, own_right)
+            product += fmpz_poly(near_left) * fmpz_poly(own_right)
+            found = _joined(_coarser(far), list(map(int, product.coeffs())))
+            # what is beyond the block goes to the next one
+            end = 2 * self.half if level < levels - 1 else len(found)
+            far = [*([0] * end), *found[end:]]
+            width = spacing << level
+            atoms += [
+                (origin + i * width, (mass + up) >> self.bits)
+                for i, mass in enumerate(found[:end])
+                if mass
+            ]
+        crossed = self.cost * max(other.total, up + 1) + other.cost * max(self.total, up + 1)
+        return self.of(atoms, (crossed + up) >> self.bits, effort)
 
-    def plus(self, other: AdditiveLaw) -> AdditiveLaw:
-        """The sum of two independent variables."""
-        left, right = self, other
-        while left.level < right.level:
-            left = left.coarser()
-        while right.level < left.level:
-            right = right.coarser()
-        product = fmpz_poly(list(left.masses)) * fmpz_poly(list(right.masses))
-        up = (1 << self.bits) - 1
-        crossed = left.excess * right.total + right.excess * left.total
-        return AdditiveLaw(
-            level=left.level,
-            first=left.first + right.first,
-            masses=[(int(c) + up) >> self.bits for c in product.coeffs()],
-            excess=(crossed + up) >> self.bits,
-            bits=self.bits,
-        )
+    def _widened(self, spacing: int) -> Sequence[Sequence[int]]:
+        """The blocks on another spacing, no finer."""
+        if spacing == self.spacing:
+            return self.blocks
+        return _split(self.atoms(), self.origin, spacing, self.half)
+
+
+class Rising(GradedLaw):
+    """Of variables S with ``E f(S + R) <= E f(S' + R) + cost`` for the law's own S'.
+
+    Here f is any nondecreasing convex function of Lipschitz constant one, R is independent, and the
+    cost is in units. Small values may be moved up; the top may be cut off for its excess.
+    """
+
+    @staticmethod
+    def _cut(atoms: Sequence[Atom], allowed: int) -> tuple[list[Atom], int]:
+        low, below = _few(atoms, allowed)
+        # what is above counts for how far above it is, measured by what is typical
+        allowed *= max(_mean(atoms) - atoms[low][0], 1)
+        high, above, excess = len(atoms) - 1, 0, 0
+        while high > low:
+            more = (above + atoms[high][1]) * (atoms[high][0] - atoms[high - 1][0])
+            if excess + more > allowed:
+                break
+            above, excess, high = above + atoms[high][1], excess + more, high - 1
+        kept = list(atoms[low : high + 1])
+        kept[-1] = (kept[-1][0], kept[-1][1] + above)
+        kept[0] = (kept[0][0], kept[0][1] + below)
+        return kept, excess
+
+    @staticmethod
+    def _reach(origin: int, mean: int) -> int:
+        return mean - origin
 
     def beyond(self, points: Sequence[fmpq], unit: fmpq) -> list[arb]:
         """Upper bounds of ``E(S - a)_+`` at exact points a.
 
         Args:
             points: the points.
-            unit: the spacing of the finest grid.
+            unit: of the places.
         """
-        masses, moments = [0], [0]
-        for i in range(len(self.masses) - 1, -1, -1):
-            masses.append(masses[-1] + self.masses[i])
-            moments.append(moments[-1] + self.masses[i] * (self.first + i))
-        masses.reverse()
-        moments.reverse()
-        spacing, scale = unit * (1 << self.level), fmpq(1, 1 << self.bits)
+        xs, masses, moments = _sums(self.atoms())
+        scale = fmpq(1, 1 << self.bits)
         found = []
         for a in points:
-            start = int((a / spacing).floor()) + 1 - self.first
-            start = min(max(start, 0), len(self.masses))
-            value = spacing * moments[start] - a * masses[start] + unit * self.excess
+            i = bisect_right(xs, int((a / unit).floor()))
+            value = unit * (moments[-1] - moments[i] + self.cost) - a * (masses[-1] - masses[i])
             found.append(arb(value * scale))
         return found
 
 
-def spread(letters: Sequence[tuple[arb, arb]], unit: fmpq, bits: int) -> AdditiveLaw:
-    """A law of few values, each split over its two neighbours on the grid with its mean kept.
+class Falling(GradedLaw):
+    """Of variables S >= 0 with ``E f(S) <= E f(S') + cost f(0)`` for the law's own S'.
+
+    Here f is any nonincreasing convex function >= 0. Large values may be moved down; small ones may
+    be given up for 0, and their masses are the cost.
+    """
+
+    @staticmethod
+    def _cut(atoms: Sequence[Atom], allowed: int) -> tuple[list[Atom], int]:
+        low, below = _few(atoms, allowed)
+        high, above = _few(atoms[low:][::-1], allowed)
+        kept = list(atoms[low : len(atoms) - high])
+        kept[-1] = (kept[-1][0], kept[-1][1] + above)
+        return kept, below
+
+    @staticmethod
+    def _reach(origin: int, mean: int) -> int:
+        # the sum may be compared with any number, however small
+        return min(origin, mean - origin)
+
+    def below(self, points: Sequence[fmpq], unit: fmpq) -> list[arb]:
+        """Upper bounds of ``E(c - S')_+`` at exact points c.
+
+        Args:
+            points: the points.
+            unit: of the places.
+        """
+        xs, masses, moments = _sums(self.atoms())
+        scale = fmpq(1, 1 << self.bits)
+        found = []
+        for c in points:
+            i = bisect_right(xs, int((c / unit).floor()))
+            found.append(arb((c * masses[i] - unit * moments[i]) * scale))
+        return found
+
+
+def graded(origin: int, spacing: int, half: int) -> Iterator[int]:
+    """The places of a graded grid, one after the other."""
+    yield from range(origin, origin + half * spacing, spacing)
+    width = spacing
+    while True:
+        start = origin + half * width
+        yield from range(start, start + half * width, width)
+        width *= 2
+
+
+def spread(letters: Sequence[tuple[arb, arb]], unit: fmpq, effort: Effort) -> Falling:
+    """A law of few values >= 0, each split over its two neighbours with its mean kept.
 
     Args:
-        letters: values and their probabilities; both are rounded up.
-        unit: the spacing.
-        bits: of the masses.
+        letters: values, which are rounded down, and their probabilities, which are rounded up.
+        unit: of the places.
+        effort: how closely.
     """
     held: dict[int, int] = {}
     for value, probability in letters:
-        mantissa, exponent = value.upper().man_exp()
-        man, exp = int(mantissa), int(exponent)
-        place = (fmpq(man << exp) if exp >= 0 else fmpq(man, 1 << -exp)) / unit
+        place = max(lower(value), fmpq(0)) / unit
         below = int(place.floor())
         inside = place - below
-        mass = fmpq(max(ceiling(probability, bits), 0))
+        mass = fmpq(max(ceiling(probability, effort.fine_bits), 0))
         for j, share in ((below, 1 - inside), (below + 1, inside)):
             if share > 0:
                 held[j] = held.get(j, 0) + int((mass * share).ceil())
-    first = min(held)
-    masses = [held.get(j, 0) for j in range(first, max(held) + 1)]
-    return AdditiveLaw(level=0, first=first, masses=masses, excess=0, bits=bits)
+    return Falling.of(sorted(held.items()), 0, effort)
 
 
-def power(law: AdditiveLaw, count: int, effort: Effort) -> AdditiveLaw:
+def power(law: Law, count: int, effort: Effort) -> Law:
     """The sum of ``count`` >= 1 independent variables of one law."""
-    result: AdditiveLaw | None = None
-    base = law.trimmed(effort.cut, effort.cells)
+    result: Law | None = None
     while True:
         if count & 1:
-            joined = base if result is None else result.plus(base)
-            result = joined.trimmed(effort.cut, effort.cells)
+            result = law if result is None else result.plus(law, effort)
         count >>= 1
         if not count:
             assert result is not None
             return result
-        base = base.plus(base).trimmed(effort.cut, effort.cells)
+        law = law.plus(law, effort)
+
+
+def _few(atoms: Sequence[Atom], allowed: int) -> tuple[int, int]:
+    """How many of the first masses are no more than what is allowed together, and their sum."""
+    count, total = 0, 0
+    while count < len(atoms) - 1 and total + atoms[count][1] <= allowed:
+        count, total = count + 1, total + atoms[count][1]
+    return count, total
+
+
+def _mean(atoms: Sequence[Atom]) -> int:
+    """A place near the mean."""
+    return sum(x * mass for x, mass in atoms) // max(sum(mass for _, mass in atoms), 1)
+
+
+def _sums(atoms: Sequence[Atom]) -> tuple[list[int], list[int], list[int]]:
+    """The places; masses and first moments of the first 0, 1, … of them."""
+    masses = [0, *accumulate(mass for _, mass in atoms)]
+    moments = [0, *accumulate(x * mass for x, mass in atoms)]
+    return [x for x, _ in atoms], masses, moments
+
+
+def _split(atoms: Sequence[Atom], origin: int, spacing: int, half: int) -> list[list[int]]:
+    """Blocks of a graded grid: each mass in two parts with its mean kept."""
+    blocks, level, shift = [[0] * (2 * half)], 0, spacing.bit_length() - 1
+    for x, mass in atoms:
+        away = x - origin
+        while away >> shift >= 2 * half:
+            level, shift = level + 1, shift + 1
+        start = half if level else 0
+        i, rest = away >> shift, away & ((1 << shift) - 1)
+        parts = [(i, -(-mass * ((1 << shift) - rest) >> shift)), (i + 1, -(-mass * rest >> shift))]
+        for j, part in parts:
+            # the cell after a block's last one is the first of the next block
+            at = (level, j - start) if j < 2 * half else (level + 1, 0)
+            while part and at[0] >= len(blocks):
+                blocks.append([0] * half)
+            if part:
+                blocks[at[0]][at[1]] += part
+    return blocks
+
+
+def _block(blocks: Sequence[Sequence[int]], level: int, half: int) -> Sequence[int]:
+    """The masses of a block at their distances from the origin, in its spacing."""
+    if level >= len(blocks):
+        return []
+    return [*([0] * half), *blocks[level]] if level else blocks[0]
+
+
+def _coarser(masses: Sequence[int]) -> list[int]:
+    """On twice the spacing: every other mass is split in two halves."""
+    halves = [-(-mass // 2) for mass in masses[1::2]]
+    triples = zip_longest(masses[::2], [0, *halves], halves, fillvalue=0)
+    return [sum(three) for three in triples]
+
+
+def _joined(one: Sequence[int], other: Sequence[int]) -> list[int]:
+    """The sums, entry by entry."""
+    return [a + b for a, b in zip_longest(one, other, fillvalue=0)]

@@ -5,9 +5,11 @@ With X = dP/dQ of one step under Q, an epoch's ratio is ``1 - s/t + (X_1 + … +
     H(α)  = E(X_1 + … + X_s - (tα - t + s))_+ / t,
     H'(α) = α E(t/α - t + s - X_1 - … - X_s)_+ / t,
 
-the second for the other order. X is replaced by a law on an additive grid that has the same
-``E(X - x)_+`` at chosen points of it: chords of that function. Beyond the last point what is left
-is an excess in the first case; in the second the ratio is cut there, which only adds.
+the second for the other order. X is replaced by a law on a graded grid that has the same
+``E(X - x)_+`` at all points of it: chords of that function. In the first case ratios below the
+first point are moved up to it, and beyond the last point what is left is an excess. In the second
+one ratios below the first point are split between it and 0, where the whole epoch counts as seen,
+and those beyond the last one are cut there, which only adds.
 """
 
 from __future__ import annotations
@@ -16,22 +18,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from flint import arb, fmpq
 
-from shuffle_accountant.certificates.additive import AdditiveLaw, power
-from shuffle_accountant.certificates.balls import Effort, at_least, ceiling
+from shuffle_accountant.certificates.additive import Falling, Rising, graded, power
+from shuffle_accountant.certificates.balls import Effort, at_least, ceiling, dyadic, lower, upper
 
 __all__ = ["AllocatedSteps", "gaussian_excess", "two_valued_excess"]
 
-# Cells of the grid in a standard deviation of one ratio.
-_CELLS = 64.0
-# Points grow apart by this power of a half of their distance from where the ratio mostly is.
-_FALLING = 6
-# The fewer steps, the nearer to 0 ratios are whose sum is small.
-_FEW_STEPS = 2048.0
-# No spacing is a smaller share of the largest ratio.
-_FINEST = 2.0**-20
+# No grid resolves less, relative to ratios of about 1.
+_FINEST = 2.0**-40
+# Ratios that are followed are larger than this.
+_SMALLEST = 2.0**-1000
 
 # E(X - x)_+ as a function of x >= 0.
 Excess = Callable[[arb], arb]
@@ -61,9 +60,9 @@ class AllocatedSteps:
         """Upper bounds of ``H(α)`` at each α >= 1."""
         if self.released == 1:  # one ratio needs no grid
             return [self.excess(self.steps * (alpha - 1) + 1) / self.steps for alpha in alphas]
-        law, unit = _sum(self, effort)
+        law, unit = _rising_sum(self, effort)
         offsets = [self.steps * (alpha - 1) + self.released for alpha in alphas]
-        values = law.beyond([_lower(a) for a in offsets], unit)
+        values = law.beyond([lower(a) for a in offsets], unit)
         return [
             arb(0) if a >= self.released * self.largest else value / self.steps
             for a, value in zip(offsets, values, strict=True)
@@ -73,12 +72,14 @@ class AllocatedSteps:
         """Upper bounds of ``H'(α)`` at each α >= 1."""
         if self.released == 1:
             return [self._single_backward(alpha) for alpha in alphas]
-        law, unit = _reflected_sum(self, effort)
-        offsets = [self.steps * (1 - 1 / alpha) - self.released for alpha in alphas]
-        values = law.beyond([_lower(a) for a in offsets], unit)
+        law, unit = _falling_sum(self, effort)
+        offsets = [self.steps * (1 / alpha - 1) + self.released for alpha in alphas]
+        values = law.below([upper(c) for c in offsets], unit)
+        # with a ratio of 0, ``α c / t`` is at most one
+        given_up = dyadic(law.cost, law.bits)
         return [
-            arb(0) if a >= -self.released * self.smallest else alpha * value / self.steps
-            for alpha, a, value in zip(alphas, offsets, values, strict=True)
+            arb(0) if c <= self.released * self.smallest else alpha * value / self.steps + given_up
+            for alpha, c, value in zip(alphas, offsets, values, strict=True)
         ]
 
     def _single_backward(self, alpha: arb) -> arb:
@@ -95,76 +96,77 @@ class AllocatedSteps:
             away *= 1.25
         return 1.0 + away
 
-    def _start(self, negligible: float) -> float:
-        """A point below which ``E(x - X)_+ = x - 1 + E(X - x)_+`` is below a number."""
-        away = 2.0 * self.deviation
-        while away < 1.0:
-            x = arb(1.0 - away)
-            if x - 1 + self.excess(x) <= negligible:
-                return 1.0 - away
+    def start(self, negligible: float) -> float:
+        """A point x below which ``E(x - X)_+ = x - 1 + E(X - x)_+`` is below a share of x."""
+        away, x = max(2.0 * self.deviation, _FINEST), arb(1)
+        while x > _SMALLEST:
             away *= 1.25
-        return 0.0
+            x = arb(1.0 / (1.0 + away))
+            if x - 1 + self.excess(x) <= negligible * x:
+                break
+        return float(x)
 
-    def one_step(self, top: float, effort: Effort, finer: float = 1.0) -> tuple[AdditiveLaw, fmpq]:
-        """X on a grid: changes of slope of its excess are the masses."""
-        start = self._start(2.0 ** -(effort.cut + 8))
-        wanted = max(
-            self.deviation / (_CELLS * finer), 2.0 * (top - start) / effort.cells, top * _FINEST
-        )
-        exponent = math.frexp(wanted)[1] - 1
+    def chords(
+        self, start: float, reach: float, end: float, effort: Effort
+    ) -> tuple[list[int], list[arb], fmpq]:
+        """Places of a graded grid, the slopes of the excess between them, and their unit.
+
+        Args:
+            start: of the places, about.
+            reach: what the first block of the grid has to resolve.
+            end: the last place is no less.
+            effort: how many cells.
+        """
+        exponent = math.frexp(reach / effort.cells)[1] - 1
         unit = fmpq(1 << exponent) if exponent >= 0 else fmpq(1, 1 << -exponent)
         width = float(arb(unit))
-        count = max(math.ceil(top / width), 2)
-        # all that lies below the start is split between it and 0
-        places = sorted({0, min(math.floor(start / width), count)})
-        centre = round((1.0 + self.deviation) / width)
-        while places[-1] < count:
-            step = max(1, (places[-1] - centre) >> _FALLING)
-            places.append(min(places[-1] + step, count))
-        spacing = arb(unit)
-        values = [arb(1), *(self.excess(j * spacing) for j in places[1:])]
-        slopes = [arb(-1)]
-        for i in range(1, len(places)):
-            slopes.append((values[i] - values[i - 1]) / ((places[i] - places[i - 1]) * spacing))
-        slopes.append(arb(0))
-        bits = effort.bits + 16
-        masses = [0] * (count + 1)
-        for i, place in enumerate(places):
-            masses[place] = max(ceiling(slopes[i + 1] - slopes[i], bits), 0)
-        law = AdditiveLaw(
-            level=0,
-            first=0,
-            masses=masses,
-            excess=max(ceiling(values[-1] / spacing, bits), 0),
-            bits=bits,
-        )
-        return law, unit
+        last = math.ceil(end / width)
+        found: list[int] = []
+        for x in graded(math.floor(start / width), 1, max(effort.cells // 2, 1)):
+            found.append(x)
+            if x >= last and len(found) > 1:
+                break
+        return found, [self.excess(x * arb(unit)) if x else arb(1) for x in found], unit
+
+
+def _slopes(places: list[int], values: list[arb], unit: fmpq) -> list[arb]:
+    """Slopes of the chords."""
+    points = zip(places, values, strict=True)
+    return [(d - c) / ((b - a) * arb(unit)) for (a, c), (b, d) in pairwise(points)]
 
 
 @lru_cache(maxsize=4)
-def _sum(pair: AllocatedSteps, effort: Effort) -> tuple[AdditiveLaw, fmpq]:
-    """The sum of the steps' ratios, from above."""
-    law, unit = pair.one_step(pair.end(2.0 ** -(effort.cut - 8)), effort)
+def _rising_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Rising, fmpq]:
+    """The sum of the steps' ratios, from above for what rises with it."""
+    start = pair.start(2.0 ** -(effort.cut + 8))
+    reach = max(1.0 - start, _FINEST)
+    places, values, unit = pair.chords(start, reach, pair.end(2.0**-effort.cut), effort)
+    slopes = [arb(-1), *_slopes(places, values, unit), arb(0)]
+    excess = max(ceiling(values[-1] / unit, effort.fine_bits), 0)
+    law = Rising.of(_atoms(places, slopes, effort.fine_bits), excess, effort)
     return power(law, pair.released, effort), unit
 
 
 @lru_cache(maxsize=4)
-def _reflected_sum(pair: AllocatedSteps, effort: Effort) -> tuple[AdditiveLaw, fmpq]:
-    """The negative of the sum, from above."""
-    # ratios that large may count for less: the mean falls by nothing to speak of
-    negligible = min(pair.deviation, 1.0) * 2.0**-14 / math.sqrt(pair.released)
-    # those above the number of steps leave nothing of ``t/α - t + s``
-    top = min(pair.end(negligible), float(pair.released))
-    finer = min(max(_FEW_STEPS / pair.released, 1.0), 32.0) * max(pair.deviation, 1.0)
-    law, unit = pair.one_step(top, effort, finer)
-    return power(law.reflected(), pair.released, effort), unit
+def _falling_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Falling, fmpq]:
+    """The sum of the steps' ratios, from above for what falls with it."""
+    start = pair.start(2.0 ** -(effort.cut + 8))
+    # ratios above the number of steps leave nothing of ``t/α - t + s``
+    end = min(pair.end(2.0**-effort.cut), float(pair.released))
+    reach = min(start, max(1.0 - start, _FINEST))
+    places, values, unit = pair.chords(start, reach, end, effort)
+    first = (values[0] - 1) / (places[0] * arb(unit))
+    slopes = [first, *_slopes(places, values, unit), arb(0)]
+    often = effort.often(pair.released)
+    lost = max(ceiling(1 + first, often.fine_bits), 0)
+    law = Falling.of(_atoms(places, slopes, often.fine_bits), lost, often)
+    return power(law, pair.released, often), unit
 
 
-def _lower(value: arb) -> fmpq:
-    """The lower end of a ball, exactly."""
-    mantissa, exponent = value.lower().man_exp()
-    man, exp = int(mantissa), int(exponent)
-    return fmpq(man << exp) if exp >= 0 else fmpq(man, 1 << -exp)
+def _atoms(places: list[int], slopes: list[arb], bits: int) -> list[tuple[int, int]]:
+    """Changes of slope are masses."""
+    masses = [max(ceiling(after - before, bits), 0) for before, after in pairwise(slopes)]
+    return list(zip(places, masses, strict=True))
 
 
 def gaussian_excess(noise: arb) -> Excess:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flint import arb, ctx, fmpq
 
@@ -15,6 +15,8 @@ __all__ = [
     "ceiling",
     "dyadic",
     "exact",
+    "lower",
+    "upper",
     "working_precision",
 ]
 
@@ -29,7 +31,7 @@ class Effort:
 
     Attributes:
         bits: masses are integers over ``2**bits``.
-        cells: most cells of an additive grid.
+        cells: of the first block of a graded grid.
         precision: of the balls, in bits.
     """
 
@@ -41,6 +43,15 @@ class Effort:
     def cut(self) -> int:
         """Tails below ``2**-cut`` are not followed: they are moved up, and counted."""
         return self.bits - 48
+
+    @property
+    def fine_bits(self) -> int:
+        """Masses of sums are integers over two to this power."""
+        return self.bits + 16
+
+    def often(self, count: int) -> Effort:
+        """Of one summand of many, each of which may be cut."""
+        return replace(self, bits=self.bits + count.bit_length())
 
 
 @contextmanager
@@ -76,6 +87,18 @@ def ceiling(value: arb, bits: int) -> int:
     mantissa, exponent = value.upper().man_exp()
     top, shift = int(mantissa), int(exponent) + bits
     return top << shift if shift >= 0 else -((-top) >> -shift)
+
+
+def lower(value: arb) -> fmpq:
+    """The lower end of a ball, exactly."""
+    mantissa, exponent = value.lower().man_exp()
+    man, exp = int(mantissa), int(exponent)
+    return fmpq(man << exp) if exp >= 0 else fmpq(man, 1 << -exp)
+
+
+def upper(value: arb) -> fmpq:
+    """The upper end of a ball, exactly."""
+    return -lower(-value)
 
 
 def at_least(low: int | arb, value: arb) -> arb:

@@ -35,8 +35,8 @@ __all__ = ["certify"]
 
 # Spacings in the root mean square of a round's deviation.
 _SPACINGS = 12.0
-# Cells of additive grids: of sums that are made anew for each point, and of those made once.
-_CELLS_PER_POINT, _CELLS_ONCE = 1 << 10, 1 << 15
+# Cells of the first block of graded grids: for sums made anew for each point, and those made once.
+_CELLS_PER_POINT, _CELLS_ONCE = 1 << 8, 1 << 9
 _MOST_PLACES = 4000
 # Claims that exceed the bracket by more are tried again on a finer grid.
 _EXCESS = 0.008

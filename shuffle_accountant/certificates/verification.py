@@ -38,7 +38,7 @@ __all__ = ["Grid", "Verification", "verify"]
 
 _ATTEMPTS = 3
 _LEAST_BITS, _MOST_BITS = 64, 4096
-_LEAST_CELLS, _MOST_CELLS = 64, 1 << 18
+_LEAST_CELLS, _MOST_CELLS = 64, 1 << 14
 _MOST_KINKS = 1 << 16
 _ORDERS = ("forward", "backward")
 
@@ -69,7 +69,7 @@ class Grid:
         numerator: the spacing h of the losses is ``numerator / 2**exponent`` nats.
         exponent: see above.
         bits: masses are integers over ``2**bits``.
-        cells: of additive grids, where a profile is bounded on one.
+        cells: of the first blocks of graded grids, where a profile is bounded on one.
     """
 
     numerator: int

@@ -15,7 +15,7 @@ pytest.importorskip("flint", reason="python-flint is the extra 'verify'")
 
 from flint import arb, fmpq
 
-from shuffle_accountant.certificates.additive import AdditiveLaw, power, spread
+from shuffle_accountant.certificates.additive import Falling, Rising, power, spread
 from shuffle_accountant.certificates.allocated import (
     AllocatedSteps,
     gaussian_excess,
@@ -28,9 +28,9 @@ from shuffle_accountant.certificates.letters import LettersAmongDecoys
 from shuffle_accountant.certificates.loss_table import LossTable
 from shuffle_accountant.certificates.profiles import SymmetricProfile
 
-EFFORT = Effort(bits=120, cells=1 << 12, precision=320)
-# With the top of a ratio cut at 2^-28, the spacing is close to the 64th of a deviation.
-COARSE = Effort(bits=84, cells=1 << 15, precision=320)
+EFFORT = Effort(bits=120, cells=1 << 9, precision=320)
+# Cuts at 2^-36, as for one round and a delta of 1e-6.
+COARSE = Effort(bits=84, cells=1 << 9, precision=320)
 # The balls are wide by what is cut: 2^-72 of the mass.
 CUT = mpmath.mpf(2) ** -70
 mpmath.mp.dps = 60
@@ -139,29 +139,70 @@ def test_bounds_of_many_letters_are_close():
         assert 1.0 <= ratio <= 1.02
 
 
-@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-40, 40), st.integers(1, 9)), min_size=1, max_size=4),
     st.integers(1, 6),
     st.integers(-60, 60),
-    st.integers(6, 40),
+    st.integers(2, 40),
 )
-def test_sums_on_a_coarse_grid_are_above_the_truth(atoms, count, point, cells):
-    """Any grid, however coarse and however short, is above in increasing convex order."""
-    weight = sum(w for _, w in atoms)
-    letters = [(arb(fmpq(x, 7)), arb(fmpq(w, weight))) for x, w in atoms]
+def test_sums_from_above_are_above_the_truth(atoms, count, point, cells):
+    """``E(S - a)_+`` on any grid, however coarse and however short."""
     effort = Effort(bits=58, cells=cells, precision=200)  # cuts off a thousandth
-    law = power(spread(letters, fmpq(1, 4), 74), count, effort)
-    (found,) = law.beyond([fmpq(point, 7)], fmpq(1, 4))
-    true = sum(
-        Fraction(1)
-        * max(sum(Fraction(x, 7) for x, _ in chosen) - Fraction(point, 7), Fraction(0))
-        * Fraction(1, weight**count)
-        * prod(w for _, w in chosen)
+    letters, exactly = weights(atoms, effort)
+    law = power(Rising.of(letters, 0, effort), count, effort)
+    (found,) = law.beyond([fmpq(point)], fmpq(1, 1000))
+    assert fraction(upper(found)) >= sum_over(exactly, count, lambda total: total - point)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 2000), st.integers(1, 9)), min_size=1, max_size=4),
+    st.integers(1, 6),
+    st.integers(0, 3000),
+    st.integers(2, 40),
+)
+def test_sums_from_below_are_above_the_truth(atoms, count, point, cells):
+    """``E(c - S)_+``, with small values that are given up."""
+    effort = Effort(bits=51, cells=cells, precision=200)  # gives up an eighth
+    letters, exactly = weights(atoms, effort)
+    law = power(Falling.of(letters, 0, effort), count, effort)
+    (found,) = law.below([fmpq(point)], fmpq(1, 1000))
+    given_up = Fraction(law.cost, 1 << law.bits) * point
+    true = sum_over(exactly, count, lambda total: point - total)
+    assert fraction(upper(found)) + given_up >= true
+
+
+@given(st.lists(st.tuples(st.integers(0, 90), st.integers(1, 9)), min_size=1, max_size=4))
+def test_values_between_cells_are_split_with_their_mean(atoms):
+    effort = Effort(bits=140, cells=64, precision=320)
+    letters = [(arb(fmpq(x, 7)), arb(fmpq(w, 36))) for x, w in sorted(dict(atoms).items())]
+    held = spread(letters, fmpq(1, 4), effort).atoms()
+    assert all(place * 7 <= 4 * 91 for place, _ in held)
+    mean = Fraction(sum(x * mass for x, mass in held), 4 << effort.fine_bits)
+    true = sum(Fraction(x * w, 7 * 36) for x, w in dict(atoms).items())
+    # values are rounded down, masses up, by 2^-156 each
+    assert abs(mean - true) <= Fraction(1, 10**40)
+
+
+def weights(atoms, effort):
+    """Values in thousandths with integer masses, and the values with their probabilities."""
+    held = sorted(dict(atoms).items())
+    weight, one = sum(w for _, w in held), 1 << effort.fine_bits
+    letters = [(1000 * x, one * w // weight) for x, w in held]
+    return letters, [(x // 1000, Fraction(mass, one)) for x, mass in letters]
+
+
+def sum_over(atoms, count, gain):
+    """The mean gain of a sum, where there is any."""
+    return sum(
+        max(gain(sum(x for x, _ in chosen)), Fraction(0)) * prod(w for _, w in chosen)
         for chosen in product(atoms, repeat=count)
     )
-    assert Fraction(str(mpmath.nstr(upper(found), 40))) >= true - Fraction(1, 10**30)
+
+
+def fraction(value):
+    return Fraction(str(mpmath.nstr(value, 40)))
 
 
 def prod(values):
@@ -172,11 +213,36 @@ def prod(values):
 
 
 def test_cutting_the_top_is_counted():
-    law = AdditiveLaw(level=0, first=0, masses=[1 << 40, 1, 0, 1], excess=0, bits=40)
-    cut = law.trimmed(38, 100)
-    assert len(cut.masses) < 4
-    before, after = (one.beyond([fmpq(0)], fmpq(1))[0] for one in (law, cut))
-    assert after >= before
+    """A mass of 2^-46 at a thousand is moved to 1, and what it leaves behind is a cost."""
+    effort = Effort(bits=80, cells=64, precision=320)  # 2^-32 may be cut
+    law = Rising.of([(0, 1 << 96), (1, 1 << 96), (1000, 1 << 50)], 0, effort)
+    assert law.atoms() == [(0, 1 << 96), (1, (1 << 96) + (1 << 50))]
+    assert law.cost == 999 << 50
+    (found,) = law.beyond([fmpq(1, 2)], fmpq(1))
+    assert number(found) == mpmath.mpf(1) / 2 + mpmath.mpf(999.5) / mpmath.mpf(2) ** 46
+
+
+def test_giving_up_small_values_is_counted():
+    """A mass of 2^-36 at one is given up; those that are large are moved down."""
+    effort = Effort(bits=80, cells=64, precision=320)  # 2^-32 may be cut
+    law = Falling.of([(1, 1 << 60), (8, 1 << 96), (9, 1 << 60)], 0, effort)
+    assert law.atoms() == [(8, (1 << 96) + (1 << 60))]
+    assert law.cost == 1 << 60
+
+
+def test_ratios_of_a_billion_to_one_fit_one_grid():
+    """Nine decades in a few hundred cells, and the sum of two is as close."""
+    letters = [(arb(10) ** -9, arb(1) / 2), (arb(1), arb(1) / 2)]
+    unit = fmpq(1, 1 << 40)
+    law = power(spread(letters, unit, EFFORT), 2, EFFORT)
+    assert sum(map(len, law.blocks)) < 40 * EFFORT.cells
+    for point in (fmpq(1, 10**8), fmpq(3, 2)):
+        (found,) = law.below([point], unit)
+        c = mpmath.mpf(int(point.p)) / int(point.q)
+        low = mpmath.mpf(10) ** -9
+        true = (c - 2 * low) / 4 + max(c - 1 - low, 0) / 2 + max(c - 2, 0) / 4
+        # a cell is 2^-9 of a distance from the least value at most
+        assert true <= upper(found) <= true * (1 + mpmath.mpf(2) ** -8)
 
 
 @pytest.mark.parametrize("loss", [-0.9, -0.25, 0.0, 0.3, 0.8, 1.5])
