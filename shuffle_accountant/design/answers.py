@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.evidence import Evidence
+from shuffle_accountant.design.question import Question
 from shuffle_accountant.reports.drawing import (
     curve_style,
     legend_beside,
@@ -22,9 +23,16 @@ from shuffle_accountant.reports.tables import columns, under
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from shuffle_accountant.design.candidates import Candidate, Question
+__all__ = ["Design", "DesignRow", "Excluded", "Family"]
 
-__all__ = ["Design", "DesignRow", "Excluded"]
+
+class Family(Protocol):
+    """Mechanisms of one kind, of which a design has chosen one."""
+
+    def curve(
+        self, mechanism: Any, question: Question, factors: Sequence[float]
+    ) -> Iterator[tuple[float, float, float]]:
+        """Points (upper end of epsilon, error, largest error) around a mechanism."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +66,7 @@ class DesignRow:
     bits: float
     messages: float
     evidence: Evidence
-    candidate: Candidate = field(repr=False)
+    candidate: Family = field(repr=False)
 
     @property
     def bracket(self) -> Bracket:

@@ -14,9 +14,9 @@ from shuffle_accountant.design.candidates import (
     Calibrated,
     Candidate,
     Noise,
-    Question,
     smallest_multiplier,
 )
+from shuffle_accountant.design.question import Question
 from shuffle_accountant.losses.decoys.count_tables import count_table
 from shuffle_accountant.randomizers.count_laws import (
     AsymmetricGeometric,

@@ -14,12 +14,12 @@ from shuffle_accountant.calibration.calibrate import max_eps0
 from shuffle_accountant.design.candidates import (
     Calibrated,
     Candidate,
-    Question,
     RandomizedMessages,
     smallest_multiplier,
 )
 from shuffle_accountant.design.dummies import dummy_candidates, integer_curator
 from shuffle_accountant.design.limit import limit_mu
+from shuffle_accountant.design.question import Question
 from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator

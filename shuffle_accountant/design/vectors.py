@@ -16,11 +16,11 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.design.candidates import (
     Calibrated,
     Candidate,
-    Question,
     RandomizedMessages,
     smallest_multiplier,
 )
 from shuffle_accountant.design.limit import gaussian_mu
+from shuffle_accountant.design.question import Question
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.null_clones import charge
 from shuffle_accountant.randomizers.base import LocalRandomizer

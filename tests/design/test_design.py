@@ -17,8 +17,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import shuffle_accountant as sa
-from shuffle_accountant.design.candidates import Question
 from shuffle_accountant.design.limit import gaussian_delta, gaussian_mu
+from shuffle_accountant.design.question import Question
 from shuffle_accountant.design.vectors import mean_candidates
 
 matplotlib.use("Agg")

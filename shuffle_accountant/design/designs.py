@@ -7,8 +7,9 @@ from functools import partial
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.design.answers import Design, DesignRow, Excluded
-from shuffle_accountant.design.candidates import Candidate, Question
+from shuffle_accountant.design.candidates import Candidate
 from shuffle_accountant.design.histograms import frequency_candidates
+from shuffle_accountant.design.question import Question
 from shuffle_accountant.design.vectors import mean_candidates
 from shuffle_accountant.sweeping import sweep
 
