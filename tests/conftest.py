@@ -6,6 +6,7 @@ import importlib
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -17,19 +18,20 @@ from hypothesis import settings
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=20)
 settings.load_profile("same")
 
+TRACED = 3
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Short tests are traced, the first case of each: the rest covers the same.
+    """Short tests are traced, the first cases of each: the rest covers the same.
 
     Tracing takes as long again as the tests themselves.
     """
-    traced = set()
+    cases: Counter[str] = Counter()
     for item in items:
-        case = item.nodeid.partition("[")[0]
-        if item.get_closest_marker("slow") or case in traced:
+        test = item.nodeid.partition("[")[0]
+        cases[test] += 1
+        if item.get_closest_marker("slow") or cases[test] > TRACED:
             item.add_marker("no_cover")
-        else:
-            traced.add(case)
 
 
 @pytest.fixture
