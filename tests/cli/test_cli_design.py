@@ -16,10 +16,10 @@ QUESTION += ["--tolerance", "0.1"]  # what is asked for here is what is printed
 @pytest.mark.slow
 def test_a_table_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "design.png"
-    assert main([*QUESTION, "--dimension", "3", "--output", str(picture)]) == 0
+    assert main([*QUESTION, "--categories", "4", "--output", str(picture)]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("2000 users, 3 coordinates, 1 round: ε <= 1")
-    assert "PrivUnit" in printed
+    assert printed.startswith("2000 users, 4 categories, 1 round: ε <= 1")
+    assert "randomized response" in printed
     assert picture.read_bytes()[:4] == b"\x89PNG"
 
 
