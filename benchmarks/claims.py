@@ -26,6 +26,7 @@ __all__ = [
     "format_table",
     "interleave",
     "relative_width",
+    "unmet",
 ]
 
 # Told what is being measured, for the progress bar.
@@ -173,6 +174,11 @@ def answer(
 def relative_width(bracket: sa.Bracket) -> float:
     """Width over upper end; 0 for the bracket [0, 0]."""
     return bracket.width / bracket.upper if bracket.upper > 0 else 0.0
+
+
+def unmet(met: bool, why: str) -> str:
+    """Why a goal is not met, to be shown behind its figures; nothing if it is met."""
+    return "" if met else f"; not met: {why or 'other work on this machine, or a step backwards'}"
 
 
 def compact(number: int) -> str:

@@ -26,6 +26,7 @@ from benchmarks.claims import (
     compact,
     interleave,
     relative_width,
+    unmet,
 )
 from shuffle_accountant.randomizers.base import LocalRandomizer
 
@@ -50,16 +51,31 @@ ORACLE_SIZE = 1000
 # the clones in this time; it took 15 ms before their atoms were listed three times as fast.
 CLONES_SECONDS = 0.0045
 CLONES = "clones"
+HEAVY = (
+    "one letter far above all others counts as much as the bulk: no tilt reaches both, and sums of "
+    "positive numbers answer for one alpha at a time"
+)
 
 
 @dataclass(frozen=True)
 class Goal:
-    """Questions that are to take this many seconds where the clones take `CLONES_SECONDS`."""
+    """Questions that are to take this many seconds where the clones take `CLONES_SECONDS`.
+
+    Attributes:
+        name: a few words.
+        text: the question.
+        seconds: what it may take.
+        calls: variants of it; the slowest counts.
+        why: what keeps it from being met, where that is known.
+        long: whether it takes too long to be asked quickly.
+    """
 
     name: str
     text: str
     seconds: float
     calls: dict[str, Callable[[], sa.Bracket]]
+    why: str = ""
+    long: bool = False
 
 
 def _goals() -> list[Goal]:
@@ -121,6 +137,38 @@ def _goals() -> list[Goal]:
             for eps0, seconds in ((1.0, 0.15), (4.0, 0.2), (6.0, 1.0))
         ),
         Goal(
+            "Laplace, n = 100",
+            "Laplace, eps0 = 6, n = 100, T = 4",
+            3.0,
+            one(ask(laplace(eps0=6.0), 100, 4, 1e-6)),
+        ),
+        Goal(
+            "max_eps0, Laplace",
+            "max_eps0 of Laplace, n = 1e4, T = 4, epsilon = 1",
+            3.0,
+            one(functools.partial(_largest_eps0, laplace, 10**4, 4, 1.0)),
+        ),
+        Goal(
+            "max_eps0, RAPPOR",
+            f"max_eps0 of RAPPOR, k = {ORACLE_SIZE}, n = 1e6, T = 30, epsilon = 1",
+            1.0,
+            one(
+                functools.partial(
+                    _largest_eps0,
+                    functools.partial(sa.RAPPOR, categories=ORACLE_SIZE),
+                    MILLION,
+                    30,
+                    1.0,
+                )
+            ),
+        ),
+        Goal(
+            "calibration of a sample",
+            "max_eps0, 1000 of 1e9 users, T = 1e5, epsilon = 5, delta = 1e-12",
+            5.0,
+            one(_sampled_eps0),
+        ),
+        Goal(
             "Gaussian blanket, sigma = 2",
             "Gaussian blanket, sigma = 2, n = 1e3, T = 10",
             0.3,
@@ -131,6 +179,17 @@ def _goals() -> list[Goal]:
             "Gaussian blanket, sigma = 1, n = 1e5, T = 10",
             2.0,
             one(ask(gaussian(sigma=1.0), 10**5, 10, 1e-6, blanket)),
+        ),
+        *(
+            Goal(
+                f"Gaussian blanket, n = 1e3, T = {rounds}",
+                f"Gaussian blanket, sigma = 1, n = 1e3, T = {rounds}",
+                seconds,
+                one(ask(gaussian(sigma=1.0), 1000, rounds, 1e-6, blanket)),
+                why=HEAVY,
+                long=True,
+            )
+            for rounds, seconds in ((1, 3.0), (10, 10.0))
         ),
         Goal(
             "Gaussian example",
@@ -149,6 +208,12 @@ def _goals() -> list[Goal]:
                 f"n = {compact(n)}": functools.partial(_tail, n, 10, 1e-6)
                 for n in (10**5, MILLION, 10**9)
             },
+        ),
+        Goal(
+            "clones, T = 1000",
+            "the general randomizer, n = 1e6, T = 1000",
+            0.03,
+            one(functools.partial(answer, EPS0, MILLION, 1000, 1e-6)),
         ),
         Goal(
             "profile",
@@ -193,6 +258,22 @@ def _tail(users: int, rounds: int, delta: float) -> sa.Bracket:
     randomizer = sa.RandomizedResponse(categories=4, eps0=3.0)
     one = sa.ShuffleRound(randomizer, users=users, reduction="strong", variant="tail")
     return sa.FourierAccountant().compose(one, count=rounds).epsilon(delta=delta)
+
+
+def _largest_eps0(
+    randomizer: Callable[..., LocalRandomizer], users: int, rounds: int, epsilon: float
+) -> sa.Bracket:
+    """The bracket at the largest eps0 that meets the target."""
+    found = sa.max_eps0(
+        users=users, rounds=rounds, target_epsilon=epsilon, delta=1e-6, randomizer=randomizer
+    )
+    return found.evidence.bracket
+
+
+def _sampled_eps0() -> sa.Bracket:
+    """The same for a small sample of a large population, many times."""
+    found = sa.max_eps0(users=1000, population=10**9, rounds=10**5, target_epsilon=5.0, delta=1e-12)
+    return found.evidence.bracket
 
 
 def _profile() -> sa.Bracket:
@@ -303,24 +384,36 @@ def _composed(quick: bool, note: Note, rows: list[dict[str, Any]]) -> list[Claim
     clones = functools.partial(answer, EPS0, MILLION, 10, 1e-6)
     claims = []
     for goal in _goals():
+        most = goal.seconds / CLONES_SECONDS
+        text = f"{goal.text}: within {MOST_WIDTH:g} in at most {most:.0f} times the clones' time"
+        if quick and goal.long:
+            claims.append(
+                Claim(
+                    name=goal.name,
+                    text=text,
+                    measured="takes minutes: not asked with --quick",
+                    holds=None,
+                )
+            )
+            continue
         calls = {
             f"{goal.name}{', ' if name else ''}{name}": ask for name, ask in goal.calls.items()
         }
-        timings = interleave({CLONES: clones, **calls}, 1 if quick else 3, note=note)
+        timings = interleave(
+            {CLONES: clones, **calls},
+            1 if quick or goal.long else 3,
+            note=note,
+            warm_up=not goal.long,
+        )
         base = timings.pop(CLONES)
         rows += [_row("composed", name, timing) for name, timing in timings.items()]
         times = {name: timing.times(base) for name, timing in timings.items()}
         slowest = max(times, key=lambda name: times[name].median)
         widest = max(relative_width(timing.result) for timing in timings.values())
-        most = goal.seconds / CLONES_SECONDS
+        met = times[slowest].median <= most and widest <= MOST_WIDTH
+        measured = f"{times[slowest]}, {timings[slowest]} ({slowest}); widest {widest:.1e}"
         claims.append(
-            Claim(
-                name=goal.name,
-                text=f"{goal.text}: within {MOST_WIDTH:g} in at most {most:.0f} times the clones' "
-                "time",
-                measured=f"{times[slowest]}, {timings[slowest]} ({slowest}); widest {widest:.1e}",
-                holds=times[slowest].median <= most and widest <= MOST_WIDTH,
-            )
+            Claim(name=goal.name, text=text, measured=measured + unmet(met, goal.why), holds=met)
         )
     return claims
 
