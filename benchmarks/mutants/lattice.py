@@ -99,6 +99,7 @@ STACK = mutants(
     _stressed(
         "stacks_are_within_their_error_if_all_operations_err",
         "a_row_of_a_stack_errs_in_one_place",
+        "rounding_counts_where_a_row_s_spectrum_is_nothing",
         "errors_of_rows_of_a_stack_are_counted",
     ),
     [
@@ -560,11 +561,17 @@ STATISTIC = mutants(
     "lattice/statistic.py",
     _stressed(
         "statistics_state_their_error",
+        "errors_of_statistics_are_handed_on",
         "statistics_of_sums_are_exact_where_cells_are_narrow",
     ),
     [
-        ("total = self.error + other.error + error + roundings(8)", "total = 0.0"),
-        ("total = self.error + other.error + error + roundings(8)", "total = error + roundings(8)"),
+        ("product(self.error, other.error, error, roundings(8))", "0.0"),
+        ("product(self.error, other.error, error, roundings(8))", "product(error, roundings(8))"),
+        ("product(self.error, other.error, error, roundings(8))", "self.error + other.error"),
+        (
+            "product(self.error, other.error, error, roundings(8))",
+            "product(other.error, error, roundings(8))",
+        ),
     ],
 )
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from shuffle_accountant.lattice.doubling import SumLaw, sum_cells
 from shuffle_accountant.lattice.pairs import pair_sums
-from shuffle_accountant.numerics.rounding import Array, roundings
+from shuffle_accountant.numerics.rounding import Array, product, roundings
 
 __all__ = ["Hypotheses", "power_of"]
 
@@ -63,7 +63,7 @@ class Hypotheses:
             error = max(error, error_here)
         inside = np.divide(moment, null, out=np.zeros_like(null), where=null > 0.0)
         held = null > 0.0
-        total = self.error + other.error + error + roundings(8)
+        total = product(self.error, other.error, error, roundings(8))
         # numbers must ascend; equal ones would do
         value = np.maximum.accumulate(edges + inside)[held]
         return Hypotheses(value, null[held], laws[0][held], laws[1][held], count, total)

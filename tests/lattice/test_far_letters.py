@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shuffle_accountant.lattice.far_letters import far_positive_part
+from shuffle_accountant.lattice.far_letters import _Parts, far_positive_part
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.tilting import Letters, saddle
 from shuffle_accountant.numerics.rounding import roundings
@@ -75,6 +75,27 @@ def test_one_far_letter_is_as_good_as_known(far: float) -> None:
     assert low is not None
     assert high is not None
     assert low <= truth <= high <= low * (1 + 1e-4)
+
+
+def test_each_end_takes_its_own_bound_of_what_is_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds of the far letters' part that are wider make the answer's wider by as much."""
+    rare = 2.0**-40
+    letters = Letters(np.array([-1.0, 0.5, 1e4]), np.array([0.5, 0.5 - rare, rare]), 10)
+    # nearly all that the far letter adds
+    far = 10 * rare * (1e4 - 9 * 0.25)
+
+    def ends() -> list[float]:
+        return [
+            far_positive_part(letters, side, slack=0.0, variance=1e-2) or math.nan
+            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        ]
+
+    low, high = ends()
+    least, most = _Parts.lower, _Parts.upper
+    monkeypatch.setattr(_Parts, "lower", lambda parts: least(parts) - 1e-4 * far)
+    monkeypatch.setattr(_Parts, "upper", lambda parts: most(parts) + 1e-4 * far)
+    wider = ends()
+    assert wider == pytest.approx([low - 1e-4 * far, high + 1e-4 * far], rel=1e-12)
 
 
 def test_nothing_is_claimed_where_letters_are_not_far_enough() -> None:

@@ -219,6 +219,17 @@ def test_a_row_of_a_stack_errs_in_one_place(count: int, adverse: float) -> None:
     assert 0.2 * found.error < wrong(found.mass, truth) <= found.error
 
 
+@ADVERSE
+def test_rounding_counts_where_a_row_s_spectrum_is_nothing(adverse: float) -> None:
+    """All points alike, so that the transform is 0 but at one frequency, and its error is not."""
+    size = 1 << 12
+    mass = np.full((1, size), 1.0 / size)
+    with stress(roundoff=UNIT, adverse=adverse):
+        found = stack_sum(Stack(0, mass, np.ones(1), np.zeros(1)), 0, size)
+    assert found.mass.size == size
+    assert 0.1 * found.error < wrong(found.mass, [Fraction(1, size)] * size) <= found.error
+
+
 def test_errors_of_rows_of_a_stack_are_counted() -> None:
     for seed in range(5):
         rng = np.random.default_rng(seed)
@@ -1011,6 +1022,21 @@ def test_statistics_state_their_error(adverse: float) -> None:
         found = power_of(one, 6, width=0.05, tail=0.0)
     for law in (found.null, found.first, found.second):
         assert 0.0 < abs(float(sum(map(Fraction, law.tolist()))) - 1.0) <= found.error
+
+
+def test_errors_of_statistics_are_handed_on() -> None:
+    """All probabilities too large by a sixteenth, in six observations and in five and one."""
+    share = 2.0**-4
+    one = Hypotheses(
+        np.arange(3.0),
+        *(dyadic(np.random.default_rng(5), 3) * (1.0 + share) for _ in range(3)),
+        1,
+        share,
+    )
+    five = power_of(one, 5, width=0.05, tail=0.0)
+    for found in (power_of(one, 6, width=0.05, tail=0.0), five.add(one, 0.05)):
+        for law in (found.null, found.first, found.second):
+            assert 0.4 < abs(float(sum(map(Fraction, law.tolist()))) - 1.0) <= found.error < 0.5
 
 
 def test_statistics_of_sums_are_exact_where_cells_are_narrow() -> None:

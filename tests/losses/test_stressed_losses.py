@@ -42,6 +42,7 @@ from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.normal import normal_cells
+from shuffle_accountant.numerics.rounding import roundings
 
 UNIT = 2.0**-34
 SIDES = pytest.mark.parametrize("side", list(Bound))
@@ -585,7 +586,9 @@ def test_mixtures_count_what_they_leave_out(
         atoms = mixture.atoms(side, edges(0.1), EFFORTS[0])
     if largest == math.inf:
         assert atoms.loss_error == 5.0 * error
-    assert atoms.loss_error >= 5.0 * error
+    else:  # and sums in cells are rounded, at the largest loss of about 3 too
+        with stressed(name):
+            assert atoms.loss_error >= 5.0 * error + 4.0 * roundings(8.0) * 2.9
     assert atoms.truncated == pytest.approx(0.25 * 0.25 + 0.125)
     assert atoms.round_off >= 0.75 * 0.0625
     for epsilon in (-2.5, -0.7, 0.0, 0.2, 0.9, 1.5, 2.9):
@@ -749,12 +752,13 @@ def test_probabilistic_losses_at_points_of_the_grid(factor: float, side: Bound, 
     check_tails(atoms, 3, 0.25, [*near, *(-x for x in near)])
 
 
-def test_probabilities_below_all_doubles_are_above_none() -> None:
-    """That all of 1200 messages are alike."""
-    loss, effort = tail_loss(1200, 1.0), Effort(1e-300, 1e-3)
-    assert 0.0 < loss.delta(math.inf, Bound.PESSIMISTIC, effort) <= 1e-300
+@pytest.mark.parametrize(("tail", "least"), [(1e-300, 1e-301), (2e-323, 1e-316)])
+def test_probabilities_below_all_doubles_are_above_none(tail: float, least: float) -> None:
+    """That all of 1200 messages are alike; products that small have lost their digits."""
+    loss, effort = tail_loss(1200, 1.0), Effort(tail, 1e-3)
+    assert least < loss.delta(math.inf, Bound.PESSIMISTIC, effort) <= 1e-300
     assert loss.delta(math.inf, Bound.OPTIMISTIC, effort) == 0.0
-    assert 0.0 < loss.atoms(Bound.PESSIMISTIC, edges(0.05), effort).infinite <= 1e-290
+    assert 1e-300 < loss.atoms(Bound.PESSIMISTIC, edges(0.05), effort).infinite <= 1e-290
     assert loss.atoms(Bound.OPTIMISTIC, edges(0.05), effort).infinite == 0.0
 
 
