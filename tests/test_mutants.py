@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-ROOMS = ("numerics", "lattice", "losses", "reductions", "engine")
+ROOMS = ("numerics", "lattice", "losses", "reductions", "engine", "certificates")
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.mutants import engine, lattice, losses, numerics, reductions
+from benchmarks.mutants import certificates, engine, lattice, losses, numerics, reductions
 
 MUTANTS = (
     *numerics.MUTANTS,
@@ -10,4 +10,5 @@ MUTANTS = (
     *losses.MUTANTS,
     *reductions.MUTANTS,
     *engine.MUTANTS,
+    *certificates.MUTANTS,
 )

@@ -350,6 +350,9 @@ def _table_round(state: State) -> Part:
     state = _object("round", state, wanted)
     if state["adjacency"] not in (REPLACE_ONE, ZERO_OUT):
         raise UnsupportedError("adjacency must be replace-one or zero-out")
+    for name in ("optimistic_remove", "optimistic_add"):  # part of the round, not of the claim
+        if state[name] is not None:
+            _table(name, state[name])
     remove = _table("remove", state["remove"])
     same = state["add"] is None
     add = remove if same else _table("add", state["add"])

@@ -1,0 +1,141 @@
+"""Faults of certificates: of the profiles that are checked, and of the check.
+
+What writes a certificate cannot make a false one: a fault there is found by the verifier. So these
+are faults of what both use, and of the verifier alone.
+"""
+
+from __future__ import annotations
+
+from benchmarks.mutants.mutant import mutants
+
+_PROFILES = "tests/certificates/test_certificate_profiles.py"
+_CHECKS = " ".join(
+    f"tests/certificates/test_certificates.py::test_{name}"
+    for name in (
+        "every_field_that_is_altered_is_noticed",
+        "what_failed_is_said",
+        "a_wrong_digest_is_noticed",
+    )
+)
+
+ADDITIVE = mutants(
+    "certificates/additive.py",
+    _PROFILES,
+    [
+        ("crossed = self.cost * max(other.total, up + 1) +", "crossed ="),
+        ("+ other.cost * max(self.total, up + 1)", ""),
+        ("cost + further, bits", "cost, bits"),
+        (
+            "_split(kept, origin, spacing, half), cost + further",
+            "_split(kept, origin, spacing, half), further",
+        ),
+        ("product += fmpz_poly(near_left) * fmpz_poly(own_right)", "pass"),
+        ("product = fmpz_poly(own_left) * fmpz_poly(near_right)", "product = fmpz_poly([])"),
+        ("product += fmpz_poly(near_left)", "product += fmpz_poly(own_left)"),
+        ("found = _joined(_coarser(far), ", "found = _joined([], "),
+        ("kept[-1] = (kept[-1][0], kept[-1][1] + above)\n        kept[0]", "kept[0]"),
+        ("kept[0] = (kept[0][0], kept[0][1] + below)\n", ""),
+        ("return kept, excess", "return kept, 0"),
+        ("return kept, below", "return kept, 0"),
+        ("moments[-1] - moments[i] + self.cost", "moments[-1] - moments[i]"),
+        (
+            "parts = [(i, -(-mass * ((1 << shift) - rest) >> shift))",
+            "parts = [(i, mass if not rest else 0)",
+        ),
+        ("(i + 1, -(-mass * rest >> shift))]", "]"),
+        ("place = max(lower(value), fmpq(0)) / unit", "place = fmpq(lower(value) / unit).ceil()"),
+        (
+            "((below, 1 - inside), (below + 1, inside))",
+            "((below, inside), (below + 1, 1 - inside))",
+        ),
+        (
+            "halves = [-(-mass // 2) for mass in masses[1::2]]",
+            "halves = [0 for mass in masses[1::2]]",
+        ),
+    ],
+)
+ALLOCATED = mutants(
+    "certificates/allocated.py",
+    _PROFILES,
+    [
+        ("alpha * value / self.steps + given_up", "alpha * value / self.steps"),
+        ("slopes = [arb(-1), *_slopes", "slopes = [arb(0), *_slopes"),
+        ("excess = max(ceiling(values[-1] / unit, effort.fine_bits), 0)", "excess = 0"),
+        ("lost = max(ceiling(1 + first, often.fine_bits), 0)", "lost = 0"),
+        ("alpha * at_least(0, c - 1 + self.excess(c))", "alpha * at_least(0, c - 1)"),
+        ("- x * ((far + half) / root).erfc()) / 2", "- x * ((far + half) / root).erfc()) / 3"),
+    ],
+)
+LETTERS = mutants(
+    "certificates/letters.py",
+    _PROFILES,
+    [
+        ("return seen + gained / self.users", "return gained / self.users"),
+        (" + top * dyadic(law.cost, law.bits)", ""),
+        ("law.below([self.users * top], unit)", "law.below([(self.users - 1) * top], unit)"),
+        ("seen += at_least(0, gain)", "seen += gain"),
+    ],
+)
+BINARY_TARGET = mutants(
+    "certificates/binary_target.py",
+    _PROFILES,
+    [
+        ("return total + rest * largest", "return total"),
+        (
+            "weight * (largest * tail - lost * (tail - at))",
+            "weight * (largest * tail - lost * tail)",
+        ),
+        ("return total + _between_zero_and(mass * (j + 1) / (2 * j + 1 - c))", "return total"),
+    ],
+)
+COMPOSITION = mutants(
+    "certificates/composition.py",
+    _PROFILES,
+    [
+        ("kept[0] += below", "pass"),
+        ("infinite + above, self.bits", "infinite, self.bits"),
+        (
+            "self.infinite * other.total + other.infinite * self.total",
+            "self.infinite * other.infinite",
+        ),
+        ("return gain + dyadic(self.infinite, self.bits)", "return gain"),
+    ],
+)
+TABLE = mutants(
+    "certificates/loss_table.py",
+    _PROFILES,
+    [
+        ("total = exact(self.infinite) + missing", "total = exact(self.infinite)"),
+        ("total = exact(self.infinite) + missing", "total = missing"),
+        ("weighted += masses[i] * (-exact(self.losses[i])).exp()", "weighted += masses[i]"),
+    ],
+)
+VERIFICATION = mutants(
+    "certificates/verification.py",
+    _CHECKS,
+    [
+        ("if law.total != 1 << law.bits:", "if law.total > 1 << law.bits:"),
+        ("if law.total != 1 << law.bits:", "if law.total < 1 << law.bits:"),
+        ("if not own >= value.upper():", "if False:"),
+        ("if not delta <= most:", "if False:"),
+        (
+            'orders = _ORDERS if any("backward" in law for law in laws) else _ORDERS[:1]',
+            "orders = _ORDERS[:1]",
+        ),
+        ("orders = _ORDERS[:1] if part.profile.symmetric else _ORDERS", "orders = _ORDERS[:1]"),
+        ('state["count"] != part.count or', "False or"),
+        ('state["theorem"] != part.theorem', "False"),
+        ('if content["adjacency"] != adjacency_of(parts):', "if False:"),
+        ('if digest_of(content) != content["digest"]:', "if False:"),
+    ],
+)
+
+MUTANTS = [
+    *ADDITIVE,
+    *ALLOCATED,
+    *LETTERS,
+    *BINARY_TARGET,
+    *COMPOSITION,
+    *TABLE,
+    *VERIFICATION,
+]
