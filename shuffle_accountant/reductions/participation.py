@@ -34,7 +34,7 @@ __all__ = ["ParticipationPair", "participation"]
 # So many numbers of users are told apart; up to a few, all are.
 _MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 256, 12
 # Relative width of the likeliest blocks: half of it is what it costs.
-_WIDTH = 1e-3
+_WIDTH = 6.5e-4
 # The others are as much wider as this power of their density is smaller: what is rare may matter
 # more than it weighs.
 _SHARE = 0.25

@@ -38,17 +38,21 @@ from shuffle_accountant.losses.decoys.counts import (
 from shuffle_accountant.losses.two_letters.listing import BinaryBlocks
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
     Array,
     exponential,
     outwards,
     pairwise_sum,
     roundings,
+    sequential_sum,
 )
 
 __all__ = ["NumberOfResponses"]
 
 # Blocks of O this wide are little wider if they end where the next one begins.
 _SHARED_ENDS = 16
+# Blocks of O up to this wide are added up count by count, unless those are more than so many.
+_ADD_UP_TO, _MOST_ADDED = 32, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -234,7 +238,7 @@ def _binned(
         mass = np.where(low <= n, np.exp(log_mass), 0.0)
         error = mass * np.expm1(log_pmf_error(low, n, rate, log_mass))
     else:
-        mass, error = tail_differences(edges, n, rate, idle)
+        mass, error = _masses(edges, n, rate, idle)
     weight = mass + error if upper else np.maximum(mass - error, 0.0)
     round_off = float(error.sum(axis=1).max())
     if bool(np.all(low == high)):
@@ -262,3 +266,17 @@ def _binned(
     split = np.pad(below, ((0, 0), (0, 1))) + np.pad(above, ((0, 0), (1, 0)))
     values = np.broadcast_to(edges, split.shape)
     return _Others(values, split, missing, round_off)
+
+
+def _masses(edges: Array, n: Array, rate: float, idle: float) -> tuple[Array, Array]:
+    """Probabilities of the counts between evenly spaced edges, and bounds on their errors."""
+    width = int(edges[1] - edges[0])
+    if width > _ADD_UP_TO or n.size * (edges[-1] - edges[0]) > _MOST_ADDED:
+        return tail_differences(edges, n, rate, idle)
+    counts = np.arange(edges[0], edges[-1])
+    log_mass = log_pmf(np.minimum(counts, n), n, rate, idle)
+    each = np.where(counts <= n, np.exp(log_mass), 0.0)
+    off = each * np.expm1(log_pmf_error(counts, n, rate, log_mass))
+    starts = (edges[:-1] - edges[0]).astype(np.intp)
+    mass, error = (np.add.reduceat(terms, starts, axis=1) for terms in (each, off))
+    return mass, error + sequential_sum(width, own=ELEMENTARY) * mass
