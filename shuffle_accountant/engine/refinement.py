@@ -144,7 +144,7 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
         wide = _excess(problem, ends)
         if plan.spacing > before.spacing and not plan.limited and wide > 1.0:
             # the coarser grid did not do: as fine as it needs to be, but no finer than planned
-            enough = finer(problem, plan, wide)
+            enough = finer(problem, plan, wide) if wide <= _FAR_OFF else before
             plan = enough if enough.spacing > before.spacing else before
             plan = replace(plan, most_points=None)
             continue
@@ -200,8 +200,8 @@ def _directly(problem: Problem, plan: Plan, ends: _Ends) -> _Ends:
         except GridTooFine:
             break
         ends = found.within(ends)
-        if _excess(problem, ends) <= 1.0:
-            break
+        if _excess(problem, ends) <= 1.0 or found.upper.value == math.inf:
+            break  # more cells would not hold what is beyond the window
     return ends
 
 

@@ -79,9 +79,11 @@ def _delta(
     loss: PrivacyLoss, epsilon: float, resolution: float
 ) -> tuple[float, float, ErrorLedger]:
     """Lower end, upper end and ledger of delta at epsilon."""
-    tail = 1e-20
+    tail, low, high = 1e-20, 0.0, 1.0
     # how much may be cut off is found out roughly, then put to the proof
     for blocks in (max(resolution, _ROUGHER), resolution):
+        if low > 0.0:  # the rough look may have cut off far less than it had to
+            tail = max(tail, low * _NEGLIGIBLE)
         while True:
             effort = Effort(tail, blocks)
             low = _worse(loss, epsilon, Bound.OPTIMISTIC, effort)

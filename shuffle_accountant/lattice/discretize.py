@@ -18,13 +18,23 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
 from shuffle_accountant.numerics.budget import budget, rounded
-from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array, outwards, sequential_sum
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    UNIT_ROUNDOFF,
+    Array,
+    outwards,
+    sequential_sum,
+)
 
 __all__ = ["SUBCELLS", "discretize"]
 
 # The lower side first merges atoms inside a cell of a grid this many times finer; that costs
 # 1/(12 * 4^2) of a squared spacing in variance, against 1/12 or more for the chords themselves.
 SUBCELLS = 4
+
+# Chords begin at the end with far more mass, as what is left at the other one is rounded to first
+# order; but not where losses are so large that exponentials of them lose digits.
+_FAR_LESS, _MIRRORED = 0.01, 30.0
 
 
 def discretize(atoms: PldAtoms, spacing: float) -> PldGrid:
@@ -38,7 +48,7 @@ def discretize(atoms: PldAtoms, spacing: float) -> PldGrid:
         The pair on the grid. Its ``loss_error`` includes the rounding of the positions.
     """
     # a loss this close to a grid point is taken to be there, which is part of the loss error
-    snap = budget().snap
+    snap, own = budget().snap, 32.0
     scaled = atoms.loss / spacing
     nearest = np.rint(scaled)
     scaled = np.where(np.abs(scaled - nearest) <= snap * np.abs(scaled), nearest, scaled)
@@ -50,10 +60,14 @@ def discretize(atoms: PldAtoms, spacing: float) -> PldGrid:
     elif atoms.side is Bound.PESSIMISTIC:
         offset, mass = _connect_the_dots(atoms.mass, scaled, spacing)
     else:
-        offset, mass = _chords(*_merge_subcells(atoms.mass, scaled, spacing), spacing)
+        merged, losses = _merge_subcells(atoms.mass, scaled, spacing)
+        if _ends_at_the_bottom(merged, losses, spacing):
+            offset, mass, own = _chords_from_below(merged, losses, spacing)
+        else:
+            offset, mass = _chords_from_above(merged, losses, spacing)
     largest = float(np.max(np.abs(atoms.loss), initial=0.0))
     # each point holds shares of what lies on both sides of it
-    slack = sequential_sum(2 * _most_in_a_cell(scaled), own=32)
+    slack = sequential_sum(2 * _most_in_a_cell(scaled), own=own)
     mass = outwards(mass, slack, upper=atoms.side is Bound.PESSIMISTIC)
     return PldGrid(
         side=atoms.side,
@@ -114,15 +128,63 @@ def _merge_subcells(mass: Array, scaled: Array, spacing: float) -> tuple[Array, 
     return total[used][::-1], merged[::-1]
 
 
-def _chords(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
-    """Walk down the ROC curve in chords whose slopes are grid points.
+def _ends_at_the_bottom(mass: Array, scaled: Array, spacing: float) -> bool:
+    """Whether there is far more mass in the lowest cell than in the highest; losses descend."""
+    if mass.size == 0 or spacing > 1.0 or spacing * float(np.max(np.abs(scaled))) > _MIRRORED:
+        return False
+    both = mass * (1.0 + np.exp(-spacing * scaled))
+    lowest = float(both[scaled < math.floor(scaled[-1]) + 1.0].sum())
+    highest = float(both[scaled >= math.ceil(scaled[0]) - 1.0].sum())
+    return highest < _FAR_LESS * lowest
 
-    ``surplus`` is the sum of ``p - q e^(x_goal)`` over the chord so far: not negative while its
-    mean ratio is above that of its goal. The atom that would make it negative is split. What is
-    left at the bottom has a mean ratio above its goal, so putting it there lowers the pair.
+
+def _chords_from_above(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
+    """Chords from the largest loss down.
+
+    What is left at the bottom has a mean ratio above its goal, so putting it there lowers the pair.
     """
     if mass.size == 0:
         return 0, np.zeros(1)
+    goals, chords, _ = _chords(mass, scaled, spacing)
+    return _placed(np.array(goals), np.array(chords))
+
+
+def _chords_from_below(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array, float]:
+    """Chords from the smallest loss up: those of the exchanged pair.
+
+    What is left is at the top; no loss there is a spacing below its goal, and P's mass goes there.
+
+    Returns:
+        The offset, the masses, and the roundings of each.
+    """
+    loss = spacing * scaled[::-1]
+    goals, chords, surplus = _chords(mass[::-1] * np.exp(-loss), -scaled[::-1], spacing)
+    goal = -np.array(goals)
+    left = np.array(chords)
+    left[-1] = max(left[-1] - surplus * (1.0 + 2.0**-40), 0.0)  # of Q what P's share at the goal is
+    found = left * np.exp(spacing * goal)
+    if surplus > 0.0:
+        goal[-1] -= 1
+    own = 32.0 + 4.0 * ELEMENTARY + 8.0 * float(np.max(np.abs(loss)))
+    return *_placed(goal, found), own
+
+
+def _placed(goal: NDArray[np.int64], mass: Array) -> tuple[int, Array]:
+    """Masses at grid points."""
+    offset = int(goal.min())
+    index = goal - offset
+    return offset, rounded(_totals(index, mass, int(index.max()) + 1), 2)
+
+
+def _chords(mass: Array, scaled: Array, spacing: float) -> tuple[list[int], list[float], float]:
+    """Walk down the ROC curve in chords whose slopes are grid points.
+
+    ``surplus`` is the sum of ``p - q e^(x_goal)`` over the chord so far: not negative while its
+    mean ratio is above that of its goal. The atom that would make it negative is split.
+
+    Returns:
+        Goals, P-masses of chords, and the surplus of the last one, for which no atoms were left.
+    """
     masses = mass.tolist()
     nearest = np.rint(scaled)
     on_grid = np.abs(scaled - nearest) <= 2 * budget().snap * np.abs(scaled)
@@ -135,7 +197,7 @@ def _chords(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
     takes = np.expm1(np.minimum(spacing * (np.array(floors) + 1.0 - scaled), 700.0)).tolist()
     goals: list[int] = []
     chords: list[float] = []
-    i, count, left = 0, len(masses), masses[0]
+    i, count, left, surplus = 0, len(masses), masses[0], 0.0
     while i < count:
         goal = floors[i]
         collected = surplus = 0.0
@@ -154,6 +216,7 @@ def _chords(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
                         taken = left
                     collected += taken
                     left -= taken
+                    surplus = 0.0
                     break
                 surplus -= left * deficit
             collected += left
@@ -161,6 +224,4 @@ def _chords(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
             left = masses[i] if i < count else 0.0
         goals.append(goal)
         chords.append(collected)
-    offset = min(goals)
-    index = np.array(goals) - offset
-    return offset, rounded(_totals(index, np.array(chords), int(index.max()) + 1), 2)
+    return goals, chords, surplus

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shuffle_accountant.lattice import discretize as discretize_module
 from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
 
@@ -109,3 +110,39 @@ def test_no_atoms() -> None:
         grid = discretize(atoms_of(empty, empty, side, 0.5), 0.1)
         assert grid.mass.tolist() == [0.0]
         assert grid.infinite == 0.5
+
+
+@fixed
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.sampled_from([0.5, 0.05, 0.004]))
+def test_chords_from_below(seed: int, atoms: int, spacing: float) -> None:
+    """Most of the mass at the lowest losses: of a step that few records take part in."""
+    rng = np.random.default_rng(seed)
+    loss = np.sort(-0.1 + rng.exponential(0.2, atoms) ** 2)
+    mass = rng.dirichlet(np.full(atoms, 0.3)) * np.exp(-5.0 * (loss - loss[0]))
+    given = atoms_of(mass, loss, Bound.OPTIMISTIC)
+    merged = discretize_module._merge_subcells(given.mass, given.loss / spacing, spacing)
+    offset, found, own = discretize_module._chords_from_below(*merged, spacing)
+    assert own < 1000.0
+    at = spacing * (offset + np.arange(found.size))
+    # 1e-12: sums and exponentials of forty doubles
+    assert found.sum() == pytest.approx(mass.sum(), rel=1e-12)
+    for log_alpha in np.linspace(-0.5, 2.0, 41):
+        truth = divergence(mass, loss, 0.0, log_alpha)
+        assert divergence(found, at, 0.0, log_alpha) <= truth + 1e-12 * mass.sum()
+
+
+def test_what_chords_leave_is_where_little_mass_is() -> None:
+    """A step that one record in 1e4 takes part in: its mean loss is 1e-8, far below a spacing.
+
+    The mean loss of the lower pair may be off to second order: by the spacing's square, times a
+    half for chords of one cell, and not by a share of the spacing.
+    """
+    score = np.linspace(-8.0, 8.0, 20001)
+    first = 1.0 + 1e-4 * np.expm1(score - 0.5)
+    null = np.exp(-0.5 * score**2) / np.exp(-0.5 * score**2).sum()
+    loss, mass = np.log(first), first * null
+    spacing = 1e-5
+    found = discretize(atoms_of(mass, loss, Bound.OPTIMISTIC), spacing)
+    assert found.mass.sum() == pytest.approx(mass.sum(), rel=1e-9)
+    lost = float(mass @ loss) - float(found.mass @ found.losses)
+    assert 0.0 <= lost <= 0.5 * spacing**2

@@ -120,6 +120,23 @@ def test_no_worse_than_knowing_the_batch(sigma: float, steps: int, rounds: int) 
     assert_narrow(found, 3e-3)
 
 
+def test_lower_ends_far_below_the_gaussian_mechanism_s() -> None:
+    """Among 1330 batches delta is 1e-83 where that of one batch is 1e-3.
+
+    Tails that may be cut off are far smaller than delta, so the lower end is no matter of them; it
+    was 0 for all of them but the smallest. 0.02: what wide cells leave of such a delta.
+    """
+    loss = null_clones.NullCloneLoss(13.0, 1330)
+    ends = {
+        (side, tail): loss.delta(0.1, side, Effort(tail=tail, resolution=1e-2))
+        for side in Bound
+        for tail in (1e-98, 1e-120)
+    }
+    highest = min(ends[Bound.PESSIMISTIC, 1e-98], ends[Bound.PESSIMISTIC, 1e-120])
+    assert 0.02 * highest <= ends[Bound.OPTIMISTIC, 1e-98] <= highest
+    assert 0.02 * highest <= ends[Bound.OPTIMISTIC, 1e-120] <= highest
+
+
 @pytest.mark.slow
 def test_one_shuffle_for_several_epochs() -> None:
     """Is one epoch with less noise, and not the composition of fresh ones."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.doubling import SumLaw
 from shuffle_accountant.lattice.family import BITS, SumFamily, rounded_count, rounded_counts
@@ -200,7 +201,12 @@ def _envelope(sigma: float, steps: int, side: Bound, tail: float, fineness: floa
     place = whole_places(loss)
     value = _gaussian(sigma, plan.losses, side)
     if plan.log_odds.size:
-        value = np.minimum(value, _mixtures(sigma, steps, plan, side, tail, width))
+        mixed = _mixtures(sigma, steps, plan, side, tail, width)
+        least = np.minimum(value, mixed)
+        if side is Bound.OPTIMISTIC:
+            high = _mixtures(sigma, steps, plan, Bound.PESSIMISTIC, tail, width)
+            least = np.where(_far_below(sigma, plan.losses, high), mixed, least)
+        value = least
     if side is Bound.PESSIMISTIC:
         return polygon_atoms(place, value, loss, float(value[-1]), side)
     value[-1] = min(value[-1], 0.0)  # a chord to the axis is below the profile as well
@@ -246,6 +252,18 @@ def _gaussian(sigma: float, losses: Array, side: Bound) -> Array:
     loss = whole_losses(losses)
     low, high = whole_profile(losses, low, low), whole_profile(losses, high, high)
     return below_chords(whole_places(loss), low, high, loss)
+
+
+def _far_below(sigma: float, losses: Array, mixed: Array) -> NDArray[np.bool_]:
+    """Where upper bounds of the mixtures are below the Gaussian mechanism's, on both steps there.
+
+    Points are chosen for the least bound, and may be too far apart for chords of another one. Both
+    profiles rise up to alpha = 1 and fall from there on, so a step's ends tell of the step.
+    """
+    low = np.array([gaussian_profile(sigma, x, Bound.OPTIMISTIC) for x in losses.tolist()])
+    low = whole_profile(losses, low, low)
+    step = np.minimum(low[1:], low[:-1]) >= np.maximum(mixed[1:], mixed[:-1])
+    return np.asarray(np.append(False, step) & np.append(step, False))
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,6 +45,12 @@ def require_gradients(grad_sample_mode: str) -> str:
         TypeError: no text.
         ValueError: another mode.
     """
+    if isinstance(grad_sample_mode, str) and grad_sample_mode.startswith("ghost"):
+        raise ValueError(
+            "grad_sample_mode must be one of 'hooks', 'functorch', 'ew' (of ghost clipping's sums "
+            "no gradient that is not finite can be left out; to save memory use Opacus' "
+            f"BatchMemoryManager), got {grad_sample_mode!r}"
+        )
     return validate.choice(GRADIENTS, grad_sample_mode=grad_sample_mode)
 
 
