@@ -47,8 +47,9 @@ _BEYOND = 9.0
 _REACH = 1 << 12
 # Tilts that are tried, in units of the inverse deviation of the bulk.
 _TILTS = np.geomspace(0.05, 60.0, 36)
-# A law may be this many times as wide as the variance that it may move, as a share of the answer.
-_WIDE = 12.0
+# A law may be this many times as wide as the variance that it may move, as a share of the answer: z
+# deviations out, profiles take 12 (1 + z^2).
+_WIDE = 40.0
 # Anchors are a little below, so that rounding leaves what is asked for above.
 _ANCHOR = -512 * UNIT_ROUNDOFF
 _LARGEST_EXPONENT = 600.0
@@ -80,11 +81,13 @@ def far_positive_part(
     if float(value[near].max(initial=0.0)) <= 0.0:
         return None
     upper = side is Bound.PESSIMISTIC
+    parts = _Parts(letters, far, low, cut, scale)
+    least, most = parts.lower(), parts.upper()
+    if most - least > variance * (parts.near_most + most):
+        return None
     found = _near_part(value[near], mass[near] / float(np.sum(mass[near])), n, variance, upper)
     if found is None:
         return None
-    parts = _Parts(letters, far, low, cut, scale)
-    least, most = parts.lower(), parts.upper()
     total = found * parts.untouched(upper=upper) + (most if upper else least)
     if most - least > variance * total:
         return None
@@ -160,6 +163,17 @@ class _Parts:
             if exponent < _LARGEST_EXPONENT:
                 best = min(best, math.exp(exponent) / (math.e * theta))
         return best * (1.0 + 1e-9)
+
+    @property
+    def near_most(self) -> float:
+        """About what sums add at most that have no letter beyond a cut."""
+        best = math.inf
+        for step in _TILTS.tolist():
+            theta = step / self.scale
+            exponent = self.tilted(theta, self.q_far + self.q_low)
+            if exponent < _LARGEST_EXPONENT:
+                best = min(best, 2.0 * math.exp(exponent) / (math.e * theta))
+        return best
 
     @cached_property
     def alone(self) -> float:

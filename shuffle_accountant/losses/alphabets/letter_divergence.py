@@ -1,7 +1,12 @@
 """The hockey-stick divergence of one pair of letters at one alpha.
 
-Exactly over all multisets of messages where these are few, by transforms over the users where they
-are not, and by sums of positive numbers where the letters are too uneven for transforms.
+What few laws cannot answer (see `shuffle_accountant.losses.alphabets.anchored_profile`), one alpha
+at a time: exactly over all multisets of messages where these are few; what letters give away that
+come alone, which is all there is for alpha to infinity; and letters of which some are so far above
+the others that no tilt reaches them and the bulk. The last is needed for Gaussian noise with sigma
+= 1 among a thousand users, one round, where the anchored laws' brackets stay wide: the near letters
+by a law of their own (`shuffle_accountant.lattice.far_letters`), else sums of positive numbers
+(`shuffle_accountant.lattice.heavy_tails`).
 
 Rounding. ``x -> E(sum of n copies)_+`` grows with every letter's value, so each value
 ``(p0 - alpha p1)/q`` is replaced by a bound of it in the direction asked for. Values are divided by
