@@ -34,7 +34,7 @@ ADDITIVE = mutants(
         ("product += fmpz_poly(near_left)", "product += fmpz_poly(own_left)"),
         ("found = _joined(_coarser(far), ", "found = _joined([], "),
         ("kept[-1] = (kept[-1][0], kept[-1][1] + above)\n        kept[0]", "kept[0]"),
-        ("kept[0] = (kept[0][0], kept[0][1] + below)\n", ""),
+        ("kept[0] = (kept[0][0], kept[0][1] + below)", "pass"),
         ("return kept, excess", "return kept, 0"),
         ("return kept, below", "return kept, 0"),
         ("moments[-1] - moments[i] + self.cost", "moments[-1] - moments[i]"),
@@ -85,7 +85,13 @@ BINARY_TARGET = mutants(
             "weight * (largest * tail - lost * (tail - at))",
             "weight * (largest * tail - lost * tail)",
         ),
-        ("return total + _between_zero_and(mass * (j + 1) / (2 * j + 1 - c))", "return total"),
+    ],
+    [
+        (
+            "return total + _between_zero_and(mass * (j + 1) / (2 * j + 1 - c))",
+            "return total",
+            "the rest is less than the root of c times 2^-prec, and more sums than that were rounded",
+        ),
     ],
 )
 COMPOSITION = mutants(

@@ -18,6 +18,8 @@ from flint import arb, fmpq
 from shuffle_accountant.certificates.additive import Falling, Rising, power, spread
 from shuffle_accountant.certificates.allocated import (
     AllocatedSteps,
+    _falling_sum,
+    _rising_sum,
     gaussian_excess,
     two_valued_excess,
 )
@@ -349,3 +351,53 @@ def test_composition_is_never_below_the_truth(weights, first, count, place):
     assert upper(found) >= true - mpmath.mpf(10) ** -40
     # what is cut is 2^-20 for each product, at most
     assert upper(found) <= true + count * mpmath.mpf(2) ** -16
+
+
+# So little is followed that what is cut, 2^-8 of the mass, decides.
+CUT_SHORT = Effort(bits=56, cells=1 << 9, precision=320)
+
+
+def two_gaussian_steps(alpha, backward):
+    """Of noise 1, by quadrature over the first step's ratio."""
+
+    def beyond(x):  # E(X - x)_+
+        far = mpmath.log(x)
+        return mpmath.ncdf(mpmath.mpf("0.5") - far) - x * mpmath.ncdf(-mpmath.mpf("0.5") - far)
+
+    def inner(z):
+        rest = 2 * (1 / alpha if backward else alpha) - mpmath.exp(z - mpmath.mpf("0.5"))
+        if backward:
+            return rest - 1 + beyond(rest) if rest > 0 else mpmath.mpf(0)
+        return beyond(rest) if rest > 0 else 1 - rest
+
+    kink = mpmath.log(2 * (1 / alpha if backward else alpha)) + mpmath.mpf("0.5")
+    points = sorted([-12, 0, 12, kink, kink - 1, kink + 1])
+    with mpmath.workdps(20):
+        value = mpmath.quad(lambda z: mpmath.npdf(z) * inner(z), points) / 2
+    return alpha * value if backward else value
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_what_allocations_leave_out_is_counted(backward):
+    """Where nothing is left but what was cut, the bound is still one; all mass is accounted for."""
+    pair = AllocatedSteps(gaussian_excess(arb(1)), 1.3, 2, 2, arb(0), arb("inf"))
+    for alpha in (2, 30, 1000):
+        (value,) = (pair.backward if backward else pair.forward)([arb(alpha)], CUT_SHORT)
+        assert 0 < two_gaussian_steps(mpmath.mpf(alpha), backward) <= upper(value)
+    law, _ = (_falling_sum if backward else _rising_sum)(pair, CUT_SHORT)
+    assert law.total + (law.cost if backward else 0) >= 1 << law.bits
+
+
+def test_what_letters_leave_out_is_counted():
+    """Only fourteen equal letters, of probability 2^-14, gain anything, and they are given up."""
+    half, quarter = arb(1) / 2, arb(1) / 4
+    target = LettersAmongDecoys(((3 * quarter, quarter, half), (quarter, 3 * quarter, half)), 14)
+    (value,) = target.divergences([arb("2.9")], CUT_SHORT)
+    assert upper(value) >= mpmath.mpf("0.05") / 2**14
+
+
+def test_tails_that_a_composition_cuts_are_moved_up():
+    law = GridLaw(-1, (1 << 30, (1 << 60) - (1 << 31), 1 << 30), 0, 60)
+    found = law.times(GridLaw(0, (1 << 60,), 0, 60), 20)
+    assert (found.first, list(found.masses)) == (0, [(1 << 60) - (1 << 30)])
+    assert found.infinite == 1 << 30
