@@ -162,11 +162,8 @@ class LedgerStore:
             StorageError: the database cannot be read.
         """
         with self._errors():
-            if self._engine.dialect.name == "sqlite":
-                with self._live().connect() as connection:
-                    found = connection.exec_driver_sql("PRAGMA integrity_check").scalar()
-                if found != "ok":
-                    raise ValueError(f"database {self._engine.url!r} is damaged: {found}")
+            with self._live().connect() as connection:
+                self._require_whole(connection)
         self.entries(self.start())
 
     def start(self) -> Head:
@@ -203,11 +200,22 @@ class LedgerStore:
         import sqlalchemy
 
         if not sqlalchemy.inspect(self._live()).has_table(self._ledgers.name):
+            with self._live().connect() as connection:
+                self._require_whole(connection)
             raise ValueError(f"there is no ledger {self.name!r} in {self._engine.url!r}")
+
+    def _require_whole(self, connection: Connection) -> None:
+        if self._engine.dialect.name == "sqlite":
+            found = connection.exec_driver_sql("PRAGMA integrity_check").scalar()
+            if found != "ok":
+                told = " ".join(str(found).split())
+                raise ValueError(f"database {self._engine.url!r} is damaged: {told}")
 
     def _config(self, connection: Connection) -> dict[str, Any] | None:
         row = self._row(connection)
         if row is None:
+            # what a file has lost must not be taken for what was never there
+            self._require_whole(connection)
             return None
         if row.schema > SCHEMA:
             raise ValueError(

@@ -102,6 +102,24 @@ def test_too_many_are_not_listed() -> None:
     assert likely_multisets(pair, 10**6, 1e-12) is None
 
 
+@pytest.mark.parametrize("users", [24, 10**9])
+def test_one_letter_alone(users: int) -> None:
+    """Decoys send nothing but a blank, which says little about the target: delta in fractions."""
+    p0, p1 = 0.625, 0.375
+    pair = LetterPair(
+        np.array([p0, 1 - p0]), np.array([p1, 1 - p1]), np.array([0.0, 1.0]), math.inf
+    )
+    listed = likely_multisets(pair, users, 1e-12)
+    assert listed is not None
+    assert listed.missing <= 1e-12
+    law = ListedLaw.of(listed, users)
+    for alpha in (Fraction(9, 8), Fraction(5, 4)):
+        # of what decoys send: all messages are blanks, which the target sends too at times
+        truth = max(Fraction(1 - p0) - alpha * Fraction(1 - p1), Fraction(0))
+        excess = np.array([float(alpha - 1)])
+        assert Fraction(law.lower(excess)[0]) <= truth <= Fraction(law.upper(excess)[0])
+
+
 def test_oracles_that_hide_next_to_nothing() -> None:
     """One round: with probability 1 - 2e-3 the target is alone with its telling message."""
     one = sa.ShuffleRound(sa.RAPPOR(categories=100, eps0=20.0), users=10**6)

@@ -251,6 +251,20 @@ def test_a_truncated_file(file: Path, share: float) -> None:
     refused(ValueError, file, "is damaged")
 
 
+@pytest.mark.parametrize("left", [100, 4096, 8192, -4096])
+def test_what_a_short_file_has_lost_was_there(tmp_path: Path, left: int) -> None:
+    """A ledger of a few entries, whose own row is in what is cut off: no new one is made."""
+    path = tmp_path / "privacy.db"
+    ledger = opened(f"sqlite:///{path}", "survey", budget=(30.0, DELTA))
+    ledger.step()
+    assert ledger._store is not None
+    ledger._store.close()
+    os.truncate(path, left if left > 0 else path.stat().st_size + left)
+    refused(ValueError, path, "is damaged")
+    with pytest.raises(ValueError, match="is damaged"):
+        opened(f"sqlite:///{path}", "survey", budget=(30.0, DELTA))
+
+
 def test_no_database_at_all(file: Path) -> None:
     file.write_bytes(b"not a database, but long enough to be taken for one" * 100)
     refused(ValueError, file, "is damaged: file is not a database")

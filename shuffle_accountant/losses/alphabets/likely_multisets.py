@@ -99,7 +99,10 @@ def _listed(pair: LetterPair, users: int, common: int, ranges: list[NDArray[np.i
     """All combinations of counts of the rare letters; the rest of the messages are common."""
     r0, r1, q = pair.decoyed
     rare = np.delete(np.arange(q.size), common)
-    counts = np.stack([axis.ravel() for axis in np.meshgrid(*ranges, indexing="ij")])
+    # of one letter alone there is one multiset
+    counts = np.zeros((rare.size, 1), dtype=np.int_)
+    if ranges:
+        counts = np.stack([axis.ravel() for axis in np.meshgrid(*ranges, indexing="ij")])
     taken = counts.sum(axis=0)
     possible = taken <= users
     counts, taken = counts[:, possible], taken[possible]
@@ -116,7 +119,10 @@ def _listed(pair: LetterPair, users: int, common: int, ranges: list[NDArray[np.i
         log_mass += count * math.log(float(q[letter])) - factorial[count]
         s0, s1 = s0 + r0[letter] * count, s1 + r1[letter] * count
     # terms at most this large, each summed up from as many as there are rare messages
-    largest = most * (math.log(users) + float(np.max(np.abs(np.log(q[rare]))))) + factorial[-1]
+    largest = (
+        most * (math.log(users) + float(np.max(np.abs(np.log(q[rare])), initial=0.0)))
+        + factorial[-1]
+    )
     terms = 2.0 * q.size + most + 4.0
     size = terms * (largest + 1.0) + 4.0 * users * abs(stays)
     slack = exponential(roundings(4) * size + users * LETTER_ERROR)
