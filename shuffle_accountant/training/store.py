@@ -161,9 +161,8 @@ class LedgerStore:
             ValueError: the file is damaged, or the log does not fit its digests.
             StorageError: the database cannot be read.
         """
-        with self._errors():
-            with self._live().connect() as connection:
-                self._require_whole(connection)
+        with self._errors(), self._live().connect() as connection:
+            self._require_whole(connection)
         self.entries(self.start())
 
     def start(self) -> Head:
