@@ -29,6 +29,8 @@ DISCRETIZE = mutants(
         ),
         ("elif atoms.side is Bound.PESSIMISTIC:", "elif atoms.side is Bound.OPTIMISTIC:"),
         ("if scaled.size and np.array_equal(scaled, nearest):", "if scaled.size:"),
+        ("        goal[-1] -= 1\n", "        pass\n"),
+        ("left[-1] - surplus * (1.0 + 2.0**-40)", "left[-1]"),
         ("infinite=atoms.infinite", "infinite=0.0"),
         ("truncated=atoms.truncated", "truncated=0.0"),
         ("round_off=atoms.round_off + slack", "round_off=slack"),
