@@ -50,6 +50,8 @@ _TILTS = np.geomspace(0.05, 60.0, 36)
 # A law may be this many times as wide as the variance that it may move, as a share of the answer: z
 # deviations out, profiles take 12 (1 + z^2).
 _WIDE = 40.0
+# Sums of positive numbers are as wide as this share of the answer.
+_AS_WIDE = 7e-4
 # Anchors are a little below, so that rounding leaves what is asked for above.
 _ANCHOR = -512 * UNIT_ROUNDOFF
 _LARGEST_EXPONENT = 600.0
@@ -104,7 +106,7 @@ def _near_part(value: Array, mass: Array, n: int, variance: float, upper: bool) 
         law = anchored_law(ratios, n, _ANCHOR, variance=variance, steep=steep)
         if law is not None:
             low, high = (n * float(bound(np.zeros(1))[0]) for bound in (law.lower, law.upper))
-            if high - low <= _WIDE * variance * high:
+            if high - low <= max(_WIDE * variance, _AS_WIDE) * high:
                 return raised(high, roundings(2)) if upper else lowered(low, roundings(2))
     return None
 
