@@ -209,6 +209,40 @@ def test_largest_errors_hold_for_all_categories() -> None:
 
 
 @pytest.mark.slow
+def test_what_curators_release_is_unbiased_and_errs_as_stated(
+    frequencies: sa.design.Design, means: sa.design.Design
+) -> None:
+    """Noise for sums of which a replaced value moves two by 1 each, or a vector's norm by 2."""
+    users, runs = 3000, 4000
+    rng = np.random.default_rng(13)
+    counts = np.bincount(np.minimum(np.arange(users) % 40, 6), minlength=8)
+    rows = {row.name: row for row in frequencies.central}
+    gaussian = rows["Gaussian noise"].mechanism.noise_multiplier
+    laplace = rows["Laplace noise"].mechanism.scale
+    stopped = -math.expm1(-rows["discrete Laplace noise"].mechanism.epsilon)
+    shape = (runs, counts.size)
+    noise = {
+        "Gaussian noise": math.sqrt(2.0) * gaussian * rng.standard_normal(shape),
+        "Laplace noise": rng.laplace(scale=laplace, size=shape),
+        "discrete Laplace noise": rng.geometric(stopped, shape) - rng.geometric(stopped, shape),
+    }
+    of_vectors = next(row for row in means.central if row.name == "Gaussian noise")
+    multiplier = of_vectors.mechanism.noise_multiplier
+    vectors = 2.0 * multiplier * rng.standard_normal((runs, 6)) / users
+    cases = [
+        (rows[name], (counts + drawn) / users - counts / users) for name, drawn in noise.items()
+    ]
+    for row, off in [*cases, (of_vectors, vectors)]:
+        each = row.rmse / (math.sqrt(6.0) if row is of_vectors else 1.0)
+        assert np.all(np.abs(off.mean(axis=0)) <= SIGMAS * each / math.sqrt(runs)), row.name
+        squares = off**2
+        allowed = SIGMAS * squares.std(axis=0) / math.sqrt(runs)
+        assert np.all(np.abs(squares.mean(axis=0) - each**2) <= allowed), row.name
+        within = np.mean(np.abs(off).max(axis=1) <= row.largest_error * (1.0 + 1e-9))
+        assert within >= 0.95 - SIGMAS * math.sqrt(0.05 * 0.95 / runs), row.name
+
+
+@pytest.mark.slow
 def test_means_err_as_stated(means: sa.design.Design) -> None:
     users, runs = 3000, 60
     rng = np.random.default_rng(6)
