@@ -24,7 +24,7 @@ REDUCTIONS = ("clones", "blanket", "strong", "example", "null clones", "null law
 
 # Values for the parameters that constructors ask for.
 _PARAMETERS: dict[str, Any] = {
-    "categories": 4,
+    "categories": 6,
     "dimension": 8,
     "channel": ((0.6, 0.3, 0.1), (0.2, 0.5, 0.3)),
     "eps0": 1.0,

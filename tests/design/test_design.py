@@ -363,22 +363,37 @@ def test_a_target_that_nothing_meets_says_why() -> None:
     assert found.to_dict()["rows"] == []
 
 
+def ten_seconds() -> float:
+    """Of the processor, where the clones of 1000 rounds take 15 ms; more on a slower machine.
+
+    Other work on the machine does not count.
+    """
+    times = []
+    for number in range(8):  # another eps0 each time: nothing is remembered
+        one = sa.ShuffleRound(sa.GeneralRandomizer(1.0 + 1e-3 * number), users=100_000)
+        start = time.process_time()
+        sa.epsilon(one, delta=1e-6, rounds=1000)
+        times.append(time.process_time() - start)
+    return 10.0 * max(min(times) / 0.015, 1.0)
+
+
 @pytest.mark.slow
 def test_a_million_users_take_less_than_ten_seconds() -> None:
+    allowed = ten_seconds()
     start = time.process_time()
     found = sa.design.frequency(
         users=1_000_000, categories=1000, target_epsilon=1.0, delta=1e-8, rounds=30
     )
-    # seconds of the processor: other work on the machine does not count
-    assert time.process_time() - start < 10.0
+    assert time.process_time() - start < allowed
     assert found.rows[0].rmse < 1e-4 < found.local[0].rmse
 
 
 @pytest.mark.slow
 def test_means_of_a_million_users_take_less_than_ten_seconds() -> None:
+    allowed = ten_seconds()
     start = time.process_time()
     found = sa.design.mean(users=1_000_000, dimension=1000, target_epsilon=1.0, delta=1e-8)
-    assert time.process_time() - start < 10.0
+    assert time.process_time() - start < allowed
     assert "Gaussian messages (zero-out)" in [row.name for row in found.rows]
 
 
