@@ -153,6 +153,8 @@ def test_an_interruption_leaves_nothing_hanging(pytestconfig, tmp_path, jobs):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # a shell's background jobs ignore interruptions, and so would their children
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         assert process.stderr.readline().startswith("working")

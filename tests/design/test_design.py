@@ -363,37 +363,42 @@ def test_a_target_that_nothing_meets_says_why() -> None:
     assert found.to_dict()["rows"] == []
 
 
-def ten_seconds() -> float:
-    """Of the processor, where the clones of 1000 rounds take 15 ms; more on a slower machine.
-
-    Other work on the machine does not count.
-    """
+def seconds_of_clones() -> float:
+    """Processor time of an answer about 1000 rounds of clones: 0.015 where 10 s are asked for."""
     times = []
-    for number in range(8):  # another eps0 each time: nothing is remembered
-        one = sa.ShuffleRound(sa.GeneralRandomizer(1.0 + 1e-3 * number), users=100_000)
+    for number in range(9):
+        # another eps0 each time: nothing is remembered
+        eps0 = 1.0 + 1e-3 * number + 1e-9 * time.monotonic()
+        one = sa.ShuffleRound(sa.GeneralRandomizer(eps0), users=100_000)
         start = time.process_time()
         sa.epsilon(one, delta=1e-6, rounds=1000)
         times.append(time.process_time() - start)
-    return 10.0 * max(min(times) / 0.015, 1.0)
+    return float(np.median(times))
+
+
+def took_less_than_ten_seconds(start: float, clones: float) -> bool:
+    """By the processor's clock, and by that of the clones, asked before and after."""
+    taken = time.process_time() - start
+    return taken < 10.0 * max(clones / 0.015, seconds_of_clones() / 0.015, 1.0)
 
 
 @pytest.mark.slow
 def test_a_million_users_take_less_than_ten_seconds() -> None:
-    allowed = ten_seconds()
+    clones = seconds_of_clones()
     start = time.process_time()
     found = sa.design.frequency(
         users=1_000_000, categories=1000, target_epsilon=1.0, delta=1e-8, rounds=30
     )
-    assert time.process_time() - start < allowed
+    assert took_less_than_ten_seconds(start, clones)
     assert found.rows[0].rmse < 1e-4 < found.local[0].rmse
 
 
 @pytest.mark.slow
 def test_means_of_a_million_users_take_less_than_ten_seconds() -> None:
-    allowed = ten_seconds()
+    clones = seconds_of_clones()
     start = time.process_time()
     found = sa.design.mean(users=1_000_000, dimension=1000, target_epsilon=1.0, delta=1e-8)
-    assert time.process_time() - start < allowed
+    assert took_less_than_ten_seconds(start, clones)
     assert "Gaussian messages (zero-out)" in [row.name for row in found.rows]
 
 
