@@ -24,12 +24,14 @@ USERS = 10**6
 DELTA = 1e-6
 CATEGORIES, EPS0S, ROUNDS = (20, 1000), (1.0, 4.0, 6.0), (1, 30)
 SIGMAS = (2.0, 4.0)  # of Gaussian noise, which has no eps0
+MULTIPLIERS = (2.0,)  # of Gaussian vectors
+DELTA0 = 1e-16  # of messages close to a null law: 30 million of them spend a thousandth of delta
 DIMENSION = 16  # of vectors
 INPUTS, MESSAGES, SEED = 4, 16, 0
 # Times the clones' answer to the same question: 0.1 s of 4.5 ms, and 2 s where there are many pairs
 # of inputs or no finite eps0.
 MOST_TIMES, MOST_TIMES_MANY = 22.0, 440.0
-MANY = ("DiscreteRandomizer", "GaussianRandomizer")
+MANY = ("DiscreteRandomizer", "GaussianRandomizer", "GaussianVectors")
 MOST_WIDTH = 1e-3
 CLONES = "clones"
 
@@ -70,7 +72,7 @@ def run(quick: bool, note: Note) -> Outcome:
     limits = {"one": MOST_TIMES, "many": MOST_TIMES_MANY}
     texts = {
         "one": "every randomizer with a finite eps0 and its own structure",
-        "many": f"channels of {INPUTS} x {MESSAGES} and Gaussian noise",
+        "many": f"channels of {INPUTS} x {MESSAGES}, Gaussian noise and Gaussian vectors",
     }
     claims = [
         Claim(
@@ -109,6 +111,8 @@ def _randomizers(quick: bool) -> Iterator[tuple[str, LocalRandomizer]]:
         "eps0": EPS0S[-1:] if quick else EPS0S,
         "sigma": SIGMAS[:1] if quick else SIGMAS,
         "dimension": (DIMENSION,),
+        "delta0": (DELTA0,),
+        "noise_multiplier": MULTIPLIERS,
         "channel": (0.5 * spread + 0.5 / MESSAGES,),
     }
     for name, maker in makers().items():

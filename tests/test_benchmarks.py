@@ -15,6 +15,7 @@ import pytest
 from oracles import two_rounds
 
 import shuffle_accountant as sa
+from shuffle_accountant.reports.catalogue import makers
 
 FIELDS = {"script", "name", "text", "measured", "holds"}
 
@@ -52,6 +53,13 @@ def test_one_script_from_the_command_line_to_the_files(suite, tmp_path, capsys):
     for row in rows:
         assert 0 < float(row["lower"]) <= float(row["upper"])
         assert 0 < float(row["least"]) <= float(row["seconds"]) <= float(row["most"])
+
+
+def test_every_randomizer_is_in_the_catalogue(benchmark_script):
+    named = [
+        name.partition(", ")[0] for name, _ in benchmark_script("catalogue")._randomizers(True)
+    ]
+    assert {*named} >= {kind.partition(",")[0] for kind in makers()}
 
 
 def test_errata(suite, tmp_path):

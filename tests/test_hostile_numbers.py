@@ -264,6 +264,16 @@ def test_workers_are_whole_numbers_of_any_type():
         sa.sweep(_double, {"x": [1]}, jobs=10**60)
 
 
+def test_integers_that_python_does_not_print_are_named():
+    """Of over 4300 digits, among others and where one crowd's numbers are held together."""
+    one, other = (sa.RandomizedResponse(categories=3, eps0=eps0) for eps0 in (1.0, 2.0))
+    for changed in ({"colluding": 10**5000}, {"users": -(10**5000)}, {"population": 10**5000}):
+        arguments = {"users": 100, "others": {other: 50}} | changed
+        with pytest.raises(ValueError, match=r"^(colluding|users|population) must be") as told:
+            sa.ShuffleRound(one, **arguments)
+        assert "2^1" in str(told.value)
+
+
 def test_lists_of_different_lengths_are_no_slots():
     with pytest.raises(TypeError, match=r"^slots must be ranks in one dimension"):
         sa.order.preservation_mc(20, 5, 0.6, 0.5, slots=[1.0, [0.5, 0.5]], samples=20, rng=1)

@@ -321,7 +321,7 @@ def _check_crowd(one: ShuffleRound) -> None:
     if one.colluding >= total:
         raise ValueError(
             f"colluding must be fewer than all {total} users, the target's own not being among "
-            f"them, got {one.colluding}"
+            f"them, got {validate.shown(one.colluding)}"
         )
     if total > 2**53:
         raise ValueError(f"users and others must be at most 2^53 together, got {total}")
