@@ -589,6 +589,7 @@ FAR = mutants(
             "found * parts.untouched(upper=upper) + (most if upper else least)",
             "found * parts.untouched(upper=upper)",
         ),
+        ("error = exponential(n * product(slack, _ERROR))", "error = product(slack, _ERROR)"),
         (
             "raised(total, error) if upper else lowered(total, error)",
             "0.9999 * total if upper else 1.0001 * total",

@@ -30,6 +30,7 @@ from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     UNIT_ROUNDOFF,
     Array,
+    exponential,
     lowered,
     pairwise_sum,
     product,
@@ -93,7 +94,8 @@ def far_positive_part(
     total = found * parts.untouched(upper=upper) + (most if upper else least)
     if most - least > variance * total:
         return None
-    error = product(slack, _ERROR)
+    # a multiset's probability is a product of as many masses, near ones divided by their sum
+    error = exponential(n * product(slack, _ERROR))
     return raised(total, error) if upper else lowered(total, error)
 
 

@@ -112,3 +112,14 @@ def test_tilt_puts_the_mean_at_zero() -> None:
     deviation = math.sqrt(letters.cumulants(theta)[2] / letters.count)
     assert abs(mean) <= 0.5 * deviation  # "about 0"; the exact place only costs width
     assert saddle(Letters(np.array([-1.0, 0.0]), np.array([0.5, 0.5]), 10)) == math.inf
+
+
+def test_errors_of_masses_count_for_every_letter() -> None:
+    """If masses are off by one part in 1e6, so is each of the n factors of a probability."""
+    rare, n, off = 2.0**-40, 10, 1e-6
+    letters = Letters(np.array([-1.0, 0.5, 1e4]), np.array([0.5, 0.5 - rare, rare]), n)
+    low, high = Bound.OPTIMISTIC, Bound.PESSIMISTIC
+    exact = {side: far_positive_part(letters, side, slack=0.0, variance=1e-2) for side in Bound}
+    found = {side: far_positive_part(letters, side, slack=off, variance=1e-2) for side in Bound}
+    assert found[high] >= exact[high] * (1.0 + off) ** n
+    assert 0.0 < found[low] <= exact[low] * (1.0 - off) ** n
