@@ -16,18 +16,19 @@ from shuffle_accountant.engine.classes import gathered
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, theorems
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import warn_if_below_floor, warn_if_loose
-from shuffle_accountant.engine.trade_off import trade_off_ends
+from shuffle_accountant.engine.trade_off import refined_trade_off
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.progress import counted
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
 
-__all__ = ["FourierAccountant", "certified", "curve_brackets", "delta", "epsilon"]
+__all__ = ["FourierAccountant", "certified", "delta", "epsilon", "trade_off_of"]
 
 SCHEMA = 2
 # Brackets this wide, relative, say nothing more; grids for still wider ones have no spacing left.
 LOOSEST = 10.0
-# A trade-off curve is made of so many points of the profile, down to this delta.
-_CURVE_POINTS, _CURVE_DELTA = 41, 1e-10
+# A trade-off curve is made of points of the profile down to this delta.
+_CURVE_DELTA = 1e-10
 
 
 # Rounds this much apart, relative to the tolerance, share a class to begin with, then a part of it.
@@ -162,7 +163,7 @@ class FourierAccountant:
 
         At a false positive rate x it is the least false negative rate that any test of everything
         composed so far has, in the worse order of the neighbours (Dong, Roth and Su 2022). It
-        comes from brackets of delta at some forty epsilons.
+        comes from brackets of delta at up to some forty epsilons, chosen for these rates.
 
         Args:
             false_positive_rates: in [0, 1], shape (m,).
@@ -177,14 +178,8 @@ class FourierAccountant:
         if rates.ndim != 1:
             raise ValueError(f"false_positive_rates must have shape (m,), got shape {rates.shape}")
         checked = [validate.closed_unit(false_positive_rates=x) for x in rates.tolist()]
-        answers = curve_brackets(self.protocol, self.tolerance, self.memory_limit)
-        points = np.array([epsilon for epsilon, _ in answers])
-        ends = [bracket for _, bracket in answers]
-        lower, upper = trade_off_ends(
-            points,
-            np.array([bracket.lower for bracket in ends]),
-            np.array([bracket.upper for bracket in ends]),
-            np.array(checked, dtype=np.float64),
+        lower, upper, _ = trade_off_of(
+            self.protocol, np.array(checked, dtype=np.float64), self.tolerance, self.memory_limit
         )
         return TradeOffCurve(np.array(checked), lower, upper)
 
@@ -280,26 +275,36 @@ def certified(
     return found, answer.cause
 
 
-def curve_brackets(
-    protocol: Protocol, tolerance: float, memory_limit: int = MEMORY_LIMIT
-) -> list[tuple[float, Bracket]]:
-    """Brackets of delta at epsilons from 0 to where hardly anything is left; never warns.
+def trade_off_of(
+    protocol: Protocol, rates: Array, tolerance: float, memory_limit: int = MEMORY_LIMIT
+) -> tuple[Array, Array, str]:
+    """Ends of the trade-off curve at false positive rates, and the theorems used; never warns.
 
     Args:
         protocol: what happens.
-        tolerance: relative width in epsilon to aim for, > 0.
+        rates: false positive rates, in [0, 1], shape (m,).
+        tolerance: relative width of epsilon's brackets, and of a test's gain over guessing, to aim
+            for, > 0.
         memory_limit: bytes.
+
+    Returns:
+        Lower and upper ends, each of shape (m,), and the reductions' names.
     """
-    reach, _ = certified(protocol, Query(delta=_CURVE_DELTA), 0.1, memory_limit)
+
+    def bracket(query: Query, width: float) -> Bracket:
+        return certified(protocol, query, width, memory_limit)[0]
+
+    def delta(epsilon: float) -> tuple[float, float]:
+        found = bracket(Query(epsilon=epsilon), tolerance)
+        return found.lower, found.upper
+
+    reach = bracket(Query(delta=_CURVE_DELTA), 0.1)
     last = reach.upper
     if math.isinf(last):
         # what is lost at no epsilon; before that, the loss of the bulk
-        last = min(certified(protocol, Query(delta=0.5), 0.1, memory_limit)[0].upper, 30.0) + 10.0
-    points = np.linspace(0.0, max(last, 1e-9), _CURVE_POINTS)
-    return [
-        (float(x), certified(protocol, Query(epsilon=float(x)), tolerance, memory_limit)[0])
-        for x in points
-    ]
+        last = min(bracket(Query(delta=0.5), 0.1).upper, 30.0) + 10.0
+    width = 0.5 * min(tolerance, 1.0)
+    return *refined_trade_off(delta, max(last, 1e-9), rates, width), reach.reduction
 
 
 def epsilon(

@@ -11,12 +11,11 @@ from typing import TypeVar
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import certified, curve_brackets
+from shuffle_accountant.accountant import certified, trade_off_of
 from shuffle_accountant.bracket import Bracket, warn_loose
 from shuffle_accountant.calibration.evidence import Evidence
 from shuffle_accountant.calibration.search import Ladder, first_that_meets
 from shuffle_accountant.engine.question import Query
-from shuffle_accountant.engine.trade_off import trade_off_ends
 from shuffle_accountant.leakage.reidentification.bounds import bound
 from shuffle_accountant.numerics.rounding import lowered, raised
 from shuffle_accountant.progress import Report, share_of_bar
@@ -237,19 +236,12 @@ class TradeOffTarget(RiskTarget):
 
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
         """Bracket of one minus the false positive rate minus the least false negative rate."""
-        answers = curve_brackets(protocol, tolerance)
-        lower, upper = trade_off_ends(
-            np.array([point for point, _ in answers]),
-            np.array([bracket.lower for _, bracket in answers]),
-            np.array([bracket.upper for _, bracket in answers]),
-            np.array([self.rate]),
-        )
-        first = answers[0][1]
+        lower, upper, reduction = trade_off_of(protocol, np.array([self.rate]), tolerance)
         found = Bracket(
             lower=max(lowered(1.0 - self.rate - float(upper[0]), 1e-15), 0.0),
             upper=max(raised(1.0 - self.rate - float(lower[0]), 1e-15), 0.0),
-            reduction=first.reduction,
-            adjacency=first.adjacency,
+            reduction=reduction,
+            adjacency=protocol.adjacency,
         )
         return found, None
 

@@ -12,14 +12,58 @@ below lines through its upper end at the nearest point and its lower end at the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from shuffle_accountant.numerics.rounding import Array, roundings
 
-__all__ = ["trade_off_ends"]
+__all__ = ["refined_trade_off", "trade_off_ends"]
+
+# Points of a profile: at first, and after which no more are asked for; and the share of its gap
+# that further points must take from a curve, or they stop.
+_FIRST_POINTS, _MOST_POINTS, _TAKEN = 7, 41, 0.1
 
 # Roundings of the few operations here, of numbers up to ``1 + t``.
 _OPERATIONS = 64.0
+
+
+def refined_trade_off(
+    delta: Callable[[float], tuple[float, float]], last: float, rates: Array, width: float
+) -> tuple[Array, Array]:
+    """Lower and upper ends of the trade-off curve, from points of the profile where they matter.
+
+    More and more points are asked for around those where a rate's supremum was found last. Any
+    points give a bracket; which ones only decides how wide it is.
+
+    Args:
+        delta: both ends of delta at an epsilon >= 0.
+        last: largest epsilon to ask for, > 0, finite.
+        rates: false positive rates, in [0, 1], shape (r,).
+        width: of the bracket, relative to what the test gains over guessing, to aim for.
+
+    Returns:
+        Lower and upper ends, each of shape (r,).
+    """
+    asked: dict[float, tuple[float, float]] = {}
+    wanted, before = np.linspace(0.0, last, _FIRST_POINTS), np.full(rates.shape, np.inf)
+    while True:
+        asked.update({x: delta(x) for x in wanted.tolist() if x not in asked})
+        points = np.array(sorted(asked))
+        below, above = np.array([asked[x] for x in points.tolist()]).T
+        lower, upper = trade_off_ends(points, below, above, rates)
+        gap = upper - lower
+        # ends of delta that are apart themselves gain nothing from further points
+        wide = (gap > width * (1.0 - rates - lower)) & (gap < (1.0 - _TAKEN) * before)
+        if not wide.any() or points.size >= _MOST_POINTS:
+            return lower, upper
+        before, middle = gap, 0.5 * (1.0 - below) + 0.5 * (1.0 - above)
+        # 1 - H(t) - t x at a point and at its mirror image
+        x, t = rates[wide, None], np.exp(points)
+        best = np.unique(np.argmax(np.maximum(middle - t * x, (middle - x) / t), axis=1))
+        cells = np.unique(np.concatenate([best, best - 1]))
+        cells = cells[(cells >= 0) & (cells < points.size - 1)]
+        wanted = 0.5 * (points[cells] + points[cells + 1])
 
 
 def trade_off_ends(

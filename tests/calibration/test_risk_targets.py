@@ -166,6 +166,23 @@ def test_a_point_of_the_trade_off_curve() -> None:
     assert sa.FourierAccountant().compose(further, count=2).trade_off([0.05]).upper[0] < 0.85
 
 
+def test_points_of_the_trade_off_curve_that_swap_both_errors() -> None:
+    asked = {"users": 1000, "rounds": 1}
+    for rates in ((0.01, 0.9), (0.1, 0.8), (1e-6, 0.5)):
+        found = sa.max_eps0(**asked, target_trade_off=rates)
+        swapped = sa.max_eps0(**asked, target_trade_off=rates[::-1])
+        # the curve is symmetric; its points are found with brackets of a thousandth
+        assert float(found) == pytest.approx(float(swapped), rel=1e-3)
+        curve = sa.FourierAccountant()
+        curve.compose(sa.ShuffleRound(sa.GeneralRandomizer(float(found)), users=1000))
+        held = curve.trade_off(list(rates))
+        # the whole curve has fixed points, the search its own: both bracket the truth
+        assert held.upper[0] >= rates[1] - 1e-12
+        assert held.lower[0] == pytest.approx(rates[1], rel=0.02)
+        assert 1.0 - rates[0] - held.upper[0] <= found.evidence.bracket.upper
+        assert found.evidence.bracket.lower <= 1.0 - rates[0] - held.lower[0]
+
+
 @pytest.mark.parametrize("randomizer", [sa.GeneralRandomizer, RESPONSE])
 def test_reidentification(randomizer: Any) -> None:
     found = sa.max_eps0(users=1000, rounds=1, target_reidentification=0.01, randomizer=randomizer)

@@ -47,7 +47,7 @@ SECONDS = 2.0
 _LISTED = (
     "partition_vulnerability_shuffle",
     "reduced_krr_channel",
-    "single_target_gain",
+    "reduced_local_channel",
 )
 _GIVE_UP = 20  # seconds on the clock after which a call is interrupted
 

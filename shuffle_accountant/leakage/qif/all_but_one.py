@@ -24,7 +24,12 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.qif.channel import as_channel
 from shuffle_accountant.leakage.qif.checks import prior_over
-from shuffle_accountant.leakage.qif.histograms import histogram_law, require_room, require_steps
+from shuffle_accountant.leakage.qif.histograms import (
+    histogram_law,
+    one_more,
+    require_room,
+    require_steps,
+)
 from shuffle_accountant.leakage.qif.load import MOST_USERS
 
 __all__ = ["all_but_one_vulnerability", "all_but_one_vulnerability_of"]
@@ -117,9 +122,9 @@ def all_but_one_vulnerability_of(
     )
     require_steps(sum(counts) + 1, messages, law.size)
     best: np.ndarray | None = None
+    others = histogram_law(local.matrix, counts)
     for value, weight in enumerate(law.tolist()):
-        with_target = [count + (x == value) for x, count in enumerate(counts)]
-        joint = weight * histogram_law(local.matrix, with_target)
+        joint = weight * one_more(others[None], local.matrix[[value]])
         best = joint if best is None else np.maximum(best, joint)
     assert best is not None
     return min(float(best.sum()), 1.0)

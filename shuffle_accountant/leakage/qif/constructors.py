@@ -27,7 +27,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.qif.channel import Channel, as_channel
 from shuffle_accountant.leakage.qif.histograms import (
     all_histograms,
-    histogram_law,
+    histogram_laws,
     require_room,
     require_steps,
 )
@@ -198,8 +198,9 @@ def reduced_local_channel(channel: Channel | ArrayLike, *, users: int) -> Channe
     require_steps(users, one.shape[1], sizes[0])
     rows, columns = (_histograms(users, size) for size in one.shape)
     place = tuple(np.array(columns)[:, :-1].T)
-    laws = [histogram_law(one, row)[place] for row in rows]
-    matrix = np.reshape(laws, (len(rows), len(columns)))  # also of one message
+    laws = histogram_laws(one, np.array(rows))
+    matrix = np.concatenate([table[(slice(None), *place)] for table in laws])
+    matrix = matrix.reshape(len(rows), len(columns))  # also of one message
     return Channel(matrix, inputs=rows, outputs=columns)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.qif.constructors import datasets
 from shuffle_accountant.leakage.qif.histograms import require_room
 from shuffle_accountant.numerics.rounding import Array
 
@@ -21,17 +20,20 @@ def single_target_gain(*, users: int, categories: int, target: int = 0) -> Array
         target: whose value is guessed, in [0, n - 1].
 
     Returns:
-        Shape (k, k^n): guesses by datasets.
+        Shape (k, k^n): guesses by datasets, at most 2^24 entries.
 
     Raises:
         TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range.
+        ValueError: an argument outside its range, or too many datasets.
     """
     users = validate.integer(minimum=1, users=users)
     categories = validate.integer(minimum=1, categories=categories)
-    rows = np.array(datasets(users, categories))
     target = validate.integer(minimum=0, maximum=users - 1, target=target)
-    return np.asarray(rows[:, target] == np.arange(categories)[:, None], dtype=np.float64)
+    # beyond 64 users two values are too many, without computing a huge power
+    require_room("users and categories", "the gain", categories ** (min(users, 64) + 1))
+    before, after = categories**target, categories ** (users - 1 - target)
+    # datasets in lexicographic order: blocks of one value of the target, again and again
+    return np.tile(np.repeat(np.eye(categories), after, axis=1), (1, before))
 
 
 def identity_gain(secrets: int) -> Array:

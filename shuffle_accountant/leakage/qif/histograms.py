@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ __all__ = [
     "MOST_STEPS",
     "all_histograms",
     "histogram_law",
+    "histogram_laws",
+    "one_more",
     "require_room",
     "require_steps",
 ]
@@ -27,6 +29,9 @@ MOST_STEPS = 1 << 30
 
 # What one message more costs, whatever the size of the table.
 _LEAST_STEPS = 1 << 11
+
+# Numbers in tables that are filled together: half a megabyte.
+_CACHED_CELLS = 1 << 16
 
 
 def require_room(names: str, what: str, cells: int) -> None:
@@ -99,9 +104,6 @@ def all_histograms(users: int, letters: int) -> NDArray[np.int64]:
 def histogram_law(channel: Array, counts: Sequence[int]) -> Array:
     """Law of the histogram of independent messages.
 
-    One user after another is added; all terms are positive, so each probability has a relative
-    error of a few units per user.
-
     Args:
         channel: row x holds the message probabilities of input x, shape (inputs, letters).
         counts: how many users hold each input, shape (inputs,).
@@ -115,21 +117,61 @@ def histogram_law(channel: Array, counts: Sequence[int]) -> Array:
     """
     letters, users = channel.shape[1], sum(counts)
     require_room("users", "the table of histogram probabilities", (users + 1) ** (letters - 1))
-    law = np.ones((1,) * (letters - 1))
-    if letters == 1:
-        return law
-    for row, count in zip(channel, counts, strict=True):
-        for _ in range(count):
-            law = _one_more(law, row)
+    law: Array = _laws(channel, np.array([counts]))[0]
     return law
 
 
-def _one_more(law: Array, row: Array) -> Array:
-    """The law with one more message, one longer along every axis."""
-    more = np.zeros([size + 1 for size in law.shape])
-    same = [slice(None, -1)] * law.ndim
-    more[tuple(same)] = row[-1] * law
-    for axis in range(law.ndim):
+def histogram_laws(channel: Array, counts: NDArray[np.int64]) -> Iterator[Array]:
+    """Laws of the histograms of independent messages, for one number of users.
+
+    As many laws at a time as a cache of the processor holds.
+
+    Args:
+        channel: row x holds the message probabilities of input x, shape (inputs, letters).
+        counts: how many users hold each input, all rows of the same sum, shape (laws, inputs).
+
+    Yields:
+        `histogram_law` of some rows, in their order, shape (rows, n + 1, …, n + 1).
+
+    Raises:
+        ValueError: the table of one law is too large.
+    """
+    letters, users = channel.shape[1], int(counts[0].sum())
+    cells = (users + 1) ** (letters - 1)
+    require_room("users", "the table of histogram probabilities", cells)
+    together = max(_CACHED_CELLS // cells, 1)
+    for start in range(0, len(counts), together):
+        yield _laws(channel, counts[start : start + together])
+
+
+def _laws(channel: Array, counts: NDArray[np.int64]) -> Array:
+    """The laws by row of the counts.
+
+    One user after another is added; all terms are positive, so each probability has a relative
+    error of a few units per user.
+    """
+    laws = np.ones((len(counts),) + (1,) * (channel.shape[1] - 1))
+    if laws.ndim == 1:
+        return laws
+    inputs = np.arange(channel.shape[0])
+    values = np.array([np.repeat(inputs, row) for row in counts])
+    for user in range(values.shape[1]):
+        laws = one_more(laws, channel[values[:, user]])
+    return laws
+
+
+def one_more(laws: Array, rows: Array) -> Array:
+    """Laws of histograms with one more message, one longer along every axis of counts.
+
+    Args:
+        laws: by the counts of all letters but the last, shape (laws, n + 1, …, n + 1).
+        rows: probabilities of the further message, shape (laws, letters).
+    """
+    more = np.zeros([len(laws), *(size + 1 for size in laws.shape[1:])])
+    same = [slice(None), *[slice(None, -1)] * (laws.ndim - 1)]
+    weights = rows.T.reshape((rows.shape[1], len(laws)) + (1,) * (laws.ndim - 1))
+    np.multiply(weights[-1], laws, out=more[tuple(same)])
+    for axis in range(1, laws.ndim):
         moved = [*same[:axis], slice(1, None), *same[axis + 1 :]]
-        more[tuple(moved)] += row[axis] * law
+        more[tuple(moved)] += weights[axis - 1] * laws
     return more
