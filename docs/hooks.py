@@ -6,13 +6,16 @@ are included from where they stand.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
@@ -21,7 +24,9 @@ from mkdocs.structure.files import File, Files
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
-from executing import EXECUTED, NOTEBOOKS, ROOT, executed, run  # noqa: E402
+from executing import EXECUTED, NOTEBOOKS, ROOT, executed  # noqa: E402
+
+sys.path.insert(0, str(ROOT))
 
 INCLUDE = re.compile(r'<!-- include: (\S+?)(?: "([^"]+)")? -->')
 HELP = "<!-- command line -->"
@@ -105,6 +110,9 @@ def pages_of(*command: str) -> list[str]:
 
 def help_of(*command: str) -> str:
     """What `--help` prints, 80 columns wide."""
-    told = [sys.executable, "-m", "shuffle_accountant", *command, "--help"]
-    wide = {"COLUMNS": "80", "TERMINAL_WIDTH": "80", "PYTHONPATH": str(ROOT)}
-    return run(told, wide).rstrip()
+    from shuffle_accountant.cli import main
+
+    wide = {"COLUMNS": "80", "TERMINAL_WIDTH": "80"}
+    with redirect_stdout(io.StringIO()) as shown, patch.dict(os.environ, wide):
+        main([*command, "--help"])
+    return shown.getvalue().rstrip()

@@ -140,5 +140,10 @@ def _attained(one: sa.ShuffleRound, epsilon: float) -> float | None:
         return None
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print both tables."""
     print(randomizer_table(), bounds_table(), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -20,13 +20,13 @@ def gaussian(sigma: float) -> sa.GaussianMechanism:
 
 
 SETTINGS: list[tuple[Mechanism, int, int, float]] = [
-    (gaussian(1.0), 1000, 1, 1e-8),
-    (gaussian(1.0), 1000, 10, 1e-6),
+    (gaussian(1.0), 200, 1, 1e-6),
+    (gaussian(1.0), 300, 10, 1e-6),
     (gaussian(2.0), 64, 1, 1e-8),
     (gaussian(4.0), 10_000, 3, 1e-6),
     (gaussian(1.0), 2, 4, 1e-5),
-    (sa.PureMechanism(epsilon=0.5), 5000, 2, 1e-6),
-    (sa.LaplaceMechanism(scale=3.0), 3000, 1, 1e-6),
+    (sa.PureMechanism(epsilon=0.5), 500, 2, 1e-6),
+    (sa.LaplaceMechanism(scale=3.0), 1000, 1, 1e-6),
 ]
 
 

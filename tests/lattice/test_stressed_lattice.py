@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -290,42 +292,58 @@ def ratios(seed: int, letters: int = 4) -> tuple[Array, Array]:
     return value, mass
 
 
-def calls(law: SumLaw, strike: float, sign: float) -> Fraction:
-    """``E(sum - strike)_+`` of a law whose values are moved up (or down) by their error."""
-    moved = 1 + Fraction(sign * law.moved)
-    return sum(
-        (
-            Fraction(p) * max(Fraction(x) * moved - Fraction(strike), Fraction(0))
-            for x, p in zip(law.value.tolist(), law.mass.tolist(), strict=True)
-        ),
-        Fraction(0),
-    )
+@dataclass(frozen=True)
+class Prices:
+    """Calls and puts on a law, from the sums below each value."""
 
+    values: list[Fraction]  # ascending
+    moved: list[Fraction]  # sums of mass times value of those below an index
+    mass: list[Fraction]
 
-def puts(law: SumLaw, strike: float, sign: float) -> Fraction:
-    moved = 1 - Fraction(sign * law.moved)
-    return sum(
-        (
-            Fraction(p) * max(Fraction(strike) - Fraction(x) * moved, Fraction(0))
-            for x, p in zip(law.value.tolist(), law.mass.tolist(), strict=True)
-        ),
-        Fraction(0),
-    )
+    @staticmethod
+    def of(law: Law) -> Prices:
+        """On an exact law."""
+        atoms, zero = sorted(law.items()), Fraction(0)
+        moved = accumulate((x * p for x, p in atoms), initial=zero)
+        return Prices(
+            [x for x, _ in atoms],
+            list(moved),
+            list(accumulate((p for _, p in atoms), initial=zero)),
+        )
+
+    @staticmethod
+    def on(law: SumLaw, sign: float) -> Prices:
+        """On a law whose values are moved up (or down) by their error."""
+        factor, held = 1 + Fraction(sign * law.moved), defaultdict(Fraction)
+        for x, p in zip(law.value.tolist(), law.mass.tolist(), strict=True):
+            held[Fraction(x) * factor] += Fraction(p)
+        return Prices.of(held)
+
+    def call(self, strike: float) -> Fraction:
+        """``E(sum - strike)_+``."""
+        k = bisect_left(self.values, strike)
+        return self.moved[-1] - self.moved[k] - Fraction(strike) * (self.mass[-1] - self.mass[k])
+
+    def put(self, strike: float) -> Fraction:
+        """``E(strike - sum)_+``."""
+        k = bisect_left(self.values, strike)
+        return Fraction(strike) * self.mass[k] - self.moved[k]
 
 
 def check_sum(law: SumLaw, truth: Law, side: Bound) -> None:
     """Calls and puts at many strikes, strictly."""
     upper = side is Bound.PESSIMISTIC
+    sign, exactly = 1.0 if upper else -1.0, Prices.of(truth)
+    higher, lower = Prices.on(law, sign), Prices.on(law, -sign)
     for strike in [0.0, *np.geomspace(0.02, 30.0, 12).tolist()]:
-        call = positive_part(truth, Fraction(strike))
-        put = positive_part({-x: p for x, p in truth.items()}, -Fraction(strike))
         if upper:
             gain = Fraction(law.count) * Fraction(law.lost_gain)
-            assert calls(law, strike, 1.0) + gain >= call
-            assert puts(law, strike, 1.0) + Fraction(strike) * Fraction(law.lost) >= put
+            assert higher.call(strike) + gain >= exactly.call(strike)
+            lost = Fraction(strike) * Fraction(law.lost)
+            assert lower.put(strike) + lost >= exactly.put(strike)
         else:
-            assert calls(law, strike, -1.0) <= call
-            assert puts(law, strike, -1.0) <= put
+            assert higher.call(strike) <= exactly.call(strike)
+            assert lower.put(strike) <= exactly.put(strike)
 
 
 @pytest.mark.slow
@@ -366,15 +384,15 @@ def test_sums_on_a_lattice_whose_roundings_err(adverse: float, side: Bound) -> N
         # no mean is below the least sum nor above the largest one
         ends = [float(min(truth)), float(max(truth))]
         inner = np.linspace(ends[0], ends[1], 9).tolist()
+        higher, lower, exactly = Prices.on(law, sign), Prices.on(law, -sign), Prices.of(truth)
         for strike in (0.0, *ends, *inner, 2.0 * ends[1]):
-            call = positive_part(truth, Fraction(strike))
-            put = positive_part({-x: p for x, p in truth.items()}, -Fraction(strike))
+            call, put = exactly.call(strike), exactly.put(strike)
             if upper:
-                assert calls(law, strike, sign) + Fraction(count * law.lost_gain) >= call
-                assert puts(law, strike, sign) + Fraction(strike * law.lost) >= put
+                assert higher.call(strike) + Fraction(count * law.lost_gain) >= call
+                assert lower.put(strike) + Fraction(strike * law.lost) >= put
             else:
-                assert calls(law, strike, sign) <= call
-                assert puts(law, strike, sign) <= put
+                assert higher.call(strike) <= call
+                assert lower.put(strike) <= put
 
 
 @ADVERSE
@@ -388,8 +406,8 @@ def test_no_mean_of_a_sum_is_beyond_the_extreme_sums(count: int, adverse: float)
     assert law.cells is not None
     low, high = float(count * value[0]), float(count * value[-1])
     # far within what cells are apart
-    assert puts(law, low, -1.0) == 0
-    assert calls(law, high, -1.0) == 0
+    assert Prices.on(law, 1.0).put(low) == 0
+    assert Prices.on(law, -1.0).call(high) == 0
     assert law.moved <= 1e-3
 
 

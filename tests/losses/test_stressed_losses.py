@@ -7,11 +7,13 @@ what its tolerance is for.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -648,10 +650,20 @@ def tail_atoms(decoys: int, rate: Fraction) -> list[tuple[Real, Fraction]]:
     return [(MP.inf if x is None else MP.log(real(x)), p) for x, p in found.items()]
 
 
+@cache
+def tail_sums(decoys: int, rate: Fraction) -> tuple[list[Real], list[Real]]:
+    """Losses in descending order, and the probability of the first ones, as many as the index."""
+    atoms = sorted(tail_atoms(decoys, rate), reverse=True)
+    sums = accumulate((p for _, p in atoms), initial=Fraction(0))
+    return [x for x, _ in atoms], [real(total) for total in sums]
+
+
+@cache
 def tail_probability(decoys: int, rate: Fraction, epsilon: float) -> Real:
     """``P(log(a/b) >= epsilon)``."""
+    losses, sums = tail_sums(decoys, rate)
     level = exact(epsilon)
-    return real(sum((p for x, p in tail_atoms(decoys, rate) if x >= level), Fraction(0)))
+    return sums[bisect_right(losses, -level, key=lambda x: -x)]
 
 
 def tail_loss(decoys: int, rate: float) -> ProbabilisticDpLoss:
