@@ -651,6 +651,29 @@ NULL_CLONES = mutants(
     ],
 )
 
+_BAGS = "tests/losses/test_null_bags.py::test_"
+
+BAGS = mutants(
+    "losses/two_letters/null_bags.py",
+    f"{_BAGS}profiles_are_on_their_side {_BAGS}counts_that_are_left_out"
+    f" {_BAGS}probabilities_are_as_good_as_stated {_BAGS}probabilities_that_err_are_followed"
+    f" {_BAGS}windows_hold_all_but_what_is_stated",
+    [
+        ("moved = roundings(64) * (np.abs(gain) + 2.0)", "moved = 0.0 * np.abs(gain)"),
+        ("value = sign * gain + (moved if upper else -moved)", "value = sign * gain + moved"),
+        ("np.maximum(value, 0.0), relative, upper", "np.maximum(value, 0.0), 0.0, upper"),
+        ("steps = _RUN * (ELEMENTARY + 4.0)", "steps = 0.0"),
+        ("exponential(_OFF * error, own=steps)", "exponential(0.0, own=steps)"),
+        ("found[0] += lost * growth", "found[0] += lost"),
+        ("found[1] += lost * np.exp(points)", "found[1] += 0.0 * lost"),
+        ("underflow(2.0 * terms) + 2.01 * self.left_out", "underflow(2.0 * terms)"),
+        ("np.floor(m * s - self._below) - 1.0", "np.floor(m * s - 0.5 * self._below) - 1.0"),
+        ("- last / k", "+ last / k"),
+        ("m = np.maximum(k - last, 0.0)", "m = k"),
+        ("        if few.any():\n", "        if False:\n"),
+    ],
+)
+
 DIVERGENCE = mutants(
     "losses/divergence.py",
     _stressed("hockey_stick_norms_bound_their_sums"),
@@ -685,5 +708,6 @@ MUTANTS = [
     *SHARED,
     *ANTIPODAL,
     *NULL_CLONES,
+    *BAGS,
     *DIVERGENCE,
 ]

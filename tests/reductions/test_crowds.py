@@ -183,6 +183,14 @@ def test_composition_of_null_laws_contains_its_own_letters(delta0: float) -> Non
         assert found.upper - found.lower <= 0.01 * exact
 
 
+@pytest.mark.parametrize("eps0", [1.0, 4.0, 6.0])
+def test_compositions_of_null_laws_are_as_narrow_as_asked_for(eps0: float) -> None:
+    """Hundreds of numbers of decoys, each with a law of its own."""
+    known = sa.ApproximateRandomizer(eps0=eps0, delta0=1e-16)
+    found = sa.epsilon(sa.ShuffleRound(known, users=10**6), delta=1e-6, rounds=30)
+    assert found.upper - found.lower <= 1e-3 * found.upper
+
+
 @pytest.mark.slow
 def test_mixed_crowd_of_equal_levels_is_the_blanket() -> None:
     """A group that differs in the last digits alone changes next to nothing, composed too."""

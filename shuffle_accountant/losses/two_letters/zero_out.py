@@ -37,6 +37,7 @@ from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.decoys.counts import bulk
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law, joined
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.two_letters.null_bags import BagCounts, chances
 from shuffle_accountant.numerics.binomial import (
     log_pmf,
     log_pmf_error,
@@ -57,8 +58,11 @@ __all__ = ["LARGEST_EPS0", "ZeroOutLoss"]
 LARGEST_EPS0 = 300.0
 """Larger parameters hide nothing."""
 
-# Questions times blocks of J that are answered at once, of one question and of a profile.
-_MOST_PAIRS, _MOST_OF_PROFILE = 400_000, 80_000
+# Questions times blocks of J that are answered at once.
+_MOST_PAIRS = 400_000
+# Counts of letters in all blocks of J that are looked at one by one for a profile; a question takes
+# as long as so many of them.
+_MOST_COUNTS, _COUNTS_PER_PAIR = 1 << 20, 32
 # Fewest points of the profile, and their distance in deviations for a resolution of one.
 _FEWEST, _STEP, _CENTRE = 48, 1.4, 2.5
 # Numbers L of last letters that are looked at.
@@ -197,10 +201,13 @@ def _bounds(loss: ZeroOutLoss, points: Array, side: Bound, tail: float, resoluti
     every = Decoys(loss.others, math.exp(-loss.eps0), -math.expm1(-loss.eps0)).moved(side)
     law = count_law((every,), side, tail=0.5 * tail, resolution=resolution)
     most = _most_last(law.high, loss.delta0, tail)
-    allowed = _MOST_PAIRS if points.size == 1 else _MOST_OF_PROFILE
+    allowed, each = float(_MOST_PAIRS), float(points.size)
+    if points.size > 1:
+        width = BagCounts(loss.eps0, int(law.high[-1]) + 1, tail).width
+        allowed, each = float(_MOST_COUNTS), min(float(width), _COUNTS_PER_PAIR * each)
     # narrower where J is likely: what is rare weighs little in a profile
     share = 0.0 if points.size == 1 else _SHARE
-    while law.low.size * points.size * (1.0 + most) > allowed:
+    while law.low.size > 1 and law.low.size * each * (1.0 + most) > allowed:
         resolution = max(1.5 * resolution, 1e-6)
         law = joined(law, side, resolution, share)
     number = law.low if upper else law.high
@@ -221,6 +228,8 @@ def _mixture(
     sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
     total = np.zeros((2, points.size))
     most = _most_last(count, loss.delta0, tail)
+    bags = BagCounts(loss.eps0, int(count.max()), tail / (1.0 + most))
+    listed = points.size > 1 and bags.width <= _COUNTS_PER_PAIR * points.size
     for last in range(most + 1):
         chance = np.ones(count.size)
         if loss.delta0 > 0.0:
@@ -229,8 +238,11 @@ def _mixture(
             chance = np.where(
                 last <= count, np.exp(logs) * np.maximum(1.0 + sign * error, 0.0), 0.0
             )
-        part = _given_last(loss.eps0, points, count, float(last), side)
-        total += np.einsum("i,kij->kj", weight * chance, part)
+        if listed:
+            total += bags.profiles(points, count, weight * chance, float(last), side)
+        else:
+            part = _given_last(loss.eps0, points, count, float(last), side)
+            total += np.einsum("i,kij->kj", weight * chance, part)
     total *= 1.0 + sign * pairwise_sum(own=float(most + count.size))
     if side is Bound.PESSIMISTIC and loss.delta0 > 0.0:
         total += _beyond(count, loss.delta0, most, tail)
@@ -281,7 +293,7 @@ def _place(eps0: float, excess: Array, k: Array, m: Array, last: float) -> Array
 
 def _call(eps0: float, excess: Array, k: Array, m: Array, last: float, side: Bound) -> Array:
     """Bound of ``E (r - c)_+`` for c = 1 + excess, at or above the mean M/K."""
-    s, t = _chances(eps0)
+    s, t = chances(eps0)
     first = np.maximum(np.floor(_place(eps0, excess, k, m, last)) + 1.0, 1.0)
     inside = first <= m
     a, n = np.where(inside, first, 1.0), np.broadcast_to(np.maximum(m, 1.0), first.shape)
@@ -295,7 +307,7 @@ def _call(eps0: float, excess: Array, k: Array, m: Array, last: float, side: Bou
 
 def _put(eps0: float, excess: Array, k: Array, m: Array, last: float, side: Bound) -> Array:
     """Bound of ``E (c - r)_+`` for c = 1 + excess, at or below the mean M/K."""
-    s, t = _chances(eps0)
+    s, t = chances(eps0)
     final = np.minimum(np.ceil(_place(eps0, excess, k, m, last)) - 1.0, m - 1.0)
     inside = (final >= 0.0) & (m >= 1.0)
     a, n = np.where(inside, final, 0.0), np.broadcast_to(np.maximum(m, 1.0), final.shape)
@@ -329,9 +341,3 @@ def _rounded(
     else:
         found = chance * np.maximum(1.0 - exponential(log_error), 0.0) * (value - scale)
     return np.where(inside, np.maximum(found, 0.0), 0.0)
-
-
-def _chances(eps0: float) -> tuple[float, float]:
-    """``1/(1 + E)`` and ``E/(1 + E)``."""
-    small = math.exp(-eps0)
-    return small / (1.0 + small), 1.0 / (1.0 + small)
