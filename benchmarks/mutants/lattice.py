@@ -387,6 +387,48 @@ PROFILE = mutants(
     ],
 )
 
+_SMOOTHED = "tests/lattice/test_smoothed.py::test_"
+
+SMOOTHED = mutants(
+    "lattice/smoothed.py",
+    f"{_SMOOTHED}what_lies_outside_and_what_is_left_out_is_counted"
+    f" {_SMOOTHED}rows_are_as_good_as_stated {_SMOOTHED}spectra_that_err"
+    f" {_SMOOTHED}transforms_of_what_is_added {_SMOOTHED}strict_containment_in_exact_arithmetic"
+    f" {_SMOOTHED}what_wrapping_adds_is_stated {_SMOOTHED}random_letters_contain_the_truth",
+    [
+        ("missing=left * largest + total * far", "missing=total * far"),
+        ("missing=left * largest + total * far", "missing=left * largest"),
+        ("overstated=left * largest + away", "overstated=away"),
+        ("overstated=left * largest + away", "overstated=left * largest"),
+        ("spurious=left * users * float(letter.r1.max())", "spurious=0.0"),
+        ("relative=1.01 * users * letter.relative", "relative=0.0 * letter.relative"),
+        (
+            "log_scale = users * letter.log_scale + 0.5 *",
+            "log_scale = users * letter.log_scale + 0.0 *",
+        ),
+        ("log_scale, size = top + math.log(total)", "log_scale, size = top"),
+        ("grown = steps * (self.theta + 0.5 * steps) * smooth -", "grown = 0.0 * steps -"),
+        ("max(users - 2, 0) * np.log(most) - 0.5", "users * np.log(most) - 2.0"),
+        ("dropped = np.sum(bounds(most[~held], s[~held]), axis=1)", "dropped = np.zeros(4)"),
+        ("dropped += bounds(np.ones(1), end)[:, 0] / -math.expm1(-fall)", "pass"),
+        ("2.02 * dropped", "1.0 * dropped"),
+        ("sizes[1] = sizes[0] * away", "sizes[1] = 0.0"),
+        ("sizes[[0, 2, 3]] *= shared", "sizes[[0, 2, 3]] *= 0.1 * shared"),
+        ("normal * (-self.spacing * mean * slope -", "normal * (self.spacing * mean * slope -"),
+        ("mean * slope - self.smooth * z * shared)", "mean * slope + self.smooth * z * shared)"),
+        ("normal * (apart + self.smooth * (self.theta + s) * shared)", "normal * apart"),
+        ("normal * (apart + self.smooth", "normal * (0.0 * apart + self.smooth"),
+        ("bounds = np.concatenate([error[:1], nothing, error[1:]])", "bounds = 0.0 * values.real"),
+        ("turned = np.exp(-1j * s * rest)", "turned = np.exp(0j * s * rest)"),
+        ("error += unit * moved * np.abs(", "error += 0.0 * moved * np.abs("),
+        (
+            "error = found.power.error[[0, 0, 2, 3]] * np.abs(factor)",
+            "error = 0.0 * np.abs(factor)",
+        ),
+        ("transform_error(size) * np.abs(values)", "0.0 * np.abs(values)"),
+    ],
+)
+
 ANCHORED = mutants(
     "lattice/anchored.py",
     _stressed(
@@ -608,6 +650,7 @@ MUTANTS = [
     *EVEN_CELLS,
     *INVERSION,
     *PROFILE,
+    *SMOOTHED,
     *ANCHORED,
     *ANCHORING,
     *HEAVY,

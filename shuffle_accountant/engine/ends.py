@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
 
 from shuffle_accountant.engine.composition import Composition, DirectSum, TiltedSum
 from shuffle_accountant.engine.loss_grids import GridTooFine, loss_grid
@@ -12,13 +13,15 @@ from shuffle_accountant.engine.plan import FINEST_RESOLUTION, Plan, Problem
 from shuffle_accountant.engine.stacked import composition_of
 from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.base import Effort, PrivacyLoss, Tabled
 from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.progress import share_of_bar
 
 __all__ = ["End", "find_end"]
 
 _LEAST_TAIL = 1e-305
+# A table takes about as long as so many rounds one by one.
+_TABLE_PAYS = 12
 # A coarser grid is tried where that makes the window so many times shorter.
 _MUCH_LONGER = 4
 
@@ -122,14 +125,21 @@ def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
         rounds=2.0 ** math.floor(math.log2(problem.alike)),
     )
     spacing = _aligned(problem, plan.spacing)
+    tables = [_table(loss) if problem.many else None for loss, _ in problem.on(side)]
+    often = {table for table, count in Counter(tables).items() if table and count >= _TABLE_PAYS}
+    efforts = [replace(effort, shared=True) if table in often else effort for table in tables]
     return composition_of(
         [
-            (loss_grid(loss, side, spacing, effort, problem.most_cells), count)
-            for loss, count in _shown(problem, side)
+            (loss_grid(loss, side, spacing, own, problem.most_cells), count)
+            for (loss, count), own in zip(_shown(problem, side), efforts, strict=True)
         ],
         problem.losses[0][0].divergence,
         problem.memory_limit,
     )
+
+
+def _table(loss: PrivacyLoss) -> Hashable:
+    return loss.table if isinstance(loss, Tabled) else None
 
 
 def _shown(problem: Problem, side: Bound) -> Iterator[tuple[PrivacyLoss, int]]:

@@ -216,7 +216,8 @@ def finer(problem: Problem, plan: Plan, excess: float) -> Plan:
     The width falls with the spacing to a power: 2 where atoms lie closer than grid points, down to
     1 where they lie so far apart that the chords have to merge distant ones.
     """
-    order = 2.0
+    # of classes the part that no grid changes counts too
+    order = 1.0 if problem.gathered else 2.0
     if plan.previous is not None and plan.previous[0] > plan.spacing and excess < math.inf:
         spacing, before = plan.previous
         order = math.log(before / excess) / math.log(spacing / plan.spacing)

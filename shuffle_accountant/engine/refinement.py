@@ -27,7 +27,7 @@ __all__ = ["lower_end", "refine"]
 
 _MOST_REFINEMENTS = 12
 # Of classes: after these it is time for narrower classes.
-_CLASS_REFINEMENTS = 2
+_CLASS_REFINEMENTS = 3
 # A finer grid that leaves this much of the width says that something else decides it.
 _STALLED = 0.95
 _HOPELESS = 3  # grids on which delta's lower end is 0

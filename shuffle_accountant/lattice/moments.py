@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 from shuffle_accountant.numerics.budget import budget, disturbed
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
-__all__ = ["MomentRows", "MomentSpectrum", "coarser", "sharpened"]
+__all__ = ["MomentRows", "MomentSpectrum", "coarser", "power_sizes", "sharpened", "transform_error"]
 
 Spectrum = NDArray[np.complex128]
 
@@ -109,7 +109,7 @@ class MomentRows:
             inside = place < known
             place, count = place[inside], int(np.count_nonzero(inside))
             error[:, :count] = np.minimum(error[:, :count], self.near[:, place])
-        own = (_per_level() * (math.log2(size) + 1)) * norms[:, None]
+        own = transform_error(size) * norms[:, None]
         values = disturbed(values, own)
         error += own
         return MomentSpectrum(size, values, error, np.zeros(values.shape[1], dtype=bool))
@@ -232,7 +232,7 @@ class MomentSpectrum:
         if not seen.all():  # taken for 0, and off by what they are at most
             sizes = np.abs(self.values[:, ~seen]).max(axis=1)
             g, r, b, s = sizes + self.error[:, ~seen].max(axis=1)
-            error[:, ~seen] = _power_sizes(g, r, b, s, c)[:, None]
+            error[:, ~seen] = power_sizes(g, r, b, s, c)[:, None]
         return MomentSpectrum(self.size, values, error, np.zeros(seen.size, dtype=bool))
 
     def _powers(self, seen: NDArray[np.bool_], modulus: Array, c: float) -> tuple[Spectrum, Array]:
@@ -241,7 +241,7 @@ class MomentSpectrum:
         e0, er, eb, es = self.error[:, seen]
         g = modulus + e0
         size_r, size_b, size_s = np.abs(r) + er, np.abs(b) + eb, np.abs(s) + es
-        bound = _power_sizes(g, size_r, size_b, size_s, c)
+        bound = power_sizes(g, size_r, size_b, size_s, c)
         log_g = np.log(g)
         g1, g2 = np.exp((c - 1.0) * log_g), np.exp((c - 2.0) * log_g)
         g3 = np.exp((c - 3.0) * log_g) if c > 2.0 else np.zeros_like(g)
@@ -302,7 +302,7 @@ class MomentSpectrum:
         size = self.size
         rows = np.asarray(irfft(self.values, n=size, axis=1))
         rows = np.roll(rows, -((start - centre) % size), axis=1)
-        levels = _per_level() * (math.log2(size) + 1)
+        levels = transform_error(size)
         total = self.error + levels * np.abs(self.values)
         # every frequency but the first and last stands for two
         pointwise = (2.0 / size) * total.sum(axis=1)
@@ -329,7 +329,7 @@ class MomentSpectrum:
         return np.asarray(np.einsum("rk,jk->rj", total, kernel), dtype=np.float64)
 
 
-def _power_sizes(g: Array, r: Array, b: Array, s: Array, c: float) -> Array:
+def power_sizes(g: Array, r: Array, b: Array, s: Array, c: float) -> Array:
     """The largest that the rows of a power ``c`` can be, given bounds of a transform's rows."""
     log_g = np.log(g)
     once, twice = c * np.exp((c - 1.0) * log_g), c * (c - 1.0) * np.exp((c - 2.0) * log_g)
@@ -344,9 +344,9 @@ def _groups(count: int) -> NDArray[np.intp]:
     return np.asarray(starts[starts < count])
 
 
-def _per_level() -> float:
-    """Per level of the transform; see `shuffle_accountant.lattice.convolve`."""
-    return 10 * budget().roundoff
+def transform_error(size: int) -> float:
+    """Of a transform of so many points; see `shuffle_accountant.lattice.convolve`."""
+    return 10 * budget().roundoff * (math.log2(size) + 1)
 
 
 def _folded(rows: Array, offset: int, size: int) -> Array:

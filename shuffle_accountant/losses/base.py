@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["CellEdges", "Effort", "PrivacyLoss", "SymmetricLoss"]
+__all__ = ["CellEdges", "Effort", "PrivacyLoss", "SymmetricLoss", "Tabled"]
 
 # Edges of the cells that atoms may be merged in: from the largest loss to increasing edges that
 # start at 0 and end above it.
@@ -26,7 +26,8 @@ class Effort:
             (OPTIMISTIC).
         resolution: relative width of blocks of decoy counts that are treated as one; 0 for exact.
         most_atoms: more atoms than this are added up cell by cell, in pieces of this size.
-        many: whether many rounds like this one are to be resolved, so that tables pay.
+        many: whether many different rounds are to be resolved.
+        shared: whether enough of them have their table in common, so that it pays; see `Tabled`.
         rounds: so many rounds like this one share the exponent of what is asked about, >= 1.
     """
 
@@ -34,7 +35,17 @@ class Effort:
     resolution: float
     most_atoms: int = 1 << 20
     many: bool = False
+    shared: bool = False
     rounds: float = 1.0
+
+
+@runtime_checkable
+class Tabled(Protocol):
+    """A loss that may be read off a table which others have in common with it."""
+
+    @property
+    def table(self) -> Hashable:
+        """Equal for losses with one table; None if there is none."""
 
 
 class PrivacyLoss(Protocol):

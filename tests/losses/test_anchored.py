@@ -154,9 +154,10 @@ def test_bounds_from_moments(seed: int) -> None:
     rng = np.random.default_rng(seed)
     pairs = [pair_of(random_rows(rng)) for _ in range(3)]
     users = min(users_for(rng, pair.decoyed[2].size) for pair in pairs)
-    for z in (0.0, 0.5, 2.0, 5.0):
-        x = math.expm1(min(z * pairs[0].deviation(users), 8.0))
-        for bound, pair in zip(moment_bounds(pairs, users, x).tolist(), pairs, strict=True):
+    z = np.array([0.0, 0.5, 2.0, 5.0])
+    excess = np.expm1(np.minimum(z * pairs[0].deviation(users), 8.0))
+    for bounds, pair in zip(moment_bounds(pairs, users, excess), pairs, strict=True):
+        for bound, x in zip(bounds.tolist(), excess.tolist(), strict=True):
             value, error = Truth(pair, users).whole(x)
             assert bound >= min(value - error, 1.0)
 

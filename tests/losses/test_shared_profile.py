@@ -22,9 +22,9 @@ from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.shared_profile import shared_profile, users_range
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 
-EFFORT = Effort(tail=1e-13, resolution=2.5e-4, many=True)
+EFFORT = Effort(tail=1e-13, resolution=2.5e-4, many=True, shared=True)
 # Few messages have no smooth law: where smoothing is stronger, fewer frequencies are kept.
-ROUGH = Effort(tail=1e-13, resolution=5e-3, many=True)
+ROUGH = Effort(tail=1e-13, resolution=5e-3, many=True, shared=True)
 
 
 @pytest.mark.parametrize("users", [1, 2, 3, 7, 100, 4096, 10**6, 10**9])
@@ -182,7 +182,8 @@ def test_a_loss_without_a_close_table_goes_round_by_round() -> None:
     for side in Bound:
         edges = functools.partial(_edges, 0.01 * loss.deviation)
         shared, alone = (
-            loss.atoms(side, edges, Effort(1e-12, 1e-3, many=many)) for many in (True, False)
+            loss.atoms(side, edges, Effort(1e-12, 1e-3, many=many, shared=many))
+            for many in (True, False)
         )
         assert np.array_equal(shared.mass, alone.mass)
 

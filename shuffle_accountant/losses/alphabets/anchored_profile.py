@@ -22,6 +22,7 @@ import numpy as np
 from shuffle_accountant.lattice.anchored import AnchoredLaw
 from shuffle_accountant.lattice.anchoring import anchored_law
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.lattice.smoothed import smoothed_law
 from shuffle_accountant.losses.alphabets.letter_moments import (
     TINY,
     LetterSource,
@@ -40,8 +41,8 @@ __all__ = ["OrderedLetters", "Profile", "bracket_at", "listable", "profile", "wi
 # Widths are measured by the variance of the loss that would make them: where the profile is z
 # deviations out, a share s of the variance is (1 + z^2) s/2 of the profile. Laws may use this many
 # resolutions, and their roundings that many.
-_WIDTH = 5.0
-_ROUNDING = 1.2
+_WIDTH = 3.0
+_ROUNDING = 0.6
 _FINER = 0.2
 # An alpha further from the anchor than so many points is not tried at first.
 _FIRST_SPAN = 12
@@ -93,6 +94,11 @@ class Profile:
     q: Array
     d: Array
 
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        return int(self.upper.nbytes + self.q.nbytes + self.d.nbytes)
+
 
 # Laws
 
@@ -113,6 +119,8 @@ def _listed(pair: LetterPair, users: int, tail: float) -> ListedLaw | None:
 def _law(
     pair: LetterPair, users: int, excess: float, variance: float, steep: bool, stages: int
 ) -> AnchoredLaw | None:
+    if not steep and (found := smoothed_law(pair.decoyed, users, excess, variance)) is not None:
+        return found
     return anchored_law(
         pair.decoyed, users, excess, variance=variance, steep=steep, most_stages=stages
     )
@@ -146,7 +154,13 @@ class OrderedLetters:
 
     def allowed(self, excess: Array, upper: Array) -> Array:
         """Widths that are narrow enough."""
-        share = _WIDTH * self.effort.resolution * (1.0 + (np.log1p(excess) / self.deviation) ** 2)
+        z = np.log1p(excess) / self.deviation
+        share = _WIDTH * self.effort.resolution * (1.0 + z**2)
+        # rounds that share an exponent are seldom further out than their part of it
+        seldom = np.maximum(
+            z - math.sqrt(-2.0 * math.log(self.effort.tail) / self.effort.rounds), 0
+        )
+        share = share * np.exp(np.minimum(0.25 * seldom**2, 5.0))
         return np.asarray(np.minimum(share, 0.5) * upper + 0.1 * self.effort.tail)
 
     def bounds(self, excess: Array) -> Array:
@@ -355,7 +369,7 @@ def _candidates(
     picked = np.unique(np.linspace(0, excess.size - 1, _COARSE_POINTS).round().astype(int))
     few = excess[picked]
     letters = [pair.high for pair in pairs]
-    moments = np.stack([moment_bounds(letters, users, x) for x in few.tolist()], axis=1)
+    moments = moment_bounds(letters, users, few)
     coarse = Effort(pairs[0].effort.tail, _COARSE * pairs[0].effort.resolution)
     best, rest = np.zeros(excess.shape), np.zeros(excess.shape)
     known: list[tuple[OrderedLetters, Array, float]] = []

@@ -10,7 +10,7 @@ ordered pairs, which is that of a dominating pair (Zhu et al. 2022).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
@@ -36,13 +36,14 @@ from shuffle_accountant.losses.alphabets.letter_moments import (
 from shuffle_accountant.losses.alphabets.likely_multisets import likely_multisets
 from shuffle_accountant.losses.alphabets.shared_profile import shared_profile, users_range
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
+from shuffle_accountant.numerics.kept import kept
 from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["CHORDS", "BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]
 
 # The profile's points are this many deviations times sqrt(resolution) apart near 0; the width of a
 # bracket falls with the square of their distance.
-_STEP_IN_DEVIATIONS = 2.8
+_STEP_IN_DEVIATIONS = 1.4
 # Where the lower side has to be made of chords, points are closer.
 CHORDS = 1.4
 # Where points share a table they are cheap.
@@ -60,6 +61,8 @@ _CENTRAL_SHARE = 0.25
 _CURVED = 0.5
 # Less of a divergence is not looked for.
 _NOTHING = 1e-300
+# Losses at which it is looked up at once what is above them.
+_TRIED = 8
 # Relative distance that no rounding of alpha reaches.
 _BEYOND = 2.0**-40
 
@@ -81,6 +84,11 @@ class BlanketLoss(SymmetricLoss):
     deviation: float
     largest: float
 
+    @property
+    def table(self) -> Hashable:
+        """Its pairs and a range of numbers."""
+        return self.pairs, users_range(self.users)
+
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
         found = largest_divergence(self.pairs, self.users, epsilon, side, effort)
@@ -92,7 +100,7 @@ class BlanketLoss(SymmetricLoss):
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The pair with the polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""
-        if effort.many and (shared := self.shared_atoms(side, edges, effort)) is not None:
+        if effort.shared and (shared := self.shared_atoms(side, edges, effort)) is not None:
             return shared
         losses = self.points(side, edges, effort, _STEP_IN_DEVIATIONS)
         found = _profile(self.pairs, self.users, losses.tobytes(), effort)
@@ -200,19 +208,27 @@ class BlanketLoss(SymmetricLoss):
         certain = _limit(self.pairs, self.users, effort)
         letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
 
-        def above(loss: float) -> bool:
-            found = float(np.max(moment_bounds(letters, self.users, math.expm1(loss))))
-            return found - certain > max(0.25 * effort.tail, 1e-9 * certain)
+        def first_below(losses: Array) -> int:
+            """Of ascending losses the first with next to nothing above; their number if none."""
+            found = np.max(moment_bounds(letters, self.users, np.expm1(losses)), axis=0)
+            below = found - certain <= max(0.25 * effort.tail, 1e-9 * certain)
+            return int(np.argmax(below)) if below.any() else losses.size
 
-        low, high = 0.0, 4.0 * self.deviation
-        while high < self.largest and high < LARGEST_EPSILON and above(high):
-            low, high = high, min(1.5 * high, LARGEST_EPSILON)
-        if high >= self.largest:
-            return min(self.largest, LARGEST_EPSILON)
-        for _ in range(6):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if above(middle) else (low, middle)
-        return min(high, LARGEST_EPSILON)
+        least, most = 0.0, min(self.largest, LARGEST_EPSILON)
+        candidates: Array = 4.0 * self.deviation * 1.5 ** np.arange(float(_TRIED))
+        while True:
+            candidates = candidates[candidates < most]
+            if candidates.size == 0:
+                return most
+            at = first_below(candidates)
+            least = float(candidates[at - 1]) if at else least
+            if at < candidates.size:
+                break
+            if candidates.size < _TRIED:
+                return most
+            candidates = candidates * 1.5**_TRIED
+        few = np.linspace(least, float(candidates[at]), _TRIED + 1)[1:]
+        return float(few[min(first_below(few), _TRIED - 1)])
 
 
 @lru_cache(maxsize=256)
@@ -260,7 +276,7 @@ def _where_curved(
     return known
 
 
-@lru_cache(maxsize=8)
+@kept(1 << 25, lambda found: 0 if found is None else found.nbytes)
 def _profile(
     pairs: tuple[LetterSource, ...], users: int, losses: bytes, effort: Effort
 ) -> Profile | None:
@@ -306,7 +322,7 @@ def _quick(
         return None  # plain sums are closer
     letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in pairs]
     letters = [pair.settled(Bound.PESSIMISTIC, users) for pair in letters]
-    bounds = moment_bounds(letters, users, math.expm1(epsilon))
+    bounds = moment_bounds(letters, users, np.array([math.expm1(epsilon)]))[:, 0]
     if np.max(bounds) <= _NOTHING:
         return 0.0, float(np.max(bounds))
     order = [pairs[i] for i in np.argsort(-bounds)]

@@ -38,12 +38,21 @@ def source_letters(source: LetterSource, side: Bound, effort: Effort) -> LetterP
     return source.letters(side, effort)
 
 
-def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: float) -> Array:
-    """Upper bounds of ``H_alpha`` from the moments of one letter, shape ``(len(pairs),)``."""
-    r0, r1, q = _stacked(tuple(pairs))
-    bound = row_bounds(r0, r1, q, users, np.full((len(pairs), 1), excess))
-    exposed = np.array([pair.exposure_bounds(np.array([excess]))[1][0] for pair in pairs])
-    total = (bound * 1.001 + TINY + exposed) * (1.0 + 8 * UNIT_ROUNDOFF)
+def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Array:
+    """Upper bounds of ``H_alpha`` from the moments of one letter.
+
+    Args:
+        pairs: letters.
+        users: number n of messages.
+        excess: ``alpha - 1``, shape (k,).
+
+    Returns:
+        Bounds, shape ``(len(pairs), k)``.
+    """
+    r0, r1, q = (np.repeat(row, excess.size, axis=0) for row in _stacked(tuple(pairs)))
+    bound = row_bounds(r0, r1, q, users, np.tile(excess, len(pairs))[:, None])
+    exposed = np.stack([pair.exposure_bounds(excess)[1] for pair in pairs])
+    total = (bound.reshape(exposed.shape) * 1.001 + TINY + exposed) * (1.0 + 8 * UNIT_ROUNDOFF)
     return np.asarray(np.minimum(total, 1.0))
 
 

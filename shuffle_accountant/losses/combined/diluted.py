@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, Tabled
 from shuffle_accountant.numerics.rounding import outwards, roundings, share
 
 __all__ = ["DilutedLoss"]
@@ -34,6 +35,11 @@ class DilutedLoss(SymmetricLoss):
     def largest(self) -> float:
         """No finite loss is larger, nats."""
         return self.inner.largest if self.active > 0.0 else 0.0
+
+    @property
+    def table(self) -> Hashable:
+        """That of the inner loss."""
+        return self.inner.table if isinstance(self.inner, Tabled) else None
 
     @property
     def deviation(self) -> float:

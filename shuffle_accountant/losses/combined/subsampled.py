@@ -10,12 +10,13 @@ mass one, the same on both sides, goes to one atom at loss 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, Tabled
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -50,6 +51,11 @@ class SubsampledLoss(SymmetricLoss):
         # a product with the fraction may be rounded to 0
         found = max(self._shrink(self.inner.largest), underflow(1))
         return raised(found, roundings(2 * ELEMENTARY + 4))
+
+    @property
+    def table(self) -> Hashable:
+        """That of the inner loss."""
+        return self.inner.table if isinstance(self.inner, Tabled) else None
 
     @property
     def deviation(self) -> float:

@@ -14,6 +14,7 @@ hence hockey-stick divergences and masses of cells, from f and its tail at the e
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -85,8 +86,12 @@ class BlockSource(Protocol):
     def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
         """Blocks whose pair bounds the true one in the given direction."""
 
+    @property
+    def table(self) -> Hashable:
+        """Which table it has in common with some others; None if with all, or none."""
+
     def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
-        """The atoms from a table that other rounds share; None if there is none."""
+        """The atoms where many rounds are composed; None if blocks are as good."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,11 @@ class BinaryLoss(SymmetricLoss):
     def deviation(self) -> float:
         """Rough standard deviation, nats."""
         return self.source.deviation
+
+    @property
+    def table(self) -> Hashable:
+        """That of its source."""
+        return self.source.table
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha``, alpha = e^epsilon, epsilon >= 0: a sum over counts of decoys.

@@ -9,6 +9,7 @@ the blank else. So ``m = C + 1`` with C ~ Bin(n - 1, rate) under both datasets, 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Self
 
@@ -84,6 +85,11 @@ class NumberOfClones:
             missing=blocks.missing,
             round_off=blocks.round_off,
         )
+
+    @property
+    def table(self) -> Hashable:
+        """None: one table serves almost all clones, so that no number of them need be known."""
+        return None
 
     def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
         """The atoms from the table of counts that rounds of any size share."""

@@ -17,6 +17,7 @@ over much smaller ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -87,6 +88,11 @@ class NumberOfMixedResponses:
         if self.eps0 < 700.0:
             return math.log(self._m) if self.gamma > 0.0 else -math.inf
         return math.log(2.0) - self.eps0
+
+    @property
+    def table(self) -> Hashable:
+        """None."""
+        return None
 
     def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
         """None: the gap depends on what else was counted."""

@@ -20,8 +20,9 @@ its width.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -49,9 +50,12 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["NumberOfResponses"]
 
+# Fewer messages with one of the target's two values have no smooth law.
+_SMOOTH = 50.0
 # Blocks of O this wide are little wider if they end where the next one begins.
 _SHARED_ENDS = 16
-# Blocks of O up to this wide are added up count by count, unless those are more than so many.
+# Blocks of O up to this wide for each edge are added up count by count, unless those are more than
+# so many.
 _ADD_UP_TO, _MOST_ADDED = 32, 1 << 20
 
 
@@ -110,8 +114,22 @@ class NumberOfResponses:
         """Blocks of (C, O); the target's own message adds one to C or to O."""
         return _blocks(self, side, effort.tail, effort.resolution, effort.rounds)
 
+    @property
+    def table(self) -> Hashable:
+        """That of a message's letters."""
+        return self._letters.table
+
     def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
-        """The atoms from the profile of a message's letters, which other numbers share."""
+        """The atoms from the profile of a message's letters, which other numbers may share."""
+        if self.decoys * self.pair_rate < _SMOOTH:
+            return None
+        if effort.shared:
+            return self._letters.shared_atoms(side, edges, effort)
+        return self._letters.atoms(side, edges, effort)
+
+    @cached_property
+    def _letters(self) -> BlanketLoss:
+        """The same loss, of a target among messages and blanks."""
         single = self.gamma / self.categories
         other = self.gamma * ((self.categories - 2) / self.categories)
         keep = self.truthful + single
@@ -121,8 +139,7 @@ class NumberOfResponses:
             np.array([single, single, other, self.truthful]),
             self.eps0,
         )
-        loss = BlanketLoss((letters,), self.decoys + 1, self.deviation, self.largest)
-        return loss.shared_atoms(side, edges, effort)
+        return BlanketLoss((letters,), self.decoys + 1, self.deviation, self.largest)
 
     def part(
         self, blocks: CountBlocks, others: _Others, side: Bound, *, mine: float, chance: float
@@ -271,7 +288,8 @@ def _binned(
 def _masses(edges: Array, n: Array, rate: float, idle: float) -> tuple[Array, Array]:
     """Probabilities of the counts between evenly spaced edges, and bounds on their errors."""
     width = int(edges[1] - edges[0])
-    if width > _ADD_UP_TO or n.size * (edges[-1] - edges[0]) > _MOST_ADDED:
+    counted = float(edges[-1] - edges[0])
+    if counted > _ADD_UP_TO * edges.size or n.size * counted > _MOST_ADDED:
         return tail_differences(edges, n, rate, idle)
     counts = np.arange(edges[0], edges[-1])
     log_mass = log_pmf(np.minimum(counts, n), n, rate, idle)
