@@ -394,7 +394,9 @@ SMOOTHED = mutants(
     f"{_SMOOTHED}what_lies_outside_and_what_is_left_out_is_counted"
     f" {_SMOOTHED}rows_are_as_good_as_stated {_SMOOTHED}spectra_that_err"
     f" {_SMOOTHED}transforms_of_what_is_added {_SMOOTHED}strict_containment_in_exact_arithmetic"
-    f" {_SMOOTHED}what_wrapping_adds_is_stated {_SMOOTHED}random_letters_contain_the_truth",
+    f" {_SMOOTHED}what_wrapping_adds_is_stated {_SMOOTHED}random_letters_contain_the_truth"
+    f" {_SMOOTHED}the_scale_errs_by_what_is_stated"
+    f" {_SMOOTHED}windows_leave_out_what_is_stated",
     [
         ("missing=left * largest + total * far", "missing=total * far"),
         ("missing=left * largest + total * far", "missing=left * largest"),
@@ -408,7 +410,6 @@ SMOOTHED = mutants(
         ),
         ("log_scale, size = top + math.log(total)", "log_scale, size = top"),
         ("grown = steps * (self.theta + 0.5 * steps) * smooth -", "grown = 0.0 * steps -"),
-        ("max(users - 2, 0) * np.log(most) - 0.5", "users * np.log(most) - 2.0"),
         ("dropped = np.sum(bounds(most[~held], s[~held]), axis=1)", "dropped = np.zeros(4)"),
         ("dropped += bounds(np.ones(1), end)[:, 0] / -math.expm1(-fall)", "pass"),
         ("2.02 * dropped", "1.0 * dropped"),

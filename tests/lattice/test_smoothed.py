@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,12 +70,14 @@ def test_random_letters_contain_the_truth() -> None:
     assert answered > 150
 
 
-# What is outside of windows, the logarithm of powers that are left out, where the normal ends.
-LIMITS: dict[str, tuple[float, float, float]] = {
-    "far values": (-1.5, -45.0, 10.0),
-    "weak frequencies": (-40.0, -2.0, 10.0),
-    "high frequencies": (-40.0, -45.0, 1.0),
-    "all of them": (-3.0, -4.0, 2.0),
+# What is outside of windows, how far they are looked at, the logarithm of powers that are left out,
+# where the normal ends.
+LIMITS: dict[str, tuple[float, float, float, float]] = {
+    "far values": (-1.5, 45.0, -45.0, 10.0),
+    "far places": (-40.0, 1.5, -45.0, 10.0),
+    "weak frequencies": (-40.0, 45.0, -2.0, 10.0),
+    "high frequencies": (-40.0, 45.0, -45.0, 1.0),
+    "all of them": (-3.0, 3.0, -4.0, 2.0),
 }
 
 
@@ -86,7 +87,7 @@ def test_what_lies_outside_and_what_is_left_out_is_counted(
     limits: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tenth outside of the window, frequencies that are left out although they count."""
-    outside, least, last = LIMITS[limits]
+    outside, reach, least, last = LIMITS[limits]
     for name, value in (("_LEAST", least), ("_LAST", last), ("_BLOCK", 2)):
         monkeypatch.setattr(smoothed, name, value)
     answered = 0
@@ -96,7 +97,7 @@ def test_what_lies_outside_and_what_is_left_out_is_counted(
         users = 12 if seed % 2 else 36
         deviation = pair.deviation(users)
         start = math.expm1(float(rng.choice([0.0, 1.0, 3.0])) * deviation)
-        with stress(outside=outside):
+        with stress(outside=outside, reach=reach):
             law = made(pair, users, start, 10.0 ** rng.uniform(-3.0, -0.3))
         if law is not None:
             answered += 1
@@ -177,6 +178,26 @@ def _shared(distance: Array, spacing: float, deviation: float) -> Array:
 
     ends = positive(distance + spacing) + positive(distance - spacing)
     return np.asarray((ends - 2.0 * positive(distance)) / spacing)
+
+
+@pytest.mark.parametrize("outside", [-1.5, -6.0])
+@pytest.mark.parametrize("smooth", [1e-3, 3.0, 100.0])
+def test_windows_leave_out_what_is_stated(smooth: float, outside: float) -> None:
+    """Sums are enumerated, under the tilt, and the normal has its own law."""
+    users = 6
+    letter = smoothed._tilted(THREE.decoyed, users, 0.1)
+    assert letter is not None
+    with stress(outside=outside):
+        low, high = letter.window(users, smooth)
+    below = above = 0.0
+    for letters in itertools.product(range(letter.y.size), repeat=users):
+        some = list(letters)
+        mass = float(np.prod(letter.weight[some]))
+        centre = users * letter.mean + float(np.sum(letter.y[some])) + letter.theta * smooth
+        below += mass * scipy.stats.norm.cdf((low - centre) / math.sqrt(smooth))
+        above += mass * scipy.stats.norm.sf((high - centre) / math.sqrt(smooth))
+    assert max(below, above) <= math.exp(outside)
+    assert max(below, above) >= 1e-2 * math.exp(outside)
 
 
 @pytest.mark.parametrize("spacing", [1e-3, 0.3, 2.0])
@@ -270,10 +291,11 @@ def test_staged_laws_agree(users: int) -> None:
 
 
 @pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("variance", [1e-3, 0.3])
 @pytest.mark.parametrize("outside", [-0.5, -1.5, -3.0])
-def test_what_wrapping_adds_is_stated(outside: float) -> None:
+def test_what_wrapping_adds_is_stated(outside: float, variance: float) -> None:
     """Costs and gains of events, against those that nothing is wrapped in."""
-    users, variance, added = 4, 0.3, np.zeros(2)
+    users, added = 4, np.zeros(2)
     for start in (0.0, 0.3):
         with stress(outside=outside):
             law = made(THREE, users, start, variance)
@@ -308,12 +330,15 @@ def test_what_is_not_smooth_is_left_to_others() -> None:
     assert made(heavy, 2000, 0.2, 1e-3) is None
 
 
-def test_the_scale_errs_by_what_is_stated() -> None:
+@pytest.mark.parametrize("adverse", [-1.0, 1.0])
+def test_the_scale_errs_by_what_is_stated(adverse: float) -> None:
     """Weights of all letters that err the same way are an error of the scale."""
-    right = made(THREE, 400, 0.05, 1e-3)
-    assert right is not None
-    truth = Truth(THREE, 400)
-    excess = np.array([0.05, 0.06])
-    for by in (-1.0, 1.0):
-        scale = right.scale * (1.0 + 0.01 * by)
-        check(replace(right, scale=scale, relative=right.relative + 0.0102), truth, excess)
+    unit = 2.0**-34
+    for users in (100, 400):
+        right = made(THREE, users, 0.05, 1e-3)
+        with stress(roundoff=unit, adverse=adverse):
+            off = made(THREE, users, 0.05, 1e-3)
+        assert right is not None
+        assert off is not None
+        wrong = abs(off.scale / right.scale - 1.0)
+        assert 4 * users * unit < wrong <= off.relative < 0.01

@@ -158,8 +158,8 @@ def test_single_questions_agree(side: Bound) -> None:
     bags = BagCounts(2.0, int(count.max()), 1e-30)
     for last in (0.0, 3.0):
         values = bags.profiles(points, count, weight, last, side)
-        parts = zero_out._given_last(2.0, points, count, last, side)
-        other = np.einsum("i,kij->kj", weight, parts)
+        parts = [zero_out._given_last(2.0, points, count, last, order, side) for order in (0, 1)]
+        other = np.einsum("i,kij->kj", weight, np.stack(parts))
         near = other > 1e-18
         assert np.allclose(values[near], other[near], rtol=1e-8, atol=0.0)
         assert near.sum() >= 8

@@ -122,8 +122,8 @@ class ZeroOutLoss:
         if epsilon >= self.eps0:  # the target's own probability of an infinite loss
             sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
             return self.delta0 * (1.0 + sign * roundings(4))
-        bounds = _bounds(self, np.array([epsilon]), side, effort.tail, effort.resolution)
-        return float(np.min(bounds[:, 1 if self.swapped else 0]))
+        order, where = int(self.swapped), np.array([epsilon])
+        return float(np.min(_bounds(self, where, (order,), side, effort.tail, effort.resolution)))
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """One atom for each point of the profile that is on its envelope."""
@@ -173,7 +173,7 @@ def _envelope(loss: ZeroOutLoss, side: Bound, tail: float, resolution: float) ->
 @lru_cache(maxsize=8)
 def _table(loss: ZeroOutLoss, side: Bound, tail: float, resolution: float) -> Array:
     """The bounds at all points, for both orders."""
-    return _bounds(loss, _points(loss, resolution), side, tail, resolution)
+    return _bounds(loss, _points(loss, resolution), (0, 1), side, tail, resolution)
 
 
 def _whole(bounds: Array, points: Array, order: tuple[int, int]) -> Array:
@@ -195,8 +195,15 @@ def _points(loss: ZeroOutLoss, resolution: float) -> Array:
     return np.asarray(every)
 
 
-def _bounds(loss: ZeroOutLoss, points: Array, side: Bound, tail: float, resolution: float) -> Array:
-    """The bounds (rows) of both orders (columns) at ``e^points``; none is below the envelope."""
+def _bounds(
+    loss: ZeroOutLoss,
+    points: Array,
+    orders: tuple[int, ...],
+    side: Bound,
+    tail: float,
+    resolution: float,
+) -> Array:
+    """The bounds (rows) of some orders (columns) at ``e^points``; none is below the envelope."""
     upper = side is Bound.PESSIMISTIC
     every = Decoys(loss.others, math.exp(-loss.eps0), -math.expm1(-loss.eps0)).moved(side)
     law = count_law((every,), side, tail=0.5 * tail, resolution=resolution)
@@ -211,22 +218,28 @@ def _bounds(loss: ZeroOutLoss, points: Array, side: Bound, tail: float, resoluti
         resolution = max(1.5 * resolution, 1e-6)
         law = joined(law, side, resolution, share)
     number = law.low if upper else law.high
-    mixed = _mixture(loss, points, number + 1.0, law.weight, side, tail)
+    mixed = _mixture(loss, points, orders, number + 1.0, law.weight, side, tail)
     missing = law.missing if upper else 0.0
     if loss.delta0 == 0.0:
         return np.clip(mixed + missing, 0.0, 1.0)[None]
-    alone = _mixture(loss, points, np.ones(1), np.ones(1), side, tail)
+    alone = _mixture(loss, points, orders, np.ones(1), np.ones(1), side, tail)
     sign = 1.0 if upper else -1.0
     charge = loss.charge * (1.0 + np.exp(points)) * (1.0 + sign * roundings(40))
     return np.array([mixed + missing + charge, alone])
 
 
 def _mixture(
-    loss: ZeroOutLoss, points: Array, count: Array, weight: Array, side: Bound, tail: float
+    loss: ZeroOutLoss,
+    points: Array,
+    orders: tuple[int, ...],
+    count: Array,
+    weight: Array,
+    side: Bound,
+    tail: float,
 ) -> Array:
-    """Both orders' divergences, shape (2, points), with K as the counts with their weights."""
+    """Divergences of some orders, shape (orders, points), K being the counts with their weights."""
     sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
-    total = np.zeros((2, points.size))
+    total = np.zeros((len(orders), points.size))
     most = _most_last(count, loss.delta0, tail)
     bags = BagCounts(loss.eps0, int(count.max()), tail / (1.0 + most))
     listed = points.size > 1 and bags.width <= _COUNTS_PER_PAIR * points.size
@@ -239,14 +252,16 @@ def _mixture(
                 last <= count, np.exp(logs) * np.maximum(1.0 + sign * error, 0.0), 0.0
             )
         if listed:
-            total += bags.profiles(points, count, weight * chance, float(last), side)
-        else:
-            part = _given_last(loss.eps0, points, count, float(last), side)
-            total += np.einsum("i,kij->kj", weight * chance, part)
+            total += bags.profiles(points, count, weight * chance, float(last), side)[list(orders)]
+            continue
+        for row, order in zip(total, orders, strict=True):
+            part = _given_last(loss.eps0, points, count, float(last), order, side)
+            row += np.einsum("i,ij->j", weight * chance, part)
     total *= 1.0 + sign * pairwise_sum(own=float(most + count.size))
     if side is Bound.PESSIMISTIC and loss.delta0 > 0.0:
         total += _beyond(count, loss.delta0, most, tail)
-    total[0] += loss.delta0
+    if 0 in orders:
+        total[orders.index(0)] += loss.delta0
     return np.maximum(total * (1.0 + sign * roundings(8)), 0.0)
 
 
@@ -268,22 +283,26 @@ def _beyond(count: Array, delta0: float, most: int, tail: float) -> float:
     return 1.0  # so many of them say that nothing is left to be bounded
 
 
-def _given_last(eps0: float, points: Array, count: Array, last: float, side: Bound) -> Array:
-    """Both orders given K = count and L = last, shape (2, counts, points)."""
+def _given_last(
+    eps0: float, points: Array, count: Array, last: float, order: int, side: Bound
+) -> Array:
+    """One order's divergences given K = count and L = last, shape (counts, points)."""
     k = count[:, None]
     m = np.maximum(k - last, 0.0)
-    forward = _call(eps0, np.expm1(points), k, m, last, side)
+    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+    own = 1.0 + sign * roundings(2 * ELEMENTARY)
+    if order == 0:
+        return _call(eps0, np.expm1(points), k, m, last, side) * own
     # E (1 - alpha r)_+ = alpha E (1/alpha - r)_+, by parity where 1/alpha is above the mean
     short = np.expm1(-points)
-    alpha = np.exp(points)
     above = short + last / k
-    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
-    parity = above * (1.0 + sign * roundings(2 * ELEMENTARY)) + _call(
-        eps0, np.maximum(short, -last / k), k, m, last, side
-    )
-    put = _put(eps0, np.minimum(short, -last / k), k, m, last, side)
-    backward = alpha * np.where(above > 0.0, np.maximum(parity, 0.0), put)
-    return np.stack([forward, backward]) * (1.0 + sign * roundings(2 * ELEMENTARY))
+    value = np.zeros(above.shape)
+    if np.any(above <= 0.0):
+        value = _put(eps0, np.minimum(short, -last / k), k, m, last, side)
+    if np.any(above > 0.0):
+        parity = above * own + _call(eps0, np.maximum(short, -last / k), k, m, last, side)
+        value = np.where(above > 0.0, np.maximum(parity, 0.0), value)
+    return np.exp(points) * value * own
 
 
 def _place(eps0: float, excess: Array, k: Array, m: Array, last: float) -> Array:
