@@ -129,10 +129,14 @@ ROWS = ["mass", "distance", "first moment", "second moment"]
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("budget", [{}, {"roundoff": 2.0**-34, "adverse": 1.0}, {"outside": -2.0}])
+@pytest.mark.parametrize("least", [-45.0, -3.0])
 @pytest.mark.parametrize("row", range(4), ids=ROWS)
-def test_rows_are_as_good_as_stated(row: int, budget: dict[str, float]) -> None:
+def test_rows_are_as_good_as_stated(
+    row: int, least: float, budget: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Place by place: sums of messages are enumerated, and shared between places in closed form."""
     users, start, variance = 4, 0.2, 0.3
+    monkeypatch.setattr(smoothed, "_LEAST", least)
     with stress(**budget):
         law = made(THREE, users, start, variance)
     assert law is not None
