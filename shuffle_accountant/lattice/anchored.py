@@ -50,6 +50,8 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = ["AnchoredLaw", "LawErrors"]
 
+# Places times alphas that are looked at together.
+_AT_ONCE = 1 << 15
 # alpha moves by this much for the rounding of ratios and places.
 _RATIO_ERROR = 64 * UNIT_ROUNDOFF
 
@@ -147,12 +149,12 @@ class AnchoredLaw:
         eta = self._above(excess)
         level, slope, spread = self._scarf
         result = np.empty(eta.shape)
-        for i, x in enumerate(eta.tolist()):
-            if x < 0.0:
-                result[i] = math.inf
-                continue
+        rows = max(_AT_ONCE // max(level.size, 1), 1)
+        for first in range(0, eta.size, rows):
+            x = eta[first : first + rows, None]
             top = level - x * slope
-            result[i] = 0.5 * float(np.sum(top + np.sqrt(top * top + (x * x) * spread)))
+            total = np.sum(top + np.sqrt(top * top + (x * x) * spread), axis=1)
+            result[first : first + rows] = np.where(x[:, 0] < 0.0, math.inf, 0.5 * total)
         still, moving = self._blur
         result += still + np.maximum(eta, 0.0) * moving + self.missing + 2.0 * self.shift
         slack = 1.0 + self.relative + 128 * UNIT_ROUNDOFF
@@ -185,11 +187,10 @@ class AnchoredLaw:
             return np.zeros(excess.shape)
         eta = np.maximum(excess - self.excess + _RATIO_ERROR * (1.0 + excess), 0.0)
         alpha = 1.0 + excess
-        best = np.zeros(eta.shape)
         where = np.unique(self._thresholds(eta))
-        for i in where.tolist():
-            slack = _RATIO_ERROR * (np.abs(gains[i]) + 2.0 * alpha * sents[i])
-            best = np.maximum(best, gains[i] - eta * sents[i] - slack)
+        gain, sent = gains[where, None], sents[where, None]
+        found = gain - eta * sent - _RATIO_ERROR * (np.abs(gain) + 2.0 * alpha * sent)
+        best = np.max(found, axis=0, initial=0.0)
         return np.asarray(best * self.scale * max(1.0 - self.relative - 64 * UNIT_ROUNDOFF, 0.0))
 
     def _thresholds(self, eta: Array) -> Array:

@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 from shuffle_accountant.numerics.budget import budget, disturbed
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
-__all__ = ["MomentRows", "MomentSpectrum", "coarser", "power_sizes", "sharpened", "transform_error"]
+__all__ = ["MomentRows", "MomentSpectrum", "coarser", "sharpened", "transform_error"]
 
 Spectrum = NDArray[np.complex128]
 
@@ -232,7 +232,7 @@ class MomentSpectrum:
         if not seen.all():  # taken for 0, and off by what they are at most
             sizes = np.abs(self.values[:, ~seen]).max(axis=1)
             g, r, b, s = sizes + self.error[:, ~seen].max(axis=1)
-            error[:, ~seen] = power_sizes(g, r, b, s, c)[:, None]
+            error[:, ~seen] = _power_sizes(g, r, b, s, c)[:, None]
         return MomentSpectrum(self.size, values, error, np.zeros(seen.size, dtype=bool))
 
     def _powers(self, seen: NDArray[np.bool_], modulus: Array, c: float) -> tuple[Spectrum, Array]:
@@ -241,7 +241,7 @@ class MomentSpectrum:
         e0, er, eb, es = self.error[:, seen]
         g = modulus + e0
         size_r, size_b, size_s = np.abs(r) + er, np.abs(b) + eb, np.abs(s) + es
-        bound = power_sizes(g, size_r, size_b, size_s, c)
+        bound = _power_sizes(g, size_r, size_b, size_s, c)
         log_g = np.log(g)
         g1, g2 = np.exp((c - 1.0) * log_g), np.exp((c - 2.0) * log_g)
         g3 = np.exp((c - 3.0) * log_g) if c > 2.0 else np.zeros_like(g)
@@ -329,7 +329,7 @@ class MomentSpectrum:
         return np.asarray(np.einsum("rk,jk->rj", total, kernel), dtype=np.float64)
 
 
-def power_sizes(g: Array, r: Array, b: Array, s: Array, c: float) -> Array:
+def _power_sizes(g: Array, r: Array, b: Array, s: Array, c: float) -> Array:
     """The largest that the rows of a power ``c`` can be, given bounds of a transform's rows."""
     log_g = np.log(g)
     once, twice = c * np.exp((c - 1.0) * log_g), c * (c - 1.0) * np.exp((c - 2.0) * log_g)

@@ -33,12 +33,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.anchored import AnchoredLaw
-from shuffle_accountant.lattice.moments import MomentSpectrum, power_sizes, transform_error
+from shuffle_accountant.lattice.moments import MomentSpectrum, transform_error
 from shuffle_accountant.lattice.tilting import Letters, saddle
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.fft import good_length
@@ -47,6 +48,7 @@ from shuffle_accountant.numerics.rounding import ELEMENTARY, UNIT_ROUNDOFF, Arra
 __all__ = ["smoothed_law"]
 
 Complex = NDArray[np.complex128]
+Number = TypeVar("Number", float, Array)
 
 # Of the variance that may be added, the share of the normal; the lattice adds about the rest.
 _NORMAL = 0.75
@@ -259,15 +261,19 @@ class _Smoothing:
         shared = mean * mean
         return normal * shared, normal * (-self.spacing * mean * slope - self.smooth * z * shared)
 
-    def sizes(self, s: Array) -> tuple[Array, Array]:
-        """Bounds of their moduli.
+    def sizes(self, weight: Number, moment: Number) -> tuple[Number, Number]:
+        """Bounds of the moduli of ``S`` and ``-S' - v z S``, weighted.
 
         ``sinh(x)/x`` is the mean of cosh(x t), and ``-S'`` that of the distance to a neighbour.
+
+        Args:
+            weight: of frequencies.
+            moment: the same times the frequencies.
         """
-        normal = np.exp(-0.5 * self.smooth * s**2)
         shared = math.cosh(0.5 * self.theta * self.spacing) ** 2
         apart = self.spacing * math.exp(self.theta * self.spacing)
-        return normal * shared, normal * (apart + self.smooth * (self.theta + s) * shared)
+        own = self.smooth * shared
+        return shared * weight, (apart + own * self.theta) * weight + own * moment
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,26 +305,22 @@ class _Frequencies:
         s = step * np.arange(modulus.size)
         doubt = budget().roundoff * (3.0 * letter.y.size + 96.0 + 16.0 * letter.largest * s)
         most = np.clip(modulus + doubt, 1e-300, 1.0)
-        held = max(users - 2, 0) * np.log(most) - 0.5 * smoothing.smooth * s**2 > _LEAST
+        exponent = max(users - 2, 0) * np.log(most) - 0.5 * smoothing.smooth * s**2
+        held = exponent > _LEAST
         index = np.flatnonzero(held)
         if index.size > _MOST_KEPT:
             return None
         other = letter.r1 - letter.mean_r1
-        norms = [float(np.sum(letter.weight * np.abs(other) ** power)) for power in (1, 2)]
-
-        def bounds(modulus: Array, s: Array) -> Array:
-            b, bb = (np.full(s.size, norm * (1.0 + 1e-9)) for norm in norms)
-            sizes = power_sizes(modulus, np.zeros(s.size), b, bb, float(users))
-            shared, away = smoothing.sizes(s)
-            sizes[1] = sizes[0] * away
-            sizes[[0, 2, 3]] *= shared
-            return sizes
-
-        dropped = np.sum(bounds(most[~held], s[~held]), axis=1)
+        b, bb = (float(np.sum(letter.weight * np.abs(other) ** k)) for k in (1, 2))
+        n, away = float(users), np.exp(exponent[~held])
+        total, moment = float(np.sum(away)), float(np.sum(away * s[~held]))
         # beyond the last one all fall like e^(-s^2 v / 2) times s at most
-        end = np.full(1, step * modulus.size)
-        fall = 0.98 * float(end[0]) * step * smoothing.smooth
-        dropped += bounds(np.ones(1), end)[:, 0] / -math.expm1(-fall)
+        end = step * modulus.size
+        fall = -math.expm1(-0.98 * end * step * smoothing.smooth)
+        total += math.exp(-0.5 * smoothing.smooth * end**2) / fall
+        moment += end * math.exp(-0.5 * smoothing.smooth * end**2) / fall
+        shared, distance = smoothing.sizes(total, moment)
+        dropped = np.array([shared, distance, n * b * shared, n * (bb + n * b * b) * shared])
         s = s[index]
         return cls(index, s, _power(letter, users, s, other), 2.02 * dropped)
 
@@ -367,9 +369,10 @@ def _rows(
         abs(rest) + abs(users * letter.mean) + letter.theta * smoothing.smooth
     )
     moved += 4.0 * smoothing.smooth * s**2
-    bounds = np.stack([*smoothing.sizes(s)])[[0, 1, 0, 0]]
-    error += unit * moved * np.abs(found.power.values[[0, 0, 2, 3]]) * bounds
-    values = disturbed(values, error)
+    normal = np.exp(-0.5 * smoothing.smooth * s**2)
+    bounds = np.stack(smoothing.sizes(normal, normal * s))[[0, 1, 0, 0]]
+    own = unit * moved * np.abs(found.power.values[[0, 0, 2, 3]]) * bounds
+    values, error = disturbed(values, own), error + own
     circle = np.zeros((4, size // 2 + 1), dtype=complex)
     # each frequency and its negative one, where they are on the circle
     for place, own in (
@@ -380,7 +383,9 @@ def _rows(
         for row, part in zip(circle, own[:, seen], strict=True):
             np.add.at(row, place[seen], part)
     rows = np.roll(irfft(circle, n=size, axis=1), -((start - centre) % size), axis=1)
-    error = 2.0 * (error + transform_error(size) * np.abs(values)).sum(axis=1) + found.dropped
+    own = transform_error(size) * np.abs(values)
+    rows = disturbed(rows, own.sum(axis=1, keepdims=True) / size)
+    error = 2.0 * (error + own).sum(axis=1) + found.dropped
     pointwise = np.asarray(error * ((1.0 + 64 * UNIT_ROUNDOFF) / size))
     return rows, pointwise
 
