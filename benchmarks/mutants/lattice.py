@@ -396,7 +396,8 @@ SMOOTHED = mutants(
     f" {_SMOOTHED}transforms_of_what_is_added {_SMOOTHED}strict_containment_in_exact_arithmetic"
     f" {_SMOOTHED}what_wrapping_adds_is_stated {_SMOOTHED}random_letters_contain_the_truth"
     f" {_SMOOTHED}the_scale_errs_by_what_is_stated"
-    f" {_SMOOTHED}windows_leave_out_what_is_stated",
+    f" {_SMOOTHED}windows_leave_out_what_is_stated"
+    f" {_SMOOTHED}how_far_wrapped_places_are_from_their_sums",
     [
         ("missing=left * largest + total * far", "missing=total * far"),
         ("missing=left * largest + total * far", "missing=left * largest"),

@@ -319,6 +319,34 @@ def test_what_wrapping_adds_is_stated(outside: float, variance: float) -> None:
     assert outside < -1.0 or np.all(added > 1e-4)
 
 
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("variance", [0.01, 0.3])
+def test_how_far_wrapped_places_are_from_their_sums(variance: float) -> None:
+    """``E[e^(theta X) |Z|; X outside]`` by enumeration and a fine sum over Z."""
+    users, outside = 4, -1.0
+    with stress(outside=outside):
+        law = made(THREE, users, 0.2, variance)
+        letter = smoothed._tilted(THREE.decoyed, users, 0.2 - BELOW * 1.2)
+        assert law is not None
+        assert letter is not None
+        smooth = variance * smoothed._NORMAL * users * _spread(law)
+        low, high = letter.window(users, smooth)
+    deviation = math.sqrt(smooth)
+    z, step = np.linspace(-12.0, 12.0, 200_001, retstep=True)
+    # under the tilt
+    normal = letter.theta * smooth + deviation * z
+    weight = step * np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi)
+    away = 0.0
+    for letters in itertools.product(range(letter.y.size), repeat=users):
+        some = list(letters)
+        x = users * letter.mean + float(np.sum(letter.y[some])) + normal
+        left = weight * np.abs(normal) * ((x < low) | (x > high))
+        away += float(np.prod(letter.weight[some])) * float(np.sum(left))
+    wrapped = 2.0 * math.exp(outside) / (math.e * letter.theta)
+    assert away > 1e-3
+    assert wrapped + away <= law.overstated
+
+
 def _events(law: AnchoredLaw, rows: Array) -> tuple[Array, Array]:
     """``E[S1; T = t]`` and ``E[L; T = t]``."""
     return law.users * law.mean * rows[0] + rows[2], law.place * rows[0] + rows[1]
