@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -104,20 +104,33 @@ def _epsilon(randomizer: LocalRandomizer, rounds: int) -> sa.Bracket:
 
 def _randomizers(quick: bool) -> Iterator[tuple[str, LocalRandomizer]]:
     """Every randomizer with every value of what it asks for, by name and values."""
+    return randomizers(
+        {
+            "categories": CATEGORIES[-1:] if quick else CATEGORIES,
+            "eps0": EPS0S[-1:] if quick else EPS0S,
+            "sigma": SIGMAS[:1] if quick else SIGMAS,
+        }
+    )
+
+
+def randomizers(values: Mapping[str, tuple[Any, ...]]) -> Iterator[tuple[str, LocalRandomizer]]:
+    """Every randomizer with every one of these values, by name and values.
+
+    Args:
+        values: of parameters, by name; what is not among them has one value of its own.
+    """
     rng = np.random.default_rng(SEED)
     spread = rng.dirichlet(np.ones(MESSAGES), size=INPUTS)
-    values: dict[str, tuple[Any, ...]] = {
-        "categories": CATEGORIES[-1:] if quick else CATEGORIES,
-        "eps0": EPS0S[-1:] if quick else EPS0S,
-        "sigma": SIGMAS[:1] if quick else SIGMAS,
+    every: dict[str, tuple[Any, ...]] = {
         "dimension": (DIMENSION,),
         "delta0": (DELTA0,),
         "noise_multiplier": MULTIPLIERS,
         "channel": (0.5 * spread + 0.5 / MESSAGES,),
+        **values,
     }
     for name, maker in makers().items():
         wanted = _wanted(maker)
-        for chosen in itertools.product(*(values[parameter] for parameter in wanted)):
+        for chosen in itertools.product(*(every[parameter] for parameter in wanted)):
             arguments = dict(zip(wanted, chosen, strict=True))
             shown = [f"{key} = {value}" for key, value in arguments.items() if key != "channel"]
             yield ", ".join([name, *shown]), maker(**arguments)

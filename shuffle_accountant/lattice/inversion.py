@@ -151,6 +151,11 @@ class Inversion:
                 ]
             ).T
 
+    @property
+    def frequencies(self) -> int:
+        """How many frequencies are kept at most; one number of messages costs as much."""
+        return self._log.shape[1] if self._known.any() else 0
+
     def ends(self, users: int) -> Ends:
         """The bounds for that many messages, a number in the range."""
         if not self.users[0] <= users <= self.users[1]:

@@ -22,6 +22,7 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss, Sample
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, average, count_law, joined
@@ -76,10 +77,10 @@ def crowd(randomizer: LocalRandomizer, users: int, others: Groups, colluding: in
             mixture.categories, mixture.gamma, mixture.truthful, randomizer.eps0, groups
         )
         return CrowdPair(BinaryLoss(source))
-    losses = [
-        MixtureLoss(_AmongDraws(pairs, randomizer.eps0, _honest(groups, colluding)))
-        for pairs, groups in _candidates(every)
-    ]
+    losses = []
+    for pairs, chances in _candidates(every):
+        draws = _AmongDraws(pairs, randomizer.eps0, _honest(chances, colluding))
+        losses.append(RandomUsersLoss(pairs, draws, MixtureLoss(draws)))
     # each is a bound; the smallest spread is the best of them
     return CrowdPair(min(losses, key=lambda loss: loss.deviation))
 
@@ -215,8 +216,18 @@ class _AmongDraws:
         users = 1 + math.floor(average(self.groups))
         return max(pair.deviation(users) for pair in self.pairs)
 
+    @property
+    def expected(self) -> float:
+        """Expected number of messages that the target's is among, its own included."""
+        return 1.0 + average(self.groups)
+
     def parts(self, side: Bound, effort: Effort) -> tuple[tuple[Part, ...], float]:
         """One for each block of numbers of draws: fewer hide less."""
+        samples, missing = self.samples(side, effort)
+        return tuple(Part(one.weight, self._among(one.users - 1)) for one in samples), missing
+
+    def samples(self, side: Bound, effort: Effort) -> tuple[tuple[Sample, ...], float]:
+        """The same, without their losses; the target takes part."""
         moved = tuple(group.moved(side) for group in self.groups)
         law = count_law(moved, side, tail=0.5 * effort.tail, resolution=effort.resolution)
         resolution = max(effort.resolution, 1e-6)
@@ -224,11 +235,11 @@ class _AmongDraws:
             resolution *= 1.5
             law = joined(law, side, resolution)
         numbers = law.low if side is Bound.PESSIMISTIC else law.high
-        parts = tuple(
-            Part(weight, self._among(int(number)))
+        samples = tuple(
+            Sample(weight, int(number) + 1, 1.0)
             for weight, number in zip(law.weight.tolist(), numbers.tolist(), strict=True)
         )
-        return parts, law.missing
+        return samples, law.missing
 
     def _among(self, decoys: int) -> PrivacyLoss:
         users = decoys + 1

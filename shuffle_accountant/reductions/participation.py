@@ -21,13 +21,20 @@ from typing import ClassVar
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
+from shuffle_accountant.losses.alphabets.letter_moments import LetterSource
+from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss, Sample
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law, starts_of
+from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.numerics.rounding import outwards, roundings, sequential_sum
 from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.reductions.base import DominatingPair, Reduction
 from shuffle_accountant.reductions.choice import reduce
+from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
 __all__ = ["ParticipationPair", "participation"]
 
@@ -68,7 +75,24 @@ def participation(
     """
     inner = reduce(randomizer, 1, 1, reduction, variant)
     source = _Takers(randomizer, trials, probability, reduction, variant)
-    return ParticipationPair(f"{inner.name}, random participation", MixtureLoss(source))
+    listed, name = MixtureLoss(source), f"{inner.name}, random participation"
+    pairs = _letters(inner, randomizer.eps0)
+    if not pairs:
+        return ParticipationPair(name, listed)
+    return ParticipationPair(name, RandomUsersLoss(pairs, source, listed))
+
+
+def _letters(inner: DominatingPair, eps0: float) -> tuple[LetterSource, ...]:
+    """The target's pairs of inputs in letters that do not depend on the number of users, if any."""
+    if not isinstance(inner, Reduction):
+        return ()
+    if isinstance(inner.loss, BlanketLoss):
+        return inner.loss.pairs
+    if isinstance(inner.loss, BinaryLoss) and isinstance(inner.decoys, TargetAmongDecoys):
+        decoys = inner.decoys  # two letters that mirror one another, so one order stands for both
+        p0, p1, q = (np.array(row) for row in (decoys.p0, decoys.p1, decoys.q))
+        return (LetterPair(p0, p1, q, eps0),)
+    return ()
 
 
 @dataclass(frozen=True)
@@ -94,8 +118,25 @@ class _Takers:
             return self._inner(users).deviation
         return SubsampledLoss(self._inner(users), users / self.trials).deviation
 
+    @property
+    def expected(self) -> float:
+        """Expected number of users."""
+        return self.trials * self.probability
+
     def parts(self, side: Bound, effort: Effort) -> tuple[tuple[Part, ...], float]:
         """A part for nobody, and one or two for each block of numbers of users."""
+        blocks, missing = self._blocks(side, effort)
+        return tuple(part for block in blocks for part in self._block(*block, side)), missing
+
+    def samples(self, side: Bound, effort: Effort) -> tuple[tuple[Sample, ...], float]:
+        """The same, without their losses."""
+        blocks, missing = self._blocks(side, effort)
+        return tuple(one for block in blocks for one in self._ends(*block, side)), missing
+
+    def _blocks(
+        self, side: Bound, effort: Effort
+    ) -> tuple[list[tuple[float, int, int, float]], float]:
+        """Mass, least, most and mean of blocks of numbers of users, and what is in none."""
         every = Decoys(self.trials, self.probability, 1.0 - self.probability)
         law = count_law((every,), side, tail=0.5 * effort.tail, resolution=0.0)
         width = _width(effort.resolution)
@@ -111,41 +152,54 @@ class _Takers:
         upper = side is Bound.PESSIMISTIC
         noise = sequential_sum(law.low.size, own=4)
         number = law.high if upper else law.low
-        parts: list[Part] = []
+        blocks = []
         for first, last in pairwise([*starts.tolist(), law.low.size]):
             some = slice(first, last)
             mass = outwards(math.fsum(law.weight[some].tolist()), noise, upper=upper)
             if mass > 0.0:
                 mean = float(np.average(number[some], weights=law.weight[some]))
                 mean *= 1.0 + (noise if upper else -noise)
-                parts += self._block(mass, int(law.low[first]), int(law.high[last - 1]), mean, side)
-        return tuple(parts), law.missing
+                blocks.append((mass, int(law.low[first]), int(law.high[last - 1]), mean))
+        return blocks, law.missing
 
     def _block(self, mass: float, low: int, high: int, mean: float, side: Bound) -> list[Part]:
-        """Rounds that bound those of ``low`` to ``high`` users, ``mean`` of them on average.
+        """Rounds that bound those of ``low`` to ``high`` users, ``mean`` of them on average."""
+        return [self._part(one) for one in self._ends(mass, low, high, mean, side)]
+
+    def _ends(self, mass: float, low: int, high: int, mean: float, side: Bound) -> list[Sample]:
+        """Samples that bound those of ``low`` to ``high`` users, ``mean`` of them on average.
 
         Given the decoys, ``x H_(1 + (alpha - 1)/x)`` is convex in the fraction x: at the mean it is
         no larger, at the ends with that mean no smaller.
         """
         if high == 0:
-            return [Part(mass, None)]
+            return [Sample(mass, 0, 1.0)]
         if side is Bound.OPTIMISTIC:
             # a block with nobody in it counts as nobody
-            return [Part(mass, self._sampled(high, mean, side) if low > 0 else None)]
+            return [self._sample(mass, high, mean, side) if low > 0 else Sample(mass, 0, 1.0)]
         fewest = max(low, 1)
         if high == fewest:
-            return [Part(mass, self._sampled(fewest, high, side))]
+            return [self._sample(mass, fewest, high, side)]
         share = min(max((mean - fewest) / (high - fewest), 0.0), 1.0)
         ends = ((1.0 - share, fewest), (share, high))
-        return [Part(mass * part, self._sampled(fewest, end, side)) for part, end in ends]
+        return [self._sample(mass * part, fewest, end, side) for part, end in ends]
 
-    def _sampled(self, users: int, drawn: float, side: Bound) -> PrivacyLoss:
-        """The loss among so many users, of one who is drawn with chance ``drawn/N``."""
+    def _sample(self, weight: float, users: int, drawn: float, side: Bound) -> Sample:
+        """So many users, of whom each person is one with chance ``drawn/N``."""
         if drawn >= self.trials:
-            return self._inner(users)
+            return Sample(weight, users, 1.0)
         moved = roundings(2) * (1.0 if side is Bound.PESSIMISTIC else -1.0)
         fraction = min(drawn / self.trials * (1.0 + moved), math.nextafter(1.0, 0.0))
-        return SubsampledLoss(self._inner(users), fraction)
+        return Sample(weight, users, fraction)
+
+    def _part(self, sample: Sample) -> Part:
+        """A sample with its loss."""
+        if sample.users == 0:
+            return Part(sample.weight, None)
+        inner = self._inner(sample.users)
+        if sample.fraction < 1.0:
+            inner = SubsampledLoss(inner, sample.fraction)
+        return Part(sample.weight, inner)
 
     def _inner(self, users: int) -> PrivacyLoss:
         return reduce(self.randomizer, users, users, self.reduction, self.variant).loss

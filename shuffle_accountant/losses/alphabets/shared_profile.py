@@ -25,7 +25,7 @@ from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
-__all__ = ["shared_profile", "users_range"]
+__all__ = ["shared_frequencies", "shared_profile", "users_range"]
 
 # Numbers of messages within this ratio share a table.
 _RATIO = 1.25
@@ -61,6 +61,16 @@ def shared_profile(
     """
     table = _table(pairs, users_range(users), losses.tobytes(), effort)
     return None if table is None else table.profile(users)
+
+
+def shared_frequencies(
+    pairs: tuple[LetterSource, ...], users: int, losses: Array, effort: Effort
+) -> float:
+    """How many frequencies one more number of messages costs; inf where there are no bounds."""
+    table = _table(pairs, users_range(users), losses.tobytes(), effort)
+    if table is None or table.profile(users) is None:
+        return math.inf
+    return max((pair.frequencies for pair in table.pairs), default=0)
 
 
 @lru_cache(maxsize=64)
@@ -113,6 +123,11 @@ class _Ordered:
         )
         bounds, exposed = letters.bounds(excess), letters.exposed(excess)[1]
         return cls(letters, high, low, excess, bounds, exposed)
+
+    @property
+    def frequencies(self) -> int:
+        """How many are kept at most."""
+        return max(self.high.frequencies, self.low.frequencies)
 
     def ends(self, users: int) -> tuple[Array, Ends] | None:
         """Upper bounds with exposed letters, and events without; None if they are too wide."""

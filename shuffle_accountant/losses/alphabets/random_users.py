@@ -1,0 +1,332 @@
+"""The loss of a target who takes part by chance, among a random number of messages.
+
+Given m messages, m revealed, the target's is one of them with chance x_m. With the explicit pair of
+`shuffle_accountant.losses.combined.subsampled`
+
+    H_alpha = sum over m of w_m x_m D_m(1 + (alpha - 1)/x_m),
+
+D_m the profile of a target among m messages. Numbers of messages enter the tables of
+`shared_profile` by a power alone, so all of them are read off a few tables, at the same points.
+
+* Upper. D_m is convex and falls: it is below its chords between the points, and beyond the last
+  one no larger than there. The mixture is convex too: its values are joined by chords once more.
+* Lower. Each event of a table has ``d - (alpha' - 1) q <= D_m(alpha')`` for every alpha' >= 1. One
+  event for each m, whichever, makes an event of the mixture: at ``alpha' = 1 + (alpha - 1)/x_m``
+
+      H_alpha >= sum of w_m x_m d_m - (alpha - 1) sum of w_m q_m   for every alpha >= 1.
+
+Where the tables are not close enough, as for few messages, each number has a law of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.profile import profile_atoms
+from shuffle_accountant.lattice.region import symmetric_atoms
+from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
+from shuffle_accountant.losses.alphabets.letter_moments import LetterSource, source_letters
+from shuffle_accountant.losses.alphabets.shared_profile import (
+    shared_frequencies,
+    shared_profile,
+)
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    lowered,
+    outwards,
+    raised,
+    roundings,
+    sequential_sum,
+)
+
+__all__ = ["RandomUsersLoss", "Sample", "SampleSource"]
+
+# Fewer messages than this, on average, have laws of their own.
+_FEWEST_USERS = 64.0
+# Points are this many deviations times sqrt(resolution) apart, of the whole profile near 0, and
+# near one question; there are at most so many of the latter.
+_STEP, _STEP_NEAR, _MOST_NEAR = 1.0, 2.0, 600
+# Questions within this many deviations share their points.
+_NEAR = 0.25
+# Tables are this much coarser than blocks and points: what they lose is a small part of it.
+_COARSER = 8.0
+# The tables are tried at so many points first. With more frequencies, as of letters on a lattice,
+# laws of each number take less time.
+_TRIED, _MOST_FREQUENCIES = 5, 256
+# Larger losses are not looked for in tables.
+_LARGEST_LOSS = 50.0
+# Events times points that are compared at once.
+_AT_ONCE = 1 << 20
+# More than products of probabilities that are too small for a double lose.
+_UNDERFLOW = 1e-300
+# Relative distance that no rounding of alpha reaches.
+_BEYOND = 2.0**-40
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Messages in one number.
+
+    Attributes:
+        weight: probability of that number, rounded in the direction.
+        users: the number; 0 tells nothing.
+        fraction: chance that the target's is one of them, rounded in the direction; at most 1.
+    """
+
+    weight: float
+    users: int
+    fraction: float
+
+
+class SampleSource(Protocol):
+    """What the numbers of messages are."""
+
+    def __hash__(self) -> int:
+        """By value, so that answers can be remembered."""
+
+    @property
+    def expected(self) -> float:
+        """Expected number of messages."""
+
+    def samples(self, side: Bound, effort: Effort) -> tuple[tuple[Sample, ...], float]:
+        """Samples whose mixture bounds the true one, and the probability of what is left out."""
+
+
+@dataclass(frozen=True)
+class RandomUsersLoss(SymmetricLoss):
+    """The mixture over numbers of messages, for a target that is told by its letters.
+
+    Attributes:
+        pairs: the ordered pairs of inputs, each with its reverse or as hard to tell apart as that.
+        source: the numbers of messages.
+        listed: the same mixture, each number with a loss of its own.
+    """
+
+    pairs: tuple[LetterSource, ...]
+    source: SampleSource
+    listed: PrivacyLoss
+
+    @property
+    def largest(self) -> float:
+        """No finite loss is larger, nats."""
+        return self.listed.largest
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats."""
+        return self.listed.deviation
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound at e^epsilon, epsilon >= 0."""
+        if epsilon < min(self.largest, _LARGEST_LOSS):
+            plain = Effort(effort.tail, effort.resolution)
+            part = math.floor(epsilon / (_NEAR * self.deviation))
+            found = _near(self, part, side, plain)
+            if found is not None:
+                return found.delta(math.expm1(epsilon))
+        return self.listed.delta(epsilon, side, effort)
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""
+        found = _whole(self, side, Effort(effort.tail, effort.resolution))
+        if found is None:
+            return self.listed.atoms(side, edges, effort)
+        edges(float(np.max(np.abs(found.loss), initial=0.0)))  # whether such a grid is allowed
+        return found
+
+
+@lru_cache(maxsize=16)
+def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | None:
+    """All of the profile as atoms; None where tables are not close enough."""
+    inner = _inner(loss, effort)
+    if inner is None:
+        return None
+    step = _STEP * math.sqrt(effort.resolution) * inner.deviation
+
+    def edges(largest: float) -> Array:
+        return np.arange(math.ceil(4.0 * largest / step) + 2, dtype=np.float64) * (0.25 * step)
+
+    points = inner.points(Bound.PESSIMISTIC, edges, effort, _STEP)
+    found = _mixture(loss, side, points.tobytes(), effort)
+    if found is None:
+        return None
+    places = found.excess * float(np.average(found.fraction, weights=found.weight))
+    if side is Bound.PESSIMISTIC:
+        # the last place at which any number's profile is not at its end
+        places = np.append(places, places[-1] * 2.0)
+        places[-1] = found.excess[-1] * float(found.fraction.max()) * (1.0 + _BEYOND)
+        losses = _apart(np.log1p(places))
+        upper = found.upper_at(np.expm1(losses))
+        return profile_atoms(losses, (upper, upper), (upper, upper), 0.0, side)
+    most = int(max(sample.users for sample in loss.source.samples(side, effort)[0]))
+    limit = largest_divergence(loss.pairs, most, math.inf, side, effort)
+    share = float(np.sum(found.weight * found.fraction)) * (1.0 - sequential_sum(found.weight.size))
+    q, d = found.events_at(np.expm1(np.log1p(places)))
+    return replace(symmetric_atoms(q, d, limit * share), truncated=found.missing)
+
+
+def _apart(losses: Array) -> Array:
+    """Losses that are apart: slopes between closer points would be round-off."""
+    kept = np.append(True, np.diff(losses) > _BEYOND * losses[1:])
+    kept[-1] = True
+    if kept.size > 2 and losses[-1] - losses[-2] <= _BEYOND * losses[-1]:
+        kept[-2] = False
+    return np.asarray(losses[kept])
+
+
+def _near(loss: RandomUsersLoss, part: int, side: Bound, effort: Effort) -> _Mixture | None:
+    """The profile near one question."""
+    places = _near_points(loss, part, effort)
+    return None if places is None else _mixture(loss, side, places, effort)
+
+
+@lru_cache(maxsize=64)
+def _near_points(loss: RandomUsersLoss, part: int, effort: Effort) -> bytes | None:
+    """Points, as bytes, that answer questions between two losses, for all numbers of messages."""
+    inner = _inner(loss, effort)
+    if inner is None:
+        return None
+    fractions = [
+        sample.fraction
+        for side in Bound
+        for sample in loss.source.samples(side, effort)[0]
+        if sample.users
+    ]
+    unit, step = _NEAR * loss.deviation, _STEP_NEAR * math.sqrt(effort.resolution)
+    step *= inner.deviation
+    first = math.log1p(math.expm1(part * unit) / max(fractions)) - step
+    last = math.log1p(math.expm1((part + 1) * unit) / min(fractions)) + step
+    end = inner.largest * (1.0 + _BEYOND) + _BEYOND
+    if last >= end:
+        first, last = min(first, end - step), end
+    count = min(math.ceil((last - max(first, 0.0)) / step) + 1, _MOST_NEAR)
+    points = np.linspace(max(first, 0.0), last, max(count, 2))
+    return (points if points[0] == 0.0 else np.append(0.0, points)).tobytes()
+
+
+@lru_cache(maxsize=16)
+def _inner(loss: RandomUsersLoss, effort: Effort) -> BlanketLoss | None:
+    """The target among the fewest messages; None where tables will not be close enough."""
+    if loss.source.expected < _FEWEST_USERS:
+        return None
+    letters = [source_letters(pair, Bound.OPTIMISTIC, effort) for pair in loss.pairs]
+    usual = round(loss.source.expected)
+    deviation = max(pair.deviation(usual) for pair in letters)
+    largest = max(pair.largest for pair in letters)
+    tried = np.linspace(0.0, min(4.0 * deviation, 0.5 * largest), _TRIED)
+    if shared_frequencies(loss.pairs, usual, tried, _coarser(effort)) > _MOST_FREQUENCIES:
+        return None
+    samples, _ = loss.source.samples(Bound.PESSIMISTIC, effort)
+    least = min(sample.users for sample in samples if sample.users)
+    return BlanketLoss(loss.pairs, least, deviation, loss.largest)
+
+
+def _coarser(effort: Effort) -> Effort:
+    return replace(effort, resolution=_COARSER * effort.resolution)
+
+
+@lru_cache(maxsize=16)
+def _mixture(loss: RandomUsersLoss, side: Bound, points: bytes, effort: Effort) -> _Mixture | None:
+    """The mixture at points given as the bytes of an array; None if tables are not close enough."""
+    samples, missing = loss.source.samples(side, effort)
+    samples = tuple(sample for sample in samples if sample.users)
+    losses = np.frombuffer(points)
+    rows: dict[int, int] = {}
+    upper, events = [], []
+    for sample in samples:
+        if sample.users in rows:
+            continue
+        found = shared_profile(loss.pairs, sample.users, losses, _coarser(effort))
+        if found is None:
+            return None
+        rows[sample.users] = len(rows)
+        upper.append(found.upper)
+        events.append((found.q, found.d))
+    most = max(q.size for q, _ in events)
+    q, d = (
+        np.stack([np.append(pair[i], np.zeros(most - pair[i].size)) for pair in events])
+        for i in range(2)
+    )
+    return _Mixture(
+        side=side,
+        excess=np.expm1(losses),
+        weight=np.array([sample.weight for sample in samples]),
+        fraction=np.array([sample.fraction for sample in samples]),
+        row=np.array([rows[sample.users] for sample in samples]),
+        upper=np.minimum.accumulate(np.stack(upper), axis=1),  # a profile falls
+        q=q,
+        d=d,
+        missing=missing,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixture:
+    """Profiles of all numbers of messages at the same points.
+
+    Attributes:
+        side: which side of the truth.
+        excess: ``alpha' - 1`` of the points, ascending from 0, shape (k,).
+        weight: of the samples, shape (m,).
+        fraction: of the samples, shape (m,).
+        row: which number of messages each sample has, shape (m,).
+        upper: bounds of the profiles, falling, shape (numbers, k).
+        q: Q-probabilities of events, shape (numbers, events).
+        d: what their P-probabilities are above these, of the same shape.
+        missing: probability of numbers that are left out.
+    """
+
+    side: Bound
+    excess: Array
+    weight: Array
+    fraction: Array
+    row: Array
+    upper: Array
+    q: Array
+    d: Array
+    missing: float
+
+    def delta(self, excess: float) -> float:
+        """The bound at ``alpha = 1 + excess``."""
+        upper = self.side is Bound.PESSIMISTIC
+        # as an exponential, it is off by some roundings
+        place = np.array([outwards(excess, roundings(ELEMENTARY + 4), upper=not upper)])
+        if upper:
+            return min(float(self.upper_at(place)[0]), 1.0)
+        q, d = (float(x[0]) for x in self.events_at(place))
+        return max(d - raised(q * float(place[0]), roundings(4)), 0.0) * (1.0 - roundings(2))
+
+    def upper_at(self, excess: Array) -> Array:
+        """Upper bounds at ``alpha = 1 + excess``, by the chords of each number's profile."""
+        place = excess / self.fraction[:, None] * (1.0 - roundings(4))  # larger at a smaller alpha
+        first = np.searchsorted(self.excess, place, side="right") - 1
+        first = np.clip(first, 0, self.excess.size - 2)
+        left, right = self.excess[first], self.excess[first + 1]
+        share = np.clip((place - left) / (right - left), 0.0, 1.0) * (1.0 - roundings(8))
+        row = self.row[:, None]
+        value = self.upper[row, first] * (1.0 - share) + self.upper[row, first + 1] * share
+        total = (self.weight * self.fraction) @ value
+        return np.asarray(raised(total, sequential_sum(self.weight.size, own=8)) + self.missing)
+
+    def events_at(self, excess: Array) -> tuple[Array, Array]:
+        """For each ``alpha = 1 + excess`` about the best event: q from above, d from below."""
+        q, d = np.zeros(excess.size), np.zeros(excess.size)
+        size = max(_AT_ONCE // (excess.size * self.q.shape[1]), 1)
+        for start in range(0, self.weight.size, size):
+            some = slice(start, start + size)
+            row, fraction = self.row[some], self.fraction[some]
+            place = excess / fraction[:, None]
+            value = self.d[row][:, None, :] - place[:, :, None] * self.q[row][:, None, :]
+            best = np.argmax(value, axis=2)
+            q += self.weight[some] @ self.q[row[:, None], best]
+            d += (self.weight[some] * fraction) @ self.d[row[:, None], best]
+        error = sequential_sum(self.weight.size, own=4)
+        return np.asarray(raised(q, error) + _UNDERFLOW), np.asarray(lowered(d, error))

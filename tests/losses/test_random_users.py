@@ -1,0 +1,217 @@
+"""Random numbers of messages from shared tables, against sums over all multisets of each number."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from oracles.letter_pairs import Truth, closed, exposure, profile_of
+
+import shuffle_accountant as sa
+from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.losses.alphabets import random_users
+from shuffle_accountant.losses.alphabets.anchored_profile import Profile
+from shuffle_accountant.losses.alphabets.letters import LetterPair, multisets
+from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss, Sample, _Mixture
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
+
+ROUGH = Effort(tail=1e-13, resolution=1e-3)
+CACHES = (
+    random_users._whole,
+    random_users._inner,
+    random_users._mixture,
+    random_users._near_points,
+)
+
+
+def exact_profile(
+    pairs: tuple[LetterPair, ...], users: int, losses: Array, effort: Effort
+) -> Profile:
+    """In place of tables: sums over all multisets, and the events where each alpha wins."""
+    excess = np.expm1(losses)
+    upper, q, d = np.zeros(excess.size), [], []
+    for pair in pairs:
+        table, (p0, p1, _) = multisets(pair, users), pair.scarce
+        for i, x in enumerate(excess.tolist()):
+            value, error = Truth(pair, users).whole(x)
+            upper[i] = max(upper[i], value + error)
+            best, alone = table.s0 - (1.0 + x) * table.s1 > 0.0, p0 - (1.0 + x) * p1 > 0.0
+            cost = float(np.sum((table.mass * table.s1)[best])) / users + float(p1[alone].sum())
+            q.append(cost + error)
+            d.append(value - error + x * cost)
+    return Profile(upper, np.array(q), np.array(d))
+
+
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tables have tests of their own; here all else is put to the test."""
+    monkeypatch.setattr(random_users, "shared_profile", exact_profile)
+    monkeypatch.setattr(random_users, "shared_frequencies", lambda *_: 0)
+    monkeypatch.setattr(random_users, "_FEWEST_USERS", 1.0)
+    for cache in CACHES:
+        cache.cache_clear()
+    yield
+    for cache in CACHES:
+        cache.cache_clear()
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Three numbers of messages, nobody, and what is left out."""
+
+    some: tuple[Sample, ...]
+    missing: float = 0.0625
+    expected: float = 20.0
+
+    def samples(self, side: Bound, effort: Effort) -> tuple[tuple[Sample, ...], float]:
+        return self.some, self.missing
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """What must not be asked."""
+
+    largest: float
+    deviation: float
+
+
+SOME = (
+    Sample(0.25, 17, 0.5),
+    Sample(0.125, 20, 0.5625),
+    Sample(0.25, 20, 0.625),
+    Sample(0.25, 24, 0.75),
+    Sample(0.0625, 0, 1.0),
+)
+ROWS = {
+    "two letters": [[0.7, 0.3], [0.3, 0.7]],
+    "an exposed letter": [[0.5, 0.2, 0.3, 0.0], [0.2, 0.4, 0.3, 0.1]],
+    "three inputs": [[0.5, 0.3, 0.2], [0.25, 0.45, 0.3], [0.4, 0.2, 0.4]],
+}
+
+
+def truth_of(pairs: list[Any], excess: float, some: tuple[Sample, ...]) -> tuple[float, float]:
+    """The mixture at ``alpha = 1 + excess``, and how far off it may be."""
+    value = error = 0.0
+    for sample in some:
+        if sample.users:
+            found = [Truth(p, sample.users).whole(excess / sample.fraction) for p in pairs]
+            value += sample.weight * sample.fraction * max(v for v, _ in found)
+            error += sample.weight * max(e for _, e in found)
+    return value, error
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("name", ROWS)
+def test_mixtures_contain_the_sum_over_all_multisets(name: str) -> None:
+    """At points and between them, of one question and of the whole profile."""
+    pairs = closed(np.array(ROWS[name]))
+    source = Numbers(SOME)
+    largest = max(pair.largest for pair in pairs)
+    deviation = 0.6 * max(pair.deviation(20) for pair in pairs)
+    loss = RandomUsersLoss(tuple(pairs), source, Nothing(largest, deviation))  # type: ignore[arg-type]
+    limit = max(exposure(pair, math.inf) for pair in pairs)
+    share = sum(s.weight * s.fraction for s in SOME if s.users)
+
+    def edges(largest: float) -> Array:
+        return np.arange(2.0)
+
+    upper, lower = (loss.atoms(side, edges, ROUGH) for side in Bound)
+    if upper.side is Bound.OPTIMISTIC:
+        upper, lower = lower, upper
+    assert upper.infinite >= source.missing
+    assert lower.truncated >= source.missing
+    for place in np.linspace(0.0, 4.0, 33).tolist():
+        epsilon = place * deviation
+        if epsilon >= 0.9 * largest:
+            break
+        x = math.expm1(epsilon)
+        value, error = truth_of(pairs, x, SOME)
+        high = loss.delta(epsilon, Bound.PESSIMISTIC, ROUGH) - source.missing
+        low = loss.delta(epsilon, Bound.OPTIMISTIC, ROUGH)
+        assert low - error <= value <= high + error
+        assert high - low <= 0.02 * (1.0 + place**2) * (value - limit * share) + 2e-3 * value + 1e-9
+        above = profile_of(upper, x, 1.0) - source.missing
+        below = profile_of(lower, x, -1.0)
+        assert below - error <= value <= above + error
+        assert above - below <= 0.03 * (1.0 + place**2) * value + 1e-6
+
+
+def test_chords_are_above_and_events_below() -> None:
+    """Against fractions: a falling polygon, and events, at places that are not points."""
+    excess = np.array([0.0, 0.25, 1.0, 3.0])
+    upper = np.array([[0.5, 0.375, 0.125, 0.0], [0.4375, 0.3125, 0.0625, 0.0]])
+    q, d = np.array([[0.5, 0.125], [0.25, 0.0]]), np.array([[0.5, 0.25], [0.4375, 0.0]])
+    weight, fraction, row = np.array([0.3, 0.2, 0.4]), np.array([0.7, 0.9, 0.6]), [0, 0, 1]
+
+    def mixture(side: Bound) -> _Mixture:
+        rows = np.array(row)
+        return _Mixture(side, excess, weight, fraction, rows, upper, q, d, missing=0.0625)
+
+    for place in (0.0, 0.1, 0.2, 0.45, 0.9, 1.7, 2.8):
+        high = low = Fraction(0)
+        for w, x, r in zip(weight.tolist(), fraction.tolist(), row, strict=True):
+            at = Fraction(place) / Fraction(x)
+            i = max(k for k in range(4) if Fraction(float(excess[k])) <= at)
+            value = Fraction(float(upper[r, i]))
+            if i < 3:
+                left, right = Fraction(float(excess[i])), Fraction(float(excess[i + 1]))
+                slope = (Fraction(float(upper[r, i + 1])) - value) / (right - left)
+                value += slope * (at - left)
+            high += Fraction(w) * Fraction(x) * value
+            events = zip(q[r].tolist(), d[r].tolist(), strict=True)
+            best = max(Fraction(b) - at * Fraction(a) for a, b in events)
+            low += Fraction(w) * Fraction(x) * max(best, Fraction(0))
+        above = mixture(Bound.PESSIMISTIC).upper_at(np.array([place]))[0]
+        assert 0 <= Fraction(float(above)) - Fraction(1, 16) - high < 1e-13
+        a, b = (
+            Fraction(float(z[0])) for z in mixture(Bound.OPTIMISTIC).events_at(np.array([place]))
+        )
+        assert b - Fraction(place) * a <= low
+        # an event that is below zero somewhere is taken all the same
+        if place <= 0.45:
+            assert b - Fraction(place) * a >= low - Fraction(1, 10**13)
+        # alpha - 1 is itself a rounded exponential
+        assert Fraction(mixture(Bound.PESSIMISTIC).delta(place)) - Fraction(1, 16) >= high
+        assert Fraction(mixture(Bound.OPTIMISTIC).delta(place)) <= low
+
+
+def _edges(step: float, end: float) -> Array:
+    return np.asarray(np.arange(math.ceil(end / step) + 2) * step)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "randomizer",
+    [sa.GeneralRandomizer(eps0=1.0), sa.RandomizedResponse(categories=3, eps0=0.5)],
+)
+def test_tables_agree_with_laws_of_each_number(randomizer: Any) -> None:
+    """Two brackets of one profile, by two ways, one question at a time."""
+    one = sa.ShuffleRound(randomizer, users=sa.Binomial(trials=10**6, probability=0.05))
+    loss: PrivacyLoss = one.reduced().loss
+    assert isinstance(loss, RandomUsersLoss)
+    effort = Effort(tail=1e-12, resolution=2.5e-4)
+    assert random_users._inner(loss, effort) is not None
+    step = 0.05 * loss.deviation
+    upper, lower = (
+        loss.atoms(side, functools.partial(_edges, step), effort)
+        for side in (Bound.PESSIMISTIC, Bound.OPTIMISTIC)
+    )
+    for place in (0.0, 2.0, 4.0):
+        epsilon = place * loss.deviation
+        low, high = (
+            loss.listed.delta(epsilon, side, effort)
+            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        )
+        x = math.expm1(epsilon)
+        above, below = profile_of(upper, x, 1.0), profile_of(lower, x, -1.0)
+        assert above >= low
+        assert below <= high
+        assert above - below <= 2e-3 * (1.0 + place**2) * high
+        assert loss.delta(epsilon, Bound.PESSIMISTIC, effort) >= low
+        assert loss.delta(epsilon, Bound.OPTIMISTIC, effort) <= high
