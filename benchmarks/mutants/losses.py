@@ -694,6 +694,70 @@ DIVERGENCE = mutants(
 )
 
 MUTANTS = [
+    *mutants(
+        "losses/alphabets/random_users.py",
+        "tests/losses/test_random_users.py",
+        [
+            (
+                "sequential_sum(self.weight.size, own=8)) + self.missing)",
+                "sequential_sum(self.weight.size, own=8)))",
+            ),
+            ("self.fraction[:, None] * (1.0 - roundings(4))", "self.fraction[:, None] * 1.001"),
+            (
+                "(right - left), 0.0, 1.0) * (1.0 - roundings(8))",
+                "(right - left), 0.0, 1.0) * 1.001",
+            ),
+            (
+                "self.upper[row, first] * (1.0 - share) + self.upper[row, first + 1] * share",
+                "self.upper[row, first + 1]",
+            ),
+            ("total = (self.weight * self.fraction) @ value", "total = self.weight @ value"),
+            (
+                "d += (self.weight[some] * fraction) @ self.d[row[:, None], best]",
+                "d += self.weight[some] @ self.d[row[:, None], best]",
+            ),
+            (
+                "q += self.weight[some] @ self.q[row[:, None], best]",
+                "q += (self.weight[some] * fraction) @ self.q[row[:, None], best]",
+            ),
+            (
+                "outwards(excess, roundings(ELEMENTARY + 4), upper=not upper)",
+                "outwards(excess, 0.01, upper=upper)",
+            ),
+            ("truncated=found.missing", "truncated=0.0"),
+            (
+                "points if points[0] == 0.0 else np.append(0.0, points)",
+                "points",
+            ),
+            (
+                "places[-1] = found.excess[-1] * float(found.fraction.max()) * (1.0 + _BEYOND)",
+                "places[-1] = found.excess[-1] * float(found.fraction.min())",
+            ),
+        ],
+    ),
+    *mutants(
+        "losses/two_letters/zero_out.py",
+        "tests/losses/test_null_laws.py",
+        [
+            (
+                "off = roundings(64) * (1.0 if side is Bound.PESSIMISTIC else -1.0)",
+                "off = roundings(64) * (-1.0 if side is Bound.PESSIMISTIC else 1.0)",
+            ),
+            (
+                "sent = math.exp(-self.eps0) * (1.0 - off) * null",
+                "sent = math.exp(-self.eps0) * (1.0 + off) * null",
+            ),
+            ("profile(target, loss.others + 1,", "profile(target, loss.others + 2,"),
+            (
+                "found.d[:, None], excess * found.q[:, None]",
+                "found.d[:, None], 0.9 * excess * found.q[:, None]",
+            ),
+            (
+                "NullTarget(loss.eps0, loss.delta0, swapped),",
+                "NullTarget(loss.eps0, loss.delta0, not swapped),",
+            ),
+        ],
+    ),
     *COUNTS,
     *DECOYS,
     *CLONES,

@@ -67,7 +67,8 @@ MUTANTS = [
                 "numbers = law.low if side is Bound.PESSIMISTIC else law.high",
                 "numbers = law.high if side is Bound.PESSIMISTIC else law.low",
             ),
-            ("return parts, law.missing", "return parts, 0.0"),
+            ("return samples, law.missing", "return samples, 0.0"),
+            ("Sample(weight, int(number) + 1, 1.0)", "Sample(weight, int(number) + 2, 1.0)"),
             ("key=lambda group: -group.chance", "key=lambda group: group.chance"),
             ("        left -= known\n", ""),
         ],
@@ -76,22 +77,22 @@ MUTANTS = [
         "reductions/participation.py",
         _CROWDS,
         [
-            ("return tuple(parts), law.missing", "return tuple(parts), 0.0"),
+            ("return blocks, law.missing", "return blocks, 0.0"),
             (
                 "ends = ((1.0 - share, fewest), (share, high))",
                 "ends = ((1.0, fewest),)",
             ),
             (
-                "return [Part(mass, self._sampled(high, mean, side) if low > 0 else None)]",
-                "return [Part(mass, self._sampled(low, mean, side) if low > 0 else None)]",
+                "return [self._sample(mass, high, mean, side) if low > 0 else Sample(mass, 0, 1.0)]",
+                "return [self._sample(mass, low, mean, side) if low > 0 else Sample(mass, 0, 1.0)]",
             ),
             (
-                "return [Part(mass, self._sampled(high, mean, side) if low > 0 else None)]",
-                "return [Part(mass, self._sampled(high, high, side) if low > 0 else None)]",
+                "return [self._sample(mass, high, mean, side) if low > 0 else Sample(mass, 0, 1.0)]",
+                "return [self._sample(mass, high, high, side) if low > 0 else Sample(mass, 0, 1.0)]",
             ),
             (
-                "return [Part(mass, self._sampled(high, mean, side) if low > 0 else None)]",
-                "return [Part(mass, self._sampled(high, mean, side))]",
+                "return [self._sample(mass, high, mean, side) if low > 0 else Sample(mass, 0, 1.0)]",
+                "return [self._sample(mass, high, mean, side)]",
             ),
             (
                 "roundings(2) * (1.0 if side is Bound.PESSIMISTIC else -1.0)",
