@@ -634,6 +634,12 @@ NULL_CLONES = mutants(
             "forward, backward = forward + law.lost_gain, backward + law.lost",
             "forward, backward = forward + law.lost, backward + law.lost_gain",
         ),
+        ("gain = law.value * (1.0 + sign * law.moved)", "gain = law.value"),
+        ("gain = law.value * (1.0 - sign * law.moved)", "gain = law.value"),
+        (
+            "gain = law.value * (1.0 + sign * law.moved)",
+            "gain = law.value * (1.0 - sign * law.moved)",
+        ),
         ("np.maximum(1.0 + sign * error, 0.0)", "1.0"),
         ("np.maximum(1.0 + sign * error, 0.0)", "np.maximum(1.0 - sign * error, 0.0)"),
         (

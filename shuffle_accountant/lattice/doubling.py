@@ -23,6 +23,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.even_cells import EvenCells, even_cells
 from shuffle_accountant.lattice.grid import Bound
@@ -38,12 +39,22 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["SumLaw", "add", "additions", "power", "sum_cells"]
+__all__ = [
+    "SumLaw",
+    "add",
+    "additions",
+    "near_scores",
+    "power",
+    "single_width",
+    "sum_cells",
+]
 
 # Groups of atoms of which a law's shape is read off before its cells are chosen, and places where
-# it is read off; fewer where cells are wide anyway.
+# it is read off; fewer where cells are wide anyway. Of one of two laws there are so many times as
+# many, which fill the gaps between the other's.
 _SKETCH, _PLACES = 160, 256
-_ROUGH_SKETCH, _ROUGH_PLACES, _WIDE = 80, 160, 0.03
+_FILLING = 4
+_ROUGH_SKETCH, _ROUGH_PLACES, _WIDE = 80, 160, 0.02
 # Cells are not wider than this score, nor more than so many.
 _WIDEST = 0.05
 _MOST_CELLS = 4608
@@ -61,7 +72,7 @@ _NEAR_BUDGET, _WIDER = 1e8, 8.0
 _LARGEST_EXPONENT = 700.0
 # Points of one spacing, which cost so little, are closer by this than cells of a score's width.
 # Of laws with more points than that all pairs are taken.
-_CLOSER, _MOST_EVEN = 0.8, 8000
+_CLOSER, _MOST_EVEN = 0.8, 5000
 # The least value of such a law is at least this part of the mean.
 _AWAY_FROM_0 = 0.1
 # Rounding may move the bracket by this part of what cells do.
@@ -147,19 +158,42 @@ def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) ->
             law = step.add(law, law)
             continue
         # of many values a single one may be known as much less closely
-        wider = min(math.sqrt(_COARSER * (2 * law.count // one.count + 1)), _COARSEST / step.width)
-        fine = replace(step, width=_FINER * step.width) if wider >= _WORTH_FINER else step
-        law = step.add(fine.add(law, law), _coarser(one, wider * step.width, side))
+        single = single_width(step.width, 2 * law.count // one.count + 1)
+        many = single >= _WORTH_FINER * step.width
+        fine = replace(step, width=_FINER * step.width) if many else step
+        law = step.add(fine.add(law, law), _coarser(one, single, side))
     return law
+
+
+def single_width(width: float, count: int) -> float:
+    """Of cells of a single value, where it is added to others so that they are so many."""
+    return min(math.sqrt(_COARSER * count) * width, _COARSEST)
+
+
+def near_scores(mass: Array, width: float) -> tuple[NDArray[np.intp], int]:
+    """Where groups of neighbours of so nearly the same normal score start.
+
+    Args:
+        mass: of atoms in ascending order of their values, shape (m,).
+        width: of groups, in normal scores.
+
+    Returns:
+        ``(starts, most)``: indices of the first atoms, and the size of the largest group. Where
+        hardly any are neighbours, all are alone.
+    """
+    cell = np.floor(_quantiles(*_cumulated(mass)) / width)
+    starts = np.flatnonzero(np.append(True, np.diff(cell) != 0.0))
+    if starts.size > mass.size // 2:
+        return np.arange(mass.size), 1
+    return starts, int(np.max(np.diff(starts, append=mass.size)))
 
 
 def _coarser(law: SumLaw, width: float, side: Bound) -> SumLaw:
     """The law with neighbours of so nearly the same normal score taken together, in that order."""
-    cell = np.floor(_quantiles(*_cumulated(law.mass)) / width)
-    starts = np.flatnonzero(np.append(True, np.diff(cell) != 0.0))
-    if starts.size > law.value.size // 2:
-        return law  # hardly any are neighbours
-    slack = sequential_sum(int(np.max(np.diff(starts, append=law.value.size))) + 1, own=2)
+    starts, most = near_scores(law.mass, width)
+    if most == 1:
+        return law
+    slack = sequential_sum(most + 1, own=2)
     if side is Bound.OPTIMISTIC:
         mass = np.add.reduceat(law.mass, starts)
         moment = np.add.reduceat(law.mass * law.value, starts)
@@ -376,32 +410,26 @@ def _sketch(law: SumLaw, groups: int) -> tuple[Array, Array]:
 
 
 def _scores(a: SumLaw, b: SumLaw, *, rough: bool) -> tuple[Array, Array]:
-    """Some values of the sum and the normal quantiles of its distribution function there."""
-    from scipy.special import ndtr
+    """Some values of the sum and the normal quantiles of its distribution function there.
 
+    It is looked at where one of the laws is in its bulk, and where both are equally far out.
+    """
     groups, places = (_ROUGH_SKETCH, _ROUGH_PLACES) if rough else (_SKETCH, _PLACES)
     u, f = _sketch(a, groups)
-    v, g = _sketch(b, groups)
-    sums = np.add.outer(u, v).ravel()
-    order = np.argsort(sums)
-    sums = sums[order]
-    below, above = _cumulated(np.multiply.outer(f, g).ravel()[order])
+    v, g = _sketch(b, _FILLING * groups)
+    both = u + np.interp(_quantiles(*_cumulated(f)), _quantiles(*_cumulated(g)), v)
+    some = v[_FILLING // 2 :: _FILLING]
+    tried = np.unique(np.concatenate([u + _moments(b)[0], some + _moments(a)[0], both]))
+    edges = np.append(u[0] + v[0], tried[tried > u[0] + v[0]])
+    mass, _, _ = pair_sums(u, f, v, g, edges)
+    below, above = np.cumsum(mass)[:-1], np.cumsum(mass[::-1])[-2::-1]
+    held = (below > 0.0) & (above > 0.0)
+    if not held.any():
+        return edges[:1], np.zeros(1)
+    score = _quantiles(below[held], above[held])
     # evenly spaced, so that the far tails have their share
-    ends = _quantiles(below[[0, -1]], above[[0, -1]])
-    goals = np.linspace(ends[0], ends[1], places)
-    total = below[0] + above[0]
-    low, high = goals[goals <= 0.0], goals[goals > 0.0]
-    left = np.interp(total * ndtr(low), below, sums)
-    right = np.interp(total * ndtr(-high), above[::-1], sums[::-1])
-    value = np.unique(np.concatenate([left, right]))
-    # atoms of a sketch come in lumps; the other law as it is fills the gaps between them
-    below, above = _cumulated(b.mass)
-    place = value[:, None] - u
-    score = _quantiles(
-        np.interp(place, b.value, below, left=0.0) @ f,
-        np.interp(place, b.value, above, right=0.0) @ f,
-    )
-    return value, np.maximum.accumulate(score)
+    goals = np.linspace(score[0], score[-1], places)
+    return np.interp(goals, score, edges[1:][held]), goals
 
 
 def _cumulated(mass: Array) -> tuple[Array, Array]:

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import math
 import os
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.numerics.rounding import Array, sequential_sum
 
-__all__ = ["pair_sums"]
+__all__ = ["marked_sums", "pair_sums"]
 
 # Without compiled loops, so many pairs are added up at a time.
 _CHUNK = 1 << 18
 # Fewer pairs are added up before a thread has started.
-_WORTH_A_THREAD = 1 << 18
+_WORTH_A_THREAD = 1 << 20
 _MOST_THREADS = 8
-# So many terms are added up before the sum goes into a compensated one.
-_RUN = 4
+# So many rows are added up before their sums go into compensated ones.
+_ROWS = 16
 # Neighbours that are taken together where a cell holds all of them: where one law's values are far
 # larger than the other's.
 _FEW, _MANY = 16, 256
+# So many neighbours are put into their cells one by one where the first is at least so many cells
+# from the last, and not so many.
+_SPREAD, _APART, _CLOSE = 32, 8, 256
 
 
 def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, Array, float]:
@@ -41,47 +46,89 @@ def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Arr
         ``(mass, moment, error)``: ``sum f g`` and ``sum f g (u + v - lower end)`` of the pairs in
         each cell, and a bound on their relative error (besides that of ``u + v``).
     """
+    same = u is v and f is g
+    out, error = _gathered(u, f[None], v, g[None], edges, same)
+    return out[0], out[1], error
+
+
+def marked_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, float]:
+    """The same for variables either of which, but not both, may have another law.
+
+    Args:
+        u: values of the first, ascending, shape (a,).
+        f: masses of its laws, the usual one first, shape (l, a).
+        v: values of the second, ascending, shape (b,).
+        g: masses of its laws, shape (l, b).
+        edges: as in `pair_sums`.
+
+    Returns:
+        ``(sums, error)``: mass and moment under the usual laws, then, for each other law, the
+        masses ``sum (f_i g_0 + f_0 g_i)`` of the pairs in each cell, shape (l + 1, m), and a bound
+        on their relative error.
+    """
+    return _gathered(u, f, v, g, edges, u is v and f is g)
+
+
+def _gathered(
+    u: Array, f: Array, v: Array, g: Array, edges: Array, same: bool
+) -> tuple[Array, float]:
+    """What `marked_sums` says; if both laws are the ``same``, each pair stands for two."""
     loop = compiled(_loop)
     if loop is _loop:  # Python itself would take minutes
         return _vectorised(u, f, v, g, edges)
-    same = u is v and f is g
-    ends = _shares(u.size, v.size, same)
-    out = np.zeros((len(ends) - 1, 4, edges.size))
-    few, many, bounds = _together(v, g, _FEW), _together(v, g, _MANY), np.append(edges, np.inf)
+    f, g, bounds = np.ascontiguousarray(f), np.ascontiguousarray(g), np.append(edges, np.inf)
+    # row by row the other law's smaller values, next to which it is far more often in one cell
+    halves = [(u, f, v, g, np.arange(u.size) if same else np.searchsorted(v, u, side="right"))]
+    if not same:
+        halves.append((v, g, u, f, np.searchsorted(u, v, side="left")))
+    parts = [part for half in halves for part in _parts(*half, bounds, same)]
+    out = np.zeros((len(parts), 3, len(f) + 1, edges.size))
 
-    def add(part: int) -> None:
-        loop(u, f, v, g, few, many, bounds, ends[part], ends[part + 1], same, out[part])
+    def add(part: int) -> int:
+        return int(loop(*parts[part], out[part]))
 
-    if len(out) == 1:
-        add(0)
+    if len(parts) == len(halves):
+        most = max(map(add, range(len(parts))))
     else:
-        with ThreadPoolExecutor(len(out)) as threads:
-            list(threads.map(add, range(len(out))))
-    mass, moment = (out[:, i] + out[:, i + 1] for i in (0, 2))
-    # sums of runs are compensated: their error does not depend on the number of runs
-    mass, moment = rounded(mass.sum(axis=0), 4), rounded(moment.sum(axis=0), 4)
-    return mass, moment, sequential_sum(len(out) + _RUN, own=10)
+        with ThreadPoolExecutor(len(parts)) as threads:
+            most = max(threads.map(add, range(len(parts))))
+    # sums of rows are compensated: their error does not depend on the number of rows
+    found = rounded(np.asarray((out[:, 0] + out[:, 1]).sum(axis=0)), 4)
+    return found, sequential_sum(len(parts) + most + _FEW + _MANY // _FEW, own=16)
 
 
-def _shares(rows: int, columns: int, same: bool) -> list[int]:
-    """Where the rows are divided between threads, about equally many pairs for each."""
-    most = rows * columns // _WORTH_A_THREAD
-    threads = max(min(os.cpu_count() or 1, _MOST_THREADS, rows, most), 1)
-    done = np.arange(threads + 1) / threads
-    # of the same two laws the last rows are the longest
-    ends = rows * (np.sqrt(done) if same else done)
-    return [round(end) for end in ends.tolist()]
+def _parts(
+    u: Array, f: Array, v: Array, g: Array, stops: NDArray[np.intp], edges: Array, same: bool
+) -> list[tuple[Any, ...]]:
+    """The loop's arguments for all rows, in about equal shares for several threads."""
+    first, few = _together(v, np.insert(g, 1, 0.0, axis=0), _FEW)
+    _, many = _together(first, few, _MANY // _FEW)
+    pairs = np.cumsum(stops + 1)
+    most = int(pairs[-1]) // _WORTH_A_THREAD
+    threads = max(min(os.cpu_count() or 1, _MOST_THREADS, most), 1)
+    goals = pairs[-1] * (np.arange(1, threads) / threads)
+    ends = [0, *np.searchsorted(pairs, goals).tolist(), u.size]
+    return [
+        (u, f, v, g, few, many, edges, stops, begin, end, same) for begin, end in pairwise(ends)
+    ]
 
 
-def _together(v: Array, g: Array, size: int) -> Array:
-    """Masses, and moments about their first value, of so many neighbours; shape (2, blocks).
+def _together(v: Array, sums: Array, size: int) -> tuple[Array, Array]:
+    """Sums over so many neighbours: masses, moments about the first value, other laws' masses.
 
-    Exact sums, rounded once, of masses and of products that were rounded twice.
+    Args:
+        v: first values of what is taken together, shape (b,).
+        sums: the same sums over each of those, shape (l + 1, b).
+        size: how many are taken together.
+
+    Returns:
+        First values, and the sums, shape (l + 1, b // size).
     """
     blocks = v.size // size
-    value, mass = (x[: blocks * size].reshape(blocks, size) for x in (v, g))
-    moment = mass * (value - value[:, :1])
-    return np.array([[math.fsum(row) for row in rows.tolist()] for rows in (mass, moment)])
+    value = v[: blocks * size].reshape(blocks, size)
+    terms = sums[:, : blocks * size].reshape(len(sums), blocks, size).copy()
+    terms[1] += terms[0] * (value - value[:, :1])
+    return value[:, 0], terms.sum(axis=2)
 
 
 def _loop(
@@ -92,84 +139,140 @@ def _loop(
     few: Array,
     many: Array,
     edges: Array,
+    stops: NDArray[np.intp],
     begin: int,
     end: int,
     same: bool,
     out: Array,
-) -> None:
-    """Row by row; ``out`` holds sums and their corrections (compensated sums).
+) -> int:
+    """Row by row the pairs with the first columns, up to the row's stop.
 
-    If both laws are the ``same``, a pair stands for its mirror image as well. Neighbours in a row
-    that share a cell are added up first, at most `_RUN` of them unless they are a block whose sums
-    are known: a cell's sums are in memory, and each addition there has to wait for the one before.
-    ``edges`` end with infinity.
+    If both laws are the ``same``, each pair stands for its mirror image as well, and the pair of an
+    atom with itself is added. Neighbours in a row that share a cell are added up first. ``edges``
+    end with infinity; ``out`` holds sums, their corrections (compensated sums) and sums of a few
+    rows.
+
+    Returns:
+        Through how many additions, compensated ones aside, a term goes at most.
     """
-    last = edges.size - 2
-    start = 0
-    for i in range(begin, end):
-        row = u[i]
-        count = i if same else v.size
-        weight = 2.0 * f[i] if same else f[i]
-        x = row + v[0]
-        while start < last and x >= edges[start + 1]:
-            start += 1
-        j, k = 0, start
-        while j <= count:
-            if j == count:
-                if not same:
-                    break
-                weight = f[i]  # an atom with itself is no mirror image
-            x = row + v[j]
-            step = 1  # cells ahead may be one or thousands
-            while k + step <= last and x >= edges[k + step]:
-                k += step
-                step *= 2
-            while step > 1:
-                step //= 2
-                if k + step <= last and x >= edges[k + step]:
-                    k += step
-            low, high = edges[k], edges[k + 1]
-            if j % _MANY == 0 and j + _MANY <= count and row + v[j + _MANY - 1] < high:
-                mass = many[0, j // _MANY]
-                moment = many[1, j // _MANY] + mass * (x - low)
-                j += _MANY
-            elif j % _FEW == 0 and j + _FEW <= count and row + v[j + _FEW - 1] < high:
-                mass = few[0, j // _FEW]
-                moment = few[1, j // _FEW] + mass * (x - low)
-                j += _FEW
-            else:
-                stop = max(min(j + _RUN, count), j + 1)
+    laws, last = f.shape[0], edges.size - 2
+    total, lost, here = out[0], out[1], out[2]
+    times = np.zeros(edges.size, dtype=np.int64)
+    marked = np.zeros(laws)
+    longest = often = start = 0
+    one = np.uint64(1)  # signed indices may be negative ones
+    for top in range(begin, end, _ROWS):
+        bottom, lowest, highest = min(top + _ROWS, end), last, 0
+        for i in range(top, bottom):
+            row = u[i]
+            while start < last and row + v[0] >= edges[start + 1]:
+                start += 1
+            lowest = min(lowest, start)
+            twice = 2.0 if same else 1.0
+            j, k, count = 0, start, stops[i]
+            while True:
+                if j == count:
+                    if not same or count > i:
+                        break
+                    twice, count = 1.0, count + 1  # an atom with itself is no mirror image
+                x = row + v[j]
+                if x >= edges[k + 1]:  # cells ahead may be one or thousands
+                    k += 1
+                    step = 1
+                    while k + step <= last and x >= edges[k + step]:
+                        k += step
+                        step *= 2
+                    while step > 1:
+                        step //= 2
+                        if k + step <= last and x >= edges[k + step]:
+                            k += step
+                ahead = j + _SPREAD
+                if ahead <= count and k + _APART <= last:
+                    furthest = row + v[ahead - 1]
+                    if edges[k + _APART] <= furthest < edges[min(k + _CLOSE, last + 1)]:
+                        # few are in one cell
+                        weight, cell = twice * f[0, i], np.uint64(k)
+                        for column in range(j, ahead):
+                            x = row + v[column]
+                            while x >= edges[cell + one]:
+                                cell += one
+                            mass = weight * g[0, column]
+                            here[0, cell] += mass
+                            here[1, cell] += mass * (x - edges[cell])
+                            times[cell] += 1
+                            if laws > 1:
+                                for law in range(1, laws):
+                                    more = (
+                                        weight * g[law, column] + twice * f[law, i] * g[0, column]
+                                    )
+                                    here[law + 1, cell] += more
+                        j, k = ahead, np.int64(cell)  # type: ignore[assignment]
+                        continue
+                low, high = edges[k], edges[k + 1]
                 mass = moment = 0.0
-                while j < stop and x < high:
-                    mass += g[j]
-                    moment += g[j] * (x - low)
-                    j += 1
-                    x = row + v[j] if j < stop else high
-            mass *= weight
-            moment *= weight
-            # what a sum loses, whichever of its terms is larger
-            before = out[0, k]
-            total = before + mass
-            back = total - before
-            out[1, k] += (before - (total - back)) + (mass - back)
-            out[0, k] = total
-            before = out[2, k]
-            total = before + moment
-            back = total - before
-            out[3, k] += (before - (total - back)) + (moment - back)
-            out[2, k] = total
+                for law in range(1, laws):
+                    marked[law] = 0.0
+                terms = 0
+                while True:
+                    terms += 1
+                    if j % _FEW or j + _FEW > count or row + v[j + _FEW - 1] >= high:
+                        mass += g[0, j]
+                        moment += g[0, j] * (x - low)
+                        for law in range(1, laws):
+                            marked[law] += g[law, j]
+                        j += 1
+                    else:
+                        sums, size = few, _FEW
+                        if j % _MANY == 0 and j + _MANY <= count and row + v[j + _MANY - 1] < high:
+                            sums, size = many, _MANY
+                        block = j // size
+                        mass += sums[0, block]
+                        moment += sums[1, block] + sums[0, block] * (x - low)
+                        for law in range(1, laws):
+                            marked[law] += sums[law + 1, block]
+                        j += size
+                    if j >= count:
+                        break
+                    x = row + v[j]
+                    if x >= high:
+                        break
+                times[k] += 1
+                longest = max(longest, terms)
+                weight = twice * f[0, i]
+                here[0, k] += weight * mass
+                here[1, k] += weight * moment
+                for law in range(1, laws):
+                    here[law + 1, k] += weight * marked[law] + twice * f[law, i] * mass
+            highest = max(highest, k)
+        for at in range(lowest, highest + 1):
+            often = max(often, times[at])
+            times[at] = 0
+        for kind in range(laws + 1):
+            for at in range(lowest, highest + 1):
+                # what a sum loses, whichever of its terms is larger
+                before, more = total[kind, at], here[kind, at]
+                after = before + more
+                back = after - before
+                lost[kind, at] += (before - (after - back)) + (more - back)
+                total[kind, at] = after
+                here[kind, at] = 0.0
+    return longest + often
 
 
-def _vectorised(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, Array, float]:
+def _vectorised(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, float]:
     """The same by NumPy, some rows at a time."""
     rows = max(_CHUNK // v.size, 1)
-    mass, moment = np.zeros(edges.size), np.zeros(edges.size)
+    found = np.zeros((len(f) + 1, edges.size))
     most = 0
     for start in range(0, u.size, rows):
+        some = f[:, start : start + rows]
         x = np.add.outer(u[start : start + rows], v).ravel()
-        p = np.multiply.outer(f[start : start + rows], g).ravel()
         cell = np.searchsorted(edges, x, side="right") - 1
-        mass += np.bincount(cell, p, edges.size)
-        moment += np.bincount(cell, p * (x - edges[cell]), edges.size)
+        p = np.multiply.outer(some[0], g[0]).ravel()
+        found[0] += np.bincount(cell, p, edges.size)
+        found[1] += np.bincount(cell, p * (x - edges[cell]), edges.size)
+        for law in range(1, len(f)):
+            p = np.multiply.outer(some[law], g[0]) + np.multiply.outer(some[0], g[law])
+            found[law + 1] += np.bincount(cell, p.ravel(), edges.size)
         most = max(most, int(np.bincount(cell).max()))
-    return rounded(mass, 4), rounded(moment, 4), sequential_sum(most + u.size // rows, own=8)
+    return rounded(found, 4), sequential_sum(most + u.size // rows, own=10)

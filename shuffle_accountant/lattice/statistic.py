@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shuffle_accountant.lattice.doubling import SumLaw, sum_cells
-from shuffle_accountant.lattice.pairs import pair_sums
-from shuffle_accountant.numerics.rounding import Array, product, roundings
+from shuffle_accountant.lattice.doubling import SumLaw, near_scores, single_width, sum_cells
+from shuffle_accountant.lattice.pairs import marked_sums
+from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.rounding import Array, product, roundings, sequential_sum
 
 __all__ = ["Hypotheses", "power_of"]
 
@@ -49,24 +50,34 @@ class Hypotheses:
     def add(self, other: Hypotheses, width: float) -> Hypotheses:
         """The sum of two independent results, in cells of that many normal scores."""
         edges = sum_cells(self._law, other._law, width=width)
-        u, v = self.value, other.value
-        null, moment, error = pair_sums(u, self.null, v, other.null, edges)
         count = self.count + other.count
-        laws = []
-        for mine, others in ((self.first, other.first), (self.second, other.second)):
-            with_mine, _, error_here = pair_sums(u, mine, v, other.null, edges)
-            if self is other:  # the other half holds it just as often
-                laws.append(with_mine)
-            else:
-                with_other, _, error_here = pair_sums(u, self.null, v, others, edges)
-                laws.append((self.count * with_mine + other.count * with_other) / count)
-            error = max(error, error_here)
-        inside = np.divide(moment, null, out=np.zeros_like(null), where=null > 0.0)
-        held = null > 0.0
+        mine = self._shares(count)
+        others = mine if self is other else other._shares(count)
+        sums, error = marked_sums(self.value, mine, other.value, others, edges)
+        held = sums[0] > 0.0
+        null, moment, first, second = sums[:, held]
         total = product(self.error, other.error, error, roundings(8))
         # numbers must ascend; equal ones would do
-        value = np.maximum.accumulate(edges + inside)[held]
-        return Hypotheses(value, null[held], laws[0][held], laws[1][held], count, total)
+        value = np.maximum.accumulate(edges[held] + moment / null)
+        return Hypotheses(value, null, first, second, count, total)
+
+    def _shares(self, count: int) -> Array:
+        """The laws; the others times the probability that it is one of these observations."""
+        part = self.count / count
+        return np.array([self.null, part * self.first, part * self.second])
+
+    def coarser(self, width: float) -> Hypotheses:
+        """With outcomes of so nearly the same normal score taken for one."""
+        starts, terms = near_scores(self.null, width)
+        null, first, second, moment = (
+            rounded(np.add.reduceat(x, starts), terms)
+            for x in (self.null, self.first, self.second, self.null * self.value)
+        )
+        value = np.divide(moment, null, out=self.value[starts], where=null > 0.0)
+        # numbers must ascend, and only decide how much is said
+        value = np.maximum.accumulate(value)
+        error = product(self.error, sequential_sum(terms))
+        return Hypotheses(value, null, first, second, self.count, error)
 
     def pruned(self, users: int, tail: float) -> Hypotheses:
         """Without outcomes at both ends that matter for none of the laws of ``users``."""
@@ -92,12 +103,10 @@ def power_of(one: Hypotheses, count: int, *, width: float, tail: float) -> Hypot
         width: of cells, in normal scores.
         tail: probability that each step may drop.
     """
-    base, total, left = one, None, count
-    while True:
-        if left & 1:
-            total = base if total is None else base.add(total, width).pruned(count, tail)
-        left >>= 1
-        if left == 0:
-            assert total is not None
-            return total
-        base = base.add(base, width).pruned(count, tail)
+    law = one
+    for digit in bin(count)[3:]:
+        law = law.add(law, width).pruned(count, tail)
+        if digit == "1":
+            law = one.coarser(single_width(width, law.count + 1)).add(law, width)
+            law = law.pruned(count, tail)
+    return law

@@ -1057,6 +1057,20 @@ def test_errors_of_statistics_are_handed_on() -> None:
             assert 0.4 < abs(float(sum(map(Fraction, law.tolist()))) - 1.0) <= found.error < 0.5
 
 
+@ADVERSE
+def test_coarser_statistics_state_their_error(adverse: float) -> None:
+    """Totals of all laws are kept; numbers still ascend."""
+    rng = np.random.default_rng(6)
+    null, first, second = (dyadic(rng, 64) for _ in range(3))
+    with stress(roundoff=UNIT, adverse=adverse):
+        found = Hypotheses(np.arange(64.0) ** 2, null, first, second, 1, 2.0**-30).coarser(0.5)
+    assert found.value.size < 16
+    assert np.all(np.diff(found.value) > 0.0)
+    for law in (found.null, found.first, found.second):
+        total = abs(float(sum(map(Fraction, law.tolist()))) - 1.0)
+        assert 0.0 < total <= found.error - 2.0**-30
+
+
 def test_statistics_of_sums_are_exact_where_cells_are_narrow() -> None:
     """One of three has another law, nobody knows which: enumerated."""
     rng = np.random.default_rng(9)

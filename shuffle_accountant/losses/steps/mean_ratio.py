@@ -37,7 +37,7 @@ _TAILS = (12, 16, 20, 26, 33, 42, 54, 70, 90, 115, 150, 200, 280)
 # Narrower cells would take more than half a second; those who ask for the finest blocks get them.
 # For more than so many additions they are wider, which is enough for most questions, but not where
 # what cells do to the mean loss counts that many times.
-_LEAST_WIDTH, _FINEST_WIDTH = 0.0105, 0.0075
+_LEAST_WIDTH, _FINEST_WIDTH = 0.0103, 0.0075
 _FEW_ADDITIONS, _WIDER = 20, 1.15
 _MANY_ROUNDS = 4096
 _SHALLOW = 20

@@ -370,22 +370,20 @@ def _divergences(law: SumLaw, losses: Array, side: Bound) -> tuple[Array, Array]
     """
     upper = side is Bound.PESSIMISTIC
     sign = 1.0 if upper else -1.0
-    gain = law.value / law.count - 1.0
     excess = np.expm1(losses)
-    noise = sequential_sum(gain.size + 16)
-    # forward: values above alpha, from the largest down
+    noise, own = sequential_sum(law.mass.size + 16), roundings(4)
+    # forward: values above alpha, from the largest down; moved the worse way, or the better
+    gain = law.value * (1.0 + sign * law.moved) / law.count - 1.0
     mass, moment = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (law.mass, law.mass * gain))
     at = np.searchsorted(gain, excess, side="right")
-    size = moment[at] + excess * mass[at]
-    error = (noise + law.moved) * size + law.moved * mass[at]
+    error = (noise + own) * (moment[at] + excess * mass[at]) + own * mass[at]
     forward = moment[at] - excess * mass[at] + sign * error
     # backward: values below 1 / alpha, from the smallest up
+    gain = law.value * (1.0 - sign * law.moved) / law.count - 1.0
     short = -np.expm1(-losses)
-    deficit = law.mass * -gain
-    mass, moment = (np.append(0.0, np.cumsum(x)) for x in (law.mass, deficit))
+    mass, moment = (np.append(0.0, np.cumsum(x)) for x in (law.mass, law.mass * -gain))
     at = np.searchsorted(gain, -short, side="left")
-    size = moment[at] + short * mass[at]
-    error = (noise + law.moved) * size + law.moved * mass[at]
+    error = (noise + own) * (moment[at] + short * mass[at]) + own * mass[at]
     backward = np.exp(losses) * (moment[at] - short * mass[at] + sign * error)
     if upper:
         forward, backward = forward + law.lost_gain, backward + law.lost
