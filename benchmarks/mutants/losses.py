@@ -741,29 +741,6 @@ MUTANTS = [
             ),
         ],
     ),
-    *mutants(
-        "losses/two_letters/zero_out.py",
-        "tests/losses/test_null_laws.py",
-        [
-            (
-                "off = roundings(64) * (1.0 if side is Bound.PESSIMISTIC else -1.0)",
-                "off = roundings(64) * (-1.0 if side is Bound.PESSIMISTIC else 1.0)",
-            ),
-            (
-                "sent = math.exp(-self.eps0) * (1.0 - off) * null",
-                "sent = math.exp(-self.eps0) * (1.0 + off) * null",
-            ),
-            ("profile(target, loss.others + 1,", "profile(target, loss.others + 2,"),
-            (
-                "found.d[:, None], excess * found.q[:, None]",
-                "found.d[:, None], 0.9 * excess * found.q[:, None]",
-            ),
-            (
-                "NullTarget(loss.eps0, loss.delta0, swapped),",
-                "NullTarget(loss.eps0, loss.delta0, not swapped),",
-            ),
-        ],
-    ),
     *COUNTS,
     *DECOYS,
     *CLONES,

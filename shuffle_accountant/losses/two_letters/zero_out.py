@@ -14,10 +14,6 @@ besides, of infinite loss, with probability delta0.
 Each other user is a draw of Q with chance ``e^-eps0`` only up to ``eta = e^-eps0 delta0``, for
 which ``(1 + alpha) eta`` is charged. Nor is the round worse than the target alone. The profile is
 the lower convex envelope of both bounds; without delta0 it is the first one.
-
-A single question is a sum over K and L. A whole profile is read off the laws of
-`shuffle_accountant.losses.alphabets.anchored_profile`, for which the others are letters of Q or
-blank, unless there is none that is close enough.
 """
 
 from __future__ import annotations
@@ -37,8 +33,6 @@ from shuffle_accountant.lattice.profile import (
     whole_places,
     whole_profile,
 )
-from shuffle_accountant.losses.alphabets.anchored_profile import profile
-from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.decoys.counts import bulk
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law, joined
@@ -138,36 +132,6 @@ class ZeroOutLoss:
         return atoms
 
 
-@dataclass(frozen=True)
-class NullTarget:
-    """The target's pair as letters among decoys that are draws of Q, or blank.
-
-    Attributes:
-        eps0: how close the laws are, nats.
-        delta0: up to what.
-        swapped: whether P and Q are exchanged.
-    """
-
-    eps0: float
-    delta0: float
-    swapped: bool
-
-    def letters(self, side: Bound, effort: Effort) -> LetterPair:
-        """Letters whose profile is on that side, whatever rounding has done to them.
-
-        A profile grows with the first law, and falls with the second one and with what decoys send.
-        """
-        s, t = chances(self.eps0)
-        kept = 1.0 - self.delta0
-        null = np.array([0.0, kept * s, kept * t, self.delta0])
-        laws = (null, null[::-1]) if self.swapped else (null[::-1], null)
-        off = roundings(64) * (1.0 if side is Bound.PESSIMISTIC else -1.0)
-        sent = math.exp(-self.eps0) * (1.0 - off) * null
-        blank = max(math.fsum([1.0, *(-sent).tolist()]), 0.0)
-        p0, p1 = laws[0] * (1.0 + off), laws[1] * (1.0 - off)
-        return LetterPair(np.append(p0, 0.0), np.append(p1, 0.0), np.append(sent, blank))
-
-
 @lru_cache(maxsize=16)
 def _envelope(loss: ZeroOutLoss, side: Bound, tail: float, resolution: float) -> PldAtoms:
     # few values of both, so that questions share what takes seconds
@@ -209,32 +173,7 @@ def _envelope(loss: ZeroOutLoss, side: Bound, tail: float, resolution: float) ->
 @lru_cache(maxsize=8)
 def _table(loss: ZeroOutLoss, side: Bound, tail: float, resolution: float) -> Array:
     """The bounds at all points, for both orders."""
-    points = _points(loss, resolution)
-    found = _profiles(loss, tail, resolution)
-    if found is None:
-        return _bounds(loss, points, (0, 1), side, tail, resolution)
-    mixed = found[side is Bound.PESSIMISTIC]
-    return _with_charge(loss, points, (0, 1), mixed, side, tail)
-
-
-@lru_cache(maxsize=4)
-def _profiles(loss: ZeroOutLoss, tail: float, resolution: float) -> tuple[Array, Array] | None:
-    """The target among all others at all points, lower and upper bounds, shape (2, points) each.
-
-    The others are draws of Q, or blank, so that the target is one among independent letters; None
-    where no law of theirs is close enough.
-    """
-    excess = np.expm1(_points(loss, resolution))
-    low, high = [], []
-    for swapped in (False, True):
-        target = (NullTarget(loss.eps0, loss.delta0, swapped),)
-        found = profile(target, loss.others + 1, excess, Effort(tail, resolution))
-        if found is None:
-            return None
-        gain, cost = found.d[:, None], excess * found.q[:, None]
-        low.append(np.max(gain - cost - roundings(4) * (gain + cost), axis=0, initial=0.0))
-        high.append(found.upper)
-    return np.array(low), np.array(high)
+    return _bounds(loss, _points(loss, resolution), (0, 1), side, tail, resolution)
 
 
 def _whole(bounds: Array, points: Array, order: tuple[int, int]) -> Array:
@@ -281,24 +220,12 @@ def _bounds(
     number = law.low if upper else law.high
     mixed = _mixture(loss, points, orders, number + 1.0, law.weight, side, tail)
     missing = law.missing if upper else 0.0
-    return _with_charge(loss, points, orders, mixed + missing, side, tail)
-
-
-def _with_charge(
-    loss: ZeroOutLoss,
-    points: Array,
-    orders: tuple[int, ...],
-    mixed: Array,
-    side: Bound,
-    tail: float,
-) -> Array:
-    """The bounds: that among all others, with what they are charged for, and the target alone."""
     if loss.delta0 == 0.0:
-        return np.clip(mixed, 0.0, 1.0)[None]
+        return np.clip(mixed + missing, 0.0, 1.0)[None]
     alone = _mixture(loss, points, orders, np.ones(1), np.ones(1), side, tail)
-    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+    sign = 1.0 if upper else -1.0
     charge = loss.charge * (1.0 + np.exp(points)) * (1.0 + sign * roundings(40))
-    return np.array([mixed + charge, alone])
+    return np.array([mixed + missing + charge, alone])
 
 
 def _mixture(
