@@ -189,8 +189,6 @@ class _Setting:
 
     def log_moment(self, order: int) -> float:
         """``log(1 + S)``; all terms of S by their logarithms."""
-        from scipy.special import logsumexp
-
         eps0, users = self.eps0, self.users
         if eps0 == 0.0:
             return 0.0
@@ -212,7 +210,11 @@ class _Setting:
         # a crowd too small, with a small probability
         log_y = math.log(self.upsilon_factor) + log_g + log_ratio
         upsilon = _log_binomial_rest(order, log_y) - 0.125 * (users - 1) * math.exp(-eps0)
-        total = float(logsumexp(np.concatenate([[square, upsilon], moments])))
+        # every order sums thousands of terms: in place, SciPy's sum takes twice as long
+        largest = max(square, upsilon, float(moments.max(initial=-math.inf)))
+        moments -= largest
+        rest = math.exp(square - largest) + math.exp(upsilon - largest)
+        total = largest + math.log(float(np.exp(moments, out=moments).sum()) + rest)
         return float(np.logaddexp(0.0, total))
 
 

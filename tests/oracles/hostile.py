@@ -46,6 +46,7 @@ SECONDS = 2.0
 
 _LISTED = (
     "partition_vulnerability_shuffle",
+    "posterior_vulnerability_local_shuffle",
     "reduced_krr_channel",
     "reduced_local_channel",
 )
