@@ -11,6 +11,13 @@ def _stressed(*names: str) -> str:
     return " ".join(f"{_FILE}::test_{name}" for name in names)
 
 
+_STEPS = "tests/losses/test_stressed_steps.py"
+
+
+def _of_steps(*names: str) -> str:
+    return " ".join(f"{_STEPS}::test_{name}" for name in names)
+
+
 COUNTS = mutants(
     "losses/decoys/counts.py",
     _stressed("blocks_of_counts"),
@@ -680,6 +687,317 @@ BAGS = mutants(
     ],
 )
 
+FAR_BELOW = mutants(
+    "losses/steps/null_clones.py",
+    _of_steps("where_mixtures_are_far_below_the_gaussian_mechanism"),
+    [
+        (
+            "gaussian_profile(sigma, x, Bound.OPTIMISTIC) for x in losses.tolist()])\n    low = whole",
+            "gaussian_profile(sigma, x, Bound.PESSIMISTIC) for x in losses.tolist()])\n    low = whole",
+        ),
+        (
+            "np.minimum(low[1:], low[:-1]) >= np.maximum(mixed[1:], mixed[:-1])",
+            "np.maximum(low[1:], low[:-1]) >= np.maximum(mixed[1:], mixed[:-1])",
+        ),
+        (
+            "np.minimum(low[1:], low[:-1]) >= np.maximum(mixed[1:], mixed[:-1])",
+            "low[1:] >= np.maximum(mixed[1:], mixed[:-1])",
+        ),
+        (
+            "np.minimum(low[1:], low[:-1]) >= np.maximum(mixed[1:], mixed[:-1])",
+            "low[:-1] >= np.maximum(mixed[1:], mixed[:-1])",
+        ),
+        (
+            "np.minimum(low[1:], low[:-1]) >= np.maximum(mixed[1:], mixed[:-1])",
+            "np.minimum(low[1:], low[:-1]) >= np.minimum(mixed[1:], mixed[:-1])",
+        ),
+        (
+            "np.append(False, step) & np.append(step, False)",
+            "np.append(False, step) | np.append(step, False)",
+        ),
+        ("np.append(False, step) & np.append(step, False)", "np.append(False, step)"),
+        ("np.append(False, step) & np.append(step, False)", "np.append(step, False)"),
+    ],
+)
+
+MEAN_RATIO = mutants(
+    "losses/steps/mean_ratio.py",
+    _of_steps(
+        "means_of_ratios",
+        "no_law_of_known_total_has_larger_losses_if_sums_err",
+        "nothing_is_completed_beyond_the_total_if_sums_err",
+        "where_one_ratio_outweighs_all_others",
+    )
+    + " tests/losses/test_mean_ratio.py",
+    [
+        # one question
+        ("total = self._infinite(law) if upper else 0.0", "total = 0.0"),
+        (
+            "nudge = (1.0 + law.moved) if upper != self.swapped else (1.0 - law.moved)",
+            "nudge = 1.0",
+        ),
+        (
+            "nudge = (1.0 + law.moved) if upper != self.swapped else (1.0 - law.moved)",
+            "nudge = (1.0 - law.moved) if upper != self.swapped else (1.0 + law.moved)",
+        ),
+        (
+            "nudge = (1.0 + law.moved) if upper != self.swapped else (1.0 - law.moved)",
+            "nudge = (1.0 + law.moved) if upper else (1.0 - law.moved)",
+        ),
+        ("total = raised(total, pairwise_sum(own=8)) + _SUBNORMAL", "total += _SUBNORMAL"),
+        (
+            "total = max(total * (1.0 - pairwise_sum(own=8)) - _SUBNORMAL, 0.0)",
+            "total = max(total - _SUBNORMAL, 0.0)",
+        ),
+        (
+            "-growth - (1.0 + growth) * gain if self.swapped else gain - growth",
+            "gain - growth",
+        ),
+        (
+            "            total += float(np.sum(law.mass[law.value == 0.0]))\n",
+            "            pass\n",
+        ),
+        (
+            "return self.fraction * self.source.infinite * (1.0 - roundings(4))",
+            "return self.source.infinite",
+        ),
+        (
+            "            total += self.fraction * self.source.infinite * (1.0 - roundings(4))\n",
+            "            total += 2.0 * self.fraction * self.source.infinite\n",
+        ),
+        ("        if self.swapped:\n            return law.lost\n", ""),
+        (
+            "return self.fraction * law.lost_gain + (1.0 - self.fraction) * law.lost",
+            "return self.fraction * law.lost_gain",
+        ),
+        (
+            "return self.fraction * law.lost_gain + (1.0 - self.fraction) * law.lost",
+            "return (1.0 - self.fraction) * law.lost",
+        ),
+        # where one ratio decides
+        (
+            "least = self.source.alone(alone * (1.0 + slack), side)",
+            "least = self.source.alone(epsilon, side)",
+        ),
+        ("self.fraction * least * (1.0 - math.exp(-epsilon) - slack)", "least"),
+        ("best = min(best, (one + rest) * (1.0 + slack))", "best = min(best, one)"),
+        ("one = self.fraction * self.source.alone(point, side)", "one = 0.0"),
+        # atoms
+        ("own = product(slack, law.moved)", "own = slack"),
+        ("own = product(slack, law.moved)", "own = law.moved"),
+        (
+            "        loss, mass, own = -loss, law.mass, slack\n",
+            "        loss, own = -loss, slack\n",
+        ),
+        ("        loss, mass, own = -loss, law.mass, slack\n", "        mass = law.mass\n"),
+        (
+            "            lost += float(law.mass[nothing].sum()) * (1.0 + slack)\n",
+            "            pass\n",
+        ),
+        (
+            "certain = float(law.mass[nothing].sum()) * (1.0 - slack)",
+            "certain = float(law.mass.sum())",
+        ),
+        ("outwards(mass[order], own, upper=upper)", "mass[order]"),
+        ("outwards(mass[order], own, upper=upper)", "outwards(mass[order], own, upper=not upper)"),
+        ("infinite=lost + _SUBNORMAL if upper else certain", "infinite=_SUBNORMAL"),
+        ("infinite=lost + _SUBNORMAL if upper else certain", "infinite=lost"),
+        (
+            "loss_error=law.moved + slack * float(np.max(np.abs(loss), initial=1.0))",
+            "loss_error=slack * float(np.max(np.abs(loss), initial=1.0))",
+        ),
+        (
+            "loss_error=law.moved + slack * float(np.max(np.abs(loss), initial=1.0))",
+            "loss_error=law.moved",
+        ),
+        ("mass = _completed(mass, 1.0 - lost)", "mass = _completed(mass, 1.0)"),
+        ("        elif self.source.complete:\n", "        else:\n"),
+        # masses of a known total
+        ("mass.size) * (1.0 - 2.0 * error) - 1.0", "mass.size) - 1.0"),
+        ("mass.size) * (1.0 - 2.0 * error) - 1.0", "mass.size) * (1.0 - error) - 1.0"),
+        ("np.clip(below - excess, 0.0, mass)", "np.clip(mass - excess, 0.0, mass)"),
+        (
+            "np.clip(below - excess, 0.0, mass)",
+            "np.clip(np.cumsum(mass[::-1])[::-1] - excess, 0.0, mass)",
+        ),
+        ("missing = total * (1.0 - error) -", "missing = total -"),
+        (
+            "np.append(rounded(mass[0] + missing, 3), mass[1:])",
+            "np.append(mass[:-1], mass[-1] + missing)",
+        ),
+    ],
+    [
+        (
+            "self.fraction * least * (1.0 - math.exp(-epsilon) - slack)",
+            "self.fraction * least * (1.0 - slack)",
+            "the positive part of a sum of numbers >= 0 less a threshold is no less than the sum of"
+            " theirs, so that two large ratios at once only add",
+        ),
+    ],
+)
+
+PRODUCT_RATIO = mutants(
+    "losses/steps/product_ratio.py",
+    _of_steps("products_of_ratios"),
+    [
+        ("infinite = one.lost_gain if upper else product.one.infinite", "infinite = 0.0"),
+        (
+            "infinite = one.lost_gain if upper else product.one.infinite",
+            "infinite = one.lost_gain",
+        ),
+        ("mass * np.maximum(1.0 + sign * slack, 0.0)", "mass"),
+        (
+            "mass * np.maximum(1.0 + sign * slack, 0.0)",
+            "mass * np.maximum(1.0 - sign * slack, 0.0)",
+        ),
+        ("lost = passes * one.lost + _TAIL if upper else 0.0", "lost = _TAIL"),
+        ("lost = passes * one.lost + _TAIL if upper else 0.0", "lost = one.lost"),
+        ("moved = math.expm1(passes * grid.loss_error) +", "moved ="),
+        ("moved = math.expm1(passes * grid.loss_error) +", "moved = grid.loss_error +"),
+        (
+            "PldAtoms(side, p[ends:], loss[ends:], infinite, 0.0, 0.0, one.moved)",
+            "PldAtoms(side, p[ends:], loss[ends:], infinite, 0.0, 0.0, 0.0)",
+        ),
+        ("some = -math.expm1(passes *", "some = -math.expm1("),
+        ("    if never > 0.0:\n", "    if False:\n"),
+        ("some if upper else min(some, left)", "some"),
+        (
+            "lost_gain = min(law.infinite * (1.0 + law.relative), 1.0) if upper else law.infinite",
+            "lost_gain = 0.0",
+        ),
+        ("return -math.expm1(none) * (1.0 - roundings(2 * ELEMENTARY + 2))", "return 1.0"),
+        ("    if not upper:  # putting mass", "    if upper:  # putting mass"),
+        ("off <= one.moved + roundings(16) * abs(float(loss[0])) else 0", "True else 0"),
+    ],
+)
+
+TABLE_RATIO = mutants(
+    "losses/steps/table_ratio.py",
+    _of_steps("tables_of_ratios", "masses_of_tables_under_q", "the_least_profile_states_its_error"),
+    [
+        ("        infinite += table.missing\n", ""),
+        ("        infinite += float(p[far].sum())\n", ""),
+        ("p = _capped(table.probabilities, infinite)", "p = table.probabilities"),
+        ("kept = np.append(np.zeros(first), p[first:])", "kept = p.copy()"),
+        ("min(rounded(left(first)), float(p[first - 1]))", "0.0"),
+        ("min(rounded(left(first)), float(p[first - 1]))", "p[first - 1]"),
+        ("[1.0, -infinite, *(-p[first:])]", "[1.0, *(-p[first:])]"),
+        ("q * (1.0 + error if upper else 1.0 - error)", "q"),
+        (
+            "q * (1.0 + error if upper else 1.0 - error)",
+            "q * (1.0 - error if upper else 1.0 + error)",
+        ),
+        (
+            "    if float(q.sum()) > 1.0 + noise or missing > 0.0:\n",
+            "    if float(q.sum()) > 1.0 + noise:\n",
+        ),
+        (
+            "    if float(q.sum()) > 1.0 + noise or missing > 0.0:\n",
+            "    if missing > 0.0:\n",
+        ),
+        ("    if rest > slack:\n", "    if False:\n"),
+        ("rest + (slack if upper else -slack)", "rest"),
+        ("rest + (slack if upper else -slack)", "rest + (-slack if upper else slack)"),
+        ("min(infinite, 1.0), 0.0, moved", "0.0, 0.0, moved"),
+        ("np.append(noise / q_below, error[first:])", "np.append(0.0, error[first:])"),
+        ("        moved + 2.0 * noise / q_below,\n", "        moved,\n"),
+        ("np.append(p_below / q_below, ratio[first:])", "np.append(1.0, ratio[first:])"),
+        (" + missing, p.size)", ", p.size)"),
+        ("return self.bounds.lower.infinity_mass", "return 1.0"),
+        (
+            "loss, p = np.maximum(loss[~far], -_LARGEST_LOG), p[~far]",
+            "loss, p = np.minimum(loss, _LARGEST_LOG), p",
+        ),
+        ("_from_below(np.minimum(loss, _LARGEST_LOG), p)", "np.maximum(loss, -_LARGEST_LOG), p"),
+    ],
+)
+
+BOUNDED_RATIO = mutants(
+    "losses/steps/bounded_ratio.py",
+    _of_steps("two_valued_ratios", "two_valued_ratios_that_leave_much_out", "laplace_ratios"),
+    [
+        ("np.maximum(1.0 + sign * error, 0.0)", "1.0"),
+        ("np.maximum(1.0 + sign * error, 0.0)", "np.maximum(1.0 - sign * error, 0.0)"),
+        ("moved = roundings(8.0 + 4.0 * self.largest)", "moved = 0.0"),
+        ("moved = roundings(8.0 + 4.0 * self.eps0)", "moved = 0.0"),
+        ("lost = tail if low > 0 or high < users else 0.0", "lost = 0.0"),
+        ("goal = -math.log(0.25 * tail)", "goal = 0.1"),
+        (
+            "gain = loss + sign * roundings(4) * self.largest - epsilon",
+            "gain = loss - sign * 1e-6 * self.largest - epsilon",
+        ),
+        ("mass[::-1] * -np.expm1", "mass * -np.expm1"),
+        ("return rounded(total, pairwise_sum(own=8), side)", "return total"),
+        ("value, mass = p / q, q * (1.0 - error)", "value, mass = p / q, q * (1.0 + error)"),
+        ("value, mass = p / q, q * (1.0 - error)", "value, mass = p / q, q"),
+        ("[[0.5], mass, [highest * (1.0 - error)]]", "[[0.5], mass, [highest]]"),
+        ("            mass *= 1.0 + error\n", ""),
+        ("            mass *= 1.0 + error\n", "            mass *= 1.0 - error\n"),
+        ("            mass[-1] += highest\n", ""),
+        ("            mass[0] += 0.5\n", ""),
+        ("mass[1:] += q * share", "mass[:-1] += q * share"),
+        (
+            "value + sign * roundings(16) * (abs(value) + eps0)",
+            "value",
+        ),
+        (
+            "value + sign * roundings(16) * (abs(value) + eps0)",
+            "value - sign * roundings(16) * (abs(value) + eps0)",
+        ),
+        (
+            "value + sign * roundings(16) * (abs(value) + eps0)",
+            "value + sign * roundings(16) * abs(value)",
+        ),
+    ],
+)
+
+FAR_APART = mutants(
+    "losses/steps/far_apart.py",
+    _of_steps(
+        "one_ratio_that_is_followed_in_its_score",
+        "two_ratios_that_are_followed_in_the_larger_one_s_score",
+    ),
+    [
+        ("mass=mass * (1.0 + error if upper else 1.0 - error)", "mass=mass"),
+        (
+            "mass=mass * (1.0 + error if upper else 1.0 - error)",
+            "mass=mass * (1.0 - error if upper else 1.0 + error)",
+        ),
+        ("infinite=lost if upper else 0.0", "infinite=0.0"),
+        ("infinite=lost if upper else 0.0", "infinite=lost"),
+        ("np.logaddexp(target[1:], others) - total", "np.logaddexp(target[:-1], others) - total"),
+        ("np.logaddexp(target[1:], others) - total", "target[1:] - total"),
+        ("np.logaddexp(target[:-1] - total, nothing)", "np.logaddexp(target[1:] - total, nothing)"),
+        ("total = math.log(loss.users / loss.fraction)", "total = math.log(loss.users)"),
+        ("total = math.log(loss.users / loss.fraction)", "total = -math.log(loss.fraction)"),
+        ("    mass = loss.fraction * mass\n", ""),
+        ("logs, mass = np.append(rest, logs), np.append(idle, mass)", "pass"),
+        (
+            "np.logaddexp(ratio[:-1] + math.log(loss.fraction / n), nothing)",
+            "np.logaddexp(ratio[1:] + math.log(loss.fraction / n), nothing)",
+        ),
+        (
+            "np.logaddexp(ratio[:-1] + math.log(loss.fraction / n), nothing)",
+            "np.logaddexp(ratio[:-1] + math.log(loss.fraction), nothing)",
+        ),
+        (
+            "np.logaddexp(ratio[1:] + math.log(loss.fraction), nothing)",
+            "np.logaddexp(ratio[:-1] + math.log(loss.fraction), nothing)",
+        ),
+        (
+            "np.logaddexp(ratio[1:] + math.log(loss.fraction), nothing)",
+            "np.logaddexp(ratio[1:] + math.log(loss.fraction / n), nothing)",
+        ),
+        ("mass = np.exp(n * logs[1:])", "mass = np.exp(logs[1:])"),
+        ("outside = math.exp(n * float(log_ndtr(bottom))) +", "outside ="),
+        (" + n * math.exp(float(log_ndtr(-top)))", ""),
+        (
+            "total = float(np.sum(atoms.mass * weight)) + atoms.infinite",
+            "total = float(np.sum(atoms.mass * weight))",
+        ),
+    ],
+)
+
 DIVERGENCE = mutants(
     "losses/divergence.py",
     _stressed("hockey_stick_norms_bound_their_sums"),
@@ -756,5 +1074,11 @@ MUTANTS = [
     *ANTIPODAL,
     *NULL_CLONES,
     *BAGS,
+    *FAR_BELOW,
+    *MEAN_RATIO,
+    *PRODUCT_RATIO,
+    *TABLE_RATIO,
+    *BOUNDED_RATIO,
+    *FAR_APART,
     *DIVERGENCE,
 ]

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracles.atoms import divergence
 from oracles.precision import MP, Real, exact
 
 import shuffle_accountant as sa
@@ -84,18 +85,6 @@ def real(value: Fraction) -> Real:
 
 def bounds(found: Any, truth: Any, side: Bound) -> bool:
     return bool(found >= truth if side is Bound.PESSIMISTIC else found <= truth)
-
-
-def divergence(atoms: PldAtoms, epsilon: float) -> Real:
-    """Of atoms whose losses are moved by their error, in 50 digits."""
-    sign = 1 if atoms.side is Bound.PESSIMISTIC else -1
-    level = exact(epsilon) - sign * exact(atoms.loss_error)
-    terms = (
-        exact(p) * -MP.expm1(level - exact(x))
-        for p, x in zip(atoms.mass.tolist(), atoms.loss.tolist(), strict=True)
-        if exact(x) > level
-    )
-    return MP.fsum(terms) + exact(atoms.infinite)
 
 
 def edges(spacing: float) -> Any:

@@ -14,7 +14,8 @@ from shuffle_accountant.lattice.doubling import SumLaw
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
-from shuffle_accountant.numerics.rounding import Array, pairwise_sum, roundings
+from shuffle_accountant.numerics.budget import disturbed
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, pairwise_sum, roundings
 
 __all__ = ["LARGEST_LOSS", "LaplaceRatio", "TwoValuedRatio", "check_range", "rounded"]
 
@@ -22,8 +23,6 @@ LARGEST_LOSS = 500.0
 """No logarithm of a ratio may be larger (nats), so that sums of ratios stay within doubles."""
 
 _MOST_CELLS = 1 << 14
-# Relative error of cells' masses: differences of exponentials of a few operations each.
-_CELL_ERROR = roundings(32)
 
 
 def check_range(loss: float, passes: int) -> None:
@@ -87,6 +86,7 @@ class TwoValuedRatio(RatioSource):
         """All values, exactly."""
         count, mass = self._binomial(side, self.passes, 0, self.passes)
         value = np.exp(self.eps0 * (2.0 * count - self.passes))
+        value = disturbed(value, lambda: roundings(ELEMENTARY + self.largest) * value)
         moved = roundings(8.0 + 4.0 * self.largest)
         return SumLaw(value, mass, 1, 0.0, 0.0, moved, float(value[-1]))
 
@@ -100,6 +100,7 @@ class TwoValuedRatio(RatioSource):
         lost = tail if low > 0 or high < users else 0.0
         moved = roundings(8.0 + 4.0 * self.eps0)
         value = count * top + (users - count) * bottom
+        value = disturbed(value, lambda: roundings(ELEMENTARY + self.eps0) * value)
         return SumLaw(value, mass, users, lost, lost, moved, users * top)
 
     @staticmethod
@@ -131,6 +132,7 @@ class TwoValuedRatio(RatioSource):
         gain = loss + sign * roundings(4) * self.largest - epsilon
         # P-masses are Q-masses of the mirrored counts
         total = float(np.sum(mass[::-1] * -np.expm1(-np.maximum(gain, 0.0))))
+        total = disturbed(total, lambda: pairwise_sum(own=8) * total)
         return rounded(total, pairwise_sum(own=8), side)
 
 
@@ -163,6 +165,7 @@ class LaplaceRatio(RatioSource):
         count = min(math.ceil((3.0 + 2.0 * self.eps0) / width) + 8, _MOST_CELLS)
         edges = np.linspace(-self.eps0, self.eps0, count + 1)
         grown = np.expm1(0.5 * np.diff(edges))
+        grown = disturbed(grown, lambda: _cell_error() * grown)
         q = 0.5 * grown * np.exp(-0.5 * (edges[1:] + self.eps0))
         p = 0.5 * grown * np.exp(0.5 * (edges[:-1] - self.eps0))
         return edges, q, p
@@ -171,19 +174,20 @@ class LaplaceRatio(RatioSource):
         """Cells of equal width in the logarithm, and the two ends."""
         edges, q, p = self.cells(width)
         bottom, top = math.exp(-self.eps0), math.exp(self.eps0)
-        moved = roundings(16.0 + 8.0 * self.eps0)
+        moved, error = roundings(16.0 + 8.0 * self.eps0), _cell_error()
+        highest = disturbed(0.5 * bottom, lambda: 0.5 * error * bottom)
         if side is Bound.OPTIMISTIC:
-            value, mass = p / q, q * (1.0 - _CELL_ERROR)
+            value, mass = p / q, q * (1.0 - error)
             value = np.concatenate([[bottom], value, [top]])
-            mass = np.concatenate([[0.5], mass, [0.5 * bottom * (1.0 - _CELL_ERROR)]])
+            mass = np.concatenate([[0.5], mass, [highest * (1.0 - error)]])
         else:
             value, mean = np.exp(edges), p / q
             share = np.clip((mean - value[:-1]) / np.diff(value), 0.0, 1.0)
             mass = np.append(q * (1.0 - share), 0.0)
             mass[1:] += q * share
             mass[0] += 0.5
-            mass[-1] += 0.5 * bottom
-            mass *= 1.0 + _CELL_ERROR
+            mass[-1] += highest
+            mass *= 1.0 + error
         return SumLaw(value, mass, 1, 0.0, 0.0, moved, top)
 
     def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
@@ -193,12 +197,18 @@ class LaplaceRatio(RatioSource):
         return _below_largest(self.eps0, -math.expm1(0.5 * (epsilon - self.eps0)), side)
 
 
+def _cell_error() -> float:
+    """Relative error of cells' masses: differences of exponentials of a few operations each."""
+    return roundings(32)
+
+
 def _below_largest(eps0: float, value: float, side: Bound) -> float:
     """A probability that is 0 at the largest loss, whose rounding it has, moved in the direction.
 
     The value may be negative: losses between eps0 and what its rounding allows are asked about too.
     """
     sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+    value = disturbed(value, lambda: roundings(12) * (abs(value) + eps0))
     return min(max(value + sign * roundings(16) * (abs(value) + eps0), 0.0), 1.0)
 
 

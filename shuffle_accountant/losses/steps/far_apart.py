@@ -19,6 +19,7 @@ from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss
+from shuffle_accountant.numerics.budget import budget, disturbed
 from shuffle_accountant.numerics.normal import normal_cells
 from shuffle_accountant.numerics.rounding import Array, pairwise_sum, roundings
 
@@ -28,8 +29,6 @@ __all__ = ["FarApartLoss", "gaussian_mean_loss"]
 _LEAST_SIGMA = 0.05
 _CELLS = 1 << 15
 _LARGEST_SCORE = 37.0
-# Bound on the relative error of normal probabilities and their differences.
-_MASS_ERROR = 1e-9
 
 
 def gaussian_mean_loss(sigma: float, users: int, fraction: float = 1.0) -> PrivacyLoss:
@@ -106,16 +105,21 @@ def _tail(effort: Effort) -> float:
 def _atoms(loss: FarApartLoss, side: Bound, tail: float) -> PldAtoms:
     logs, mass, lost = _backward(loss, side, tail) if loss.swapped else _forward(loss, side, tail)
     upper = side is Bound.PESSIMISTIC
-    size = float(np.max(np.abs(logs)))
+    size, error = float(np.max(np.abs(logs))), _mass_error()
     return PldAtoms(
         side=side,
-        mass=mass * (1.0 + _MASS_ERROR if upper else 1.0 - _MASS_ERROR),
+        mass=mass * (1.0 + error if upper else 1.0 - error),
         loss=logs,
         infinite=lost if upper else 0.0,
         truncated=lost,
-        round_off=_MASS_ERROR,
+        round_off=error,
         loss_error=roundings(16) * size + roundings(64) / loss.sigma**2,
     )
+
+
+def _mass_error() -> float:
+    """Bound on the relative error of normal probabilities, their powers and differences."""
+    return 100.0 * budget().normal
 
 
 def _forward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Array, float]:
@@ -126,7 +130,7 @@ def _forward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Array
     score = np.linspace(-reach, reach, _CELLS + 1)
     mass = normal_cells(score)
     target = score / loss.sigma + 0.5 / loss.sigma**2  # the logarithm under P
-    outside = 2.0 * float(ndtr(-reach)) * (1.0 + _MASS_ERROR)
+    outside = 2.0 * float(ndtr(-reach)) * (1.0 + _mass_error())
     total = math.log(loss.users / loss.fraction)
     idle = 1.0 - loss.fraction
     nothing = math.log(idle) if idle > 0.0 else -math.inf
@@ -169,6 +173,7 @@ def _backward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Arra
     score = np.linspace(bottom, top, _CELLS + 1)
     logs = log_ndtr(score)
     mass = np.exp(n * logs[1:]) * -np.expm1(np.minimum(n * (logs[:-1] - logs[1:]), 0.0))
+    mass = disturbed(mass, lambda: budget().normal * mass)
     ratio = score / loss.sigma - 0.5 / loss.sigma**2
     outside = math.exp(n * float(log_ndtr(bottom))) + n * math.exp(float(log_ndtr(-top)))
     idle = 1.0 - loss.fraction
@@ -177,4 +182,4 @@ def _backward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Arra
         mean = np.logaddexp(ratio[:-1] + math.log(loss.fraction / n), nothing)
     else:
         mean = np.logaddexp(ratio[1:] + math.log(loss.fraction), nothing)
-    return -mean, mass, outside * (1.0 + _MASS_ERROR)
+    return -mean, mass, outside * (1.0 + _mass_error())

@@ -19,6 +19,7 @@ from shuffle_accountant.lattice.doubling import SumLaw, additions, power
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -169,7 +170,7 @@ class MeanRatioLoss:
             growth = math.expm1(epsilon)
             with np.errstate(over="ignore"):  # down to -inf, of which 0 is left
                 above = -growth - (1.0 + growth) * gain if self.swapped else gain - growth
-            total += float(np.sum(law.mass * np.maximum(above, 0.0)))
+            total += rounded(float(np.sum(law.mass * np.maximum(above, 0.0))), 8)
         elif self.swapped and self.fraction == 1.0:
             total += float(np.sum(law.mass[law.value == 0.0]))
         if upper:
@@ -246,7 +247,7 @@ class MeanRatioLoss:
         ratio = idle + self.fraction * law.value / self.users  # without cancellation near 0
         with np.errstate(divide="ignore"):
             loss = np.where(gain > -0.5, np.log1p(np.maximum(gain, -0.5)), np.log(ratio))
-        mass = law.mass * ratio
+        loss, mass = rounded(loss, ELEMENTARY), rounded(law.mass * ratio, 4)
         slack = roundings(ELEMENTARY + 4)
         own = product(slack, law.moved)  # a ratio that is off is as much of P off
         if self.swapped:
@@ -283,19 +284,22 @@ def _capped(mass: Array) -> Array:
     losses, the first ones: no law of at most these masses, and of 1 in all, has larger losses.
     """
     error = sequential_sum(float(mass.size), own=8)
-    excess = float(mass.sum()) * (1.0 - error) - (1.0 + error)
+    # both sums are off by as much
+    excess = rounded(float(mass.sum()), mass.size) * (1.0 - 2.0 * error) - 1.0
     if excess <= 0.0:
         return mass
-    return np.asarray(np.clip(np.cumsum(mass) - excess, 0.0, mass))
+    below = rounded(np.cumsum(mass), -mass.size)
+    return np.asarray(np.clip(below - excess, 0.0, mass))
 
 
 def _completed(mass: Array, total: float) -> Array:
     """Masses that are too small by rounding, with what is missing at the smallest loss."""
+    # of the sum, of the total and of what follows, none of which is more than the total
     error = sequential_sum(float(mass.size), own=8)
-    missing = total * (1.0 - error) - float(mass.sum()) * (1.0 + error)
+    missing = total * (1.0 - error) - rounded(float(mass.sum()), -mass.size)
     if missing <= 0.0 or mass.size == 0:
         return mass
-    return np.append(mass[0] + missing * (1.0 - roundings(4)), mass[1:])
+    return np.append(rounded(mass[0] + missing, 3), mass[1:])
 
 
 def _law(source: RatioSource, users: int, side: Bound, effort: Effort) -> SumLaw:

@@ -20,6 +20,7 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
 from shuffle_accountant.lattice.positive import positive_sum
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.table_ratio import least_profile
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import BELOW_ONE, ELEMENTARY, Array, roundings
 
 __all__ = ["ProductRatio"]
@@ -82,11 +83,12 @@ def _law(product: ProductRatio, side: Bound) -> SumLaw:
     sign = 1.0 if upper else -1.0
     held = one.value > 0.0
     value, q = one.value[held], one.mass[held]
-    loss, p = np.log(value), q * value
+    loss, p = rounded(np.log(value), ELEMENTARY), rounded(q * value)
     spacing, first, last = _lattice(loss, p, q, passes, side)
     infinite = one.lost_gain if upper else product.one.infinite
     # ratios on the lattice's lower end stay there; merging others with them would lower them
-    ends = 0 if upper or loss[0] > spacing * round(loss[0] / spacing) + one.moved else 1
+    off = abs(float(loss[0]) - spacing * round(loss[0] / spacing))
+    ends = 1 if not upper and off <= one.moved + roundings(16) * abs(float(loss[0])) else 0
     atoms = PldAtoms(side, p[ends:], loss[ends:], infinite, 0.0, 0.0, one.moved)
     grid = discretize(atoms, spacing)
     if ends:
@@ -99,16 +101,18 @@ def _law(product: ProductRatio, side: Bound) -> SumLaw:
     logs, p = logs[held], law.mass[held]
     # what was raised into the window, or cut off below it, is the same for Q: next to nothing
     slack = law.relative + roundings(16.0 + 4.0 * np.abs(logs))
-    value, mass = np.exp(logs), p * np.exp(-logs)
-    moved = passes * grid.loss_error + roundings(8) * _LARGEST_LOG
+    value, mass = rounded(np.exp(logs), ELEMENTARY), p * rounded(np.exp(-logs), ELEMENTARY)
+    moved = math.expm1(passes * grid.loss_error) + roundings(8) * _LARGEST_LOG
     if not upper:  # putting mass at a lower ratio asks for more of Q than there is
         value, mass, slack, moved = least_profile(value, p, mass, slack, 0.0, moved)
+    left = max(1.0 - math.fsum(mass * (1.0 + slack)), 0.0)
     mass = mass * np.maximum(1.0 + sign * slack, 0.0)
     never = float(one.mass[one.value == 0.0].sum())  # Q-probability of a ratio of 0
     if never > 0.0:
         some = -math.expm1(passes * math.log1p(-min(never, BELOW_ONE)))
-        value = np.append(0.0, value)
-        mass = np.append(some * (1.0 + sign * roundings(2 * ELEMENTARY + 2)), mass)
+        some *= 1.0 + sign * roundings(2 * ELEMENTARY + 2)
+        # lower ratios may have asked for some of it
+        value, mass = np.append(0.0, value), np.append(some if upper else min(some, left), mass)
     lost_gain = min(law.infinite * (1.0 + law.relative), 1.0) if upper else law.infinite
     # Q-masses below the window: a tail of the product under Q
     lost = passes * one.lost + _TAIL if upper else 0.0

@@ -19,7 +19,8 @@ from shuffle_accountant.lattice.doubling import SumLaw
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable
-from shuffle_accountant.numerics.rounding import Array, roundings, sequential_sum
+from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, roundings, sequential_sum
 
 __all__ = ["TableRatio", "least_profile"]
 
@@ -69,7 +70,8 @@ class TableRatio(RatioSource):
 def _law(table: PldTable, side: Bound) -> SumLaw:
     """The law of the ratio under Q, on the side of the direction."""
     upper = side is Bound.PESSIMISTIC
-    loss, p, infinite = table.losses, table.probabilities, table.infinity_mass
+    loss, infinite = table.losses, table.infinity_mass
+    p = _capped(table.probabilities, infinite)
     if upper:
         infinite += table.missing
         far = loss > _LARGEST_LOG
@@ -77,9 +79,8 @@ def _law(table: PldTable, side: Bound) -> SumLaw:
         loss, p = np.maximum(loss[~far], -_LARGEST_LOG), p[~far]
     else:
         loss, p = _from_below(np.minimum(loss, _LARGEST_LOG), p)
-    p = _capped(p, 1.0 - infinite)
-    ratio = np.exp(loss)
-    q = p * np.exp(-loss)
+    ratio = rounded(np.exp(loss), ELEMENTARY)
+    q = p * rounded(np.exp(-loss), ELEMENTARY)
     moved = roundings(8.0 + 2.0 * _LARGEST_LOG)
     # masses of Q are as good as the exponentials
     error = roundings(8.0 + 2.0 * np.abs(loss))
@@ -87,11 +88,11 @@ def _law(table: PldTable, side: Bound) -> SumLaw:
     missing = 0.0 if upper else table.missing
     if float(q.sum()) > 1.0 + noise or missing > 0.0:
         ratio, q, error, moved = least_profile(ratio, p, q, error, missing, moved)
-    q = q * (1.0 + error if upper else 1.0 - error)
     # what is left of Q, if rounding does not explain it
-    rest = 1.0 - math.fsum(q) - (0.0 if upper else math.fsum(2.0 * error * q) + noise)
-    if rest > 0.0:
-        ratio, q = np.append(0.0, ratio), np.append(rest, q)
+    rest, slack = 1.0 - math.fsum(q), math.fsum(error * q) + (0.0 if upper else noise)
+    q = q * (1.0 + error if upper else 1.0 - error)
+    if rest > slack:
+        ratio, q = np.append(0.0, ratio), np.append(rest + (slack if upper else -slack), q)
     held = q > 0.0
     if not held.any():
         ratio, q, held = np.zeros(1), np.zeros(1), np.ones(1, dtype=bool)
@@ -99,13 +100,26 @@ def _law(table: PldTable, side: Bound) -> SumLaw:
     return SumLaw(ratio, q, 1, min(infinite, 1.0), 0.0, moved, float(ratio[-1]))
 
 
-def _capped(p: Array, total: float) -> Array:
-    """The masses without what exceeds the total, which is taken from the lowest losses."""
-    excess = float(p.sum()) - max(total, 0.0)
-    if excess <= roundings(8):
+def _capped(p: Array, infinite: float) -> Array:
+    """The masses without what is above 1 with that at infinity: it is taken from the lowest losses.
+
+    What is left of the atom where the rest ends is as exact as the others: sums are rounded once.
+    """
+    if math.fsum([*p, infinite]) <= 1.0 + roundings(8):
         return p
-    below = np.cumsum(p)
-    return np.asarray(np.clip(below - excess, 0.0, p))
+
+    def left(first: int) -> float:
+        return math.fsum([1.0, -infinite, *(-p[first:])])
+
+    above = infinite + np.cumsum(p[::-1])[::-1]
+    first = max(int(np.searchsorted(-above, -1.0)), 1)  # from there on all of them fit, about
+    while first > 1 and left(first) > p[first - 1]:
+        first -= 1
+    while left(first) < 0.0:
+        first += 1
+    kept = np.append(np.zeros(first), p[first:])
+    kept[first - 1] = min(rounded(left(first)), float(p[first - 1]))
+    return kept
 
 
 def _from_below(loss: Array, p: Array) -> tuple[Array, Array]:
@@ -140,8 +154,9 @@ def least_profile(
     Returns:
         ``(ratio, q, error, moved)`` of the pair.
     """
-    below_p = np.append(0.0, np.cumsum(p)) + missing  # with relative accuracy
-    above_q = np.append(np.cumsum(q[::-1])[::-1], 0.0)
+    # with relative accuracy
+    below_p = rounded(np.append(0.0, np.cumsum(p)) + missing, p.size)
+    above_q = rounded(np.append(np.cumsum(q[::-1])[::-1], 0.0), -p.size)
     over = ratio * (1.0 - above_q[:-1]) > below_p[:-1]
     first = int(np.argmax(over)) if over.any() else p.size
     q_below = 1.0 - float(above_q[first])
