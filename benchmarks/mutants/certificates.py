@@ -70,10 +70,37 @@ LETTERS = mutants(
     "certificates/letters.py",
     _PROFILES,
     [
-        ("return seen + gained / self.users", "return gained / self.users"),
+        (
+            "[self._seen(alpha) + self._hidden(alpha, effort) for",
+            "[self._hidden(alpha, effort) for",
+        ),
+        ("[self._seen(alpha) + self._hidden(alpha, effort) for", "[self._seen(alpha) for"),
+        ("if letter[2].upper() > 0\n", "if letter[2] > 0\n"),
+        ("return gained / self.users +", "return gained / (self.users + 1) +"),
         (" + top * dyadic(law.cost, law.bits)", ""),
         ("law.below([self.users * top], unit)", "law.below([(self.users - 1) * top], unit)"),
-        ("seen += at_least(0, gain)", "seen += gain"),
+        ("(at_least(0, p0 - alpha * p1) for", "(p0 - alpha * p1 for"),
+        ("p1, q in self.letters if not q > 0)", "p1, q in self.letters if q > 0)"),
+    ],
+)
+MULTISETS = mutants(
+    "certificates/multisets.py",
+    _PROFILES,
+    [
+        ("for one, other in self.masses[least:sure])", "for one, other in self.masses[sure:sure])"),
+        ("p, q = self.above[sure]", "p, q = self.above[least]"),
+        ("p, q = self.above[sure]", "p, q = self.above[sure - 1]"),
+        ("x * q / c", "x * q"),
+        (" + between_zero_and(self.rest)", ""),
+        ("total - above[-1][0])", "arb(0))"),
+        (
+            "if here * following[i][left - count] < least:",
+            "if here * powers[i][left - count] < least:",
+        ),
+        ("arb.fac_ui(users - 1)", "arb.fac_ui(users)"),
+        ("q + count * second", "q + second"),
+        ("own.upper() > 0 or other.upper() > 0", "own.upper() > 0 and other.upper() > 0"),
+        ("    if found + ceiling(-share, _BITS) > 2:\n", "    if False:\n"),
     ],
 )
 BINARY_TARGET = mutants(
@@ -88,7 +115,7 @@ BINARY_TARGET = mutants(
     ],
     [
         (
-            "return total + _between_zero_and(mass * (j + 1) / (2 * j + 1 - c))",
+            "return total + between_zero_and(mass * (j + 1) / (2 * j + 1 - c))",
             "return total",
             "the rest is less than the root of c times 2^-prec, and more sums than that were rounded",
         ),
@@ -140,6 +167,7 @@ MUTANTS = [
     *ADDITIVE,
     *ALLOCATED,
     *LETTERS,
+    *MULTISETS,
     *BINARY_TARGET,
     *COMPOSITION,
     *TABLE,

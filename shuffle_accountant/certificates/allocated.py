@@ -24,8 +24,15 @@ from flint import arb, fmpq
 
 from shuffle_accountant.certificates.additive import Falling, Rising, graded, power
 from shuffle_accountant.certificates.balls import Effort, at_least, ceiling, dyadic, lower, upper
+from shuffle_accountant.certificates.letters import LettersAmongDecoys
 
-__all__ = ["AllocatedSteps", "gaussian_excess", "two_valued_excess"]
+__all__ = [
+    "AllocatedSteps",
+    "ListedSteps",
+    "gaussian_excess",
+    "two_valued_excess",
+    "two_valued_ratios",
+]
 
 # No grid resolves less, relative to ratios of about 1.
 _FINEST = 2.0**-40
@@ -55,6 +62,10 @@ class AllocatedSteps:
     released: int
     smallest: arb
     largest: arb
+
+    def definite(self, effort: Effort) -> bool:
+        """Whether one ratio says all; sums are bounded from above."""
+        return self.released == 1
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Upper bounds of ``H(α)`` at each α >= 1."""
@@ -129,6 +140,31 @@ class AllocatedSteps:
         return found, [self.excess(x * arb(unit)) if x else arb(1) for x in found], unit
 
 
+@dataclass(frozen=True)
+class ListedSteps:
+    """The pair of an epoch of so few steps, each of so few ratios, that all can be listed.
+
+    Attributes:
+        letters: the mean of their ratios is the epoch's.
+        exchanged: the same in the other order.
+    """
+
+    letters: LettersAmongDecoys
+    exchanged: LettersAmongDecoys
+
+    def definite(self, effort: Effort) -> bool:
+        """Whether they are listed."""
+        return self.letters.definite(effort)
+
+    def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """``H(α)`` at each α."""
+        return self.letters.divergences(alphas, effort)
+
+    def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """``H'(α)`` at each α."""
+        return self.exchanged.divergences(alphas, effort)
+
+
 def _slopes(places: list[int], values: list[arb], unit: fmpq) -> list[arb]:
     """Slopes of the chords."""
     points = zip(places, values, strict=True)
@@ -181,17 +217,22 @@ def gaussian_excess(noise: arb) -> Excess:
     return excess
 
 
-def two_valued_excess(epsilon: arb, passes: int) -> Excess:
-    """Of a product of ratios ``e^ε`` or ``e^-ε`` of mean one each."""
+def two_valued_ratios(epsilon: arb, passes: int) -> list[tuple[arb, arb]]:
+    """Products of ratios ``e^ε`` or ``e^-ε`` of mean one each, with their probabilities."""
     likely = 1 / (1 + (-epsilon).exp())
     rare = 1 / (1 + epsilon.exp())
-    atoms = [
+    return [
         (
             ((2 * j - passes) * epsilon).exp(),
             arb.bin_uiui(passes, j) * rare**j * likely ** (passes - j),
         )
         for j in range(passes + 1)
     ]
+
+
+def two_valued_excess(epsilon: arb, passes: int) -> Excess:
+    """Of such a product."""
+    atoms = two_valued_ratios(epsilon, passes)
 
     def excess(x: arb) -> arb:
         return sum((q * arb(0).max(value - x) for value, q in atoms), arb(0))

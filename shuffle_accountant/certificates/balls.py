@@ -12,6 +12,7 @@ __all__ = [
     "Effort",
     "UndecidedError",
     "at_least",
+    "between_zero_and",
     "ceiling",
     "dyadic",
     "exact",
@@ -104,3 +105,9 @@ def upper(value: arb) -> fmpq:
 def at_least(low: int | arb, value: arb) -> arb:
     """The ball of the larger of the two."""
     return arb(low).max(value)
+
+
+def between_zero_and(value: arb) -> arb:
+    """The ball from 0 to the upper end of a number that is known to be >= 0."""
+    upper = at_least(0, value.upper())
+    return upper / 2 + arb(0, upper.upper()) / 2

@@ -18,7 +18,13 @@ from dataclasses import dataclass
 
 from flint import arb, ctx
 
-from shuffle_accountant.certificates.balls import Effort, UndecidedError, at_least, ceiling
+from shuffle_accountant.certificates.balls import (
+    Effort,
+    UndecidedError,
+    at_least,
+    between_zero_and,
+    ceiling,
+)
 
 __all__ = ["BinaryTarget"]
 
@@ -38,6 +44,10 @@ class BinaryTarget:
     v: arb
     rate: arb
     decoys: int
+
+    def definite(self, effort: Effort) -> bool:
+        """True: divergences are enclosed."""
+        return True
 
     def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Balls of ``H(α)`` at each α >= 1."""
@@ -106,13 +116,7 @@ class BinaryTarget:
         weights = below[:0:-1] + above
         rest = 1 - sum(weights, arb(0))
         # the rest is at least nothing
-        return mode - len(below) + 1, weights, _between_zero_and(rest)
-
-
-def _between_zero_and(value: arb) -> arb:
-    """The ball from 0 to the upper end of a number that is known to be >= 0."""
-    upper = at_least(0, value.upper())
-    return upper / 2 + arb(0, upper.upper()) / 2
+        return mode - len(below) + 1, weights, between_zero_and(rest)
 
 
 def _place(c: int, low: int, high: int) -> int:
@@ -136,4 +140,4 @@ def _tail(c: int, place: int, at: arb) -> arb:
     if j > c:
         return total
     # from here on masses fall by more than the first ratio
-    return total + _between_zero_and(mass * (j + 1) / (2 * j + 1 - c))
+    return total + between_zero_and(mass * (j + 1) / (2 * j + 1 - c))

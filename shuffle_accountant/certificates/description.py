@@ -18,15 +18,18 @@ from flint import arb, fmpq
 
 from shuffle_accountant.certificates.allocated import (
     AllocatedSteps,
+    ListedSteps,
     gaussian_excess,
     two_valued_excess,
+    two_valued_ratios,
 )
 from shuffle_accountant.certificates.balls import at_least, exact
 from shuffle_accountant.certificates.binary_target import BinaryTarget
 from shuffle_accountant.certificates.letters import LettersAmongDecoys
 from shuffle_accountant.certificates.loss_table import LossTable
 from shuffle_accountant.certificates.profiles import (
-    AllocatedProfile,
+    OrderedProfile,
+    OrderedTarget,
     Profile,
     SymmetricProfile,
     TableProfile,
@@ -39,6 +42,8 @@ REPLACE_ONE, ZERO_OUT = "replace-one", "zero-out"
 # Letters of a channel, and ordered pairs of its inputs, that are gone through.
 _MOST_ENTRIES = 4096
 _MOST_PASSES = 10**4
+# Epochs of pure steps with no more outcomes are listed.
+_MOST_LISTED = 1 << 16
 # More are refused: going through the counts would take minutes.
 _MOST_USERS = 10**9
 
@@ -115,7 +120,6 @@ def _shuffle(state: Any) -> Part:
         name = f"{name}, subsampled"
     profile = SymmetricProfile(
         targets=target,
-        exact=all(isinstance(one, BinaryTarget) for one in target),
         active=active,
         fraction=arb(users) / population,
     )
@@ -231,15 +235,16 @@ def _bits(
     Args:
         patterns: chances of yes-yes, yes-no, no-yes, no-no under the law that no input shapes; of
             the first without messages that say yes to all.
-        unanimous: the chance of these.
+        unanimous: the chance of these, which tell as little as no to both.
         high: what a yes to one's own category multiplies the chance by.
         low: the same of a no.
         users: messages.
     """
-    rows = [(high, high), (high, low), (low, high), (low, low)]
-    pairs = zip(patterns, rows, strict=True)
+    rows = [(high, high), (high, low), (low, high)]
+    pairs = zip(patterns[:3], rows, strict=True)
     letters = [(chance * a, chance * b, chance * low) for chance, (a, b) in pairs]
-    letters.append((unanimous * high, unanimous * high, unanimous * high))
+    same = patterns[3] * low + unanimous * high
+    letters.append((same, same, same))
     blank = at_least(0, 1 - sum((q for _, _, q in letters), arb(0)))
     kept = [(a, b, q) for a, b, q in letters if a.upper() > 0]
     return LettersAmongDecoys((*kept, (arb(0), arb(0), blank)), users)
@@ -257,7 +262,8 @@ def _oracle(state: State, *further: str) -> tuple[int, arb, State]:
 def _independent(rate: arb, k: int) -> tuple[tuple[arb, arb, arb, arb], arb]:
     """Chances of patterns of independent answers, yes with the rate."""
     no, unanimous = 1 - rate, rate**k
-    return (at_least(0, rate**2 - unanimous), rate * no, no * rate, no**2), unanimous
+    both = at_least(0, rate**2 - unanimous) if k > 2 else arb(0)
+    return (both, rate * no, no * rate, no**2), unanimous
 
 
 def _hadamard(state: State, users: int) -> Target:
@@ -314,7 +320,20 @@ def _allocation(state: State) -> list[Part]:
         released = _integer("released", state["released"], 1, steps)
         if selected > 1 or passes > 1:
             raise UnsupportedError("released goes with one selected step and one pass only")
-    mechanism = state["mechanism"]
+    target = _steps(state["mechanism"], passes)
+
+    def part(name: str, t: int, s: int, count: int) -> Part:
+        return Part(name, ZERO_OUT, count, OrderedProfile(target(t, s)))
+
+    if selected == 1:
+        return [part("allocation", steps, released, 1)]
+    size, longer = divmod(steps, selected)
+    blocks = [(size + 1, longer), (size, selected - longer)]
+    return [part("allocation, blocks", t, t, count) for t, count in blocks if count]
+
+
+def _steps(mechanism: Any, passes: int) -> Callable[[int, int], OrderedTarget]:
+    """The pair of so many steps, of which so many are released."""
     kind = mechanism.get("kind") if isinstance(mechanism, dict) else None
     if kind == "gaussian":
         held = _object("mechanism", mechanism, {"kind", "noise_multiplier"})
@@ -334,15 +353,20 @@ def _allocation(state: State) -> list[Part]:
         raise UnsupportedError(f"no certificate for a mechanism of kind {kind!r:.60}")
     deviation = min(float(variance.mid()), 1e100) if variance.is_finite() else 1e100
 
-    def part(name: str, t: int, s: int, count: int) -> Part:
-        profile = AllocatedProfile(AllocatedSteps(excess, deviation, t, s, *ends))
-        return Part(name, ZERO_OUT, count, profile)
+    def target(t: int, s: int) -> OrderedTarget:
+        if kind == "pure" and math.comb(s + passes, passes) <= _MOST_LISTED:
+            return _listed_steps(two_valued_ratios(epsilon, passes), t, s)
+        return AllocatedSteps(excess, deviation, t, s, *ends)
 
-    if selected == 1:
-        return [part("allocation", steps, released, 1)]
-    size, longer = divmod(steps, selected)
-    blocks = [(size + 1, longer), (size, selected - longer)]
-    return [part("allocation, blocks", t, t, count) for t, count in blocks if count]
+    return target
+
+
+def _listed_steps(ratios: list[tuple[arb, arb]], t: int, s: int) -> OrderedTarget:
+    """``1 - s/t + (X_1 + … + X_s)/t`` is a mean of s ratios ``1 - s/t + X s/t``."""
+    part = arb(s) / t
+    mean = [(q * (1 - part + x * part), q) for x, q in ratios]
+    forward = LettersAmongDecoys(tuple((p, q, q) for p, q in mean), s)
+    return ListedSteps(forward, LettersAmongDecoys(tuple((q, p, q) for p, q in mean), s))
 
 
 def _table_round(state: State) -> Part:

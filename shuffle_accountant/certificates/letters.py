@@ -1,10 +1,11 @@
-"""A target among decoys with few letters: its profile from above, by doubling.
+"""A target among decoys with few letters: its profile, exactly or from above.
 
-The density of n shuffled messages relative to n decoys is the mean likelihood ratio, so
-``H(α) = E(S)_+ / n`` with S a sum of n independent ``(p0 - α p1)/q``, of letters drawn from q. With
-M the largest of these values, ``E(S)_+ = E(n M - T)_+`` for a sum T of what each lacks from M,
-which a grid resolves best where there is anything to gain. A letter that no decoy sends is seen for
-what it is: it adds ``(p0 - α p1)_+``.
+A letter that no decoy sends is seen for what it is: it adds ``(p0 - α p1)_+``. Of the others few
+messages are listed (see `multisets`), and many are added up by doubling: the density of n shuffled
+messages relative to n decoys is the mean likelihood ratio, so ``H(α) = E(S)_+ / n`` with S a sum of
+n independent ``(p0 - α p1)/q``, of letters drawn from q. With M the largest of these values,
+``E(S)_+ = E(n M - T)_+`` for a sum T of what each lacks from M, which a grid resolves best where
+there is anything to gain.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from flint import arb, fmpq
 
 from shuffle_accountant.certificates.additive import power, spread
 from shuffle_accountant.certificates.balls import Effort, at_least, dyadic, upper
+from shuffle_accountant.certificates.multisets import ListedMultisets
 
 __all__ = ["LettersAmongDecoys"]
 
@@ -24,9 +27,11 @@ __all__ = ["LettersAmongDecoys"]
 _UNITS = 64.0
 # No unit is a smaller share of the largest value.
 _FINEST = 2.0**-40
+# Multisets are listed if they are likelier than what is cut by so many bits less.
+_SPARE = 24
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LettersAmongDecoys:
     """The pair of one target; its numbers are balls.
 
@@ -38,23 +43,38 @@ class LettersAmongDecoys:
     letters: tuple[tuple[arb, arb, arb], ...]
     users: int
 
-    def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """Upper bounds of ``H(α)`` at each α."""
-        return [self._divergence(alpha, effort) for alpha in alphas]
+    def definite(self, effort: Effort) -> bool:
+        """Whether divergences are enclosed: the messages are listed."""
+        return _listed(self, effort.cut + _SPARE) is not None
 
-    def _divergence(self, alpha: arb, effort: Effort) -> arb:
-        seen = arb(0)
-        summands: list[tuple[arb, arb]] = []
-        for p0, p1, q in self.letters:
-            gain = p0 - alpha * p1
-            if q > 0:
-                summands.append((gain / q, q))
-                continue
-            seen += at_least(0, gain)
-            if q.upper() > 0:  # a chance that rounds to nothing is that of a blank
-                summands.append((arb(0), q))
-        if not summands or not any(value.upper() > 0 for value, _ in summands):
-            return seen
+    @cached_property
+    def sent(self) -> list[tuple[arb, arb, arb]]:
+        """The letters that decoys may send."""
+        nothing = arb(0)
+        # a chance that rounds to nothing is that of a blank
+        return [
+            letter if letter[2] > 0 else (nothing, nothing, letter[2])
+            for letter in self.letters
+            if letter[2].upper() > 0
+        ]
+
+    def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """Balls of ``H(α)`` at each α, or upper bounds if these are not definite."""
+        return [self._seen(alpha) + self._hidden(alpha, effort) for alpha in alphas]
+
+    def _seen(self, alpha: arb) -> arb:
+        """What letters that no decoy sends tell."""
+        never = (at_least(0, p0 - alpha * p1) for p0, p1, q in self.letters if not q > 0)
+        return sum(never, arb(0))
+
+    def _hidden(self, alpha: arb, effort: Effort) -> arb:
+        """What letters that decoys send tell."""
+        listed = _listed(self, effort.cut + _SPARE)
+        if listed is not None:
+            return listed.divergence(alpha)
+        summands = [((p0 - alpha * p1) / q if q > 0 else arb(0), q) for p0, p1, q in self.sent]
+        if not any(value.upper() > 0 for value, _ in summands):
+            return arb(0)
         top = max(upper(value) for value, _ in summands)
         often = effort.often(self.users)
         unit = _unit(summands, self.users * float(arb(top)))
@@ -62,7 +82,13 @@ class LettersAmongDecoys:
         law = power(spread(lacking, unit, often), self.users, often)
         (gained,) = law.below([self.users * top], unit)
         # a sum of nothing lacking gains ``n M``
-        return seen + gained / self.users + top * dyadic(law.cost, law.bits)
+        return gained / self.users + top * dyadic(law.cost, law.bits)
+
+
+# lists are large
+@lru_cache(maxsize=4)
+def _listed(target: LettersAmongDecoys, cut: int) -> ListedMultisets | None:
+    return ListedMultisets.of(target.sent, target.users, cut)
 
 
 def _unit(summands: Sequence[tuple[arb, arb]], gain: float) -> fmpq:

@@ -13,11 +13,17 @@ from typing import Protocol
 
 from flint import arb
 
-from shuffle_accountant.certificates.allocated import AllocatedSteps
 from shuffle_accountant.certificates.balls import Effort, at_least
 from shuffle_accountant.certificates.loss_table import LossTable
 
-__all__ = ["AllocatedProfile", "Profile", "SymmetricProfile", "TableProfile", "Target"]
+__all__ = [
+    "OrderedProfile",
+    "OrderedTarget",
+    "Profile",
+    "SymmetricProfile",
+    "TableProfile",
+    "Target",
+]
 
 
 Values = Callable[[list[arb], Effort], list[arb]]
@@ -26,8 +32,24 @@ Values = Callable[[list[arb], Effort], list[arb]]
 class Target(Protocol):
     """A pair of laws whose divergences are known."""
 
+    def definite(self, effort: Effort) -> bool:
+        """Whether divergences are enclosed; else bounded from above."""
+
     def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """``H(α)``, or upper bounds of it."""
+
+
+class OrderedTarget(Protocol):
+    """A pair whose two orders differ."""
+
+    def definite(self, effort: Effort) -> bool:
+        """Whether divergences are enclosed; else bounded from above."""
+
+    def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """``H(α)`` of the pair at each α >= 1."""
+
+    def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """The same of the exchanged pair."""
 
 
 class Profile(ABC):
@@ -38,9 +60,8 @@ class Profile(ABC):
     def symmetric(self) -> bool:
         """Whether both orders have one profile."""
 
-    @property
     @abstractmethod
-    def definite(self) -> bool:
+    def definite(self, effort: Effort) -> bool:
         """Whether values enclose the truth; else their upper ends bound it, and no more."""
 
     @abstractmethod
@@ -58,14 +79,12 @@ class SymmetricProfile(Profile):
 
     Attributes:
         targets: pairs of laws.
-        exact: whether their divergences are enclosed.
         active: probability that the target's message tells anything at all.
         fraction: probability g that the target takes part; then ``H(α) = g H(1 + (α - 1)/g)`` for
             α >= 1.
     """
 
     targets: Sequence[Target]
-    exact: bool
     active: arb
     fraction: arb
 
@@ -74,10 +93,9 @@ class SymmetricProfile(Profile):
         """True."""
         return True
 
-    @property
-    def definite(self) -> bool:
-        """Whether divergences are enclosed."""
-        return self.exact
+    def definite(self, effort: Effort) -> bool:
+        """Whether divergences of all are enclosed."""
+        return all(target.definite(effort) for target in self.targets)
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Values at ascending alphas, those below one from their inverses."""
@@ -109,20 +127,19 @@ class SymmetricProfile(Profile):
 
 
 @dataclass(frozen=True)
-class AllocatedProfile(Profile):
-    """An allocation's, from bounds of its forward order."""
+class OrderedProfile(Profile):
+    """A pair's two profiles, from its divergences at α >= 1."""
 
-    target: AllocatedSteps
+    target: OrderedTarget
 
     @property
     def symmetric(self) -> bool:
-        """False: ratios may be small, but not as small as they may be large."""
+        """False."""
         return False
 
-    @property
-    def definite(self) -> bool:
-        """False: bounds from above."""
-        return False
+    def definite(self, effort: Effort) -> bool:
+        """Whether divergences are enclosed."""
+        return self.target.definite(effort)
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Record against none."""
@@ -154,8 +171,7 @@ class TableProfile(Profile):
         """Whether one table is given for both orders."""
         return self.same
 
-    @property
-    def definite(self) -> bool:
+    def definite(self, effort: Effort) -> bool:
         """True."""
         return True
 

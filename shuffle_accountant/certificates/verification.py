@@ -204,7 +204,7 @@ def _dominates(name: str, law: GridLaw, part: Part, order: str, grid: Grid, effo
     for k, (own, value) in enumerate(zip(held, values, strict=True), start=law.first):
         if not own >= value.upper():
             text = f"{name} is below the exact profile at loss {k} h"
-            if profile.definite and own < value:
+            if profile.definite(effort) and own < value:
                 raise _Refuted(text)
             raise UndecidedError(f"whether {text}")
 

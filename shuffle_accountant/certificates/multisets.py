@@ -1,0 +1,141 @@
+"""What a few messages may be, one multiset of letters after the other: a target's exact profile.
+
+A multiset with ``c_i`` of letter i, ``n`` in all, has the chance ``n!/(c_1! … c_L!) q_1^c_1 …
+q_L^c_L`` among decoys alone. P and Q have the mean ratios of its messages, ``(1/n) sum of c_i
+p_i/q_i``, times as much. ``H(α)`` is the sum of ``P - αQ`` over the multisets where that is
+positive, which are those in which P's share of both is above ``α/(1 + α)``.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from typing import Self
+
+from flint import arb
+
+from shuffle_accountant.certificates.balls import (
+    UndecidedError,
+    at_least,
+    between_zero_and,
+    ceiling,
+)
+
+__all__ = ["ListedMultisets"]
+
+# Shares are compared as integers over two to this power.
+_BITS = 128
+# So many can be listed; estimates may be off by such a factor.
+_MOST, _ABOUT = 1 << 16, 4.0
+# p0, p1 and q of a letter.
+Letter = tuple[arb, arb, arb]
+
+
+@dataclass(frozen=True)
+class ListedMultisets:
+    """Masses of all multisets, by ascending share of P.
+
+    Attributes:
+        shares: integers over ``2**128``, no less than P's shares and no more than two above.
+        masses: under P and under Q.
+        above: sums of the masses of each and all that follow, and of none.
+        rest: P-mass of all that are not listed.
+    """
+
+    shares: Sequence[int]
+    masses: Sequence[tuple[arb, arb]]
+    above: Sequence[tuple[arb, arb]]
+    rest: arb
+
+    @classmethod
+    def of(cls, letters: Sequence[Letter], users: int, cut: int) -> Self | None:
+        """Of so many messages, in letters with q > 0, or with p0 = p1 = 0; None if these are many.
+
+        Args:
+            letters: all that decoys send.
+            users: number of messages.
+            cut: multisets less likely than ``2**-cut`` are not listed.
+
+        Raises:
+            UndecidedError: balls are too wide for a share.
+        """
+        if _about(letters, users, cut) > _ABOUT * _MOST:
+            return None
+        listed = list(islice(_multisets(letters, users, cut), _MOST + 1))
+        if len(listed) > _MOST:
+            return None
+        listed.sort(key=lambda one: one[0])
+        masses = [pair for _, pair in listed]
+        above = [(arb(0), arb(0))]
+        for p, q in reversed(masses):
+            above.append((above[-1][0] + p, above[-1][1] + q))
+        total = sum((p0 for p0, _, q in letters if q > 0), arb(0))
+        return cls([share for share, _ in listed], masses, above[::-1], total - above[-1][0])
+
+    def divergence(self, alpha: arb) -> arb:
+        """A ball of ``H(α)``, of what these letters tell."""
+        share = alpha / (1 + alpha)
+        least = bisect_right(self.shares, -ceiling(-share, _BITS))  # none before gains anything
+        sure = bisect_left(self.shares, ceiling(share, _BITS) + 2)  # all from there on gain
+        p, q = self.above[sure]
+        near = (at_least(0, one - alpha * other) for one, other in self.masses[least:sure])
+        return sum(near, p - alpha * q) + between_zero_and(self.rest)
+
+
+def _about(letters: Sequence[Letter], users: int, cut: int) -> float:
+    """How many there are to list, roughly: from the deviations of counts, or all of them."""
+    goal = 2.0 * math.log(2.0) * cut
+    ranges = []
+    for _, _, chance in letters:
+        q = min(max(float(chance.mid()), 0.0), 1.0)
+        ranges.append(min(2.0 * math.sqrt(goal * users * q * (1.0 - q)) + 0.25 * goal, users) + 1.0)
+    likely = math.prod(sorted(ranges)[:-1]) / math.factorial(len(letters) - 1)
+    return min(likely, math.comb(users + len(letters) - 1, users))
+
+
+def _share(p: arb, q: arb) -> int:
+    """P's share, rounded up."""
+    share = p / (p + q)
+    found = ceiling(share, _BITS)
+    if found + ceiling(-share, _BITS) > 2:
+        raise UndecidedError("what a multiset of messages says")
+    return found
+
+
+def _multisets(
+    letters: Sequence[Letter], users: int, cut: int
+) -> Iterator[tuple[int, tuple[arb, arb]]]:
+    """P's share and the masses of each multiset that P or Q may send, but for unlikely ones."""
+    rare_first = sorted(letters, key=lambda letter: float(letter[2].mid()))
+    ratios = [(p0 / q, p1 / q) if q > 0 else (p0, p1) for p0, p1, q in rare_first]
+    powers = [_powers(q, users) for _, _, q in rare_first]
+    # of what is to come after each letter
+    later = list(accumulate((q for _, _, q in reversed(rare_first)), initial=arb(0)))[::-1]
+    following = [_powers(q, users) for q in later[1:]]
+    last, least = len(letters) - 1, arb(2) ** -cut / users
+
+    def followed(
+        i: int, left: int, chance: arb, p: arb, q: arb
+    ) -> Iterator[tuple[int, tuple[arb, arb]]]:
+        first, second = ratios[i]
+        for count in range(left + 1) if i < last else (left,):
+            here = chance * powers[i][count]
+            own, other = p + count * first, q + count * second
+            if here * following[i][left - count] < least:
+                continue
+            if i < last:
+                yield from followed(i + 1, left - count, here, own, other)
+            elif own.upper() > 0 or other.upper() > 0:
+                # the chance may be nothing but for rounding
+                yield _share(own, other), (here * own, here * other)
+
+    # n! of the chance, over n of the mean
+    return followed(0, users, arb.fac_ui(users - 1), arb(0), arb(0))
+
+
+def _powers(q: arb, most: int) -> list[arb]:
+    """``q^c / c!`` for c = 0 … most."""
+    return list(accumulate(range(1, most + 1), lambda x, c: x * q / c, initial=arb(1)))
