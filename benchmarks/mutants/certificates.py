@@ -59,6 +59,7 @@ ALLOCATED = mutants(
     _PROFILES,
     [
         ("alpha * value / self.steps + given_up", "alpha * value / self.steps"),
+        ("further=math.ceil(math.log2(end))", "further=0"),
         ("slopes = [arb(-1), *_slopes", "slopes = [arb(0), *_slopes"),
         ("excess = max(ceiling(values[-1] / unit, effort.fine_bits), 0)", "excess = 0"),
         ("lost = max(ceiling(1 + first, often.fine_bits), 0)", "lost = 0"),

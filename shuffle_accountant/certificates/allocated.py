@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -176,7 +176,9 @@ def _rising_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Rising, fmpq]:
     """The sum of the steps' ratios, from above for what rises with it."""
     start = pair.start(2.0 ** -(effort.cut + 8))
     reach = max(1.0 - start, _FINEST)
-    places, values, unit = pair.chords(start, reach, pair.end(2.0**-effort.cut), effort)
+    end = pair.end(2.0**-effort.cut)
+    effort = replace(effort, further=math.ceil(math.log2(end)))
+    places, values, unit = pair.chords(start, reach, end, effort)
     slopes = [arb(-1), *_slopes(places, values, unit), arb(0)]
     excess = max(ceiling(values[-1] / unit, effort.fine_bits), 0)
     law = Rising.of(_atoms(places, slopes, effort.fine_bits), excess, effort)

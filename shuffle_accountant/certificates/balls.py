@@ -34,11 +34,13 @@ class Effort:
         bits: masses are integers over ``2**bits``.
         cells: of the first block of a graded grid.
         precision: of the balls, in bits.
+        further: bits of masses of sums besides, where these are of values of so many bits.
     """
 
     bits: int
     cells: int
     precision: int
+    further: int = 0
 
     @property
     def cut(self) -> int:
@@ -48,7 +50,7 @@ class Effort:
     @property
     def fine_bits(self) -> int:
         """Masses of sums are integers over two to this power."""
-        return self.bits + 16
+        return self.bits + 16 + self.further
 
     def often(self, count: int) -> Effort:
         """Of one summand of many, each of which may be cut."""

@@ -357,6 +357,17 @@ def test_two_gaussian_steps_against_quadrature():
     assert true <= upper(value) <= true * mpmath.mpf("1.002")
 
 
+def test_next_to_no_noise():
+    """Where one of two ratios outweighs all others, up to e^130: each is as likely to."""
+    excess, narrow = gaussian_excess(arb(1) / 10), Effort(bits=84, cells=64, precision=296)
+    pair = AllocatedSteps(excess, 1e22, 2, 2, arb(0), arb("inf"))
+    alphas = [arb(loss).exp() for loss in (40, 70, 100)]
+    for alpha, value in zip(alphas, pair.forward(alphas, narrow), strict=True):
+        true = number(excess(2 * alpha))  # and a little more if both are large: less than 1e-6
+        # a cell is 2^-5 of its place at most, which is 2^-10 of what a chord is above
+        assert true <= upper(value) <= true * mpmath.mpf("1.01") + mpmath.mpf("1e-10")
+
+
 def test_tables_are_summed_exactly():
     table = LossTable([-1.0, 0.25, 2.0], [0.25, 0.5, 0.125], 0.0625)
     alphas = [exact(x).exp() for x in (-2.0, 0.25, 1.0, 3.0)]
