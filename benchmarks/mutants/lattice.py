@@ -407,7 +407,7 @@ SMOOTHED = mutants(
     f" {_SMOOTHED}transforms_of_what_is_added {_SMOOTHED}strict_containment_in_exact_arithmetic"
     f" {_SMOOTHED}what_wrapping_adds_is_stated {_SMOOTHED}random_letters_contain_the_truth"
     f" {_SMOOTHED}the_scale_errs_by_what_is_stated"
-    f" {_SMOOTHED}windows_leave_out_what_is_stated"
+    f" {_SMOOTHED}windows_leave_out_what_is_stated {_SMOOTHED}spectra_of_one_letter"
     f" {_SMOOTHED}how_far_wrapped_places_are_from_their_sums",
     [
         ("missing=left * largest + total * far", "missing=total * far"),
@@ -426,7 +426,7 @@ SMOOTHED = mutants(
         ("total += math.exp(-0.5 * smoothing.smooth * end**2) / fall", "pass"),
         ("2.02 * dropped", "1.0 * dropped"),
         ("[shared, distance, n * b", "[shared, 0.0 * distance, n * b"),
-        ("n * b * shared, n * (bb", "b * shared, n * (bb"),
+        ("n * b * shared, n * (bb", "0.0 * shared, n * (bb"),
         ("n * (bb + n * b * b) * shared", "bb * shared"),
         ("normal * (-self.spacing * mean * slope -", "normal * (self.spacing * mean * slope -"),
         ("mean * slope - self.smooth * z * shared)", "mean * slope + self.smooth * z * shared)"),
