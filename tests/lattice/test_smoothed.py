@@ -374,7 +374,8 @@ def test_how_far_wrapped_places_are_from_their_sums(variance: float) -> None:
         x = users * letter.mean + float(np.sum(letter.y[some])) + normal
         left = weight * np.abs(normal) * ((x < low) | (x > high))
         away += float(np.prod(letter.weight[some])) * float(np.sum(left))
-    wrapped = 2.0 * math.exp(outside) / (math.e * letter.theta)
+    spacing = float(law.place[1] - law.place[0])
+    wrapped = 2.0 * math.exp(outside + letter.theta * spacing) / (math.e * letter.theta)
     assert away > 1e-3
     assert wrapped + away <= law.overstated
 
