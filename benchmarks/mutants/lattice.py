@@ -622,8 +622,12 @@ STATISTIC = mutants(
         "errors_of_statistics_are_handed_on",
         "statistics_of_sums_are_exact_where_cells_are_narrow",
         "coarser_statistics_state_their_error",
+        "what_statistics_drop_is_lost",
     ),
     [
+        ("lost=self.lost + raised(", "lost=raised("),
+        ("lost=self.lost + raised(", "lost=0.1 * raised("),
+        ("lost = self.lost if self is other else self.lost + other.lost", "lost = 0.0"),
         ("error = product(self.error, sequential_sum(terms))", "error = sequential_sum(terms)"),
         ("error = product(self.error, sequential_sum(terms))", "error = self.error"),
         (

@@ -569,7 +569,9 @@ SHARED = mutants(
 ANTIPODAL = mutants(
     "losses/steps/antipodal.py",
     _stressed(
-        "letters_of_the_antipodal_pair_may_err", "what_letters_may_err_is_taken_off_a_statistic"
+        "letters_of_the_antipodal_pair_may_err",
+        "what_letters_may_err_is_taken_off_a_statistic",
+        "what_a_statistic_dropped_is_an_outcome",
     ),
     [
         ("second[order], 1, budget().normal)", "second[order], 1, 0.0)"),
@@ -578,6 +580,8 @@ ANTIPODAL = mutants(
             "low = np.maximum(plus - minus - noise, 0.0)",
             "low = np.maximum(plus - minus + noise, 0.0)",
         ),
+        ("missing = np.where(right, 1.0, alpha) * found.lost", "missing = 0.0"),
+        ("+ noise / max(1.0 - error, 1e-300) + missing", "+ missing"),
         ("np.max(gain - cost - error, axis=0)", "np.max(gain - 0.9 * cost, axis=0)"),
         (
             "return replace(atoms, mass=mass, loss=-atoms.loss)",

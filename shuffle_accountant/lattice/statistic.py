@@ -17,9 +17,18 @@ import numpy as np
 from shuffle_accountant.lattice.doubling import SumLaw, near_scores, single_width, sum_cells
 from shuffle_accountant.lattice.pairs import marked_sums
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import Array, product, roundings, sequential_sum
+from shuffle_accountant.numerics.rounding import (
+    Array,
+    pairwise_sum,
+    product,
+    raised,
+    roundings,
+    sequential_sum,
+)
 
 __all__ = ["Hypotheses", "power_of"]
+
+_FINER = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +42,8 @@ class Hypotheses:
         second: the same for the second other law.
         count: number of observations.
         error: bound on the relative error of every probability.
+        lost: bound on the probability, under any of the three, that some part of a sum of all
+            observations is an outcome that was dropped.
     """
 
     value: Array
@@ -41,6 +52,7 @@ class Hypotheses:
     second: Array
     count: int
     error: float
+    lost: float = 0.0
 
     @property
     def _law(self) -> SumLaw:
@@ -57,9 +69,12 @@ class Hypotheses:
         held = sums[0] > 0.0
         null, moment, first, second = sums[:, held]
         total = product(self.error, other.error, error, roundings(8))
+        # the halves of a sum are told of once
+        lost = self.lost if self is other else self.lost + other.lost
+        lost += float(sums[2:, ~held].sum())
         # numbers must ascend; equal ones would do
         value = np.maximum.accumulate(edges[held] + moment / null)
-        return Hypotheses(value, null, first, second, count, total)
+        return Hypotheses(value, null, first, second, count, total, lost)
 
     def _shares(self, count: int) -> Array:
         """The laws; the others times the probability that it is one of these observations."""
@@ -77,7 +92,7 @@ class Hypotheses:
         # numbers must ascend, and only decide how much is said
         value = np.maximum.accumulate(value)
         error = product(self.error, sequential_sum(terms))
-        return Hypotheses(value, null, first, second, self.count, error)
+        return Hypotheses(value, null, first, second, self.count, error, self.lost)
 
     def pruned(self, users: int, tail: float) -> Hypotheses:
         """Without outcomes at both ends that matter for none of the laws of ``users``."""
@@ -91,6 +106,7 @@ class Hypotheses:
             null=self.null[keep],
             first=self.first[keep],
             second=self.second[keep],
+            lost=self.lost + raised(float(weight[~keep].sum()), self.error + pairwise_sum(own=8)),
         )
 
 
@@ -105,8 +121,9 @@ def power_of(one: Hypotheses, count: int, *, width: float, tail: float) -> Hypot
     """
     law = one
     for digit in bin(count)[3:]:
-        law = law.add(law, width).pruned(count, tail)
+        # what goes through two additions is put into narrower cells by the first
+        law = law.add(law, width if digit == "0" else _FINER * width).pruned(count, tail)
         if digit == "1":
-            law = one.coarser(single_width(width, law.count + 1)).add(law, width)
-            law = law.pruned(count, tail)
+            single = one.coarser(_FINER * single_width(width, law.count + 1))
+            law = single.add(law, width).pruned(count, tail)
     return law

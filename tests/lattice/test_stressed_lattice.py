@@ -1071,6 +1071,25 @@ def test_coarser_statistics_state_their_error(adverse: float) -> None:
         assert 0.0 < total <= found.error - 2.0**-30
 
 
+@pytest.mark.parametrize("count", [5, 7])
+def test_what_statistics_drop_is_lost(count: int) -> None:
+    """Totals and what is lost make at least 1, under each law; one law is all in the tails."""
+    null = np.array([0.0625, 0.25, 0.375, 0.25, 0.0625])
+    laws = (
+        null[::-1].copy(),
+        np.array([0.5, 0.0, 0.0, 0.0, 0.5]),
+        np.array([0.0, 0.0, 1.0, 0.0, 0.0]),
+    )
+    one = Hypotheses(np.arange(5.0) - 2.0, *laws, 1, 0.0)
+    found = power_of(one, count, width=0.05, tail=2.0**-6)
+    for law in (found.null, found.first, found.second):
+        assert (
+            sum(map(Fraction, law.tolist())) * Fraction(1.0 + found.error) + Fraction(found.lost)
+            >= 1
+        )
+    assert 1e-4 < 1.0 - float(found.first.sum()) <= found.lost < 0.5
+
+
 def test_statistics_of_sums_are_exact_where_cells_are_narrow() -> None:
     """One of three has another law, nobody knows which: enumerated."""
     rng = np.random.default_rng(9)

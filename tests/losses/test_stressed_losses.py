@@ -928,6 +928,24 @@ def test_what_letters_may_err_is_taken_off_a_statistic(adverse: float) -> None:
         assert below <= truth <= above
 
 
+def test_what_a_statistic_dropped_is_an_outcome() -> None:
+    """It is one more outcome, and counts where its likelihood ratio says so."""
+    first, second = np.array([0.25, 0.5, 0.25]), np.array([0.375, 0.5, 0.125])
+    loss = np.array([-math.inf, -3.0, -0.3, 0.0, 0.3, 3.0])
+    for at in (0, 2):
+        kept = np.arange(3) != at
+        laws = np.full(2, 0.25), first[kept], second[kept]
+        lost = float(max(first[at], second[at]))
+        low, high = antipodal._profile(Hypotheses(np.arange(2.0), *laws, 1, 0.0, lost), loss)
+        for x, below, above in zip(
+            loss.tolist()[1:], low.tolist()[1:], high.tolist()[1:], strict=True
+        ):
+            pairs = zip(first.tolist(), second.tolist(), strict=True)
+            truth = MP.fsum(max(exact(a) - MP.exp(exact(x)) * exact(b), 0) for a, b in pairs)
+            truth -= max(1 - MP.exp(exact(x)), 0)
+            assert exact(below) <= truth <= exact(above)
+
+
 @budgets
 @SIDES
 @pytest.mark.parametrize("log_odds", [-2.0, 0.0, 1.5])

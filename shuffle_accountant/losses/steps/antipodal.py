@@ -31,7 +31,7 @@ from shuffle_accountant.numerics.rounding import Array, pairwise_sum, roundings,
 __all__ = ["AntipodalLoss"]
 
 # Widths in normal scores: of letters, and of the cells of partial sums.
-_LETTER, _WIDTH = 0.02, 0.025
+_LETTER, _WIDTH = 0.02, 0.024
 # Statistics are made for alphas whose logarithms grow by this factor.
 _RATIO = 1.6
 _MOST_STATISTICS = 9
@@ -41,6 +41,7 @@ _LEAST_SIGMA = 0.1
 _GROWTH, _POINTS_NEAR_0 = 0.002, 200
 _LARGEST_LOSS = 650.0
 _THRESHOLDS = 1500
+_FARTHEST = 1e280
 
 
 @dataclass(frozen=True)
@@ -169,11 +170,12 @@ def _letters(sigma: float, tilt: float, tail: float) -> Hypotheses:
 
     reach = -float(ndtri_exp(math.log(0.1 * tail)))
     low, high = -min(reach, 37.0), min(2.0 / sigma + reach, 37.0)
-    edges = np.linspace(low, high, math.ceil((high - low) / _LETTER) + 1)
+    inner = np.linspace(low, high, math.ceil((high - low) / _LETTER) + 1)
+    edges = np.concatenate([[-math.inf], inner, [math.inf]])
     null, second, first = (normal_cells(edges - mean / sigma) for mean in (0.0, 1.0, 2.0))
-    held = null > 1e-300
-    null, second, first = null[held], second[held], first[held]
-    value = (first - math.exp(tilt) * second) / null
+    # whatever the numbers are; sums of these are doubles
+    with np.errstate(over="ignore"):
+        value = np.clip((first - math.exp(tilt) * second) / null, -_FARTHEST, _FARTHEST)
     order = np.argsort(value)
     return Hypotheses(value[order], null[order], first[order], second[order], 1, budget().normal)
 
@@ -192,11 +194,13 @@ def _profile(found: Hypotheses, loss: Array) -> tuple[Array, Array]:
     right = loss >= 0.0
     plus = np.where(right, above_p[at], alpha * below_q[at])
     minus = np.where(right, alpha * above_q[at], below_p[at])
-    noise = (found.error + sequential_sum(p.size + 16)) * (plus + minus)
-    # outcomes that were dropped
-    missing = abs(1.0 - float(p.sum())) + alpha * abs(1.0 - float(q.sum()))
+    error = found.error + sequential_sum(p.size + 16)
+    noise = error * (plus + minus)
     low = np.maximum(plus - minus - noise, 0.0)
-    return low, np.maximum(plus - minus, 0.0) + noise + missing
+    # one more outcome: that something was dropped
+    missing = np.where(right, 1.0, alpha) * found.lost
+    # relative to the computed numbers an error may be larger than relative to the true ones
+    return low, np.maximum(plus - minus, 0.0) + noise / max(1.0 - error, 1e-300) + missing
 
 
 def _by_largest(sigma: float, steps: int, loss: Array) -> tuple[Array, Array]:
