@@ -115,6 +115,23 @@ def test_pair_sums(way: str, same: bool, power: float, monkeypatch: pytest.Monke
             assert abs(Fraction(a) - b) <= allowed
 
 
+def test_how_often_a_sum_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty values in one row: three in a cell, one after the other, or all of them in one."""
+    found: list[int] = []
+
+    def loop(*given: Any) -> int:
+        found.append(pairs._loop(*given))
+        return found[-1]
+
+    monkeypatch.setattr(pairs, "compiled", lambda function: loop)
+    monkeypatch.setattr(pairs, "_FEW", 64)
+    v, one = np.arange(40.0), np.ones(40)
+    for edges in (np.arange(100.0, 142.0, 3.0), np.full(1, 100.0)):
+        pair_sums(np.full(1, 100.0), np.ones(1), v, one, edges)
+    # terms that were added up first, and additions to a cell; the other half has no pair
+    assert [max(found[:2]), max(found[2:])] == [3 + 3, 40 + 1]
+
+
 @WAYS
 @pytest.mark.parametrize("same", [False, True])
 def test_marked_sums(way: str, same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
