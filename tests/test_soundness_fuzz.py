@@ -69,6 +69,7 @@ NEXT_TO_EPS0 = [
 ]
 ALMOST_TOLD = [[6.69346555829499e-269, 1.0], [1.0, 0.0]]
 SUBNORMAL = [[1e-310, 0.9, 0.1], [0.5, 0.4, 0.1]]
+BELOW_NORMAL = [[1.588297795024136e-79, 0.5, 0.5], [8.112064032675059e-79, 0.5, 0.5]]
 MANY = [
     [0.0, 1.2512109596343047e-270, 0.5, 0.5],
     [0.0, 0.5890739552152262, 0.39843907617700924, 0.012486968607764609],
@@ -135,6 +136,15 @@ def test_delta_of_one_round(
     pair = rational.Channel.of_floats(channel).dataset(first, second, (others,) * (users - 1))
     assert_holds(attained, pair.divergence(epsilon))
     assert attained.lower <= answer.upper
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 1.5158133130615508, 1.6])
+def test_a_dataset_whose_divergence_is_a_subnormal_number(epsilon: float) -> None:
+    one = sa.ShuffleRound(sa.DiscreteRandomizer(BELOW_NORMAL), users=4)
+    attained = told(lambda: one.attained(epsilon=epsilon))
+    first, second, others = attained.dataset
+    pair = rational.Channel.of_floats(BELOW_NORMAL).dataset(first, second, (others,) * 3)
+    assert_holds(attained, pair.divergence(epsilon))
 
 
 @pytest.mark.parametrize(("channel", "users"), [(AT_EPS0, 1), (NEXT_TO_EPS0, 3), (AT_EPS0, 4)])

@@ -15,6 +15,7 @@ ROUNDING = mutants(
         ("return value * ((1.0 + error) * (1.0 + 4.0 * UNIT_ROUNDOFF))", "return value"),
         ("left = max(1.0 - error, 0.0)", "left = max(1.0 + error, 0.0)"),
         ("found: Number = value * (left * (1.0 - 4.0 * UNIT_ROUNDOFF))", "found: Number = value"),
+        ("(left * (1.0 - 4.0 * UNIT_ROUNDOFF)) - SMALLEST", "(left * (1.0 - 4.0 * UNIT_ROUNDOFF))"),
         (
             "return raised(value, error) if upper else lowered(value, error)",
             "return lowered(value, error) if upper else raised(value, error)",
