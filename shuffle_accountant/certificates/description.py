@@ -42,6 +42,8 @@ REPLACE_ONE, ZERO_OUT = "replace-one", "zero-out"
 # Letters of a channel, and ordered pairs of its inputs, that are gone through.
 _MOST_ENTRIES = 4096
 _MOST_PASSES = 10**4
+# With less noise ratios are up to e^300 and more, and sums of them take minutes.
+_LEAST_NOISE = 0.1
 # Epochs of pure steps with no more outcomes are listed.
 _MOST_LISTED = 1 << 16
 # More are refused: going through the counts would take minutes.
@@ -320,7 +322,7 @@ def _allocation(state: State) -> list[Part]:
         released = _integer("released", state["released"], 1, steps)
         if selected > 1 or passes > 1:
             raise UnsupportedError("released goes with one selected step and one pass only")
-    target = _steps(state["mechanism"], passes)
+    target = _steps(state["mechanism"], passes, released)
 
     def part(name: str, t: int, s: int, count: int) -> Part:
         return Part(name, ZERO_OUT, count, OrderedProfile(target(t, s)))
@@ -332,7 +334,7 @@ def _allocation(state: State) -> list[Part]:
     return [part("allocation, blocks", t, t, count) for t, count in blocks if count]
 
 
-def _steps(mechanism: Any, passes: int) -> Callable[[int, int], OrderedTarget]:
+def _steps(mechanism: Any, passes: int, released: int) -> Callable[[int, int], OrderedTarget]:
     """The pair of so many steps, of which so many are released."""
     kind = mechanism.get("kind") if isinstance(mechanism, dict) else None
     if kind == "gaussian":
@@ -340,6 +342,11 @@ def _steps(mechanism: Any, passes: int) -> Callable[[int, int], OrderedTarget]:
         noise = _number("noise_multiplier", held["noise_multiplier"], 0.0)
         if not noise > 0.0:
             raise UnsupportedError("noise_multiplier must be > 0")
+        if released > 1 and noise < _LEAST_NOISE * math.sqrt(passes):
+            raise UnsupportedError(
+                f"noise_multiplier must be at least {_LEAST_NOISE} times the root of passes in a"
+                f" certificate of several steps, got {noise!r}"
+            )
         sigma = exact(noise) / arb(passes).sqrt()
         excess, ends = gaussian_excess(sigma), (arb(0), arb("inf"))
         variance = ((1 / sigma**2).exp() - 1).sqrt()

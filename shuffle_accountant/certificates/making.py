@@ -41,6 +41,8 @@ _MOST_PLACES = 4000
 # Claims that exceed the bracket by more are tried again on a finer grid.
 _EXCESS = 0.008
 _TOLERANCE = 1e-3
+# Then tried in this order: parts of the spacing, and doublings of the cells.
+_REFINEMENTS = ((2.0, 0), (4.0, 0), (4.0, 2))
 # Tried in this order where a grid does not reach: times the spacing, and doublings of the cells.
 _ATTEMPTS = ((1.0, 0), (1.0, 3), (4.0, 0), (16.0, 3))
 # Bounds on a grid of their own are convex but for this much: relative, and in units of what is cut.
@@ -105,15 +107,19 @@ def certify(
             wanted = largest / math.ceil(largest / wanted)
         return _certificate(protocol, query, wanted, smallest, finer)
 
+    most = upper * (1.0 + _EXCESS)
+    if query.epsilon is not None:  # delta, where epsilon is that much less
+        less = Query(epsilon=query.epsilon / (1.0 + _EXCESS))
+        most = evaluate(pairs, less, _TOLERANCE, memory_limit).upper
     best = _first(made, spacing)
-    for finer in (2.0, 4.0):
-        if query.delta is None or best.epsilon <= upper * (1.0 + _EXCESS):
+    for finer, cells in _REFINEMENTS:
+        if (best.epsilon if query.epsilon is None else best.delta) <= most:
             break
         try:
-            found = made(spacing / finer)
+            found = made(spacing / finer, cells)
         except (_TooFarError, UndecidedError):
-            break
-        best = min(best, found, key=lambda one: one.epsilon)
+            continue
+        best = min(best, found, key=lambda one: (one.epsilon, one.delta))
     return best
 
 

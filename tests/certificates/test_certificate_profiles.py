@@ -167,8 +167,26 @@ def test_multisets_that_a_wide_ball_may_or_may_not_count():
     for alpha in (1, 2):
         true = binary_oracle(mpmath.mpf(3) / 4, mpmath.mpf(1) / 4, mpmath.mpf(1) / 2, 3, alpha)
         assert number(value.lower()) <= true <= upper(value)
+        if alpha == 1:  # none is counted twice; radii have 30 bits
+            assert upper(value) <= true + mpmath.mpf(2) ** -24
     with pytest.raises(UndecidedError):
         ListedMultisets.of([(u.union(v), v, v), (v, u, v)], 4, 99)
+
+
+@pytest.mark.parametrize("cut", [5, 8, 14])
+def test_multisets_that_are_not_listed_count_as_told(cut):
+    u, v, zero = arb(3) / 4, arb(1) / 4, arb(0)
+    letters = [(u, v, v), (v, u, v), (zero, zero, arb(1) / 2)]
+    listed = ListedMultisets.of(letters, 13, cut)
+    assert 0 < len(listed.shares) < 105
+    assert listed.rest > 0
+    for alpha in ("1", "1.5", "2.5"):
+        args = mpmath.mpf(3) / 4, mpmath.mpf(1) / 4, mpmath.mpf(1) / 2, 12, mpmath.mpf(alpha)
+        true = binary_oracle(*args)
+        value = listed.divergence(exact(float(alpha)))
+        assert number(value.lower()) <= true <= upper(value)
+        kept = sum((max(p - exact(float(alpha)) * q, arb(0)) for p, q in listed.masses), arb(0))
+        assert number(kept) < true
 
 
 @settings(max_examples=40, deadline=None)

@@ -114,6 +114,10 @@ def test_delta_at_epsilon():
     assert verify(made).verified
     # what is one percent of epsilon in delta
     assert made.delta <= accountant.delta(epsilon=0.495).upper
+    few = sa.Protocol([(sa.ShuffleRound(sa.HadamardResponse(categories=10, eps0=4.0), users=8), 2)])
+    made = certify(few, epsilon=5.0)
+    assert verify(made).verified
+    assert made.delta <= sa.delta(few, epsilon=4.95).upper
 
 
 def test_small_deltas():
@@ -368,6 +372,17 @@ def test_a_witness_just_below_the_exact_profile_is_refused():
         ([(sa.ShuffledBatches(noise_multiplier=1.0, steps=10), 1)], "shuffled batches|round"),
         ([(sa.ShuffleRound(sa.LaplaceRandomizer(eps0=1.0), users=10), 1)], "laplace"),
         ([(sa.RandomAllocation(sa.LaplaceMechanism(scale=1.0), steps=10), 1)], "laplace"),
+        (
+            [
+                (
+                    sa.RandomAllocation(
+                        sa.GaussianMechanism(noise_multiplier=0.06), steps=2, passes=2
+                    ),
+                    1,
+                )
+            ],
+            "^noise_multiplier must be at least 0.05 times the root of passes",
+        ),
         (
             [(sa.ShuffleRound(RESPONSE, users=10, reduction="strong", variant="tail"), 1)],
             "tail",
