@@ -52,7 +52,7 @@ _FEWEST = 0.005
 # Larger odds than e^this leave next to nothing to gain.
 _MOST_ODDS = 8.0
 # Widths of cells, in normal scores: to find out what counts, and to answer.
-_ROUGH_WIDTH, _WIDTH = 0.05, 0.015
+_ROUGH_WIDTH, _WIDTH = 0.05, 0.0145
 # Numbers of clones of the rough look, per power of two.
 _ROUGH_COUNTS = 4
 # Distance of the points of that look, in deviations and relative to the loss.
