@@ -1054,10 +1054,6 @@ MUTANTS = [
             ),
             ("truncated=found.missing", "truncated=0.0"),
             (
-                "points if points[0] == 0.0 else np.append(0.0, points)",
-                "points",
-            ),
-            (
                 "places[-1] = found.excess[-1] * float(found.fraction.max()) * (1.0 + _BEYOND)",
                 "places[-1] = found.excess[-1] * float(found.fraction.min())",
             ),

@@ -22,7 +22,7 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letters import LetterPair
-from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss, Sample
+from shuffle_accountant.losses.alphabets.random_users import MOST_TERMS, RandomUsersLoss, Sample
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, average, count_law, joined
@@ -80,7 +80,7 @@ def crowd(randomizer: LocalRandomizer, users: int, others: Groups, colluding: in
     losses = []
     for pairs, chances in _candidates(every):
         draws = _AmongDraws(pairs, randomizer.eps0, _honest(chances, colluding))
-        losses.append(RandomUsersLoss(pairs, draws, MixtureLoss(draws)))
+        losses.append(RandomUsersLoss(pairs, draws, MixtureLoss(draws), MOST_TERMS))
     # each is a bound; the smallest spread is the best of them
     return CrowdPair(min(losses, key=lambda loss: loss.deviation))
 

@@ -24,12 +24,13 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource
 from shuffle_accountant.losses.alphabets.letters import LetterPair
-from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss, Sample
+from shuffle_accountant.losses.alphabets.random_users import MOST_TERMS, RandomUsersLoss, Sample
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law, starts_of
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
+from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 from shuffle_accountant.numerics.rounding import outwards, roundings, sequential_sum
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.reductions.base import DominatingPair, Reduction
@@ -38,6 +39,8 @@ from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
 __all__ = ["ParticipationPair", "participation"]
 
+# With more terms than this tables are slower than laws of each number of clones.
+_MOST_TERMS_OF_CLONES = 2.0**22
 # So many numbers of users are told apart; up to a few, all are.
 _MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 256, 12
 # Relative width of the likeliest blocks: half of it is what it costs.
@@ -79,7 +82,9 @@ def participation(
     pairs = _letters(inner, randomizer.eps0)
     if not pairs:
         return ParticipationPair(name, listed)
-    return ParticipationPair(name, RandomUsersLoss(pairs, source, listed))
+    clones = isinstance(inner.loss, BinaryLoss) and isinstance(inner.loss.source, NumberOfClones)
+    most = _MOST_TERMS_OF_CLONES if clones else MOST_TERMS
+    return ParticipationPair(name, RandomUsersLoss(pairs, source, listed, most))
 
 
 def _letters(inner: DominatingPair, eps0: float) -> tuple[LetterSource, ...]:

@@ -47,7 +47,10 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["RandomUsersLoss", "Sample", "SampleSource"]
+__all__ = ["MOST_TERMS", "RandomUsersLoss", "Sample", "SampleSource"]
+
+MOST_TERMS = 2.0**26
+"""With more terms than this, laws of each number of messages are quicker than tables."""
 
 # Fewer messages than this, on average, have laws of their own.
 _FEWEST_USERS = 64.0
@@ -56,11 +59,11 @@ _FEWEST_USERS = 64.0
 _STEP, _STEP_NEAR, _MOST_NEAR = 1.0, 2.0, 600
 # Questions within this many deviations share their points.
 _NEAR = 0.25
-# Tables are this much coarser than blocks and points: what they lose is a small part of it.
-_COARSER = 8.0
-# The tables are tried at so many points first. With more frequencies, as of letters on a lattice,
-# laws of each number take less time.
-_TRIED, _MOST_FREQUENCIES = 5, 256
+# Tables are this much coarser than points, up to a resolution, or beyond it: what they lose is a
+# small part of what blocks of numbers do.
+_COARSER, _COARSER_THEN, _COARSE = 40.0, 4.0, 1e-3
+# The tables are tried at so many points first.
+_TRIED = 5
 # Larger losses are not looked for in tables.
 _LARGEST_LOSS = 50.0
 # Events times points that are compared at once.
@@ -108,11 +111,14 @@ class RandomUsersLoss(SymmetricLoss):
         pairs: the ordered pairs of inputs, each with its reverse or as hard to tell apart as that.
         source: the numbers of messages.
         listed: the same mixture, each number with a loss of its own.
+        most_terms: with so many terms, numbers of messages times points times frequencies, the
+            tables take longer than that: letters on a lattice have many frequencies.
     """
 
     pairs: tuple[LetterSource, ...]
     source: SampleSource
     listed: PrivacyLoss
+    most_terms: float
 
     @property
     def largest(self) -> float:
@@ -146,7 +152,7 @@ class RandomUsersLoss(SymmetricLoss):
 @lru_cache(maxsize=16)
 def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | None:
     """All of the profile as atoms; None where tables are not close enough."""
-    inner = _inner(loss, effort)
+    inner = _inner(loss, effort)[0]
     if inner is None:
         return None
     step = _STEP * math.sqrt(effort.resolution) * inner.deviation
@@ -191,7 +197,7 @@ def _near(loss: RandomUsersLoss, part: int, side: Bound, effort: Effort) -> _Mix
 @lru_cache(maxsize=64)
 def _near_points(loss: RandomUsersLoss, part: int, effort: Effort) -> bytes | None:
     """Points, as bytes, that answer questions between two losses, for all numbers of messages."""
-    inner = _inner(loss, effort)
+    inner = _inner(loss, effort)[0]
     if inner is None:
         return None
     fractions = [
@@ -213,24 +219,26 @@ def _near_points(loss: RandomUsersLoss, part: int, effort: Effort) -> bytes | No
 
 
 @lru_cache(maxsize=16)
-def _inner(loss: RandomUsersLoss, effort: Effort) -> BlanketLoss | None:
-    """The target among the fewest messages; None where tables will not be close enough."""
+def _inner(loss: RandomUsersLoss, effort: Effort) -> tuple[BlanketLoss | None, float]:
+    """The target among the fewest messages, or None; and about how many frequencies tables have."""
     if loss.source.expected < _FEWEST_USERS:
-        return None
+        return None, math.inf
     letters = [source_letters(pair, Bound.OPTIMISTIC, effort) for pair in loss.pairs]
     usual = round(loss.source.expected)
     deviation = max(pair.deviation(usual) for pair in letters)
     largest = max(pair.largest for pair in letters)
     tried = np.linspace(0.0, min(4.0 * deviation, 0.5 * largest), _TRIED)
-    if shared_frequencies(loss.pairs, usual, tried, _coarser(effort)) > _MOST_FREQUENCIES:
-        return None
+    frequencies = shared_frequencies(loss.pairs, usual, tried, _coarser(effort))
+    if frequencies == math.inf:
+        return None, frequencies
     samples, _ = loss.source.samples(Bound.PESSIMISTIC, effort)
     least = min(sample.users for sample in samples if sample.users)
-    return BlanketLoss(loss.pairs, least, deviation, loss.largest)
+    return BlanketLoss(loss.pairs, least, deviation, loss.largest), frequencies
 
 
 def _coarser(effort: Effort) -> Effort:
-    return replace(effort, resolution=_COARSER * effort.resolution)
+    least = max(_COARSER_THEN * effort.resolution, _COARSE)
+    return replace(effort, resolution=min(least, _COARSER * effort.resolution))
 
 
 @lru_cache(maxsize=16)
@@ -239,6 +247,11 @@ def _mixture(loss: RandomUsersLoss, side: Bound, points: bytes, effort: Effort) 
     samples, missing = loss.source.samples(side, effort)
     samples = tuple(sample for sample in samples if sample.users)
     losses = np.frombuffer(points)
+    # that of one side, so that both go one way
+    usual = loss.source.samples(Bound.PESSIMISTIC, effort)[0]
+    numbers = len({sample.users for sample in usual})
+    if numbers * losses.size * _inner(loss, effort)[1] > loss.most_terms:
+        return None
     rows: dict[int, int] = {}
     upper, events = [], []
     for sample in samples:

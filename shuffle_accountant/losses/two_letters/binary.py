@@ -14,12 +14,12 @@ hence hockey-stick divergences and masses of cells, from f and its tail at the e
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
@@ -58,6 +58,10 @@ _LIST_WHEN_FEWER = 6
 
 # So many atoms are listed at once; more are added up cell by cell, while a cache holds them.
 _AT_ONCE = 1 << 17
+
+# From so many blocks on, what is alike in them is computed once: all of it for few messages, or
+# what occurs, which takes sorting.
+_MANY, _MANY_LARGE, _LISTED_COUNTS = 1024, 4096, 511.0
 
 # More than all masses that are too small for a double can add up to.
 _UNDERFLOW = 1e-305
@@ -197,25 +201,43 @@ def _conditional(epsilon: float, blocks: BinaryBlocks) -> tuple[Array, Array]:
     # a gap below all doubles adds less than what is allowed for numbers as small
     reach = math.tanh(0.5 * epsilon) / np.maximum(blocks.gap, underflow(1))
     first = np.minimum(np.floor(0.5 * m * (1.0 + reach)) + 1.0, m)  # smallest a with loss > eps
-    pairs, place = _distinct(first, m)
-    log_f = log_pmf(*pairs, 0.5, 0.5)[place]
+    log_f = _of_pairs(_log_half, first, m)
     f = np.exp(log_f)
     value, scale = _bracket(epsilon, first, blocks)
     error = scale + np.abs(value) * exponential(log_pmf_error(first, m, 0.5, log_f))
     return f * np.maximum(value - error, 0.0), f * np.maximum(value + error, 0.0)
 
 
-def _distinct(a: Array, m: Array) -> tuple[tuple[Array, Array], NDArray[np.intp] | slice]:
-    """The different ones among pairs (a, m), and where each pair is among them.
+def _log_half(a: Array, m: Array) -> Array:
+    """``log f(a)``, f = Bin(m, 1/2)."""
+    return log_pmf(a, m, 0.5, 0.5)
 
-    Blocks that differ in their gap alone often share their pair.
-    """
+
+def _half_tail(a: Array, m: Array) -> Array:
+    """The probability of a or more, over f(a)."""
+    return upper_tail_ratio(a, m, 0.5, 0.5)
+
+
+def _of_pairs(function: Callable[[Array, Array], Array], a: Array, m: Array) -> Array:
+    """A function of pairs (a, m); blocks that differ in their gap alone often share their pair."""
     largest = float(m.max(initial=0.0))
-    if m.size < 4096 or largest >= 2.0**26 or bool(np.all(np.diff(m) > 0)):
-        return (a, m), slice(None)
+    if m.size < _MANY or largest >= 2.0**26:
+        return function(a, m)
+    if largest <= _LISTED_COUNTS:
+        size = 1 << math.ceil(math.log2(largest + 1.0))
+        return _all_pairs(function, size)[(m * size + a).astype(np.intp)]
+    if m.size < _MANY_LARGE or bool(np.all(np.diff(m) > 0)):
+        return function(a, m)
     keys, place = np.unique(m * 2.0**27 + a, return_inverse=True)
     count = np.floor(keys / 2.0**27)
-    return (keys - count * 2.0**27, count), place
+    return function(keys - count * 2.0**27, count)[place]
+
+
+@lru_cache(maxsize=8)
+def _all_pairs(function: Callable[[Array, Array], Array], size: int) -> Array:
+    """Values for all ``a <= m < size`` at ``m size + a``; elsewhere those of ``a = m``."""
+    m, a = np.divmod(np.arange(size * size, dtype=np.float64), size)
+    return function(np.minimum(a, m), m)
 
 
 def _bracket(epsilon: float, a: Array, blocks: BinaryBlocks) -> tuple[Array, Array]:
@@ -224,15 +246,13 @@ def _bracket(epsilon: float, a: Array, blocks: BinaryBlocks) -> tuple[Array, Arr
     b, share = m - a, a / m
     if epsilon < _REGROUP_FROM:
         growth = math.expm1(epsilon)
-        pairs, place = _distinct(a, m)
-        tail = upper_tail_ratio(*pairs, 0.5, 0.5)[place]
+        tail = _of_pairs(_half_tail, a, m)
         gain, cost = (2.0 + growth) * gap * share, growth * tail
     else:
         # gap a/m and the tail ratio are both near 1 here: alpha multiplies what is left of their
         # difference, a sum of three positive terms
         left = np.where(b > 0, b / (a + 1.0), 0.0)
-        pairs, place = _distinct(np.minimum(a + 1.0, m), m)
-        left = left * upper_tail_ratio(*pairs, 0.5, 0.5)[place]
+        left = left * _of_pairs(_half_tail, np.minimum(a + 1.0, m), m)
         gain = gap * share + 1.0 + left
         cost = _scaled_exp(epsilon, left + b / m)
         cost = cost + share * np.exp(np.minimum(epsilon + blocks.log_rest, 700.0))
