@@ -62,6 +62,17 @@ def test_every_randomizer_is_in_the_catalogue(benchmark_script):
     assert {*named} >= {kind.partition(",")[0] for kind in makers()}
 
 
+def test_every_randomizer_is_in_a_crowd(benchmark_script):
+    script = benchmark_script("crowds")
+    asked = [
+        (q.kind.rpartition(", ")[0], q.kind.rpartition(", ")[2]) for q in script.catalogue(100)
+    ]
+    assert {name for name, _ in asked} >= {kind.partition(",")[0] for kind in makers()}
+    assert {crowd for _, crowd in asked} == {"1 % known", "chance 0.1", "other levels"}
+    groups = {q.group for users in script.SIZES for q in script.sizes(users)}
+    assert groups | {q.group for q in script.catalogue(100)} == set(script._GROUPS)
+
+
 def test_errata(suite, tmp_path):
     assert suite.main(["--quick", "--only", "errata", "--output", str(tmp_path)]) == 0
     claims = claims_in(tmp_path)

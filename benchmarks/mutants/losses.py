@@ -1023,6 +1023,17 @@ DIVERGENCE = mutants(
 
 MUTANTS = [
     *mutants(
+        "losses/two_letters/binary.py",
+        "tests/losses/test_losses.py::test_what_is_alike_in_many_blocks_is_computed_once",
+        [
+            (
+                "[(m * size + a).astype(np.intp)]",
+                "[(m * size + np.maximum(a - 1, 0)).astype(np.intp)]",
+            ),
+            ("size = 1 << math.ceil(math.log2(largest + 1.0))", "size = int(largest)"),
+        ],
+    ),
+    *mutants(
         "losses/alphabets/random_users.py",
         "tests/losses/test_random_users.py",
         [

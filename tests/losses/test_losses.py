@@ -12,6 +12,7 @@ from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.decoys.counts import count_blocks
+from shuffle_accountant.losses.two_letters import binary
 from shuffle_accountant.reductions.clones import clones
 from shuffle_accountant.reductions.subsampling import subsampled
 
@@ -114,3 +115,15 @@ def test_degenerate_crowds() -> None:
         blocks = count_blocks(trials, rate, idle, Bound.PESSIMISTIC, tail=1e-9, resolution=0.0)
         assert blocks.low.tolist() == blocks.high.tolist() == [count]
         assert blocks.weight.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("largest", [1, 40, 511, 512, 3000])
+@pytest.mark.parametrize("size", [1000, 1100, 5000])
+def test_what_is_alike_in_many_blocks_is_computed_once(largest: int, size: int) -> None:
+    """Listed for all pairs, for those that occur, or one by one: the same values."""
+    rng = np.random.default_rng(largest + size)
+    m = rng.integers(1, largest, size=size, endpoint=True).astype(np.float64)
+    a = np.floor(rng.random(size) * (m + 1.0))
+    m[0] = a[0] = float(largest)
+    for function in (binary._log_half, binary._half_tail):
+        assert np.array_equal(binary._of_pairs(function, a, m), function(a, m))
