@@ -1065,8 +1065,8 @@ MUTANTS = [
             ),
             ("truncated=found.missing", "truncated=0.0"),
             (
-                "places[-1] = found.excess[-1] * float(found.fraction.max()) * (1.0 + _BEYOND)",
-                "places[-1] = found.excess[-1] * float(found.fraction.min())",
+                "last = found.excess[-1] * float(found.fraction.max()) * (1.0 + _BEYOND)",
+                "last = found.excess[-1] * float(found.fraction.min()) * (1.0 + _BEYOND)",
             ),
         ],
     ),

@@ -166,10 +166,9 @@ def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | Non
         return None
     places = found.excess * float(np.average(found.fraction, weights=found.weight))
     if side is Bound.PESSIMISTIC:
-        # the last place at which any number's profile is not at its end
-        places = np.append(places, places[-1] * 2.0)
-        places[-1] = found.excess[-1] * float(found.fraction.max()) * (1.0 + _BEYOND)
-        losses = _apart(np.log1p(places))
+        # from where on the profiles of all numbers are at their ends
+        last = found.excess[-1] * float(found.fraction.max()) * (1.0 + _BEYOND)
+        losses = _apart(np.log1p(np.append(places, last)))
         upper = found.upper_at(np.expm1(losses))
         return profile_atoms(losses, (upper, upper), (upper, upper), 0.0, side)
     most = int(max(sample.users for sample in loss.source.samples(side, effort)[0]))
