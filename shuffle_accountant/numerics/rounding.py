@@ -198,7 +198,7 @@ def lowered(value: Number, error: Number | float) -> Number:
     """A lower bound of a number >= 0, from its value and a bound on its relative error.
 
     ``value / (1 + error) >= value (1 - error)``, which is rounded three times here; never negative.
-    A factor near one is lost on subnormal numbers, which products round by up to half of `SMALLEST`:
+    A factor near one is lost on subnormal numbers, which products round by half of `SMALLEST`:
     all of it is taken off, for this product and the operation that gave the value.
     """
     left = max(1.0 - error, 0.0) if isinstance(error, float) else np.maximum(1.0 - error, 0.0)
