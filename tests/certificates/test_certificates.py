@@ -376,12 +376,12 @@ def test_a_witness_just_below_the_exact_profile_is_refused():
             [
                 (
                     sa.RandomAllocation(
-                        sa.GaussianMechanism(noise_multiplier=0.06), steps=2, passes=2
+                        sa.GaussianMechanism(noise_multiplier=0.12), steps=2, passes=2
                     ),
                     1,
                 )
             ],
-            "^noise_multiplier must be at least 0.05 times the root of passes",
+            "^noise_multiplier must be at least 0.1 times the root of passes",
         ),
         (
             [(sa.ShuffleRound(RESPONSE, users=10, reduction="strong", variant="tail"), 1)],
