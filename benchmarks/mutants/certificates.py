@@ -76,12 +76,18 @@ LETTERS = mutants(
             "[self._hidden(alpha, effort) for",
         ),
         ("[self._seen(alpha) + self._hidden(alpha, effort) for", "[self._seen(alpha) for"),
-        ("if letter[2].upper() > 0\n", "if letter[2] > 0\n"),
         ("return gained / self.users +", "return gained / (self.users + 1) +"),
         (" + top * dyadic(law.cost, law.bits)", ""),
         ("law.below([self.users * top], unit)", "law.below([(self.users - 1) * top], unit)"),
         ("(at_least(0, p0 - alpha * p1) for", "(p0 - alpha * p1 for"),
         ("p1, q in self.letters if not q > 0)", "p1, q in self.letters if q > 0)"),
+    ],
+    [
+        (
+            "if letter[2].upper() > 0\n",
+            "if letter[2] > 0\n",
+            "a chance that may be 0 is what rounding leaves of a sum, less than what is cut",
+        ),
     ],
 )
 MULTISETS = mutants(

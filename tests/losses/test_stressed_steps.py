@@ -456,6 +456,8 @@ def test_laplace_ratios(eps0: float, adverse: float, side: Bound) -> None:
         for epsilon in (0.0, 0.5 * eps0, eps0, 2.0 * eps0):
             truth = max(-MP.expm1((exact(epsilon) - exact(eps0)) / 2), 0)
             assert bounds(source.alone(epsilon, side), truth, side)
+    if side is Bound.OPTIMISTIC:  # the largest ratio has an atom of its own
+        assert bounds(law.mass[-1], MP.exp(-exact(eps0)) / 2, side)
     sign = 1 if side is Bound.PESSIMISTIC else -1
     pairs = [
         (exact(x), exact(p)) for x, p in zip(law.value.tolist(), law.mass.tolist(), strict=True)
