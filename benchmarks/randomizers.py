@@ -202,11 +202,13 @@ def _goals() -> list[Goal]:
         ),
         Goal(
             "tail",
-            "probabilistic DP of randomized response, k = 4, eps0 = 3, n = 1e5 to 1e9, T = 10",
+            "probabilistic DP of randomized response, k = 4, eps0 = 3, n = 1e5 to 1e9, T = 10 and "
+            "T = 1000",
             1.0,
             {
-                f"n = {compact(n)}": functools.partial(_tail, n, 10, 1e-6)
+                f"n = {compact(n)}, T = {rounds}": functools.partial(_tail, n, rounds, 1e-6)
                 for n in (10**5, MILLION, 10**9)
+                for rounds in (10, 1000)
             },
         ),
         Goal(

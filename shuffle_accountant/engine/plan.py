@@ -46,6 +46,10 @@ _MOST_ATOMS = 1 << 20
 # Of a deviation: of a smaller epsilon no more digits are asked for at first.
 _SMALL_EPSILON = 0.1
 
+# The next grid is to be as wide as this part of what is allowed: where the width falls with a power
+# of the spacing that is not known well, and where it falls linearly.
+_AIM, _LINEAR_AIM = 0.5, 0.8
+
 # How much finer than necessary grids are to begin with: of one loss, and of many.
 _FINER, _FINER_MANY = 0.25, 0.8
 
@@ -216,17 +220,18 @@ def finer(problem: Problem, plan: Plan, excess: float) -> Plan:
     The width falls with the spacing to a power: 2 where atoms lie closer than grid points, down to
     1 where they lie so far apart that the chords have to merge distant ones.
     """
+    linear = not problem.losses[0][0].divergence.continuous
     # of classes the part that no grid changes counts too
-    order = 1.0 if problem.gathered else 2.0
+    order = 1.0 if linear or problem.gathered else 2.0
     if plan.previous is not None and plan.previous[0] > plan.spacing and excess < math.inf:
         spacing, before = plan.previous
         order = math.log(before / excess) / math.log(spacing / plan.spacing)
     order = min(max(order, 0.9), 2.0)
-    shrink = min(max((0.5 / excess) ** (1.0 / order), 0.02), 0.8)
+    shrink = min(max(((_LINEAR_AIM if linear else _AIM) / excess) ** (1.0 / order), 0.02), 0.8)
     return replace(
         plan,
         spacing=_settled(problem, plan.spacing * shrink),
-        resolution=max(plan.resolution * shrink**2, FINEST_RESOLUTION),
+        resolution=max(plan.resolution * shrink ** (1 if linear else 2), FINEST_RESOLUTION),
         previous=(plan.spacing, excess) if excess < math.inf else None,
     )
 
