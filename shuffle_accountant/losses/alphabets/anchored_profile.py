@@ -121,8 +121,9 @@ def _law(
 ) -> AnchoredLaw | None:
     if not steep and (found := smoothed_law(pair.decoyed, users, excess, variance)) is not None:
         return found
+    # letters and lattices are brought together: about half of the variance is not used
     return anchored_law(
-        pair.decoyed, users, excess, variance=variance, steep=steep, most_stages=stages
+        pair.decoyed, users, excess, variance=2.0 * variance, steep=steep, most_stages=stages
     )
 
 
