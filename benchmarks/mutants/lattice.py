@@ -329,7 +329,7 @@ INVERSION = mutants(
             "np.where(anchor > 0.0, anchor * low, anchor * high)",
             "anchor * high",
         ),
-        ("modulus * off, size)", "0.0 * modulus * off, size)"),
+        ("modulus * off, self._size)", "0.0 * modulus * off, self._size)"),
         (
             "log_rest = letter.log_bound(np.abs(spectrum), s, users[0])",
             "log_rest = letter.log_bound(np.abs(spectrum), s, users[1])",

@@ -133,8 +133,9 @@ class Inversion:
             )
 
         if some:
-            self._log = padded("log")
-            self._terms, self._doubt = padded("terms"), padded("doubt")
+            # real and imaginary parts: a complex exponential takes several times as long
+            self._log, terms, self._doubt = padded("log"), padded("terms"), padded("doubt")
+            self._real, self._imag, self._size = terms.real.copy(), terms.imag.copy(), np.abs(terms)
             self._relative, self._phase = padded("relative"), padded("phase")
             self._dropped = np.array([line.dropped for line in some])
             (
@@ -171,15 +172,14 @@ class Inversion:
 
     def _sums(self, n: int) -> tuple[Array, Array]:
         """The three integrals, and bounds of their errors, shape (3, lines) each."""
-        power = np.exp(n * self._log)
-        modulus = np.abs(power)
-        value = np.einsum("ak,ajk->ja", power, self._terms).real
-        size = np.abs(self._terms)
+        modulus, angle = np.exp(n * self._log.real), n * self._log.imag
+        value = np.einsum("ak,ajk->ja", modulus * np.cos(angle), self._real)
+        value -= np.einsum("ak,ajk->ja", modulus * np.sin(angle), self._imag)
         # ((m + e)^n - m^n) <= n e m^(n-1) e^(n e / m)
         moved = np.minimum(n * self._relative, 1.0)
         off = np.where(n * self._relative > 1.0, math.inf, math.e * moved)
         off = off + UNIT_ROUNDOFF * (160.0 + 64.0 * n * self._phase)
-        error = np.einsum("ak,ajk->ja", modulus * off, size)
+        error = np.einsum("ak,ajk->ja", modulus * off, self._size)
         error += np.einsum("ak,ajk->ja", modulus * (1.0 + off), self._doubt)
         value[2] *= n
         error[2] *= n
