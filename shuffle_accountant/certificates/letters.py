@@ -86,7 +86,7 @@ class LettersAmongDecoys:
 
 
 # lists are large
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def _listed(target: LettersAmongDecoys, cut: int) -> ListedMultisets | None:
     return ListedMultisets.of(target.sent, target.users, cut)
 

@@ -41,8 +41,8 @@ _MOST_PLACES = 4000
 # Claims that exceed the bracket by more are tried again on a finer grid.
 _EXCESS = 0.008
 _TOLERANCE = 1e-3
-# Then tried in this order: parts of the spacing, and doublings of the cells.
-_REFINEMENTS = ((2.0, 0), (4.0, 0), (4.0, 2))
+# Then tried in this order: parts of the spacing.
+_REFINEMENTS = (2.0, 4.0)
 # Tried in this order where a grid does not reach: times the spacing, and doublings of the cells.
 _ATTEMPTS = ((1.0, 0), (1.0, 3), (4.0, 0), (16.0, 3))
 # Bounds on a grid of their own are convex but for this much: relative, and in units of what is cut.
@@ -112,11 +112,11 @@ def certify(
         less = Query(epsilon=query.epsilon / (1.0 + _EXCESS))
         most = evaluate(pairs, less, _TOLERANCE, memory_limit).upper
     best = _first(made, spacing)
-    for finer, cells in _REFINEMENTS:
+    for finer in _REFINEMENTS:
         if (best.epsilon if query.epsilon is None else best.delta) <= most:
             break
         try:
-            found = made(spacing / finer, cells)
+            found = made(spacing / finer)
         except (_TooFarError, UndecidedError):
             continue
         best = min(best, found, key=lambda one: (one.epsilon, one.delta))

@@ -29,7 +29,7 @@ __all__ = ["ListedMultisets"]
 # Shares are compared as integers over two to this power.
 _BITS = 128
 # So many can be listed; estimates may be off by such a factor.
-_MOST, _ABOUT = 1 << 16, 4.0
+_MOST, _ABOUT = 1 << 17, 4.0
 # p0, p1 and q of a letter.
 Letter = tuple[arb, arb, arb]
 
