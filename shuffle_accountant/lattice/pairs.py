@@ -93,8 +93,9 @@ def _gathered(
         with ThreadPoolExecutor(len(parts)) as threads:
             most = max(threads.map(add, range(len(parts))))
     # sums of rows are compensated: their error does not depend on the number of rows
-    found = rounded(np.asarray((out[:, 0] + out[:, 1]).sum(axis=0)), 4)
-    return found, sequential_sum(len(parts) + most + _FEW + _MANY // _FEW, own=16)
+    terms = len(parts) + most + _FEW + _MANY // _FEW
+    found = rounded(np.asarray((out[:, 0] + out[:, 1]).sum(axis=0)), terms)
+    return found, sequential_sum(terms, own=16)
 
 
 def _parts(
