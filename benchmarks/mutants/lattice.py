@@ -235,6 +235,7 @@ LATTICE_SUMS = mutants(
     _stressed(
         "sums_on_a_lattice_whose_roundings_err",
         "no_mean_of_a_sum_is_beyond_the_extreme_sums",
+        "means_that_are_in_doubt_may_be_smaller",
     ),
     [
         (

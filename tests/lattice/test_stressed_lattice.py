@@ -411,6 +411,23 @@ def test_no_mean_of_a_sum_is_beyond_the_extreme_sums(count: int, adverse: float)
     assert law.moved <= 1e-3
 
 
+def test_means_that_are_in_doubt_may_be_smaller() -> None:
+    """Calls and puts of a sum are below those of all laws that its parts may stand for."""
+    value, mass = np.array([0.6875, 0.8125, 1.3125]), np.array([0.25, 0.25, 0.5])
+    one = SumLaw(value, mass, 1, 0.0, 0.0, 0.0, float(value[-1]))
+    law = power(one, 16, Bound.OPTIMISTIC, width=0.05, tail=1e-30)
+    assert law.cells is not None
+    doubt = 1.0 / 64.0  # of each part's means; far more than what rounding does
+    doubtful = replace(law, cells=replace(law.cells, doubt=doubt))
+    exactly, found = (
+        add(x, x, Bound.OPTIMISTIC, width=0.05, budget=1e-30, users=32) for x in (law, doubtful)
+    )
+    known, calls, puts = Prices.on(exactly, 0.0), Prices.on(found, -1.0), Prices.on(found, 1.0)
+    for strike in np.linspace(24.0, 40.0, 9).tolist():
+        assert calls.call(strike) <= known.call(strike + 2.0 * doubt)
+        assert puts.put(strike) <= known.put(strike - 2.0 * doubt)
+
+
 @SIDES
 def test_what_two_laws_lost_takes_the_other_s_gain_along(side: Bound) -> None:
     """Each law lacks an atom, its largest or its smallest one: the truth has it."""
