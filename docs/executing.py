@@ -31,6 +31,7 @@ def executed(path: Path) -> Path:
         EXECUTED.mkdir(parents=True, exist_ok=True)
         # beside no other file of the repository: what a notebook needs is installed
         command = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", str(path)]
+        command.append("--ExecutePreprocessor.startup_timeout=600")  # a minute where all are busy
         run([*command, "--output-dir", str(EXECUTED)], {"PYTHONPATH": str(ROOT)})
         stamp.write_text(state)
     return done
