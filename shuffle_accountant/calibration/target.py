@@ -32,6 +32,8 @@ __all__ = [
 
 # The neighbourhood of the answer is found with brackets of this relative width.
 _ROUGH = 0.1
+# Brackets of smaller measures may be as wide as they are.
+_NEAR_ROUND_OFF = 1e-11
 # A search asks about so many questions.
 _USUAL_ANSWERS = 12
 
@@ -103,7 +105,13 @@ class RiskTarget(ABC):
 
         with share_of_bar() as bar:
             moved.append(bar)
-            index = first_that_meets(ladder, rough, upper, self.goal, guess, slope)
+            # where round-off alone may be more than the goal, no search
+            hopeless = self.goal < _NEAR_ROUND_OFF and upper(ladder.value(ladder.last)) > self.goal
+            index = (
+                None
+                if hopeless
+                else first_that_meets(ladder, rough, upper, self.goal, guess, slope)
+            )
         if index is None:
             least = ask(ladder.value(ladder.last), self.tolerance)[0].ends()[1]
             raise ValueError(

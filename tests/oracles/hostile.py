@@ -613,10 +613,11 @@ def _calibration() -> Iterator[Entry]:
         plain | {"target_trade_off": (0.1, 0.8)},
         plain | {"target_reidentification": 0.01},
     )
-    yield Entry("max_eps0", sa.max_eps0, (one, one | {"population": 2000}, *risks), work=work)
-    yield Entry(
-        "min_users", sa.min_users, ({"eps0": 1.0, "rounds": 2} | target | maker,), work=work
-    )
+    # up to fifteen answers each
+    bases = one, one | {"population": 2000}, *risks
+    yield Entry("max_eps0", sa.max_eps0, bases, work=work, seconds=5.0)
+    users = {"eps0": 1.0, "rounds": 2} | target | maker
+    yield Entry("min_users", sa.min_users, (users,), work=work, seconds=5.0)
     round = sa.ShuffleRound(sa.GeneralRandomizer(eps0=0.5), users=1000)
     drawn = sa.ShuffleRound(sa.GeneralRandomizer(eps0=0.5), users=1000, population=1500)
     yield Entry(
@@ -624,6 +625,7 @@ def _calibration() -> Iterator[Entry]:
         sa.max_rounds,
         tuple({"round": one} | target for one in (round, drawn)),
         work=work,
+        seconds=5.0,
     )
 
 
