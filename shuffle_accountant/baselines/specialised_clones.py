@@ -31,7 +31,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol
@@ -168,16 +167,17 @@ def _delta(eps0: float, categories: int, users: int, epsilon: float) -> float:
     weight = log_c + log_pmf(peak, c, 0.5, 0.5)
     # up to c + 1 terms near the peak, times sums whose ratios are about as large
     keep = weight > weight.max(initial=-math.inf) - _NEGLIGIBLE - 4.0 * math.log(users + 1.0)
-    total = 0.0
-    for log_mass, trials, end in zip(log_c[keep], c[keep], last[keep], strict=True):
-        reach = 0.5 * _DEVIATIONS * math.sqrt(trials)
-        middle = min(end, 0.5 * trials)
-        begin, end = max(math.floor(middle - reach), 0.0), min(end, math.ceil(middle + reach))
-        b: NDArray[np.float64] = np.arange(begin, end + 1.0)
-        value = (trials - b) * first + b * second + (users - trials) * third
-        terms = np.exp(log_mass + log_pmf(b, trials, 0.5, 0.5)) * np.maximum(value, 0.0)
-        total += float(terms.sum())
-    return min(math.exp(eps0) * total / users, 1.0)
+    log_c, c, last = log_c[keep], c[keep], last[keep]
+    reach, middle = 0.5 * _DEVIATIONS * np.sqrt(c), np.minimum(last, 0.5 * c)
+    begin = np.maximum(np.floor(middle - reach), 0.0)
+    sizes = (np.minimum(last, np.ceil(middle + reach)) - begin).astype(np.intp) + 1
+    # all b of all c in one row
+    row = np.repeat(np.arange(c.size), sizes)
+    b = begin[row] + (np.arange(row.size) - np.repeat(np.cumsum(sizes) - sizes, sizes))
+    trials = c[row]
+    value = (trials - b) * first + b * second + (users - trials) * third
+    terms = np.exp(log_c[row] + log_pmf(b, trials, 0.5, 0.5)) * np.maximum(value, 0.0)
+    return min(math.exp(eps0) * float(terms.sum()) / users, 1.0)
 
 
 BOUNDS.register(
