@@ -54,6 +54,8 @@ __all__ = [
 # many, which fill the gaps between the other's.
 _SKETCH, _PLACES = 160, 256
 _FILLING = 4
+# So few sums are all looked at.
+_FEW_SUMS = 1 << 14
 _ROUGH_SKETCH, _ROUGH_PLACES, _WIDE = 80, 160, 0.02
 # Cells are not wider than this score, nor more than so many.
 _WIDEST = 0.05
@@ -420,6 +422,8 @@ def _scores(a: SumLaw, b: SumLaw, *, rough: bool) -> tuple[Array, Array]:
     both = u + np.interp(_quantiles(*_cumulated(f)), _quantiles(*_cumulated(g)), v)
     some = v[_FILLING // 2 :: _FILLING]
     tried = np.unique(np.concatenate([u + _moments(b)[0], some + _moments(a)[0], both]))
+    if u.size * v.size <= _FEW_SUMS:  # far letters leave gaps that these do not see
+        tried = np.unique(np.add.outer(u, v))
     edges = np.append(u[0] + v[0], tried[tried > u[0] + v[0]])
     mass, _, _ = pair_sums(u, f, v, g, edges)
     below, above = np.cumsum(mass)[:-1], np.cumsum(mass[::-1])[-2::-1]

@@ -28,9 +28,9 @@ def single_target_gain(*, users: int, categories: int, target: int = 0) -> Array
     """
     users = validate.integer(minimum=1, users=users)
     categories = validate.integer(minimum=1, categories=categories)
-    target = validate.integer(minimum=0, maximum=users - 1, target=target)
     # beyond 64 users two values are too many, without computing a huge power
     require_room("users and categories", "the gain", categories ** (min(users, 64) + 1))
+    target = validate.integer(minimum=0, maximum=users - 1, target=target)
     before, after = categories**target, categories ** (users - 1 - target)
     # datasets in lexicographic order: blocks of one value of the target, again and again
     return np.tile(np.repeat(np.eye(categories), after, axis=1), (1, before))
