@@ -24,8 +24,12 @@ __all__ = ["refined_trade_off", "trade_off_ends"]
 # that further points must take from a curve, or they stop.
 _FIRST_POINTS, _MOST_POINTS, _TAKEN = 7, 41, 0.1
 
-# Roundings of the few operations here, of numbers up to ``1 + t``.
+# Roundings of the few operations here, of numbers up to ``1 + t x``. That t is rounded itself moves
+# H no more: t times H's slope is at most the mass of larger losses, so at most 1.
 _OPERATIONS = 64.0
+
+# Nats. Its t is far from overflow, and tests with false positive rates below 1/t have no user.
+_FARTHEST = 690.0
 
 
 def refined_trade_off(
@@ -38,7 +42,7 @@ def refined_trade_off(
 
     Args:
         delta: both ends of delta at an epsilon >= 0.
-        last: largest epsilon to ask for, > 0, finite.
+        last: largest epsilon to ask for, > 0, finite; those above 690 serve the rate 0 alone.
         rates: false positive rates, in [0, 1], shape (r,).
         width: of the bracket, relative to what the test gains over guessing, to aim for.
 
@@ -46,12 +50,16 @@ def refined_trade_off(
         Lower and upper ends, each of shape (r,).
     """
     asked: dict[float, tuple[float, float]] = {}
-    wanted, before = np.linspace(0.0, last, _FIRST_POINTS), np.full(rates.shape, np.inf)
+    wanted = np.linspace(0.0, min(last, _FARTHEST), _FIRST_POINTS)
+    before = np.full(rates.shape, np.inf)
+    # f(0) is 1 less the least H
+    at_zero = 1.0 - delta(last)[1] - roundings(_OPERATIONS) if last > _FARTHEST else 0.0
     while True:
         asked.update({x: delta(x) for x in wanted.tolist() if x not in asked})
         points = np.array(sorted(asked))
         below, above = np.array([asked[x] for x in points.tolist()]).T
         lower, upper = trade_off_ends(points, below, above, rates)
+        lower = np.where(rates == 0.0, np.maximum(lower, at_zero), lower)
         gap = upper - lower
         # ends of delta that are apart themselves gain nothing from further points
         wide = (gap > width * (1.0 - rates - lower)) & (gap < (1.0 - _TAKEN) * before)
@@ -72,7 +80,7 @@ def trade_off_ends(
     """Lower and upper ends of the trade-off curve at false positive rates.
 
     Args:
-        epsilons: nats, finite, >= 0, ascending, the first one 0, at least two, shape (m,).
+        epsilons: nats, in [0, 690], ascending, the first one 0, at least two, shape (m,).
         lower: lower ends of delta there, shape (m,).
         upper: upper ends of delta there, shape (m,).
         rates: false positive rates, in [0, 1], shape (r,).
@@ -88,25 +96,24 @@ def trade_off_ends(
     # H is 1 at t = 0 and at least 1 - t
     points = np.append(0.0, points)
     above, below = np.append(1.0, above), np.append(1.0, below)
-    moved = roundings(_OPERATIONS) * (1.0 + points)
-    ends = [_one(points, above + moved, below - moved, float(rate)) for rate in rates]
+    ends = [_one(points, above, below, float(rate)) for rate in rates]
     return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
 
 
 def _one(points: Array, above: Array, below: Array, rate: float) -> tuple[float, float]:
     """Both ends at one rate."""
-    line = 1.0 - points * rate
-    least, most = line - above, line - below  # of h, at the points
+    line, moved = 1.0 - points * rate, roundings(_OPERATIONS) * (1.0 + points * rate)
+    least, most = line - above - moved, line - below + moved  # of h, at the points
     lower = float(np.max(least))
     gap = np.diff(points)
-    # H falls, and so does -t x
-    cells = 1.0 - below[1:] - points[:-1] * rate
+    # H falls, and so does -t x: H at the cell's end, the line at its start
+    cells = 1.0 - below[1:] - points[:-1] * rate + moved[:-1]
     # slopes of the line through points i - 1 and i, beyond i; and through i and i + 1, before i
     rising = (most[1:-1] - least[:-2]) / gap[:-1]
     falling = (least[2:] - most[1:-1]) / gap[1:]
     # how far a line reaches, over the distance of the points that it goes through
     reach = np.maximum(gap[1:] / gap[:-1], gap[:-1] / gap[1:])
-    rounded = roundings(_OPERATIONS) * (1.0 + points[1:-1]) * (1.0 + reach)
+    rounded = moved[1:-1] * (1.0 + reach)
     from_left, from_right = most[1:-1] + rounded, most[1:-1] + rounded
     # the first cell has no line from the left, the last one none from the right
     right = from_right + np.maximum(-falling * gap[:-1], 0.0)
@@ -115,8 +122,10 @@ def _one(points: Array, above: Array, below: Array, rate: float) -> tuple[float,
     cells[1:] = np.minimum(cells[1:], left)
     both = _lower_of_two(from_left[:-1], rising[:-1], from_right[1:], falling[1:], gap[1:-1])
     cells[1:-1] = np.minimum(cells[1:-1], both)
-    # beyond the last point: the line from the left if it does not rise, and H >= 0
-    last = float(from_left[-1]) if rising[-1] <= 0.0 else 1.0 - float(points[-1]) * rate
+    # beyond the last point: H >= 0, and the line from the left if it does not rise
+    last = float(line[-1] + moved[-1])
+    if rising[-1] <= 0.0:
+        last = min(last, float(from_left[-1]))
     last = max(last, float(most[-1]))
     upper = max(float(np.max(cells)), last, lower)
     # guessing has the false negative rate 1 - x

@@ -101,6 +101,23 @@ def test_infinite_losses_leave_a_curve_below_one() -> None:
     assert found.lower[0] > 0.5
 
 
+@pytest.mark.parametrize(
+    ("eps0", "users", "rounds"), [(1000.0, 1, 1), (1000.0, 3, 2), (650.0, 2, 3), (300.0, 1, 4)]
+)
+def test_losses_whose_exponential_overflows_give_all_away(
+    eps0: float, users: int, rounds: int
+) -> None:
+    one = sa.ShuffleRound(sa.GeneralRandomizer(eps0), users=users)
+    found = sa.FourierAccountant().compose(one, count=rounds).trade_off([0.0, 1e-300, 0.5, 1.0])
+    # no message is impossible for anybody: a test that never rejects wrongly never rejects
+    assert found.upper[0] == 1.0
+    assert found.lower[0] > 0.999
+    # with any other rate the target's letter is recognised, but with probability exp(-eps0)
+    assert np.all((found.lower >= 0.0) & (found.lower <= found.upper))
+    assert np.all(found.lower[1:] <= math.exp(-eps0))
+    assert np.all(found.upper[2:] <= 1e-9)
+
+
 def test_nothing_composed_is_guessing() -> None:
     found = sa.FourierAccountant().trade_off([0.0, 0.3, 1.0])
     assert found.lower == pytest.approx([1.0, 0.7, 0.0], abs=1e-9)
