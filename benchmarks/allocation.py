@@ -3,19 +3,29 @@
 A sweep over noise multipliers from 0.2 to 100, delta from 0.5 to 1e-60 and up to 1e5 epochs: every
 bracket is finite and ordered, and as narrow as asked for or comes with a warning. Shuffled batches
 from 2 to 1e6 steps take less than ten seconds. Caches are cleared before each question; seconds are
-those of the processor, all threads together, whatever else the machine does.
+those of the processor, all threads together, whatever else the machine does, and both goals are
+stated for a machine that answers for the clones in 17 ms: what is claimed are multiples of that.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import shuffle_accountant as sa
-from benchmarks.claims import Claim, Note, Outcome, clear_caches, relative_width
+from benchmarks.claims import (
+    STATED_CLONES,
+    Claim,
+    Note,
+    Outcome,
+    clear_caches,
+    clones_seconds,
+    relative_width,
+)
 
 TOLERANCE = 1e-3
 # (noise multiplier, steps, epochs, delta)
@@ -46,13 +56,17 @@ def run(quick: bool, note: Note) -> Outcome:
     """Each question once, after one that pays for imports."""
     rows: list[dict[str, Any]] = []
     _ask(_allocation, CENTRE)
+    before = clones_seconds()
     for kind, make, settings in (
         ("allocation", _allocation, QUICK_SETTINGS if quick else SETTINGS),
         ("shuffle", _shuffled, QUICK_SHUFFLED if quick else SHUFFLED),
     ):
         for setting in settings:
             note(f"{kind} {setting}")
-            rows.append({"sampling": kind, **_ask(make, setting)})
+            row = {"sampling": kind, **_ask(make, setting)}
+            after = clones_seconds()
+            rows.append(row | {"times": round(2.0 * row["seconds"] / (before + after), 2)})
+            before = after
     dealt, shuffled = (
         [row for row in rows if row["sampling"] == kind] for kind in ("allocation", "shuffle")
     )
@@ -127,12 +141,15 @@ def _tolerance(rows: list[dict[str, Any]]) -> Claim:
 
 
 def _fast(what: str, rows: list[dict[str, Any]], limit: float) -> Claim:
-    slowest = max(rows, key=lambda row: row["seconds"])
-    slow = sum(row["seconds"] > limit for row in rows)
+    most = limit / STATED_CLONES
+    slowest = max(rows, key=lambda row: row["times"])
+    slow = sum(row["times"] > most for row in rows)
     return Claim(
         name=f"speed, {what}",
-        text=f"{what}: a new question takes under {limit:g} s",
-        measured=f"slowest {slowest['seconds']:.2f} s ({_which(slowest)}); {slow} of {len(rows)} "
-        "take longer",
+        text=f"{what}: a new question takes at most {most:.0f} times the clones' time, {limit:g} s "
+        f"where that is {1000.0 * STATED_CLONES:g} ms",
+        measured=f"{slowest['times']:.1f} times, {slowest['seconds']:.2f} s ({_which(slowest)}); "
+        f"{slow} of {len(rows)} take longer; median "
+        f"{statistics.median(row['times'] for row in rows):.1f} times",
         holds=slow == 0,
     )

@@ -9,10 +9,8 @@ before and after each question.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import statistics
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +21,9 @@ from benchmarks.claims import (
     Claim,
     Note,
     Outcome,
-    answer,
-    clear_caches,
+    clones_seconds,
     compact,
+    processor_seconds,
     relative_width,
 )
 from shuffle_accountant.randomizers.base import LocalRandomizer
@@ -38,9 +36,6 @@ CATALOGUE_SIZE = 10**5
 NOISE = ("GaussianRandomizer",)
 # From so many people on, random participation takes no longer than other crowds.
 FEW = 10**5
-# The clones' answer that all times are multiples of: eps0, users, rounds.
-CLONES = (1.0, 10**5, 1000)
-
 
 # What is claimed of each group of questions, and how many times the clones' time is enough. One
 # second where the clones take 17 ms is 60 times.
@@ -127,11 +122,11 @@ def run(quick: bool, note: Note) -> Outcome:
         *itertools.product(catalogue(CATALOGUE_SIZE), ROUNDS[-1:]),
     ]
     rows = []
-    before = _clones()
+    before = clones_seconds()
     for question, rounds in questions:
         note(f"{question.kind}, n = {compact(question.users)}, T = {rounds}")
         row = _asked(question, rounds)
-        after = _clones()
+        after = clones_seconds()
         rows.append(row | {"times": round(2.0 * row["seconds"] / (before + after), 2)})
         before = after
     claims = []
@@ -163,21 +158,8 @@ def run(quick: bool, note: Note) -> Outcome:
     return Outcome(claims=claims, rows=rows)
 
 
-def _clones() -> float:
-    """Seconds of the processor of the clones' answer, the least of three."""
-    eps0, users, rounds = CLONES
-    return min(_seconds(functools.partial(answer, eps0, users, rounds, DELTA))[0] for _ in range(3))
-
-
-def _seconds(ask: Any) -> tuple[float, sa.Bracket]:
-    clear_caches()
-    start = time.process_time()
-    found = ask()
-    return time.process_time() - start, found
-
-
 def _asked(question: _Question, rounds: int) -> dict[str, Any]:
-    seconds, found = _seconds(
+    seconds, found = processor_seconds(
         lambda: sa.epsilon(question.round, delta=DELTA, rounds=rounds, tolerance=TOLERANCE)
     )
     return {

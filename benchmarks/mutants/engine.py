@@ -212,4 +212,37 @@ CLASSES = mutants(
     ],
 )
 
-MUTANTS = [*COMPOSITION, *COMPOSED_LAW, *CLASSES]
+TRADE_OFF = mutants(
+    "engine/trade_off.py",
+    "tests/engine/test_trade_off.py",
+    [
+        # round-off
+        ("roundings(_OPERATIONS) * (1.0 + points * rate)", "0.0 * points"),
+        ("least, most = line - above - moved,", "least, most = line - above,"),
+        ("line - below + moved  # of h", "line - below - moved  # of h"),
+        ("points[:-1] * rate + moved[:-1]", "points[:-1] * rate - moved[:-1]"),
+        ("rounded = moved[1:-1] * (1.0 + reach)", "rounded = -moved[1:-1]"),
+        # which end, which point
+        (
+            "line - above - moved, line - below + moved",
+            "line - below - moved, line - above + moved",
+        ),
+        ("lower = float(np.max(least))", "lower = float(np.max(most))"),
+        ("1.0 - below[1:] - points[:-1] * rate", "1.0 - below[1:] - points[1:] * rate"),
+        ("1.0 - below[1:] - points[:-1] * rate", "1.0 - above[:-1] - points[:-1] * rate"),
+        ("np.maximum(-falling * gap[:-1], 0.0)", "-falling * gap[:-1]"),
+        ("np.maximum(rising * gap[1:], 0.0)", "rising * gap[1:]"),
+        ("np.maximum(np.maximum(first, last), meeting)", "np.maximum(first, last)"),
+        ("np.maximum(np.maximum(first, last), meeting)", "np.minimum(first, last)"),
+        ("    if rising[-1] <= 0.0:\n", "    if True:\n"),
+        ("last = max(last, float(most[-1]))", "last = float(most[-1])"),
+        ("max(float(cells[highest]), last, lower)", "max(last, lower)"),
+        # mirror images, and the rate zero
+        ("1.0 - (1.0 - upper[:0:-1]) / t[:0:-1]", "1.0 - (1.0 - upper[:0:-1]) * t[:0:-1]"),
+        ("1.0 - (1.0 - lower[:0:-1]) / t[:0:-1]", "1.0 - (1.0 - lower[:0:-1]) / t[:0:-1] ** 2"),
+        ("np.where(rates == 0.0, np.maximum", "np.where(rates >= 0.0, np.maximum"),
+        ("1.0 - delta(last)[1] - roundings", "1.0 - delta(last)[0] - roundings"),
+    ],
+)
+
+MUTANTS = [*COMPOSITION, *COMPOSED_LAW, *CLASSES, *TRADE_OFF]

@@ -12,6 +12,7 @@ below lines through its upper end at the nearest point and its lower end at the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -29,7 +30,13 @@ _FIRST_POINTS, _MOST_POINTS, _TAKEN = 7, 41, 0.1
 _OPERATIONS = 64.0
 
 # Nats. Its t is far from overflow, and tests with false positive rates below 1/t have no user.
-_FARTHEST = 690.0
+_FARTHEST = 650.0
+
+# Share of a cell that a new point leaves on either side.
+_INSIDE = 0.1
+
+# Nats between points: far more than the exponentials' round-off.
+_CLOSEST = 1e-12
 
 
 def refined_trade_off(
@@ -42,7 +49,7 @@ def refined_trade_off(
 
     Args:
         delta: both ends of delta at an epsilon >= 0.
-        last: largest epsilon to ask for, > 0, finite; those above 690 serve the rate 0 alone.
+        last: largest epsilon to ask for, > 0, finite; those above 650 serve the rate 0 alone.
         rates: false positive rates, in [0, 1], shape (r,).
         width: of the bracket, relative to what the test gains over guessing, to aim for.
 
@@ -50,43 +57,42 @@ def refined_trade_off(
         Lower and upper ends, each of shape (r,).
     """
     asked: dict[float, tuple[float, float]] = {}
-    wanted = np.linspace(0.0, min(last, _FARTHEST), _FIRST_POINTS)
-    before = np.full(rates.shape, np.inf)
+    finite = min(last, _FARTHEST)
+    wanted, before = np.linspace(0.0, finite, _FIRST_POINTS), np.full(rates.shape, np.inf)
     # f(0) is 1 less the least H
     at_zero = 1.0 - delta(last)[1] - roundings(_OPERATIONS) if last > _FARTHEST else 0.0
     while True:
-        asked.update({x: delta(x) for x in wanted.tolist() if x not in asked})
+        asked.update({x: delta(x) for x in wanted.tolist()})
         points = np.array(sorted(asked))
         below, above = np.array([asked[x] for x in points.tolist()]).T
-        lower, upper = trade_off_ends(points, below, above, rates)
+        lower, upper, wanted = trade_off_ends(points, below, above, rates)
         lower = np.where(rates == 0.0, np.maximum(lower, at_zero), lower)
         gap = upper - lower
         # ends of delta that are apart themselves gain nothing from further points
         wide = (gap > width * (1.0 - rates - lower)) & (gap < (1.0 - _TAKEN) * before)
-        if not wide.any() or points.size >= _MOST_POINTS:
+        wanted = np.unique(wanted[wide & (wanted < finite)])
+        wanted = wanted[np.diff(wanted, prepend=-1.0) > _CLOSEST]
+        wanted = wanted[np.min(np.abs(np.subtract.outer(wanted, points)), axis=1) > _CLOSEST]
+        if wanted.size == 0 or points.size >= _MOST_POINTS:
             return lower, upper
-        before, middle = gap, 0.5 * (1.0 - below) + 0.5 * (1.0 - above)
-        # 1 - H(t) - t x at a point and at its mirror image
-        x, t = rates[wide, None], np.exp(points)
-        best = np.unique(np.argmax(np.maximum(middle - t * x, (middle - x) / t), axis=1))
-        cells = np.unique(np.concatenate([best, best - 1]))
-        cells = cells[(cells >= 0) & (cells < points.size - 1)]
-        wanted = 0.5 * (points[cells] + points[cells + 1])
+        before = gap
 
 
 def trade_off_ends(
     epsilons: Array, lower: Array, upper: Array, rates: Array
-) -> tuple[Array, Array]:
-    """Lower and upper ends of the trade-off curve at false positive rates.
+) -> tuple[Array, Array, Array]:
+    """Lower and upper ends of the trade-off curve at false positive rates, and where to look next.
 
     Args:
-        epsilons: nats, in [0, 690], ascending, the first one 0, at least two, shape (m,).
+        epsilons: nats, in [0, 650], ascending by 1e-12 or more, the first one 0, at least two,
+            shape (m,).
         lower: lower ends of delta there, shape (m,).
         upper: upper ends of delta there, shape (m,).
         rates: false positive rates, in [0, 1], shape (r,).
 
     Returns:
-        Lower and upper ends, each of shape (r,).
+        Lower and upper ends, and the epsilons that the upper ends come from, infinite where that is
+        beyond all points; each of shape (r,).
     """
     t = np.exp(epsilons)
     # points below 1 by the symmetry; the larger the divergence, the larger its mirror image
@@ -97,11 +103,13 @@ def trade_off_ends(
     points = np.append(0.0, points)
     above, below = np.append(1.0, above), np.append(1.0, below)
     ends = [_one(points, above, below, float(rate)) for rate in rates]
-    return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
+    lowest, highest, places = np.array(ends).T
+    with np.errstate(divide="ignore"):
+        return lowest, highest, np.abs(np.log(places))
 
 
-def _one(points: Array, above: Array, below: Array, rate: float) -> tuple[float, float]:
-    """Both ends at one rate."""
+def _one(points: Array, above: Array, below: Array, rate: float) -> tuple[float, float, float]:
+    """Both ends at one rate, and the t that the upper end comes from."""
     line, moved = 1.0 - points * rate, roundings(_OPERATIONS) * (1.0 + points * rate)
     least, most = line - above - moved, line - below + moved  # of h, at the points
     lower = float(np.max(least))
@@ -120,24 +128,38 @@ def _one(points: Array, above: Array, below: Array, rate: float) -> tuple[float,
     left = from_left + np.maximum(rising * gap[1:], 0.0)
     cells[:-1] = np.minimum(cells[:-1], right)
     cells[1:] = np.minimum(cells[1:], left)
-    both = _lower_of_two(from_left[:-1], rising[:-1], from_right[1:], falling[1:], gap[1:-1])
+    both, meeting = _lower_of_two(
+        from_left[:-1], rising[:-1], from_right[1:], falling[1:], gap[1:-1]
+    )
+    places = np.sqrt(points[:-1]) * np.sqrt(points[1:])
+    # at the meeting point, but not so near an end that a wide cell stays wide
+    inside = points[1:-2] + np.clip(meeting, _INSIDE * gap[1:-1], (1.0 - _INSIDE) * gap[1:-1])
+    places[1:-1] = np.where((meeting > 0.0) & (both < cells[1:-1]), inside, places[1:-1])
     cells[1:-1] = np.minimum(cells[1:-1], both)
     # beyond the last point: H >= 0, and the line from the left if it does not rise
     last = float(line[-1] + moved[-1])
     if rising[-1] <= 0.0:
         last = min(last, float(from_left[-1]))
     last = max(last, float(most[-1]))
-    upper = max(float(np.max(cells)), last, lower)
+    highest = int(np.argmax(cells))
+    upper = max(float(cells[highest]), last, lower)
+    place = float(places[highest]) if cells[highest] >= last else math.inf
     # guessing has the false negative rate 1 - x
-    return min(max(lower, 0.0), 1.0 - rate), min(max(upper, 0.0), 1.0 - rate)
+    return min(max(lower, 0.0), 1.0 - rate), min(max(upper, 0.0), 1.0 - rate), place
 
 
-def _lower_of_two(start: Array, rising: Array, stop: Array, falling: Array, width: Array) -> Array:
-    """Largest value in cells of the lower of two lines, from the left and from the right end."""
+def _lower_of_two(
+    start: Array, rising: Array, stop: Array, falling: Array, width: Array
+) -> tuple[Array, Array]:
+    """Largest value in cells of the lower of two lines, from the left and from the right end.
+
+    And how far from the left the lines meet there; 0 where they do not.
+    """
     first = np.minimum(start, stop - falling * width)
     last = np.minimum(start + rising * width, stop)
     with np.errstate(divide="ignore", invalid="ignore"):
         place = (stop - start - falling * width) / (rising - falling)
     meets = (place > 0.0) & (place < width)
-    meeting = np.where(meets, start + rising * np.where(meets, place, 0.0), -np.inf)
-    return np.asarray(np.maximum(np.maximum(first, last), meeting))
+    place = np.where(meets, place, 0.0)
+    meeting = np.where(meets, start + rising * place, -np.inf)
+    return np.maximum(np.maximum(first, last), meeting), place

@@ -87,7 +87,7 @@ def test_any_points_of_the_profile_enclose_the_curve(mu: float, points: int, rea
     shift = epsilons / mu
     deltas = norm.cdf(0.5 * mu - shift) - np.exp(epsilons) * norm.cdf(-0.5 * mu - shift)
     deltas = np.maximum(deltas, 0.0)
-    lower, upper = trade_off_ends(epsilons, deltas * (1 - 1e-9), deltas * (1 + 1e-9), RATES)
+    lower, upper, _ = trade_off_ends(epsilons, deltas * (1 - 1e-9), deltas * (1 + 1e-9), RATES)
     truth = norm.cdf(norm.ppf(1.0 - RATES) - mu)
     assert np.all(lower <= truth + 1e-12)
     assert np.all(truth <= upper + 1e-12)
