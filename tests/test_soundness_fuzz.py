@@ -247,6 +247,21 @@ def test_deltas_below_all_doubles_are_not_none(epsilon: float) -> None:
     assert 0.0 < found.upper < 1e-300
 
 
+def test_two_rounds_that_lose_a_subnormal_delta() -> None:
+    """What products of masses are rounded by is more than all relative errors of such a sum."""
+    channel = [
+        [0.5873812258203241, 0.25143923442658256, 0.1611795397530933, 3.4155754770994175e-158],
+        [0.47723260992083405, 0.12018151397893662, 0.40258587610022933, 1.1440523157169369e-218],
+        [0.009487615272540606, 0.4215047226994658, 0.5690076620279936, 6.308963798905076e-211],
+    ]
+    one = sa.ShuffleRound(sa.DiscreteRandomizer(channel), users=2, reduction="blanket")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sa.LooseBracketWarning)
+        found = told(lambda: sa.delta(one, epsilon=220.84058990998508, rounds=2))
+    # of the blanket's own pairs, by enumeration in fractions; as a double it is rounded down
+    assert 1.1666155839762913706e-315 <= found.upper <= 1.1667e-315
+
+
 def test_losses_that_reach_their_limit_at_once() -> None:
     """Next to the other rounds the last step of these is shorter than the numbers are apart."""
     few = sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.66785), users=7)

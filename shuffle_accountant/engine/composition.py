@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import Bound, PldGrid
-from shuffle_accountant.lattice.positive import positive_sum
+from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
@@ -28,7 +28,6 @@ from shuffle_accountant.numerics.rounding import (
     Array,
     exponential,
     lowered,
-    outwards,
     pairwise_sum,
     product,
     raised,
@@ -335,15 +334,15 @@ class DirectSum:
         source, law = self._composition, self._law
         upper = source.side is Bound.PESSIMISTIC
         epsilon += -source.loss_error if upper else source.loss_error
-        above = source.spacing * np.arange(law.offset, law.offset + law.mass.size) - epsilon
-        body = float(np.sum(law.mass * source.divergence.weight(above))) + law.infinite
+        above = source.spacing * np.arange(law.offset, law.offset + law.scaled.size) - epsilon
+        body = float(np.sum(law.scaled * source.divergence.weight(above))) + law.scaled_infinite
         relative = product(law.relative, pairwise_sum(own=64))
-        value = outwards(body, 2.0 * relative, upper=upper)
-        # products that underflowed are not zero; in this order NaN is kept
-        value = max(value, SMALLEST) if upper else max(0.0, value)
+        # the losses' weights are at most one; in this order NaN is kept
+        body = body + LOST if upper else max(0.0, body - LOST)
+        value = share(body, 1.0 / SCALE, 2.0 * relative, upper=upper)
         return DeltaTerms(
             value=min(value, 1.0),
             truncation=source.truncated,
             aliasing=0.0,
-            round_off=body * relative,
+            round_off=body / SCALE * relative,
         )

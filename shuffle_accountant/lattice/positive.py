@@ -6,6 +6,9 @@ rare large losses dominate (a subsampled round at a tiny delta: far fewer clones
 outweigh all ordinary rounds) there is a gap that no tilt reaches. Products and sums of
 positive numbers keep relative accuracy everywhere. Direct convolution is quadratic in the number
 of grid points, which is small here: in that regime a grid that resolves epsilon itself will do.
+
+Masses are kept as multiples of a number so small that products of two far below all doubles are
+not rounded to subnormal numbers, or to zero.
 """
 
 from __future__ import annotations
@@ -20,7 +23,14 @@ from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, pairwise_sum, product, roundings
 
-__all__ = ["PositiveSum", "convolution_roundings", "convolved", "positive_sum"]
+__all__ = ["LOST", "SCALE", "PositiveSum", "convolution_roundings", "convolved", "positive_sum"]
+
+# Masses at most one, and sums of products of two, are doubles when multiplied by it, and by its
+# square.
+SCALE = 2.0**500
+# Bound on what underflow takes off or adds to all scaled masses together: each of fewer than 2^60
+# products and quotients is off by half of 2^-1074, and weighs no more than one.
+LOST = 2.0**-1010
 
 # Products of two masses at once: some hundredths of a second.
 _AT_ONCE = 1 << 22
@@ -34,15 +44,26 @@ class PositiveSum:
 
     Attributes:
         offset: grid index of the first mass.
-        mass: P-masses, shape (m,), all with a relative error of at most ``relative``.
-        infinite: P-mass at +inf.
+        scaled: P-masses times `SCALE`, shape (m,), all with a relative error of at most
+            ``relative``, and an absolute one of at most `LOST`, together.
+        scaled_infinite: P-mass at +inf, times `SCALE`.
         relative: bound on the relative error of every number here.
     """
 
     offset: int
-    mass: Array
-    infinite: float
+    scaled: Array
+    scaled_infinite: float
     relative: float
+
+    @property
+    def mass(self) -> Array:
+        """P-masses, rounded once more where they are subnormal."""
+        return self.scaled / SCALE
+
+    @property
+    def infinite(self) -> float:
+        """P-mass at +inf, likewise."""
+        return self.scaled_infinite / SCALE
 
 
 def positive_sum(
@@ -61,7 +82,8 @@ def positive_sum(
     """
     total: PositiveSum | None = None
     for grid, count in parts:
-        base = _clip(PositiveSum(grid.offset, grid.mass, grid.infinite, 0.0), side, first, last)
+        one = PositiveSum(grid.offset, grid.mass * SCALE, grid.infinite * SCALE, 0.0)
+        base = _clip(one, side, first, last)
         while True:
             if count & 1:
                 total = base if total is None else _add(total, base, side, first, last)
@@ -74,13 +96,16 @@ def positive_sum(
 
 
 def _add(a: PositiveSum, b: PositiveSum, side: Bound, first: int, last: int) -> PositiveSum:
-    mass_a, mass_b = float(a.mass.sum()), float(b.mass.sum())
-    terms = convolution_roundings(a.mass.size, b.mass.size)
+    mass_a, mass_b = float(a.scaled.sum()), float(b.scaled.sum())
+    infinite_a, infinite_b = a.scaled_infinite, b.scaled_infinite
+    terms = convolution_roundings(a.scaled.size, b.scaled.size)
     return _clip(
         PositiveSum(
             offset=a.offset + b.offset,
-            mass=rounded(convolved(a.mass, b.mass), terms),
-            infinite=rounded(a.infinite * (mass_b + b.infinite) + mass_a * b.infinite, 2),
+            scaled=rounded(convolved(a.scaled, b.scaled) / SCALE, terms),
+            scaled_infinite=rounded(
+                (infinite_a * (mass_b + infinite_b) + mass_a * infinite_b) / SCALE, 2
+            ),
             # each output is a sum of positive products, each total a pairwise sum
             relative=product(a.relative, b.relative, roundings(terms), pairwise_sum()),
         ),
@@ -126,14 +151,14 @@ def _piece(size: int) -> int:
 
 def _clip(law: PositiveSum, side: Bound, first: int, last: int) -> PositiveSum:
     """Bring the law into the window."""
-    size = law.mass.size
+    size = law.scaled.size
     cut_low = min(max(first - law.offset, 0), size)
     stop = max(min(last + 1 - law.offset, size), 0)
     if cut_low == 0 and stop == size:
         return law
-    below, above = float(law.mass[:cut_low].sum()), float(law.mass[stop:].sum())
-    mass = law.mass[cut_low:stop].copy() if cut_low < stop else np.zeros(1)
-    infinite = law.infinite
+    below, above = float(law.scaled[:cut_low].sum()), float(law.scaled[stop:].sum())
+    mass = law.scaled[cut_low:stop].copy() if cut_low < stop else np.zeros(1)
+    infinite = law.scaled_infinite
     if side is Bound.PESSIMISTIC:
         mass[0] += below
         infinite += above

@@ -24,6 +24,7 @@ from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
 from shuffle_accountant.losses.divergence import PROBABILISTIC_DP
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import SMALLEST
 
 SPACING = 0.25
 UNIT = 2.0**-20
@@ -128,6 +129,19 @@ def test_direct_sums_contain_the_truth(name: str, side: Bound) -> None:
                 direct = DirectSum(Composition(parts), top)
                 for epsilon, delta in asked:
                     assert holds(direct.delta(epsilon), delta, side), (top, epsilon)
+
+
+@pytest.mark.parametrize("side", list(Bound))
+def test_direct_sums_of_subnormal_masses(side: Bound) -> None:
+    """Each product would be rounded by half of the smallest double: the ends are two apart."""
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        mass = rng.dirichlet(np.ones(4)) * [1e-158, 1e-157, 1.0, 1e-156]
+        grid = PldGrid(side, SPACING, -1, mass, 0.0, 0.0, 0.0, 0.0)
+        truth = truth_of([(grid, 2)]).delta(exact(2.5 * SPACING))
+        found = DirectSum(Composition([(grid, 2)]), 20.0).delta(2.5 * SPACING)
+        assert holds(found, truth, side)
+        assert abs(exact(found.value) - truth) <= 1e-12 * truth + exact(2.0 * SMALLEST)
 
 
 @pytest.mark.parametrize("direct", [False, True])

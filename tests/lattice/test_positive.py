@@ -13,6 +13,8 @@ import shuffle_accountant as sa
 from shuffle_accountant.lattice import positive
 from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.lattice.positive import (
+    LOST,
+    SCALE,
     convolution_roundings,
     convolved,
     positive_sum,
@@ -36,6 +38,26 @@ def test_every_mass_keeps_relative_accuracy(count: int) -> None:
     for found, exact in zip(law.mass.tolist(), truth, strict=True):
         assert abs(Fraction(found) - exact) <= Fraction(law.relative) * exact
     assert law.relative < 1e-12
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_products_below_all_doubles_are_kept(count: int) -> None:
+    mass = [3e-158, 0.75, 0.25, 0.0, 7e-200]
+    law = positive_sum(
+        [(grid_of(mass, 0, Bound.PESSIMISTIC, 3e-310), count)], Bound.PESSIMISTIC, -99, 99
+    )
+    truth = convolution.power(mass, count)
+    scaled = [Fraction(x) / Fraction(SCALE) for x in (*law.scaled.tolist(), law.scaled_infinite)]
+    whole = sum(map(Fraction, mass))
+    truth.append((whole + Fraction(3e-310)) ** count - whole**count)
+    lost = Fraction(LOST) / Fraction(SCALE)
+    for found, exact in zip(scaled, truth, strict=True):
+        assert abs(found - exact) <= Fraction(law.relative) * exact + lost
+    if count == 2:  # 3e-158 * 7e-200 is rounded in the last digit only
+        assert scaled[4] != 0
+        assert abs(scaled[4] - truth[4]) <= Fraction(law.relative) * truth[4]
+    # what is read as a double is rounded to the next
+    assert law.mass.tolist() == [float(x) for x in scaled[:-1]]
 
 
 @pytest.mark.parametrize("side", list(Bound))

@@ -13,7 +13,13 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.positive import positive_sum
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
 from shuffle_accountant.losses.divergence import Divergence
-from shuffle_accountant.numerics.rounding import Array, pairwise_sum, roundings
+from shuffle_accountant.numerics.rounding import (
+    Array,
+    outwards,
+    pairwise_sum,
+    roundings,
+    underflow,
+)
 
 __all__ = ["ProductLoss", "factors"]
 
@@ -101,15 +107,22 @@ def _atoms(loss: ProductLoss, side: Bound, effort: Effort) -> PldAtoms:
     grids = [(discretize(one, spacing), count) for one, count in parts]
     first, last = math.floor(low / spacing) - 2, math.ceil(high / spacing) + 2
     law = positive_sum(grids, side, first, last)
-    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+    upper = side is Bound.PESSIMISTIC
     rounding = law.relative + roundings(8)
-    scale = max(1.0 + sign * rounding, 0.0)
-    losses = spacing * (law.offset + np.arange(law.mass.size, dtype=np.float64))
+    losses = spacing * (law.offset + np.arange(law.scaled.size, dtype=np.float64))
+    held = law.scaled > 0.0
+    mass = np.where(held, outwards(law.mass, rounding, upper=upper), 0.0)
+    infinite = outwards(law.infinite, rounding, upper=upper)
+    if (
+        upper
+    ):  # what is subnormal was rounded twice, and some of what is not held may have been lost
+        mass[held] += underflow(2)
+        infinite += underflow(2)
     return PldAtoms(
         side=side,
-        mass=law.mass * scale,
+        mass=mass,
         loss=losses,
-        infinite=min(law.infinite * scale, 1.0),
+        infinite=min(infinite, 1.0),
         truncated=min(sum(count * grid.truncated for grid, count in grids), 1.0),
         round_off=rounding + sum(count * grid.round_off for grid, count in grids),
         loss_error=sum(count * grid.loss_error for grid, count in grids)

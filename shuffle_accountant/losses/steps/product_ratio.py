@@ -17,11 +17,17 @@ import numpy as np
 from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.doubling import SumLaw
 from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
-from shuffle_accountant.lattice.positive import positive_sum
+from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.table_ratio import least_profile
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import BELOW_ONE, ELEMENTARY, Array, roundings
+from shuffle_accountant.numerics.rounding import (
+    BELOW_ONE,
+    ELEMENTARY,
+    Array,
+    roundings,
+    share,
+)
 
 __all__ = ["ProductRatio"]
 
@@ -96,12 +102,16 @@ def _law(product: ProductRatio, side: Bound) -> SumLaw:
     first = max(first, passes * grid.offset)
     last = min(last, passes * (grid.offset + grid.mass.size - 1))
     law = positive_sum([(grid, passes)], side, first, last)
-    logs = spacing * (law.offset + np.arange(law.mass.size, dtype=np.float64))
-    held = law.mass > 0.0
-    logs, p = logs[held], law.mass[held]
+    logs = spacing * (law.offset + np.arange(law.scaled.size, dtype=np.float64))
+    scaled = law.scaled if upper else np.maximum(law.scaled - LOST, 0.0)
+    held = scaled > 0.0
+    # Q-masses of all that underflow took away
+    unseen = float(np.max(np.exp(-logs))) * LOST / SCALE
+    logs, scaled = logs[held], scaled[held]
     # what was raised into the window, or cut off below it, is the same for Q: next to nothing
     slack = law.relative + roundings(16.0 + 4.0 * np.abs(logs))
-    value, mass = rounded(np.exp(logs), ELEMENTARY), p * rounded(np.exp(-logs), ELEMENTARY)
+    value, p = rounded(np.exp(logs), ELEMENTARY), scaled / SCALE
+    mass = scaled * rounded(np.exp(-logs), ELEMENTARY) / SCALE
     moved = math.expm1(passes * grid.loss_error) + roundings(8) * _LARGEST_LOG
     if not upper:  # putting mass at a lower ratio asks for more of Q than there is
         value, mass, slack, moved = least_profile(value, p, mass, slack, 0.0, moved)
@@ -113,9 +123,10 @@ def _law(product: ProductRatio, side: Bound) -> SumLaw:
         some *= 1.0 + sign * roundings(2 * ELEMENTARY + 2)
         # lower ratios may have asked for some of it
         value, mass = np.append(0.0, value), np.append(some if upper else min(some, left), mass)
-    lost_gain = min(law.infinite * (1.0 + law.relative), 1.0) if upper else law.infinite
+    gained = share(law.scaled_infinite, 1.0 / SCALE, law.relative, upper=upper)
+    lost_gain = min(gained, 1.0)
     # Q-masses below the window: a tail of the product under Q
-    lost = passes * one.lost + _TAIL if upper else 0.0
+    lost = passes * one.lost + _TAIL + unseen if upper else 0.0
     return SumLaw(value, mass, 1, lost_gain, lost, moved, float(value[-1]))
 
 
