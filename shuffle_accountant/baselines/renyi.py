@@ -69,7 +69,8 @@ def _least(function: Callable[[float], float]) -> float:
     ends = _LADDER[max(place - 1, 0)], _LADDER[min(place + 1, _LADDER.size - 1)]
 
     def near(log_t: float) -> float:
-        return min(function(math.exp(log_t)), 1e300)  # the search wants finite numbers
+        # the search wants finite numbers
+        return min(max(function(math.exp(log_t)), -1e300), 1e300)
 
     found = minimize_scalar(
         near,

@@ -336,3 +336,10 @@ def test_bad_values_are_named(call: Any, error: type[Exception], named: str) -> 
     with pytest.raises(error, match=rf"^{named} must ") as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("epsilon", [1e300, 5.7e305, 1.7e308])
+def test_no_epsilon_is_too_large(epsilon):
+    one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.0), users=100)
+    # what is cut off before moments are taken is all that is left
+    assert 0.0 <= rdp.delta(one, epsilon=epsilon, rounds=2) <= 1e-300

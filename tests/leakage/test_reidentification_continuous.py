@@ -167,6 +167,8 @@ def test_bad_ratio_laws():
     ):
         with pytest.raises(ValueError, match=name):
             reid.success_from_ratio_law(*tails, **arguments)
+    with pytest.raises(TypeError, match="decoys_above must take an array"):
+        reid.success_from_ratio_law(target, int, **arguments)
     with pytest.raises(ValueError, match="gap"):
         reid.laplace_success(-1.0, users=3)
     with pytest.raises(TypeError, match="gap"):

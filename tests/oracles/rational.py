@@ -151,7 +151,8 @@ class Pair:
                 atoms.append((users * p + rest * q, scale * q))
             else:
                 atoms.append((scale * p, users * q + rest * p))
-        missing = self.denominator * scale - sum(p for p, _ in atoms)
+        # masses as they stand may be more than one
+        missing = max(self.denominator * scale - sum(p for p, _ in atoms), 0)
         atoms.append((missing, missing))
         return Pair(tuple(atoms), self.denominator * scale, self.doubt)
 

@@ -147,7 +147,11 @@ def success_from_ratio_law(
 
 def _values(name: str, tail: Tail, grid: Array) -> Array:
     """The tail at the grid, if it is one."""
-    values = numbers(**{name: tail(grid)})
+    try:
+        found = tail(grid)
+    except (TypeError, ValueError) as failure:
+        raise type(failure)(f"{name} must take an array of ratios: {failure}") from failure
+    values = numbers(**{name: found})
     if values.shape != grid.shape:
         raise ValueError(f"{name} must return an array of its argument's shape, got {values.shape}")
     if not np.all((values >= 0.0) & (values <= 1.0 + 1e-9)):
