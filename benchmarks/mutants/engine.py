@@ -217,11 +217,12 @@ TRADE_OFF = mutants(
     "tests/engine/test_trade_off.py",
     [
         # round-off
-        ("roundings(_OPERATIONS) * (1.0 + points * rate)", "0.0 * points"),
+        ("roundings(_OPERATIONS) * size", "0.0 * points"),
         ("least, most = line - above - moved,", "least, most = line - above,"),
         ("line - below + moved  # of h", "line - below - moved  # of h"),
         ("points[:-1] * rate + moved[:-1]", "points[:-1] * rate - moved[:-1]"),
-        ("rounded = moved[1:-1] * (1.0 + reach)", "rounded = -moved[1:-1]"),
+        ("(most[1:-1] - least[:-2]) / gap[:-1]", "(least[1:-1] - most[:-2]) / gap[:-1]"),
+        ("(least[2:] - most[1:-1]) / gap[1:]", "(most[2:] - least[1:-1]) / gap[1:]"),
         # which end, which point
         (
             "line - above - moved, line - below + moved",
@@ -230,8 +231,6 @@ TRADE_OFF = mutants(
         ("lower = float(np.max(least))", "lower = float(np.max(most))"),
         ("1.0 - below[1:] - points[:-1] * rate", "1.0 - below[1:] - points[1:] * rate"),
         ("1.0 - below[1:] - points[:-1] * rate", "1.0 - above[:-1] - points[:-1] * rate"),
-        ("np.maximum(-falling * gap[:-1], 0.0)", "-falling * gap[:-1]"),
-        ("np.maximum(rising * gap[1:], 0.0)", "rising * gap[1:]"),
         ("np.maximum(np.maximum(first, last), meeting)", "np.maximum(first, last)"),
         ("np.maximum(np.maximum(first, last), meeting)", "np.minimum(first, last)"),
         ("    if rising[-1] <= 0.0:\n", "    if True:\n"),
@@ -242,6 +241,18 @@ TRADE_OFF = mutants(
         ("1.0 - (1.0 - lower[:0:-1]) / t[:0:-1]", "1.0 - (1.0 - lower[:0:-1]) / t[:0:-1] ** 2"),
         ("np.where(rates == 0.0, np.maximum", "np.where(rates >= 0.0, np.maximum"),
         ("1.0 - delta(last)[1] - roundings", "1.0 - delta(last)[0] - roundings"),
+    ],
+    [
+        (
+            "np.maximum(-falling * gap[:-1], 0.0)",
+            "-falling * gap[:-1]",
+            "where a line rises towards its point, h rises through the cell: no more than the next",
+        ),
+        (
+            "np.maximum(rising * gap[1:], 0.0)",
+            "rising * gap[1:]",
+            "where a line falls from its point, h falls through the cell: no more than the one before",
+        ),
     ],
 )
 

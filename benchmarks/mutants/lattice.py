@@ -212,14 +212,10 @@ POSITIVE = mutants(
             "relative=product(a.relative, b.relative, roundings(terms), pairwise_sum())",
             "relative=product(a.relative, roundings(terms), pairwise_sum())",
         ),
-        (
-            "infinite=rounded(a.infinite * (mass_b + b.infinite) + mass_a * b.infinite, 2)",
-            "infinite=a.infinite * mass_b + mass_a * b.infinite",
-        ),
-        (
-            "infinite=rounded(a.infinite * (mass_b + b.infinite) + mass_a * b.infinite, 2)",
-            "infinite=a.infinite * b.infinite",
-        ),
+        ("(mass_b + infinite_b) + mass_a * infinite_b) / SCALE", "infinite_b) / SCALE"),
+        ("(infinite_a * (mass_b + infinite_b) + mass_a", "(infinite_a * mass_b + mass_a"),
+        ("LOST = 2.0**-1010", "LOST = 0.0"),
+        ("SCALE = 2.0**500", "SCALE = 1.0"),
         (
             "    if side is Bound.PESSIMISTIC:\n        mass[0] += below",
             "    if side is Bound.OPTIMISTIC:\n        mass[0] += below",

@@ -854,8 +854,8 @@ PRODUCT_RATIO = mutants(
             "mass * np.maximum(1.0 + sign * slack, 0.0)",
             "mass * np.maximum(1.0 - sign * slack, 0.0)",
         ),
-        ("lost = passes * one.lost + _TAIL if upper else 0.0", "lost = _TAIL"),
-        ("lost = passes * one.lost + _TAIL if upper else 0.0", "lost = one.lost"),
+        ("lost = passes * one.lost + _TAIL + unseen if upper else 0.0", "lost = _TAIL"),
+        ("lost = passes * one.lost + _TAIL + unseen if upper else 0.0", "lost = one.lost"),
         ("moved = math.expm1(passes * grid.loss_error) +", "moved ="),
         ("moved = math.expm1(passes * grid.loss_error) +", "moved = grid.loss_error +"),
         (
@@ -866,7 +866,7 @@ PRODUCT_RATIO = mutants(
         ("    if never > 0.0:\n", "    if False:\n"),
         ("some if upper else min(some, left)", "some"),
         (
-            "lost_gain = min(law.infinite * (1.0 + law.relative), 1.0) if upper else law.infinite",
+            "lost_gain = min(gained, 1.0)",
             "lost_gain = 0.0",
         ),
         ("return -math.expm1(none) * (1.0 - roundings(2 * ELEMENTARY + 2))", "return 1.0"),

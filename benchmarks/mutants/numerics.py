@@ -21,7 +21,7 @@ ROUNDING = mutants(
             "return lowered(value, error) if upper else raised(value, error)",
         ),
         ("return found + underflow(1) if upper", "return found if upper"),
-        ("else max(found - underflow(1), 0.0)", "else found"),
+        ("if upper and value > 0.0 and part > 0.0 else found", "if upper else found"),
         ("        total = total + other + total * other\n", "        total = total + other\n"),
         ("        total = total + other + total * other\n", "        total = max(total, other)\n"),
         (

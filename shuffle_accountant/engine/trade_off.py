@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from shuffle_accountant.numerics.budget import disturbed
 from shuffle_accountant.numerics.rounding import Array, roundings
 
 __all__ = ["refined_trade_off", "trade_off_ends"]
@@ -110,27 +111,23 @@ def trade_off_ends(
 
 def _one(points: Array, above: Array, below: Array, rate: float) -> tuple[float, float, float]:
     """Both ends at one rate, and the t that the upper end comes from."""
-    line, moved = 1.0 - points * rate, roundings(_OPERATIONS) * (1.0 + points * rate)
+    size = 1.0 + points * rate
+    line, moved = disturbed(1.0 - points * rate, roundings(8) * size), roundings(_OPERATIONS) * size
     least, most = line - above - moved, line - below + moved  # of h, at the points
     lower = float(np.max(least))
     gap = np.diff(points)
     # H falls, and so does -t x: H at the cell's end, the line at its start
     cells = 1.0 - below[1:] - points[:-1] * rate + moved[:-1]
-    # slopes of the line through points i - 1 and i, beyond i; and through i and i + 1, before i
-    rising = (most[1:-1] - least[:-2]) / gap[:-1]
-    falling = (least[2:] - most[1:-1]) / gap[1:]
-    # how far a line reaches, over the distance of the points that it goes through
-    reach = np.maximum(gap[1:] / gap[:-1], gap[:-1] / gap[1:])
-    rounded = moved[1:-1] * (1.0 + reach)
-    from_left, from_right = most[1:-1] + rounded, most[1:-1] + rounded
+    # slopes of the line through points i - 1 and i, beyond i; and through i and i + 1, before i.
+    # What both points are moved by makes a line steeper by far more than its own round-off.
+    rising = disturbed((most[1:-1] - least[:-2]) / gap[:-1], roundings(8) * size[1:-1] / gap[:-1])
+    falling = disturbed((least[2:] - most[1:-1]) / gap[1:], roundings(8) * size[1:-1] / gap[1:])
     # the first cell has no line from the left, the last one none from the right
-    right = from_right + np.maximum(-falling * gap[:-1], 0.0)
-    left = from_left + np.maximum(rising * gap[1:], 0.0)
+    right = most[1:-1] + np.maximum(-falling * gap[:-1], 0.0)
+    left = most[1:-1] + np.maximum(rising * gap[1:], 0.0)
     cells[:-1] = np.minimum(cells[:-1], right)
     cells[1:] = np.minimum(cells[1:], left)
-    both, meeting = _lower_of_two(
-        from_left[:-1], rising[:-1], from_right[1:], falling[1:], gap[1:-1]
-    )
+    both, meeting = _lower_of_two(most[1:-2], rising[:-1], most[2:-1], falling[1:], gap[1:-1])
     places = np.sqrt(points[:-1]) * np.sqrt(points[1:])
     # at the meeting point, but not so near an end that a wide cell stays wide
     inside = points[1:-2] + np.clip(meeting, _INSIDE * gap[1:-1], (1.0 - _INSIDE) * gap[1:-1])
@@ -139,7 +136,7 @@ def _one(points: Array, above: Array, below: Array, rate: float) -> tuple[float,
     # beyond the last point: H >= 0, and the line from the left if it does not rise
     last = float(line[-1] + moved[-1])
     if rising[-1] <= 0.0:
-        last = min(last, float(from_left[-1]))
+        last = min(last, float(most[-2]))
     last = max(last, float(most[-1]))
     highest = int(np.argmax(cells))
     upper = max(float(cells[highest]), last, lower)

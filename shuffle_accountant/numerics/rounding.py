@@ -215,9 +215,7 @@ def share(value: float, part: float, error: float, *, upper: bool) -> float:
     """Bound of ``part * value``, both >= 0, from a bound of the value and the relative error.
 
     The product and its move outwards are rounded once each, by half of `SMALLEST` at most where
-    they are subnormal; a product of positive numbers may be rounded to 0.
+    they are subnormal; `lowered` takes that off. A product of positive numbers may be rounded to 0.
     """
     found = outwards(part * value, error, upper=upper)
-    if value <= 0.0 or part <= 0.0:
-        return found
-    return found + underflow(1) if upper else max(found - underflow(1), 0.0)
+    return found + underflow(1) if upper and value > 0.0 and part > 0.0 else found

@@ -8,7 +8,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shuffle_accountant.numerics import rounding as lemma
@@ -142,6 +142,11 @@ def test_differences_are_off_relative_to_what_is_subtracted(a: float, b: float) 
     assert abs(Fraction(found) - truth) <= Fraction(lemma.difference(a / 3.0, b / 7.0, own=1))
 
 
+def few_units(count: int) -> float:
+    """So many times the smallest double."""
+    return count * 5e-324
+
+
 @given(st.floats(5e-324, 1e-160), st.floats(5e-324, 1e-160))
 def test_products_below_the_smallest_normal_double(a: float, b: float) -> None:
     assert abs(Fraction(a * b) - Fraction(a) * Fraction(b)) <= Fraction(lemma.underflow(1))
@@ -149,7 +154,11 @@ def test_products_below_the_smallest_normal_double(a: float, b: float) -> None:
     assert abs(Fraction(third) - Fraction(a) * Fraction(1e-200) / 3) <= Fraction(lemma.underflow(2))
 
 
-@given(st.one_of(st.floats(0, 1e300), st.floats(0, 1e-300)), st.floats(0, 3))
+@given(
+    st.one_of(st.floats(0, 1e300), st.floats(0, 1e-300), st.integers(0, 99).map(few_units)),
+    st.floats(0, 3),
+)
+@example(few_units(7), 0.0)
 def test_bounds_from_a_value_and_its_error(value: float, error: float) -> None:
     factor = 1 + Fraction(error)
     # numbers below the smallest normal double are off by one of these
@@ -165,12 +174,15 @@ def test_bounds_from_a_value_and_its_error(value: float, error: float) -> None:
 
 
 @given(
-    st.one_of(st.floats(0.0, 1.0), st.floats(0.0, 1e-300), st.sampled_from([5e-324, 1e-322])),
+    st.one_of(st.floats(0.0, 1.0), st.floats(0.0, 1e-300), st.integers(0, 99).map(few_units)),
     st.floats(1e-12, 1.0),
 )
+@example(few_units(7), 0.51)
 def test_shares_of_subnormal_numbers(value: float, part: float) -> None:
     truth = Fraction(value) * Fraction(part)
     error = lemma.roundings(1)
     low, high = (lemma.share(value, part, error, upper=upper) for upper in (False, True))
     assert Fraction(low) <= truth <= Fraction(high)
     assert low >= 0.0
+    for none in ((0.0, part), (value, 0.0)):
+        assert lemma.share(*none, error, upper=True) == 0.0
