@@ -96,11 +96,14 @@ COMPOSITION = mutants(
             "        epsilon += source.loss_error if upper else -source.loss_error\n        above",
         ),
         (
-            "outwards(body, 2.0 * relative, upper=upper)",
-            "outwards(body, 2.0 * relative, upper=not upper)",
+            "share(body, 1.0 / SCALE, 2.0 * relative, upper=upper)",
+            "share(body, 1.0 / SCALE, 2.0 * relative, upper=not upper)",
         ),
-        ("outwards(body, 2.0 * relative, upper=upper)", "body"),
-        ("source.divergence.weight(above))) + law.infinite", "source.divergence.weight(above)))"),
+        ("share(body, 1.0 / SCALE, 2.0 * relative, upper=upper)", "body / SCALE"),
+        (
+            "source.divergence.weight(above))) + law.scaled_infinite",
+            "source.divergence.weight(above)))",
+        ),
         # the composed law's masses
         (
             "np.maximum(law.mass[: losses.size], 0.0) + law.error",
