@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from shuffle_accountant.losses.alphabets.letter_divergence import LetterDivergen
 from shuffle_accountant.losses.alphabets.letter_moments import moment_bounds
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.reductions.blanket import InputPair
 
 fixed = settings(derandomize=True, deadline=None, max_examples=100)
@@ -280,3 +282,27 @@ def test_hull_of_events(points: list[tuple[float, float]], infinite: float) -> N
         lines = d - x * np.minimum(q, 0.5 * (1.0 - d))
         best = max(float(lines.max()), infinite)
         assert profile_of(atoms, x, 0.0) == pytest.approx(best, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "users"),
+    [
+        (sa.GaussianRandomizer(sigma=1.0), 100_003),
+        (sa.HadamardResponse(categories=1000, eps0=6.0), 3001),
+    ],
+)
+def test_a_law_answers_for_several_points(
+    randomizer: LocalRandomizer, users: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Composed rounds ask at hundreds of points: with a law for each, minutes would pass."""
+    made = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        made.append(args)
+        return anchored_law(*args, **options)
+
+    monkeypatch.setattr(anchored_profile, "anchored_law", counted)
+    one = sa.ShuffleRound(randomizer, users=users, reduction="blanket")
+    found = sa.epsilon(one, delta=1e-6, rounds=10)
+    assert found.width <= 1e-3 * found.upper
+    assert 0 < len(made) <= 150

@@ -41,8 +41,8 @@ __all__ = ["OrderedLetters", "Profile", "bracket_at", "listable", "profile", "wi
 # Widths are measured by the variance of the loss that would make them: where the profile is z
 # deviations out, a share s of the variance is (1 + z^2) s/2 of the profile. Laws may use this many
 # resolutions, and their roundings that many.
-_WIDTH = 3.0
-_ROUNDING = 0.6
+_WIDTH = 5.0
+_ROUNDING = 1.2
 _FINER = 0.2
 # An alpha further from the anchor than so many points is not tried at first.
 _FIRST_SPAN = 12
@@ -119,11 +119,12 @@ def _listed(pair: LetterPair, users: int, tail: float) -> ListedLaw | None:
 def _law(
     pair: LetterPair, users: int, excess: float, variance: float, steep: bool, stages: int
 ) -> AnchoredLaw | None:
-    if not steep and (found := smoothed_law(pair.decoyed, users, excess, variance)) is not None:
-        return found
-    # letters and lattices are brought together: about half of the variance is not used
+    # a smoothed law uses all that it may, others about half of it
+    smooth = None if steep else smoothed_law(pair.decoyed, users, excess, 0.5 * variance)
+    if smooth is not None:
+        return smooth
     return anchored_law(
-        pair.decoyed, users, excess, variance=2.0 * variance, steep=steep, most_stages=stages
+        pair.decoyed, users, excess, variance=variance, steep=steep, most_stages=stages
     )
 
 
@@ -157,11 +158,6 @@ class OrderedLetters:
         """Widths that are narrow enough."""
         z = np.log1p(excess) / self.deviation
         share = _WIDTH * self.effort.resolution * (1.0 + z**2)
-        # rounds that share an exponent are seldom further out than their part of it
-        seldom = np.maximum(
-            z - math.sqrt(-2.0 * math.log(self.effort.tail) / self.effort.rounds), 0
-        )
-        share = share * np.exp(np.minimum(0.25 * seldom**2, 5.0))
         return np.asarray(np.minimum(share, 0.5) * upper + 0.1 * self.effort.tail)
 
     def bounds(self, excess: Array) -> Array:
