@@ -562,7 +562,7 @@ def _drawn(rng: Generator) -> tuple[Case, list[Case]]:
 
 def run(judge: Judge, seed: int, seconds: float) -> Iterator[int]:
     """Cases until the time is over, one at a time; the numbers of those that are done."""
-    judge.end, number = time.monotonic() + seconds, 0
+    judge.end, number, large = time.monotonic() + seconds, 0, False
     while time.monotonic() < judge.end:
         rng = np.random.default_rng([seed, number])
         case, others = _drawn(rng)
@@ -571,14 +571,14 @@ def run(judge: Judge, seed: int, seconds: float) -> Iterator[int]:
             judge.cases[f"with {other.kind}"] += 1
         before = len(judge.contradictions)
         check(judge, rng, case, others)
+        if not large and (grown := _peak()) > MOST_MEMORY:
+            large = True
+            judge.contradictions.append(f"the process grew to {grown / 2**30:.1f} GiB: {case!r}")
         _hostile(judge, rng)
         for i in range(before, len(judge.contradictions)):
             judge.contradictions[i] = f"case {number}: {judge.contradictions[i]}"
         number += 1
         yield number
-    grown = _peak()
-    if grown > MOST_MEMORY:
-        judge.contradictions.append(f"the process grew to {grown / 2**30:.1f} GiB")
 
 
 def _peak() -> int:
