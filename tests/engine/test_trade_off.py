@@ -70,7 +70,7 @@ LAWS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     law=LAWS,
     places=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12),
