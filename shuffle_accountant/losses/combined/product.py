@@ -113,9 +113,8 @@ def _atoms(loss: ProductLoss, side: Bound, effort: Effort) -> PldAtoms:
     held = law.scaled > 0.0
     mass = np.where(held, outwards(law.mass, rounding, upper=upper), 0.0)
     infinite = outwards(law.infinite, rounding, upper=upper)
-    if (
-        upper
-    ):  # what is subnormal was rounded twice, and some of what is not held may have been lost
+    # what is subnormal was rounded twice, and some of what is not held may have been lost
+    if upper:
         mass[held] += underflow(2)
         infinite += underflow(2)
     return PldAtoms(
