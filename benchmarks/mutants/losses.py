@@ -844,9 +844,9 @@ PRODUCT_RATIO = mutants(
     "losses/steps/product_ratio.py",
     _of_steps("products_of_ratios"),
     [
-        ("infinite = one.lost_gain if upper else product.one.infinite", "infinite = 0.0"),
+        ("infinite = one.lost_gain if upper else ratio.one.infinite", "infinite = 0.0"),
         (
-            "infinite = one.lost_gain if upper else product.one.infinite",
+            "infinite = one.lost_gain if upper else ratio.one.infinite",
             "infinite = one.lost_gain",
         ),
         ("mass * np.maximum(1.0 + sign * slack, 0.0)", "mass"),
@@ -872,6 +872,8 @@ PRODUCT_RATIO = mutants(
         ("return -math.expm1(none) * (1.0 - roundings(2 * ELEMENTARY + 2))", "return 1.0"),
         ("    if not upper:  # putting mass", "    if upper:  # putting mass"),
         ("off <= one.moved + roundings(16) * abs(float(loss[0])) else 0", "True else 0"),
+        ("(mass >= NORMAL) & (upper |", "(mass >= 0.0) & (upper |"),
+        (" + (float(np.sum(scaled[~normal])) if upper else 0.0)", ""),
     ],
 )
 

@@ -36,6 +36,8 @@ _ENDLESS = 2  # grids on which epsilon's upper end is infinite
 _LOWER_GRIDS = 3
 # Grids of direct convolution, in cells up to the end of its window: milliseconds to a second each.
 _DIRECT_CELLS = (2000, 4000, 8000, 12000)
+# No sum of rare losses decides a larger delta: transforms know it as well as doubles can.
+_LARGEST_RARE = 0.1
 # A bracket so many times wider than asked for has missed what decides it: rare large losses.
 _FAR_OFF = 30.0
 # Normal laws this much wider decide whether delta is likely to be far below what is expected.
@@ -90,7 +92,8 @@ def refine(
     problem = Problem.of(losses, query, tolerance, memory_limit, largest, below)
     ends, plan = _by_transforms(problem)
     wide = _excess(problem, ends)
-    if not problem.gathered and (wide > _FAR_OFF or (wide > 1.0 and ends.out_of_reach)):
+    rare = not problem.gathered and (query.delta is None or query.delta <= _LARGEST_RARE)
+    if rare and (wide > _FAR_OFF or (wide > 1.0 and ends.out_of_reach)):
         ends = _directly(problem, plan, ends)
     return _answer(problem, plan, ends)
 

@@ -25,6 +25,7 @@ from shuffle_accountant.numerics.budget import budget
 __all__ = [
     "BELOW_ONE",
     "ELEMENTARY",
+    "NORMAL",
     "SMALLEST",
     "UNIT_ROUNDOFF",
     "Array",
@@ -52,8 +53,9 @@ UNIT_ROUNDOFF = 2.0**-53
 # The largest double below 1: probabilities are capped there if their complement's logarithm counts.
 BELOW_ONE = 1.0 - UNIT_ROUNDOFF
 
-# Least positive double: what lies below the smallest normal one is rounded to a multiple of it.
+# Least positive double, and least normal one: what lies below is rounded to a multiple of that.
 SMALLEST = 2.0**-1074
+NORMAL = 2.0**-1022
 
 # Roundings that stand for one call of an elementary function (exp, log, expm1, log1p, tanh, ...):
 # NumPy checks its own to four units in the last place, which are eight units of round-off.

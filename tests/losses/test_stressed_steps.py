@@ -283,6 +283,21 @@ def test_products_of_ratios(name: str, adverse: float, swapped: bool, side: Boun
                 assert bounds(p, held, side), (passes, x)
 
 
+@SIDES
+@pytest.mark.parametrize("digits", [1.0, 1.37, 1.61803, 1.999])
+def test_products_of_ratios_whose_masses_are_subnormal(digits: float, side: Bound) -> None:
+    """The larger ratios are near e^624, with 1e-42 of P and 1e-313 of Q; one rounding shows."""
+    rare = digits * 2.0**-520
+    one = Few((1.0, 2.0**450), (1.0, rare))
+    truths = [(exact(1), exact(1)), (exact(2) ** 450, 2 * exact(rare))]
+    truths.append((exact(2) ** 900, exact(rare) ** 2))
+    with stressed():
+        law = ProductRatio(one, 2).ratios(side, users=1, width=0.01, tail=1e-12)
+    for epsilon in (0.0, 300.0, 500.0, 620.0):
+        truth = hockey_stick(truths, 0.0, epsilon, False)
+        assert bounds(law.divergence(epsilon, side, False), truth, side), epsilon
+
+
 # ------------------------------------------------------------------------------------------ tables
 
 

@@ -92,8 +92,9 @@ def remixed_keys_number(*, users: int, categories: int) -> int:
         return sum(datasets - _no_count_above(m, users, categories) for m in range(users))
     _check_partitions(users, categories)
     whole, total = math.factorial(users), 0
+    chosen = [math.perm(categories, length) for length in range(users + 1)]
     for shape in _partitions(users, categories, users):
-        names = math.perm(categories, len(shape)) // _repeats(shape)
+        names = chosen[len(shape)] // _repeats(shape)
         total += shape[0] * _arrangements(whole, shape) * names
     return total
 
@@ -130,9 +131,10 @@ def brown_number(*, users: int, categories: int) -> int:
     users, categories = _integers(users, categories)
     _check_partitions(users, categories)
     whole, total = math.factorial(users), 0
+    chosen = [math.comb(categories, length) for length in range(users + 1)]
     for shape in _partitions(users, categories, users):
         length = len(shape)
-        patterns = math.factorial(length) // _repeats(shape) * math.comb(categories, length)
+        patterns = math.factorial(length) // _repeats(shape) * chosen[length]
         total += shape[0] * _arrangements(whole, shape) * patterns
     return total
 

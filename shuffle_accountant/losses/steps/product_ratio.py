@@ -24,7 +24,10 @@ from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,
+    NORMAL,
     Array,
+    pairwise_sum,
+    product,
     roundings,
     share,
 )
@@ -83,15 +86,15 @@ class ProductRatio(RatioSource):
 
 
 @lru_cache(maxsize=32)
-def _law(product: ProductRatio, side: Bound) -> SumLaw:
-    one = product.one.ratios(side, users=1, width=_WIDTH, tail=_TAIL)
-    passes, upper = product.passes, side is Bound.PESSIMISTIC
+def _law(ratio: ProductRatio, side: Bound) -> SumLaw:
+    one = ratio.one.ratios(side, users=1, width=_WIDTH, tail=_TAIL)
+    passes, upper = ratio.passes, side is Bound.PESSIMISTIC
     sign = 1.0 if upper else -1.0
     held = one.value > 0.0
     value, q = one.value[held], one.mass[held]
     loss, p = rounded(np.log(value), ELEMENTARY), rounded(q * value)
     spacing, first, last = _lattice(loss, p, q, passes, side)
-    infinite = one.lost_gain if upper else product.one.infinite
+    infinite = one.lost_gain if upper else ratio.one.infinite
     # ratios on the lattice's lower end stay there; merging others with them would lower them
     off = abs(float(loss[0]) - spacing * round(loss[0] / spacing))
     ends = 1 if not upper and off <= one.moved + roundings(16) * abs(float(loss[0])) else 0
@@ -108,10 +111,15 @@ def _law(product: ProductRatio, side: Bound) -> SumLaw:
     # Q-masses of all that underflow took away
     unseen = float(np.max(np.exp(-logs))) * LOST / SCALE
     logs, scaled = logs[held], scaled[held]
+    mass = scaled * rounded(np.exp(-logs), ELEMENTARY) / SCALE
+    # subnormal numbers are off by more than their share: such ratios go up to infinity, or go
+    normal = (mass >= NORMAL) & (upper | (scaled >= NORMAL * SCALE))
+    above = law.scaled_infinite + (float(np.sum(scaled[~normal])) if upper else 0.0)
+    unseen += NORMAL * np.count_nonzero(~normal)
+    logs, scaled, mass = logs[normal], scaled[normal], mass[normal]
     # what was raised into the window, or cut off below it, is the same for Q: next to nothing
     slack = law.relative + roundings(16.0 + 4.0 * np.abs(logs))
     value, p = rounded(np.exp(logs), ELEMENTARY), scaled / SCALE
-    mass = scaled * rounded(np.exp(-logs), ELEMENTARY) / SCALE
     moved = math.expm1(passes * grid.loss_error) + roundings(8) * _LARGEST_LOG
     if not upper:  # putting mass at a lower ratio asks for more of Q than there is
         value, mass, slack, moved = least_profile(value, p, mass, slack, 0.0, moved)
@@ -123,7 +131,9 @@ def _law(product: ProductRatio, side: Bound) -> SumLaw:
         some *= 1.0 + sign * roundings(2 * ELEMENTARY + 2)
         # lower ratios may have asked for some of it
         value, mass = np.append(0.0, value), np.append(some if upper else min(some, left), mass)
-    gained = share(law.scaled_infinite, 1.0 / SCALE, law.relative, upper=upper)
+    if value.size == 0:  # all of P is infinite, but for what is left
+        value, mass = np.zeros(1), np.zeros(1)
+    gained = share(rounded(above), 1.0 / SCALE, product(law.relative, pairwise_sum()), upper=upper)
     lost_gain = min(gained, 1.0)
     # Q-masses below the window: a tail of the product under Q
     lost = passes * one.lost + _TAIL + unseen if upper else 0.0

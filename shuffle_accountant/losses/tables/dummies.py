@@ -178,8 +178,10 @@ def _bound(
     shift = logarithm(log, off) + 2.0**-1000
     losses = log + shift if upper else log - shift
     masses = outwards(mass[seen], error[seen] + roundings(4), upper=upper)
-    distinct, place = np.unique(losses, return_inverse=True)
-    together = np.asarray(np.bincount(place, weights=masses), np.float64)
-    most = float(np.bincount(place, minlength=1).max(initial=1))
-    together = outwards(together, sequential_sum(most), upper=upper)
-    return PldTable(distinct, np.minimum(together, 1.0), infinity_mass=min(infinite, 1.0))
+    order = np.argsort(losses, kind="stable")  # at once, where they only rise or only fall
+    losses, masses = losses[order], masses[order]
+    firsts = np.flatnonzero(np.diff(losses, prepend=-math.inf))
+    together = np.add.reduceat(masses, firsts) if firsts.size else masses
+    most = float(np.diff(firsts, append=losses.size).max(initial=1))
+    together = np.minimum(outwards(together, sequential_sum(most), upper=upper), 1.0)
+    return PldTable(losses[firsts], together, infinity_mass=min(infinite, 1.0))

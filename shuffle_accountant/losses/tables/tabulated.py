@@ -81,7 +81,7 @@ class PldTable:
         if np.any(wrong):
             raise ValueError(f"probabilities must be numbers in [0, 1], got {p[wrong][0]!s}")
         infinite = validate.closed_unit(infinity_mass=infinity_mass)
-        total = math.fsum(p) + infinite
+        total = float(np.sum(p)) + infinite
         if total > 1.0 + _EXCESS:
             raise ValueError(f"probabilities and infinity_mass must sum to <= 1, got {total!r}")
         held = p > 0.0
@@ -102,6 +102,8 @@ class PldTable:
     @cached_property
     def missing(self) -> float:
         """What the total falls short of 1, if it is more than rounding explains."""
+        if float(np.sum(self.probabilities)) + self.infinity_mass > 1.0 + pairwise_sum(own=1):
+            return 0.0
         short = 1.0 - math.fsum([*self.probabilities.tolist(), self.infinity_mass])
         return short if short > _ROUNDED else 0.0
 
