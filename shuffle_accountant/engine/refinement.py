@@ -166,7 +166,10 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
             # a tail that stays where it is gets one last chance
             plan = replace(plan, delta=least if falls else _LEAST_DELTA)
             continue
-        stalled = plan.previous is not None and wide > _STALLED * plan.previous[1]
+        stalled = plan.previous is not None and (
+            wide > _STALLED * plan.previous[1]
+            or (problem.gathered and _left_by_any_grid(plan, wide) > 1.0)
+        )
         if wide <= 1.0 or stalled or plan.limited or ends.out_of_reach:
             break
         plan = finer(problem, plan, wide)
@@ -225,6 +228,13 @@ def _excess(problem: Problem, ends: _Ends) -> float:
         deviation=problem.deviation,
         slope=lambda: ends.upper.slope,
     )
+
+
+def _left_by_any_grid(plan: Plan, wide: float) -> float:
+    """What the excess does not fall below: the part that grids decide falls with the spacing."""
+    assert plan.previous is not None
+    spacing, before = plan.previous
+    return wide - (before - wide) / max(spacing / plan.spacing - 1.0, 1e-9)
 
 
 def _too_coarse_a_tail(problem: Problem, plan: Plan, ends: _Ends) -> bool:
