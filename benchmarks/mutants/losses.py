@@ -842,7 +842,7 @@ MEAN_RATIO = mutants(
 
 PRODUCT_RATIO = mutants(
     "losses/steps/product_ratio.py",
-    _of_steps("products_of_ratios"),
+    _of_steps("products_of_ratios", "products_of_ratios_whose_masses_are_subnormal"),
     [
         ("infinite = one.lost_gain if upper else ratio.one.infinite", "infinite = 0.0"),
         (
