@@ -6,7 +6,9 @@ Both compute every output as one path of butterflies per input, so the component
 
 from __future__ import annotations
 
+import threading
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +21,43 @@ __all__ = ["good_length", "inverse_real_fft", "real_fft", "use_pyfftw"]
 
 Spectrum = NDArray[np.complex128]
 
-# Below this length pyFFTW's planning costs more than its transform saves.
-_PYFFTW_FROM = 1 << 19
+# Below this length pyFFTW's planning costs more than its transform saves; above the other SciPy is
+# as fast, and its arrays are not kept.
+_PYFFTW_FROM, _PYFFTW_TO = 1 << 19, 1 << 22
 
 _allowed = True
 _module: ModuleType | None = None
+
+
+class _Plans(threading.local):
+    """A thread's plans for the last length it asked for: a refinement asks for it several times.
+
+    Plans write to arrays of their own, so no two threads may share one. pyFFTW's own cache hands
+    the same plan to all threads, and keeps what it holds if its cleaning thread dies.
+    """
+
+    length = 0
+    values: Array
+    spectrum: Spectrum
+    forward: Any
+    inverse: Any
+
+    def of(self, module: ModuleType, length: int) -> _Plans:
+        """Itself, for that length."""
+        if length != self.length:
+            self.length = 0  # while there are none
+            self.values = module.empty_aligned(length, "float64")
+            self.spectrum = module.empty_aligned(length // 2 + 1, "complex128")
+            usual = {"flags": ("FFTW_ESTIMATE", "FFTW_DESTROY_INPUT"), "threads": 2}
+            self.forward = module.FFTW(self.values, self.spectrum, **usual)
+            self.inverse = module.FFTW(
+                self.spectrum, self.values, direction="FFTW_BACKWARD", **usual
+            )
+            self.length = length
+        return self
+
+
+_plans = _Plans()
 
 
 def use_pyfftw(allowed: bool) -> None:
@@ -32,19 +66,18 @@ def use_pyfftw(allowed: bool) -> None:
     _allowed = allowed
 
 
-def _pyfftw(length: int) -> ModuleType | None:
+def _planned(length: int) -> _Plans | None:
     global _module, _allowed
-    if not _allowed or length < _PYFFTW_FROM:
+    if not _allowed or not _PYFFTW_FROM <= length <= _PYFFTW_TO:
         return None
     if _module is None:
         try:
-            from pyfftw.interfaces import cache, numpy_fft
+            import pyfftw
         except ImportError:
             _allowed = False
             return None
-        cache.enable()  # a refinement asks for the same length several times
-        _module = numpy_fft
-    return _module
+        _module = pyfftw
+    return _plans.of(_module, length)
 
 
 def good_length(at_least: int) -> int:
@@ -56,23 +89,23 @@ def good_length(at_least: int) -> int:
 
 def real_fft(values: Array) -> Spectrum:
     """Forward transform of a real sequence, shape (n,) to (n // 2 + 1,)."""
-    module = _pyfftw(values.size)
-    if module is None:
+    plans = _planned(values.size)
+    if plans is None:
         import scipy.fft
 
         return np.asarray(scipy.fft.rfft(values))
-    return np.asarray(module.rfft(values, threads=2, planner_effort="FFTW_ESTIMATE"))
+    plans.values[:] = values
+    plans.forward()
+    return plans.spectrum.copy()
 
 
 def inverse_real_fft(spectrum: Spectrum, length: int) -> Array:
     """Inverse of `real_fft`; ``spectrum`` may be overwritten."""
-    module = _pyfftw(length)
-    if module is None:
+    plans = _planned(length)
+    if plans is None:
         import scipy.fft
 
         return np.asarray(scipy.fft.irfft(spectrum, n=length, overwrite_x=True))
-    return np.asarray(
-        module.irfft(
-            spectrum, n=length, threads=2, planner_effort="FFTW_ESTIMATE", overwrite_input=True
-        )
-    )
+    plans.spectrum[:] = spectrum
+    plans.inverse()  # divides by the length
+    return plans.values.copy()

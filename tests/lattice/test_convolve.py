@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -71,6 +72,7 @@ def test_a_large_power_keeps_its_bound() -> None:
 def test_pyfftw_and_scipy_agree() -> None:
     pytest.importorskip("pyfftw", reason="pyFFTW is not installed, so there is nothing to compare")
     values = np.random.default_rng(5).random(1 << 19)  # long enough for pyFFTW to be used
+    assert backend._planned(values.size) is not None
     spectra, backs = [], []
     for allowed in (True, False):
         backend.use_pyfftw(allowed)
@@ -85,6 +87,23 @@ def test_pyfftw_and_scipy_agree() -> None:
         assert np.abs(back - values).max() <= 1e-13
 
 
+def test_threads_share_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyfftw", reason="pyFFTW is not installed, so there are no plans")
+    monkeypatch.setattr(backend, "_PYFFTW_FROM", 1)
+    rng = np.random.default_rng(6)
+    lengths = (1000, 1024, 1000, 1080)
+    questions = [rng.random(lengths[i % 4]) for i in range(400)]
+    with ThreadPoolExecutor(4) as pool:
+        # no thread keeps more than one length
+        kept = pool.map(lambda x: (backend.real_fft(x), backend._plans.length == x.size), questions)
+        assert all(alone for _, alone in kept)
+        found = list(pool.map(backend.real_fft, questions))
+        backs = list(pool.map(backend.inverse_real_fft, found, [x.size for x in questions]))
+    for values, spectrum, back in zip(questions, found, backs, strict=True):
+        assert np.abs(spectrum - np.fft.rfft(values)).max() <= 1e-10
+        assert np.abs(back - values).max() <= 1e-13
+
+
 def test_without_pyfftw_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
@@ -94,7 +113,7 @@ def test_without_pyfftw_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(backend, "_PYFFTW_FROM", 1)
     with_it = sa.epsilon(one, delta=1e-6, rounds=50)
     monkeypatch.setattr(backend, "_module", None)
-    monkeypatch.setitem(sys.modules, "pyfftw.interfaces", None)  # importing it now fails
+    monkeypatch.setitem(sys.modules, "pyfftw", None)  # importing it now fails
     without = sa.epsilon(one, delta=1e-6, rounds=50)
     backend.use_pyfftw(True)
     # both backends keep the engine's error bound, far below the bracket's width
