@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -110,7 +109,7 @@ CALLS: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = [
     (QIF.asymptotic_vulnerability_shuffle, (), {"users": 100, "categories": 3}),
     (QIF.partition_vulnerability_shuffle, (), {"users": 10, "categories": 3}),
     (QIF.printed_vulnerability_shuffle, (), {"users": 10, "categories": 3}),
-    (sa.order.reidentification_bound, (10, 2), {"eps0": 1.0, "alpha": 1.0}),
+    (sa.order.reidentification_bound, (), {"r": 10, "k": 2, "eps0": 1.0, "alpha": 1.0}),
     (sa.training.ShuffleLedger, (ANY,), {"users": 100, "population": 200}),
     (sa.training.PrivUnit, (), {"dimension": 10, "eps0": 1.0}),
     (sa.training.DuchiL2, (), {"dimension": 10, "eps0": 1.0}),
@@ -138,27 +137,26 @@ CALLS: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = [
     (sa.order.preservation_delta, (), {"users": 20, "l": 3, "eta": 0.5, "theta": 1.0}),
     (sa.min_users, (), {"eps0": 1.0, "rounds": 2, "target_epsilon": 0.5, "delta": 1e-05}),
 ]
+NAMES = [f"{call.__module__}.{call.__name__}" for call, *_ in CALLS]
 ASKED = [
-    pytest.param(index, name, id=f"{call.__module__}.{call.__name__}-{name}")
-    for index, (call, _, named) in enumerate(CALLS)
+    pytest.param(index, name, id=f"{NAMES[index]}-{name}")
+    for index, (_, _, named) in enumerate(CALLS)
     for name, value in named.items()
     if type(value) is int
 ]
 
 
-@cache
-def answered(index: int) -> str:
-    """The answer to one of the calls, in words."""
-    call, given, named = CALLS[index]
-    return repr(call(*given, **named))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("index", "name"), ASKED)
-def test_a_whole_float_is_the_count(index: int, name: str) -> None:
-    call, given, named = CALLS[index]
+@pytest.mark.parametrize(("call", "given", "named"), CALLS, ids=NAMES)
+def test_whole_floats_are_the_counts(
+    call: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    """All counts at once; a call that took one of them for something else would answer another."""
+    plain = repr(call(*given, **named))
     for kind in (float, np.float64):
-        assert repr(call(*given, **named | {name: kind(named[name])})) == answered(index)
+        floats = {name: kind(value) for name, value in named.items() if type(value) is int}
+        assert floats
+        assert repr(call(*given, **named | floats)) == plain
 
 
 @pytest.mark.parametrize(("index", "name"), ASKED)
