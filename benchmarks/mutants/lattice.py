@@ -537,7 +537,9 @@ ANCHORING = mutants(
 
 HEAVY = mutants(
     "lattice/heavy_tails.py",
-    _stressed("heavy_positive_parts_that_leave_much_out"),
+    _stressed(
+        "heavy_positive_parts_that_leave_much_out", "heavy_positive_parts_of_values_that_are_off"
+    ),
     [
         ("+ n * law.lost_gain", ""),
         ("np.maximum(law.value + error, 0.0)", "np.maximum(law.value - error, 0.0)"),
@@ -545,9 +547,10 @@ HEAVY = mutants(
         ("return alone if side is Bound.PESSIMISTIC else 0.0", "return alone"),
         ("return alone if side is Bound.PESSIMISTIC else 0.0", "return 0.0"),
         (
-            "return min(raised(scale * total, pairwise_sum(own=6)), alone)",
-            "return 0.999999 * min(raised(scale * total, pairwise_sum(own=6)), alone)",
+            "return min(raised(found, roundings(4)), alone)",
+            "return 0.999999 * min(raised(found, roundings(4)), alone)",
         ),
+        ("reach=float(np.max(np.abs(one.value)))", "reach=0.0"),
     ],
 )
 

@@ -25,13 +25,14 @@ _ROUGH = 1e-3
 _ROUGHER = 1e-2
 
 # Ends are located to this share of the bracket's width.
-_CLOSE = 1e-3
+_CLOSE = 0.03
 
 _SMALLEST_TAIL = 1e-320
 _NEGLIGIBLE = 1e-14  # of delta
 
-# A bracket that is too wide is tried again with blocks so much narrower, at most so often.
-_NARROWER, _TRIALS = 1.0 / 16.0, 3
+# A bracket that is too wide is tried again with blocks narrower by somewhat more than that, within
+# these bounds, at most so often.
+_NARROWER, _LEAST_NARROWER, _MOST_NARROWER, _TRIALS = 0.4, 0.25, 1.0 / 16.0, 3
 
 
 def single_answer(
@@ -70,7 +71,8 @@ def single_answer(
         # what is no matter of blocks stays as it is
         if wide <= 1.0 or wide == math.inf or upper - lower >= 0.5 * width:
             break
-        width, resolution = upper - lower, _NARROWER * resolution
+        width = upper - lower
+        resolution *= min(max(_NARROWER / wide, _MOST_NARROWER), _LEAST_NARROWER)
     cause = ledger.limited_by if wide > 1.0 else None
     return Answer(lower=lower, upper=upper, ledger=ledger, cause=cause)
 
@@ -90,8 +92,8 @@ def _delta(
             high = _worse(loss, epsilon, Bound.PESSIMISTIC, effort)
             if tail <= low * _NEGLIGIBLE or tail <= _SMALLEST_TAIL or high == 0.0:
                 break
-            # a tail of a third of the decimals of what is known of delta takes few rounds
-            tail = max(low * _NEGLIGIBLE, tail**3, _SMALLEST_TAIL) if low > 0 else _SMALLEST_TAIL
+            # three times the decimals each time takes few rounds, and goes no further than need be
+            tail = max(low * _NEGLIGIBLE, tail**3, _SMALLEST_TAIL)
         if low == 0.0:
             break  # narrower blocks would not change that
     cut = min(tail, high - low)
@@ -126,7 +128,7 @@ def _epsilon(
         rough = log_ratio(
             Bound.PESSIMISTIC if certain else Bound.OPTIMISTIC, Effort(effort.tail, _ROUGH)
         )
-        _, guess, slope = find_crossing(rough, largest, guess, step, 1e-2 * _ROUGH)
+        _, guess, slope = find_crossing(rough, largest, guess, step, 0.1 * _ROUGH)
         step = min(step, 0.1 * _ROUGH * guess)
     below = log_ratio(Bound.OPTIMISTIC, effort)
     rtol = 1e-5 * resolution  # far below what blocks may cost

@@ -45,6 +45,7 @@ __all__ = [
     "additions",
     "near_scores",
     "power",
+    "pruned",
     "single_width",
     "sum_cells",
 ]
@@ -54,6 +55,8 @@ __all__ = [
 # many, which fill the gaps between the other's.
 _SKETCH, _PLACES = 160, 256
 _FILLING = 4
+# Sums of so many values of either law have cells of their own.
+_LIKELIEST = 4
 # So few sums are all looked at.
 _FEW_SUMS = 1 << 14
 _ROUGH_SKETCH, _ROUGH_PLACES, _WIDE = 80, 160, 0.02
@@ -275,7 +278,7 @@ class _Addition:
         # a mean's distance from its cell's lower end has the error of masses and moments; it is no
         # larger than the mean itself where no value is negative
         rounded = 2.0 * error * (float(np.max(run)) / law.reach if law.signed else 1.0)
-        return self._pruned(replace(law, moved=law.moved + rounded))
+        return pruned(replace(law, moved=law.moved + rounded), self.budget, self.users)
 
     def _cells(self, a: SumLaw, b: SumLaw) -> EvenCells | None:
         """The sum's law on a lattice, if one of cells' width has few enough points."""
@@ -314,25 +317,7 @@ class _Addition:
         mass = outwards(cells.mass, cells.slack, upper=self.side is Bound.PESSIMISTIC)
         law = replace(_sum_law(a, b, cells.means, mass), cells=cells)
         moved = law.moved + cells.means_error / float(law.value.min())
-        return self._pruned(replace(law, moved=moved))
-
-    def _pruned(self, law: SumLaw) -> SumLaw:
-        """The law without values too unlikely to matter."""
-        gain = law.mass * np.maximum(law.value, 0.0) / law.count
-        # a block of values is one of users / count, each of which takes the others' gain along
-        cost = gain + law.mass * (self.users / law.count)
-        keep = np.minimum(np.cumsum(cost), np.cumsum(cost[::-1])[::-1]) > 0.5 * self.budget
-        if keep.all() or not keep.any():
-            return law
-        first, last = np.flatnonzero(keep)[[0, -1]].tolist()  # there is no gap
-        return replace(
-            law,
-            value=law.value[keep],
-            mass=law.mass[keep],
-            cells=None if law.cells is None else law.cells.between(first, last + 1),
-            lost_gain=law.lost_gain + float(gain[~keep].sum()),
-            lost=law.lost + float(law.mass[~keep].sum()),
-        )
+        return pruned(replace(law, moved=moved), self.budget, self.users)
 
     def _edges(self, a: SumLaw, b: SumLaw) -> Array:
         """Edges of cells for the sum, from its smallest value to its largest."""
@@ -343,6 +328,8 @@ class _Addition:
         cells = math.ceil(float(place[-1]) / self.width) + 1
         goals = np.linspace(0.0, place[-1], min(max(cells, 8), _MOST_CELLS))
         edges = np.interp(goals, place, value)
+        # a value that has much of the mass is not spread over a cell
+        edges = np.union1d(edges, np.add.outer(_likeliest(a), _likeliest(b)))
         edges = np.concatenate([[low], edges[(edges > low) & (edges < high)], [high]])
         # closer edges could not be told apart
         return np.asarray(edges[np.append(True, np.diff(edges) > roundings(4) * np.abs(edges[1:]))])
@@ -370,6 +357,31 @@ class _Addition:
         return np.asarray(np.sqrt(np.clip(heavy, 1.0, _HEAVIEST)))
 
 
+def pruned(law: SumLaw, budget: float, users: int) -> SumLaw:
+    """The law without values too unlikely to matter.
+
+    Args:
+        law: of a part of a sum.
+        budget: gain or probability of the whole sum that may be left out.
+        users: number of values in the whole sum.
+    """
+    gain = law.mass * np.maximum(law.value, 0.0) / law.count
+    # a block of values is one of users / count, each of which takes the others' gain along
+    cost = gain + law.mass * (users / law.count)
+    keep = np.minimum(np.cumsum(cost), np.cumsum(cost[::-1])[::-1]) > 0.5 * budget
+    if keep.all() or not keep.any():
+        return law
+    first, last = np.flatnonzero(keep)[[0, -1]].tolist()  # there is no gap
+    return replace(
+        law,
+        value=law.value[keep],
+        mass=law.mass[keep],
+        cells=None if law.cells is None else law.cells.between(first, last + 1),
+        lost_gain=law.lost_gain + float(gain[~keep].sum()),
+        lost=law.lost + float(law.mass[~keep].sum()),
+    )
+
+
 def _sum_law(a: SumLaw, b: SumLaw, value: Array, mass: Array) -> SumLaw:
     """The law of the sum of a value of each, with what both have lost."""
     count = a.count + b.count
@@ -388,6 +400,12 @@ def _sum_law(a: SumLaw, b: SumLaw, value: Array, mass: Array) -> SumLaw:
         moved=max(a.moved, b.moved) + roundings(8),
         reach=a.reach + b.reach,
     )
+
+
+def _likeliest(law: SumLaw) -> Array:
+    """The few values of the largest masses."""
+    few = min(_LIKELIEST, law.mass.size)
+    return law.value[np.argpartition(law.mass, -few)[-few:]]
 
 
 def _moments(law: SumLaw) -> tuple[float, float]:

@@ -6,10 +6,11 @@ Slower than `shuffle_accountant.lattice.anchored`, with relative accuracy whatev
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from shuffle_accountant.lattice.doubling import SumLaw, additions, power
+from shuffle_accountant.lattice.doubling import SumLaw, additions, power, pruned
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.tilting import Letters
 from shuffle_accountant.numerics.rounding import lowered, pairwise_sum, raised, roundings
@@ -19,6 +20,9 @@ __all__ = ["heavy_positive_part"]
 _LEAST_WIDTH = 0.005
 # Values may not be further away than the inverse of this, in units of the mean positive part.
 _FARTHEST = 1e-100
+# What may be left out is this share of the answer at least, which is first found in wide cells:
+# letters further out would only spread the cells, and the rounding of values is relative to them.
+_NEGLIGIBLE, _ROUGH = 1e-10, 1e-2
 
 
 def heavy_positive_part(letters: Letters, side: Bound, *, resolution: float, tail: float) -> float:
@@ -40,13 +44,27 @@ def heavy_positive_part(letters: Letters, side: Bound, *, resolution: float, tai
     reach = float(np.max(np.abs(value)))
     if scale <= max(tail, _FARTHEST * reach):
         return alone if side is Bound.PESSIMISTIC else 0.0
-    value, reach = value / scale, reach / scale
-    one = SumLaw(value, mass, 1, 0.0, 0.0, roundings(8), reach)
+    letters, tail = Letters(value / scale, mass, n), tail / scale
+    if resolution < _ROUGH:
+        rough = _positive_part(letters, Bound.OPTIMISTIC, _ROUGH, tail)
+        tail = max(tail, _NEGLIGIBLE * rough / n)
+    found = scale * _positive_part(letters, side, resolution, tail)
+    if side is Bound.PESSIMISTIC:
+        return min(raised(found, roundings(4)), alone)
+    return lowered(found, roundings(4))
+
+
+def _positive_part(letters: Letters, side: Bound, resolution: float, tail: float) -> float:
+    """The same of ascending values whose positive parts have mean 1."""
+    n = letters.count
+    one = SumLaw(letters.value, letters.mass, 1, 0.0, 0.0, roundings(8), 0.0)
+    one = pruned(one, tail / (additions(n) + 1), n)
+    one = replace(one, reach=float(np.max(np.abs(one.value))))
     width = max(math.sqrt(6.0 * resolution / additions(n)), _LEAST_WIDTH)
-    law = power(one, n, side, width=width, tail=tail / scale)
+    law = power(one, n, side, width=width, tail=tail)
     error = law.moved * law.sizes(law.value)
     if side is Bound.PESSIMISTIC:
         total = float(np.sum(law.mass * np.maximum(law.value + error, 0.0))) + n * law.lost_gain
-        return min(raised(scale * total, pairwise_sum(own=6)), alone)
+        return raised(total, pairwise_sum(own=6))
     total = float(np.sum(law.mass * np.maximum(law.value - error, 0.0)))
-    return lowered(scale * total, pairwise_sum(own=6))
+    return lowered(total, pairwise_sum(own=6))

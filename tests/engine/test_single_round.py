@@ -7,6 +7,7 @@ n >= 1e6, from printed brackets that were computed by other code.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import pytest
@@ -285,3 +286,27 @@ def test_no_positive_delta_is_rounded_to_nothing(eps0: float, population: int | 
         answer = sa.delta(one, epsilon=0.0, rounds=rounds)
         assert answer.lower <= eps0 * rounds
         assert 0.0 < answer.upper <= 1e-300
+
+
+@pytest.mark.parametrize(
+    ("sigma", "users", "epsilon", "before"),
+    [
+        (0.506, 7, 2.0, (0.16360339132, 0.16362885215)),
+        (0.5, 1000, 8.8, (1.01430382512e-12, 1.01738571740e-12)),
+        pytest.param(
+            *(0.7011, 752011, 0.019555, (9.9514209759e-10, 1.00315064183e-09)),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_noise_whose_ratios_are_far_from_normal(
+    sigma: float, users: int, epsilon: float, before: tuple[float, float]
+) -> None:
+    """Within the tolerance, and in line with brackets that version 0.1.0 made in another way."""
+    one = sa.ShuffleRound(sa.GaussianRandomizer(sigma), users=users, reduction="blanket")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sa.delta(one, epsilon=epsilon)
+    assert found.lower <= before[1]
+    assert before[0] <= found.upper
+    assert found.upper - found.lower <= 0.02 * found.upper

@@ -528,6 +528,24 @@ def test_heavy_positive_parts_that_leave_much_out(tail: float, side: Bound) -> N
 
 
 @SIDES
+def test_heavy_positive_parts_of_values_that_are_off(side: Bound) -> None:
+    """Values that err by four roundings, where these are large."""
+    unit = 2.0**-20
+    upper = side is Bound.PESSIMISTIC
+    for seed in range(8):
+        value, mass = ratios(seed)
+        value = value - 1.25 * value[np.random.default_rng(seed).permutation(4)]
+        true = value + (4.0 if upper else -4.0) * unit * np.abs(value)
+        for count in (1, 2, 5):
+            truth = positive_part(exact_power(exact_law(true, mass), count), Fraction(0))
+            with stress(roundoff=unit):
+                found = heavy_positive_part(
+                    Letters(value, mass, count), side, resolution=1e-3, tail=1e-30
+                )
+            assert Fraction(found) >= truth if upper else Fraction(found) <= truth
+
+
+@SIDES
 @ADVERSE
 def test_losses_of_a_profile_that_are_off(side: Bound, adverse: float) -> None:
     """Logarithms of alpha that err by ten roundings, where they are large."""

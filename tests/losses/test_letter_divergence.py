@@ -81,6 +81,28 @@ def test_letters_far_above_the_others(
         assert high - low <= 2e-3 * high
 
 
+def test_letters_far_beyond_what_matters() -> None:
+    """Lognormal ratios: the further out letters go, the more cells and rounding they would take."""
+    brackets = []
+    for tail in (1e-20, 1e-56):
+        score = np.arange(-320, 321) * 0.05
+        score = score[np.abs(score) <= math.sqrt(-2.0 * math.log(tail))]
+        mass = np.exp(-0.5 * score**2)
+        mass /= mass.sum()
+        ratio = np.exp(1.5 * score - 1.125)  # of mean one, but for the last digits
+        pair = LetterPair(mass * ratio, mass * ratio[::-1], mass)
+        effort = Effort(tail=tail, resolution=2.5e-5)
+        low, high = (
+            LetterDivergence(pair, 10**6, 0.02, side).bound(effort)
+            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        )
+        assert high - low <= 0.02 * high
+        brackets.append((low, high))
+    # letters that one leaves out have a ratio times mass of 1e-13 at most
+    off = 1e-12
+    assert max(low for low, _ in brackets) - off <= min(high for _, high in brackets)
+
+
 SMALL = [0.0, 5e-324, 1e-320, 1e-300, 1e-291, 1e-200, 1e-151]
 
 

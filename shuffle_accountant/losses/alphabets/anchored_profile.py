@@ -61,9 +61,12 @@ _ANCHOR_STEP = 0.02
 _BEYOND = 2.0**-42
 # Laws made at one anchor before it is given up.
 _ATTEMPTS = 5
+# Finer laws are given up when they are not narrower than this part of the one before.
+_NO_NARROWER = 0.9
 _MOST_STAGES = 6
-# Single questions that may fail before their laws are given up.
-_PATIENCE = 2
+# Single questions that may fail before their laws are given up, and how many times too wide a
+# bracket may be so that finer laws for the same pair are still tried.
+_PATIENCE, _HOPELESS = 2, 10.0
 # Single questions take brackets this many times wider than wanted where nothing else helps.
 _LOOSE, _LOOSE_SHARE = 20.0, 0.01
 _BLURRED = 0.1
@@ -192,7 +195,8 @@ class OrderedLetters:
         if few is not None:
             yield few
             return
-        variance, steep = _ROUNDING * self.effort.resolution, False
+        x = np.array([excess])
+        variance, steep, last = _ROUNDING * self.effort.resolution, False, math.inf
         for _ in range(_ATTEMPTS):
             high, low = (
                 _law(pair, self.users, _anchor(excess), variance, steep, self.stages)
@@ -202,10 +206,15 @@ class OrderedLetters:
                 yield high, low
             if high is not None and high.stages > 1 and self._blurred(high, excess):
                 self.stages = high.stages - 1  # from now on
-            elif steep or (high is not None and high.full):
-                variance *= _FINER
-            else:
+            elif not steep and (high is None or not high.full):
                 steep = True
+            elif high is None or low is None:
+                return  # narrower cells are more, and rounded no less
+            else:
+                width = float((high.upper(x) - low.lower(x))[0])
+                if width > _NO_NARROWER * last:
+                    return
+                variance, last = _FINER * variance, width
 
     def _blurred(self, law: AnchoredLaw, excess: float) -> bool:
         """Whether the rounding of transforms takes a good part of the width."""
@@ -393,10 +402,29 @@ def _candidates(
     return [(pair, bounds) for pair, bounds, _ in kept], rest
 
 
+class _Failures:
+    """How often a pair's single questions were answered by no law."""
+
+    def __init__(self) -> None:
+        self._tries: dict[Effort, int] = {}
+        self._hopeless: list[float] = []
+
+    def add(self, effort: Effort, width: float) -> None:
+        """Note a question whose bracket is so many times as wide as wanted."""
+        self._tries[effort] = self._tries.get(effort, 0) + 1
+        if width > _HOPELESS:
+            self._hopeless.append(effort.resolution)
+
+    def enough(self, effort: Effort) -> bool:
+        """Whether further questions are tried in vain: any that asks for as much or more."""
+        hopeless = sum(resolution >= effort.resolution for resolution in self._hopeless)
+        return max(self._tries.get(effort, 0), hopeless) >= _PATIENCE
+
+
 @lru_cache(maxsize=64)
-def _failures(source: LetterSource, users: int, effort: Effort) -> list[float]:
-    """Questions that no law answered, so that further ones are not tried in vain."""
-    return []
+def _failures(source: LetterSource, users: int) -> _Failures:
+    """Those of one pair."""
+    return _Failures()
 
 
 @lru_cache(maxsize=1 << 12)
@@ -412,23 +440,23 @@ def bracket_at(
     low, high = (float(bound[0]) for bound in pair.exposed(x))
     if pair.nothing(excess):
         return min(low, 1.0), min(high + TINY, 1.0)
-    failed = _failures(source, users, effort)
-    if len(failed) >= _PATIENCE:
+    failed = _failures(source, users)
+    if failed.enough(effort):
         return None
     step = _ANCHOR_STEP * pair.deviation
     near = min(math.expm1(step * math.floor(epsilon / step)), excess)
-    best, last = (0.0, math.inf), math.inf
+    best, last, missed = (0.0, math.inf), math.inf, math.inf
     attempts = itertools.islice(pair.laws(near), 1), itertools.islice(pair.laws(excess), 3)
     for laws in itertools.chain(*attempts):
         above, below = laws[0].upper(x), laws[1].lower(x)
         best = max(best[0], float(below[0])), min(best[1], float(above[0]))
-        width, wanted = best[1] - best[0], float(pair.allowed(x, above)[0])
+        width, wanted = best[1] - best[0], float(pair.allowed(x, np.array([best[1]]))[0])
         # where letters of continuous messages make the width, finer laws do not help
         enough = min(_LOOSE * wanted, max(wanted, _LOOSE_SHARE * best[1]))
         if width <= wanted or (width <= enough and width > 0.7 * last):
             slack = 4 * UNIT_ROUNDOFF
             low, high = low + best[0], high + best[1]
             return min(low * (1.0 - slack), 1.0), min(high * (1.0 + slack), 1.0)
-        last = width
-    failed.append(epsilon)
+        last, missed = width, width / wanted if best[0] > 0.0 else math.inf
+    failed.add(effort, missed)
     return None

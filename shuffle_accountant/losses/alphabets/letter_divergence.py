@@ -71,6 +71,8 @@ _SMALL = 1e-3
 # Rounding may change the variance of a sum by this times the resolution; the lower side of a
 # profile multiplies the width of its points.
 _ROUNDING = 0.4
+# Gathering values in cells may change it by this times the resolution: ends differ by less.
+_GATHERING = 40.0
 # Beyond this loss e^epsilon overflows; the profile there is bounded by its value here.
 LARGEST_EPSILON = 700.0
 
@@ -193,5 +195,8 @@ class LetterDivergence:
         if found is not None:
             return found
         return heavy_positive_part(
-            self.letters, self.side, resolution=effort.resolution, tail=effort.tail
+            self.letters,
+            self.side,
+            resolution=_GATHERING * effort.resolution,
+            tail=effort.tail / self.top,
         )
