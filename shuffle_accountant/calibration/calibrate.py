@@ -217,9 +217,9 @@ def max_rounds(
     repeated = as_protocol(round, name="round")
     target = Target(target_epsilon, delta, tolerance)
     most = min(MOST_ROUNDS, MAX_ROUNDS // max(len(repeated), 1))
-    # the quantile of a normal law whose variance is the sum of all losses'
+    # a normal law whose variance is the sum of all losses'
     variance = sum(count * _squared(one.reduced().loss.deviation) for one, count in repeated)
-    guess = _squared(target.epsilon) / (2.0 * target.log_delta * max(variance, 1e-300))
+    guess = target.squared_mu / max(variance, 1e-300)
     guess = min(max(guess, 1.0), most)
     named = "one round alone" if len(repeated) == 1 else f"{len(repeated)} rounds alone"
     return CalibratedInt(

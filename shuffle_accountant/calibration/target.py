@@ -34,6 +34,8 @@ __all__ = [
 _ROUGH = 0.1
 # Brackets of smaller measures may be as wide as they are.
 _NEAR_ROUND_OFF = 1e-11
+# Where to look first is known to this ratio.
+_CLOSE_ENOUGH = 1.001
 # A search asks about so many questions.
 _USUAL_ANSWERS = 12
 
@@ -164,6 +166,28 @@ class Target(RiskTarget):
     def signal(self) -> float:
         """The square of epsilon, kept above 0 and finite, over ``log(1/delta)``."""
         return min(max(self.epsilon, 1e-150), 1e150) ** 2 / self.log_delta
+
+    @property
+    def squared_mu(self) -> float:
+        """About ``mu^2`` of the normal laws N(0, 1) and N(mu, 1) that just meet the target."""
+        from scipy.special import log_ndtr
+
+        epsilon = min(max(self.epsilon, 1e-150), 1e150)
+
+        def meets(mu: float) -> bool:
+            near, far = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
+            below = epsilon + float(log_ndtr(-far))
+            if self.delta > 0.5:  # where the complement has the digits
+                return float(np.logaddexp(log_ndtr(near), below)) >= math.log1p(-self.delta)
+            above = float(log_ndtr(-near))
+            return above <= below or above + math.log(-math.expm1(below - above)) <= -self.log_delta
+
+        # a hundred deviations either way
+        low, high = 0.01 * min(epsilon, math.sqrt(epsilon)), 100.0 * max(1.0, math.sqrt(epsilon))
+        while high > _CLOSE_ENOUGH * low:
+            middle = math.sqrt(low) * math.sqrt(high)
+            low, high = (middle, high) if meets(middle) else (low, middle)
+        return low * low
 
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
         """Bracket of epsilon."""

@@ -9,6 +9,9 @@ from typing import NamedTuple
 __all__ = ["Crossing", "find_crossing"]
 
 _MOST_TURNS = 300
+# Turns in a row that may not halve the interval before it is halved, and how often that may happen
+# before secants are given up: functions that are flat for the most part would be crept along.
+_PATIENCE, _MOST_HALVED = 2, 2
 
 
 class Crossing(NamedTuple):
@@ -47,7 +50,7 @@ def find_crossing(
     left, right = 0.0, high
     asked_left = asked_right = False
     place, value_before, place_before = min(max(guess, 0.0), high), math.nan, math.nan
-    outwards, since_halved, width = 1.0, 0, math.inf
+    outwards, since_halved, halved, width = 1.0, 0, 0, math.inf
     for _ in range(_MOST_TURNS):
         value = falling(place)
         if value > 0:
@@ -75,7 +78,9 @@ def find_crossing(
             width = right - left if since_halved == 0 else width
             # aim beside the root, so that the end further away moves
             place = root - margin if root - left > right - root else root + margin
-            if since_halved > 2 or not left < place < right:
+            if since_halved > _PATIENCE:
+                halved += 1
+            if halved >= _MOST_HALVED or since_halved > _PATIENCE or not left < place < right:
                 place, since_halved = 0.5 * (left + right), 0
         if not left < place < right:
             break

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.precision import MP, Real, exact
 
 import shuffle_accountant as sa
 from shuffle_accountant.calibration import calibrate
@@ -27,6 +28,7 @@ from shuffle_accountant.calibration.search import (
     integers_downwards,
     integers_upwards,
 )
+from shuffle_accountant.calibration.target import Target
 from shuffle_accountant.cli import main
 
 few = settings(max_examples=8, deadline=None, derandomize=True)
@@ -616,3 +618,16 @@ def test_warnings_of_the_command(run, monkeypatch):
     assert code == 0
     assert err.startswith("shuffle-accountant: warning: ")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0, 1e6])
+@pytest.mark.parametrize("delta", [1e-100, 1e-6, 0.3, 0.9, 1.0 - 1e-12])
+def test_normal_laws_that_just_meet_the_target(epsilon: float, delta: float) -> None:
+    """Against the profile of two normal laws, with fifty digits; found to a thousandth in mu."""
+    mu = MP.sqrt(exact(Target(epsilon, delta, 1e-3).squared_mu))
+
+    def profile(mu: Real) -> Real:
+        half = mu / 2
+        return MP.ncdf(half - epsilon / mu) - MP.exp(epsilon) * MP.ncdf(-half - epsilon / mu)
+
+    assert profile(mu * (1 - exact(2e-3))) <= exact(delta) <= profile(mu * (1 + exact(2e-3)))

@@ -111,6 +111,7 @@ TOO_LARGE = {
     "S": lambda: qif.shuffle_channel(users=13, categories=2),
     "Sr": lambda: qif.reduced_shuffle_channel(users=22, categories=2),
     "Nr": lambda: qif.reduced_krr_channel(users=10**4, categories=2, p=0.5),
+    "Nr, digits": lambda: qif.reduced_krr_channel(users=10**5000, categories=1000, p=0.5),
     "one user": lambda: qif.krr(categories=10**6, p=0.5),
     "gain": lambda: qif.identity_gain(10**6),
     "histograms": lambda: qif.posterior_vulnerability_local_shuffle(np.eye(5), users=10**4),

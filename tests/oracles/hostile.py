@@ -620,12 +620,13 @@ def _calibration() -> Iterator[Entry]:
     yield Entry("min_users", sa.min_users, (users,), work=work, seconds=5.0)
     round = sa.ShuffleRound(sa.GeneralRandomizer(eps0=0.5), users=1000)
     drawn = sa.ShuffleRound(sa.GeneralRandomizer(eps0=0.5), users=1000, population=1500)
+    # of up to a billion rounds
     yield Entry(
         "max_rounds",
         sa.max_rounds,
         tuple({"round": one} | target for one in (round, drawn)),
         work=work,
-        seconds=5.0,
+        seconds=20.0,
     )
 
 

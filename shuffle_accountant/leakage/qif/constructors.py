@@ -45,6 +45,9 @@ __all__ = [
     "shuffle_channel",
 ]
 
+# Numbers of histograms with more bits are not computed.
+_MOST_BITS = 1 << 17
+
 Histogram = tuple[int, ...]
 
 
@@ -193,7 +196,7 @@ def reduced_local_channel(channel: Channel | ArrayLike, *, users: int) -> Channe
     """
     one = _one_user(channel)
     users = validate.integer(minimum=1, users=users)
-    sizes = [math.comb(users + size - 1, size - 1) for size in one.shape]
+    sizes = [_number_of_histograms(users, size) for size in one.shape]
     require_room("users", "the channel on histograms", sizes[0] * sizes[1])
     require_steps(users, one.shape[1], sizes[0])
     rows, columns = (_histograms(users, size) for size in one.shape)
@@ -226,6 +229,14 @@ def _one_user(channel: Channel | ArrayLike) -> Array:
 def _sizes(users: int, categories: int) -> tuple[int, int]:
     users = validate.integer(minimum=1, users=users)
     return users, validate.integer(minimum=1, categories=categories)
+
+
+def _number_of_histograms(users: int, letters: int) -> int:
+    """Their number, or a smaller one beyond all room where it has too many digits."""
+    smaller, larger = sorted((users, letters - 1))
+    if smaller * larger.bit_length() <= _MOST_BITS:
+        return math.comb(users + letters - 1, letters - 1)
+    return int((larger // smaller) ** max(_MOST_BITS // larger.bit_length(), 1))
 
 
 def _histograms(users: int, letters: int) -> list[Histogram]:

@@ -30,6 +30,9 @@ MOST_STEPS = 1 << 30
 # What one message more costs, whatever the size of the table.
 _LEAST_STEPS = 1 << 11
 
+# Sizes of more digits are only known to be larger than that.
+_MANY_BITS = 1 << 14
+
 # Numbers in tables that are filled together: half a megabyte.
 _CACHED_CELLS = 1 << 16
 
@@ -46,7 +49,8 @@ def require_room(names: str, what: str, cells: int) -> None:
         ValueError: more than `MOST_CELLS` numbers.
     """
     if cells > MOST_CELLS:
-        size = str(cells) if cells < 10**12 else f"about 10^{math.floor(math.log10(cells))}"
+        about = "over" if cells.bit_length() > _MANY_BITS else "about"
+        size = str(cells) if cells < 10**12 else f"{about} 10^{math.floor(math.log10(cells))}"
         raise ValueError(
             f"{names} must be so small that {what} has at most {MOST_CELLS} entries, got {size}"
         )
