@@ -30,9 +30,8 @@ _CLOSE = 0.03
 _SMALLEST_TAIL = 1e-320
 _NEGLIGIBLE = 1e-14  # of delta
 
-# A bracket that is too wide is tried again with blocks narrower by somewhat more than that, within
-# these bounds, at most so often.
-_NARROWER, _LEAST_NARROWER, _MOST_NARROWER, _TRIALS = 0.4, 0.25, 1.0 / 16.0, 3
+# A bracket that is too wide is tried again with blocks so much narrower, at most so often.
+_NARROWER, _TRIALS = 1.0 / 16.0, 3
 
 
 def single_answer(
@@ -71,8 +70,7 @@ def single_answer(
         # what is no matter of blocks stays as it is
         if wide <= 1.0 or wide == math.inf or upper - lower >= 0.5 * width:
             break
-        width = upper - lower
-        resolution *= min(max(_NARROWER / wide, _MOST_NARROWER), _LEAST_NARROWER)
+        width, resolution = upper - lower, _NARROWER * resolution
     cause = ledger.limited_by if wide > 1.0 else None
     return Answer(lower=lower, upper=upper, ledger=ledger, cause=cause)
 

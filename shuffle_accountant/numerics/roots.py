@@ -11,7 +11,7 @@ __all__ = ["Crossing", "find_crossing"]
 _MOST_TURNS = 300
 # Turns in a row that may not halve the interval before it is halved, and how often that may happen
 # before secants are given up: functions that are flat for the most part would be crept along.
-_PATIENCE, _MOST_HALVED = 2, 2
+_PATIENCE, _MOST_HALVED = 2, 4
 
 
 class Crossing(NamedTuple):
