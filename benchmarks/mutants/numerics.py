@@ -82,6 +82,13 @@ BINOMIAL = mutants(
         ("near = ~above & (k >= 1)", "near = above & (k >= 1)"),
         ("above = (k >= n * p + q) & (k >= 1)", "above = k > n"),
         ("error = error + 4.0 * np.abs(k - n * p)", "error = 0.0 * error"),
+        ("    if few.any():\n", "    if False:\n"),
+        ("np.maximum(n[..., None] - counts[..., :-1], 0.0)", "(n[..., None] - counts[..., 1:])"),
+        ("np.where(first <= n, np.exp(log_first), 0.0)", "np.exp(log_first)"),
+        ("np.where(each <= whole, np.exp(logs), 0.0)", "np.exp(logs)"),
+        ("log_pmf_error(start, n, p, log_first) + roundings(", "0.0 * start + roundings("),
+        ("log_first) + roundings(steps * length)", "log_first)"),
+        ("np.max(log_pmf_error(np.minimum(each, whole), whole, p, logs), axis=-1)", "0.0"),
     ],
 )
 

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
+from shuffle_accountant.lattice.convolve import Factor, WindowedSum, per_level, power_sum
 from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
@@ -41,6 +41,8 @@ __all__ = ["Composition", "DeltaTerms", "DirectSum", "TiltedSum"]
 
 # Products with less may have lost digits, or be 0.
 _FEW_DIGITS = 1e-280
+# Tilts that Chernoff's bound is tried at, of a normal law's, and smaller ones if those do better.
+_STEPS, _SMALLER_STEPS = 2.0 ** np.arange(-5.0, 4.5, 0.5), 2.0 ** np.arange(-4.5, 0.0, 0.5)
 
 
 @dataclass(frozen=True)
@@ -184,16 +186,33 @@ class Composition:
         top = bottom + sum(count * (grid.mass.size - 1) for grid, count in self.parts)
         log_outside = budget().outside
         scale = math.sqrt(-2 * log_outside) / max(math.sqrt(variance), 1e-3 * self.spacing)
-        steps = scale * 2.0 ** np.arange(-5, 4.5, 0.5)
-        reach = (self._log_mgf(lam + steps) - value - log_outside) / steps
-        drop = (self._log_mgf(lam - steps) - value - log_outside) / steps
+
+        def least(sign: float) -> float:
+            """How far from 0 the sum is on that side at most, nats."""
+            found, steps = math.inf, scale * _STEPS
+            while True:
+                bounds = (self._log_mgf(lam + sign * steps) - value - log_outside) / steps
+                if float(bounds.min()) < found and int(np.argmin(bounds)) == 0:
+                    # rare large losses are best bounded by far smaller tilts than the others
+                    found, steps = float(bounds[0]), steps[0] * _SMALLER_STEPS
+                    continue
+                return min(found, float(bounds.min()))
+
         # one more cell on each side covers the rounding of these bounds
-        last = min(top, math.ceil(float(reach.min()) / self.spacing) + 1)
-        first = max(bottom, math.floor(-float(drop.min()) / self.spacing) - 1)
+        last = min(top, math.ceil(least(1.0) / self.spacing) + 1)
+        first = max(bottom, math.floor(-least(-1.0) / self.spacing) - 1)
         if last < first:  # only for a law of a single point
             first, last = bottom, top
         outside = math.exp(log_outside)
         return first, last, 0.0 if first == bottom else outside, 0.0 if last == top else outside
+
+    def noise(self, lam: float, points: int) -> float:
+        """About what a transform of so many points is off by at most, at any epsilon >= 0."""
+        rounds = sum(count for _, count in self.parts)
+        rounding = rounds * per_level() * math.log2(points + 1.0)
+        rounding *= self.divergence.norm(lam, self.spacing, points)
+        outside = math.exp(budget().outside) * self.divergence.largest(lam)
+        return (rounding + 2.0 * outside) * math.exp(min(self.cumulants(lam)[0], 700.0))
 
     def tilted(self, lam: float) -> TiltedSum:
         """The law of the sum under the tilt, on its window."""

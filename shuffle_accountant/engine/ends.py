@@ -24,6 +24,10 @@ _LEAST_TAIL = 1e-305
 _TABLE_PAYS = 12
 # A coarser grid is tried where that makes the window so many times shorter.
 _MUCH_LONGER = 4
+# Of windows with more points than this, smaller tilts are tried, these parts of the saddle point's.
+_LONG, _LIGHTER = 1 << 17, (0.75, 0.5, 0.25, 0.125, 0.0)
+# What a window's rounding may be, of what is allowed, and how much shorter it must be.
+_NOISE, _SHORTER = 0.1, 1.5
 
 
 @dataclass(frozen=True)
@@ -175,9 +179,7 @@ def _tilted(
         except GridTooFine as error:
             plan = plan.coarser(error.factor)
             continue
-        tilt = _tilt(problem, composition)
-        first, last, _, _ = composition.window(tilt)
-        points = last - first + 1
+        tilt, points = _lighter(problem, composition, _tilt(problem, composition))
         if plan.most_points is not None and points > _MUCH_LONGER * plan.most_points:
             plan = plan.tried(points)
             continue
@@ -194,3 +196,25 @@ def _tilt(problem: Problem, composition: Composition) -> float:
         return composition.saddle_for_epsilon(problem.query.required)
     infinite = composition.infinite if composition.side is Bound.PESSIMISTIC else 0.0
     return composition.saddle_for_delta(max(delta - infinite, 0.01 * delta))
+
+
+def _lighter(problem: Problem, composition: Composition, saddle: float) -> tuple[float, int]:
+    """The saddle point, or a smaller tilt with a shorter window, and the points of the window.
+
+    A tilt makes large losses likelier: where it makes rare ones as likely as all others, a window
+    has to hold several of them.
+    """
+    tilt, points = saddle, _points(composition, saddle)
+    if problem.query.delta is None or saddle == 0.0:
+        return tilt, points
+    allowed = _NOISE * problem.tolerance * problem.query.delta
+    for part in _LIGHTER if points > _LONG else ():
+        fewer = _points(composition, part * saddle)
+        if _SHORTER * fewer < points and composition.noise(part * saddle, fewer) <= allowed:
+            tilt, points = part * saddle, fewer
+    return tilt, points
+
+
+def _points(composition: Composition, tilt: float) -> int:
+    first, last, _, _ = composition.window(tilt)
+    return last - first + 1

@@ -19,7 +19,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffle_accountant.numerics.budget import disturbed
+from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.quadrature import gauss_legendre
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
@@ -29,17 +29,21 @@ from shuffle_accountant.numerics.rounding import (
 )
 
 __all__ = [
+    "RUN",
     "deviance",
     "log1p_minus",
     "log_pmf",
     "log_pmf_error",
     "log_upper_tail",
+    "pmf_runs",
     "stirling_error",
     "tail_ratio_error",
     "upper_tail_ratio",
 ]
 
 _NODES = 48
+# The logarithm of a probability whose products are about to lose digits.
+_TINY = -600.0
 
 _SERIES_FROM = 16
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -181,6 +185,51 @@ def log_pmf_error(k: ArrayLike, n: ArrayLike, p: float, log_probability: ArrayLi
     if p != 0.5:
         error = error + 4.0 * np.abs(k - n * p)
     return np.asarray(roundings(1.0) * error)
+
+
+RUN = 32
+"""So many probabilities in a row are products of one: a logarithm each would take longer."""
+
+
+def pmf_runs(
+    first: Array, n: ArrayLike, p: float, q: float, length: int = RUN
+) -> tuple[Array, Array]:
+    """Probabilities that a Bin(n, p) variable is one of some counts in a row, for several rows.
+
+    In a row each is the one before times ``(n - k + 1) p / (k q)``, unless the first one is about
+    to lose digits.
+
+    Args:
+        first: first count of each row, as floats, in [0, 2**53]; broadcasts with ``n``.
+        n: numbers of trials.
+        p: success probability in (0, 1).
+        q: ``1 - p``, given separately.
+        length: counts of a row.
+
+    Returns:
+        The probabilities, of one dimension more, 0 where impossible; and bounds on the absolute
+        errors of their logarithms, one for each row.
+    """
+    first, n = np.broadcast_arrays(np.asarray(first, dtype=float), np.asarray(n, dtype=float))
+    start = np.minimum(first, n)
+    log_first = log_pmf(start, n, p, q)
+    law = np.empty((*first.shape, length))
+    law[..., 0] = np.where(first <= n, np.exp(log_first), 0.0)
+    counts = first[..., None] + np.arange(float(length))
+    left = np.maximum(n[..., None] - counts[..., :-1], 0.0)
+    # a quotient and two products; for p other than 1/2 another quotient, of chances that are off
+    steps = 3 if p == q else 6
+    with np.errstate(over="ignore", invalid="ignore"):  # of rows that are listed below
+        law[..., 1:] = rounded(left / counts[..., 1:] * (p / q), steps)
+        np.cumprod(law, axis=-1, out=law)
+    error = log_pmf_error(start, n, p, log_first) + roundings(steps * length)
+    few = log_first < _TINY
+    if few.any():
+        each, whole = counts[few], np.broadcast_to(n[few][:, None], counts[few].shape)
+        logs = log_pmf(np.minimum(each, whole), whole, p, q)
+        law[few] = np.where(each <= whole, np.exp(logs), 0.0)
+        error[few] = np.max(log_pmf_error(np.minimum(each, whole), whole, p, logs), axis=-1)
+    return law, error
 
 
 def tail_ratio_error() -> float:

@@ -42,7 +42,7 @@ __all__ = ["ParticipationPair", "participation"]
 # With more terms than this tables are slower than laws of each number of clones.
 _MOST_TERMS_OF_CLONES = 2.0**22
 # So many numbers of users are told apart; up to a few, all are.
-_MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 256, 12
+_MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 24, 12
 # Relative width of the likeliest blocks: half of it is what it costs.
 _WIDTH = 6.5e-4
 # The others are as much wider as this power of their density is smaller: what is rare may matter
@@ -212,4 +212,4 @@ class _Takers:
 
 def _width(resolution: float) -> float:
     """Relative width of the likeliest blocks."""
-    return min(max(4.0 * resolution, _WIDTH), max(40.0 * resolution, _WIDTH / 16.0))
+    return min(max(3.2 * resolution, _WIDTH), max(40.0 * resolution, _WIDTH / 16.0))

@@ -115,7 +115,7 @@ def test_probabilities_that_err_are_followed(side: Bound, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("kept", [2, 4])
 def test_counts_that_are_left_out(kept: int, side: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the first few, or all but some in the middle."""
-    monkeypatch.setattr(null_bags, "_RUN", 1)
+    monkeypatch.setattr(null_bags, "RUN", 1)
     name = "rare letters" if kept == 4 else "many"
     eps0, count, weight, last = BAGS[name]
     bags = BagCounts(eps0, int(max(count)), 1e-30)

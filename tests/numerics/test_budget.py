@@ -131,6 +131,38 @@ def test_binomial_logarithms_err_within_their_bound(adverse: float) -> None:
             assert 0 < abs(exact(found) - truth) <= error * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("roundoff", [None, 2.0**-30])
+@pytest.mark.parametrize("adverse", [-1.0, 1.0])
+@pytest.mark.parametrize("p", [0.5, 0.25, 2.0**-6])
+def test_binomial_probabilities_in_rows(p: float, adverse: float, roundoff: float | None) -> None:
+    """Rising and falling rows, rows that begin beyond the last count or below all doubles."""
+    n = np.array([[3.0], [40.0], [3000.0], [20000.0]])
+    first = np.array([0.0, 1.0, 30.0, 64.0, 1490.0, 2980.0, 4900.0])
+    with stress(**({} if roundoff is None else {"roundoff": roundoff, "adverse": adverse})):
+        law, error = binomial.pmf_runs(first, n, p, 1.0 - p)
+    assert law.shape == (4, 7, binomial.RUN)
+    seen = 0
+    for i, j in itertools.product(range(4), range(7)):
+        for place, found in enumerate(law[i, j].tolist()):
+            trials, count = int(n[i, 0]), int(first[j]) + place
+            if count > trials:
+                assert found == 0.0
+                continue
+            truth = MP.binomial(trials, count) * exact(p) ** count
+            truth *= (1 - exact(p)) ** (trials - count)
+            if truth < 1e-305:  # about to lose digits
+                assert found <= 1e-304
+                continue
+            seen += 1
+            # the exponential has a few roundings of its own
+            allowed = error[i, j] * (1 + 1e-6) + 8.0 * (roundoff or 2.0**-53)
+            assert abs(MP.log(exact(found) / truth)) <= allowed < 1e-3
+            if place == 0 and roundoff is not None:  # all of what is stated, without the steps
+                steps = (3 if p == 0.5 else 6) * binomial.RUN * roundoff
+                assert abs(MP.log(exact(found) / truth)) >= 0.9 * (error[i, j] - steps)
+    assert seen > 100
+
+
 @pytest.mark.parametrize(("n", "p"), [(10, 0.5), (80, 0.25), (80, 0.75)])
 def test_upper_tails_on_both_sides_of_the_mean(n: int, p: float) -> None:
     k = np.arange(-1.0, n + 3.0)

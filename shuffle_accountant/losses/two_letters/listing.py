@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.losses.two_letters.cells import CellSums, HalfAtoms
 from shuffle_accountant.numerics.binomial import (
+    RUN,
     log_pmf,
     log_pmf_error,
+    pmf_runs,
     tail_ratio_error,
     upper_tail_ratio,
 )
 from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.kept import kept
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -33,8 +35,6 @@ __all__ = ["BinaryBlocks", "gather", "loss_at", "pieces", "ties", "ties_error"]
 
 # Of no more atoms than this each has its own error bounds.
 _OWN_ERRORS = 1 << 12
-# So many probabilities in a row are products of one.
-_RUN = 32
 # The logarithm of numbers that are about to lose digits.
 _TINY = -690.0
 
@@ -144,13 +144,14 @@ def loss_at(gap: Array, log_rest: Array, a: Array, m: Array) -> Array:
     return np.asarray(np.where(alone, far, loss))
 
 
-@lru_cache(maxsize=8)
+# As many as a law of a few hundred thousand atoms has: random participation asks for it twice.
+@kept(1 << 25, lambda found: 6 * found[1].mass.nbytes)
 def _unit_atoms(
     m: bytes, gap: bytes, log_rest: bytes, first: bytes, last: bytes
 ) -> tuple[NDArray[np.intp], HalfAtoms]:
     """The atoms of blocks (arrays as bytes) with weight one, and how many each block has.
 
-    Cached, because both directions list the same blocks wherever blocks are single counts.
+    Kept, because both directions list the same blocks wherever blocks are single counts.
     """
     blocks, gaps, log_rests, start, end = (
         np.frombuffer(x) for x in (m, gap, log_rest, first, last)
@@ -161,7 +162,7 @@ def _unit_atoms(
         np.repeat(x, lengths) for x in (blocks, 1.0 + gaps, np.exp(log_rests), log_rests)
     )
     b = total - a
-    chance, log_f = _binomials(blocks, start, end, lengths, a)
+    chance, off = _binomials(blocks, start, end, lengths, a)
     f = chance / total
     # of P and of Q, in units of f
     less, more = b * ahead + a * behind, np.repeat(2.0 * gaps, lengths) * (a - b)
@@ -171,11 +172,11 @@ def _unit_atoms(
         loss = loss_at(np.repeat(gaps, lengths), rest, a, total)
     else:
         loss = rounded(np.log1p(more / less), ELEMENTARY + 4)
-    slack, error = _errors(log_f, np.where(np.isinf(loss), 0.0, loss))
+    slack, error = _errors(off, np.where(np.isinf(loss), 0.0, loss))
     return lengths, HalfAtoms(f * (less + more), f * less, f * more, loss, slack, error)
 
 
-def _errors(log_f: Array, loss: Array) -> tuple[Array, Array]:
+def _errors(off: Array, loss: Array) -> tuple[Array, Array]:
     """Bounds on the relative errors of masses and on the errors of losses.
 
     Of many atoms, which are to be added up, all have the largest.
@@ -183,7 +184,7 @@ def _errors(log_f: Array, loss: Array) -> tuple[Array, Array]:
     shape = loss.shape
     if loss.size > _OWN_ERRORS:
         loss = np.full(1, float(loss.max()))
-    slack = exponential(log_pmf_error(0.0, 0.0, 0.5, log_f), own=12 + 3 * _RUN)
+    slack = exponential(off, own=12)
     error = log1p(loss, own=8)
     return np.broadcast_to(slack, shape), np.broadcast_to(error, shape)
 
@@ -209,28 +210,22 @@ def _binomials(
         a: all of them.
 
     Returns:
-        The probabilities, of the shape of ``a``, and logarithms of those that they are multiples
-        of; of many the smallest logarithm.
+        The probabilities, of the shape of ``a``, and bounds on the errors of their logarithms; of
+        many the largest.
     """
     counts, which = np.unique(count, return_inverse=True)
     low, high = np.full(counts.size, np.inf), np.full(counts.size, -np.inf)
     np.minimum.at(low, which, start)
     np.maximum.at(high, which, end)
-    runs = np.maximum(np.ceil((high - low + 1.0) / _RUN), 0.0).astype(np.intp)
+    runs = np.maximum(np.ceil((high - low + 1.0) / RUN), 0.0).astype(np.intp)
     before = np.cumsum(runs) - runs
     m = np.repeat(counts, runs)
-    first = np.repeat(low - _RUN * before, runs) + _RUN * np.arange(m.size)
-    # the first of a run may be beyond the last letter there is
-    log_first = log_pmf(np.minimum(first, m), m, 0.5, 0.5)
-    law = np.empty((m.size, _RUN))
-    law[:, 0] = np.exp(log_first)
-    letters = first[:, None] + np.arange(1.0, _RUN)
-    law[:, 1:] = rounded(np.maximum(m[:, None] - letters + 1.0, 0.0) / letters, 3)
-    np.cumprod(law, axis=1, out=law)
-    place = (np.repeat((_RUN * before - low)[which], lengths) + a).astype(np.intp)
+    first = np.repeat(low - RUN * before, runs) + RUN * np.arange(m.size)
+    law, error = pmf_runs(first, m, 0.5, 0.5)
+    place = (np.repeat((RUN * before - low)[which], lengths) + a).astype(np.intp)
     if a.size > _OWN_ERRORS:
-        return law.ravel()[place], np.full(1, float(log_first.min()))
-    return law.ravel()[place], log_first[place // _RUN]
+        return law.ravel()[place], np.full(1, float(error.max()))
+    return law.ravel()[place], error[place // RUN]
 
 
 def gather(pieces: Iterator[HalfAtoms], sums: CellSums | None) -> HalfAtoms:

@@ -26,7 +26,7 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.decoys.counts import bulk
-from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
+from shuffle_accountant.numerics.binomial import RUN, pmf_runs
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -40,9 +40,6 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["BagCounts", "chances"]
 
-# So many probabilities in a row are products of one, unless that one is about to lose digits.
-_RUN = 32
-_TINY = -600.0
 # Counts that are looked at together.
 _AT_ONCE = 1 << 18
 # Less is not left out.
@@ -77,7 +74,7 @@ class BagCounts:
     @property
     def width(self) -> int:
         """Counts that are looked at for each M."""
-        return -(-(math.ceil(self._below + self._above) + 5) // _RUN) * _RUN
+        return -(-(math.ceil(self._below + self._above) + 5) // RUN) * RUN
 
     def profiles(
         self, points: Array, count: Array, weight: Array, last: float, side: Bound
@@ -133,26 +130,9 @@ class BagCounts:
     def _law(self, m: Array) -> tuple[Array, Array, float]:
         """Counts a for each number of letters, their probabilities and relative error."""
         s, t = chances(self.eps0)
-        odds = math.exp(-self.eps0)
         start = np.maximum(np.floor(m * s - self._below) - 1.0, 0.0)
-        first = start[:, None] + _RUN * np.arange(self.width // _RUN)
-        size = np.broadcast_to(m[:, None], first.shape)
-        logs = log_pmf(np.minimum(first, size), size, s, t)
-        a = first[:, :, None] + np.arange(float(_RUN))
-        law = np.empty(a.shape)
-        law[:, :, 0] = np.where(first <= size, np.exp(logs), 0.0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            more = np.maximum(size[:, :, None] - a[:, :, :-1], 0.0) * odds
-            law[:, :, 1:] = rounded(more / a[:, :, 1:], ELEMENTARY + 4)
-            np.cumprod(law, axis=2, out=law)
-        few = logs < _TINY
-        known = np.where(few, 0.0, log_pmf_error(np.minimum(first, size), size, s, logs))
-        error = float(np.max(known))
-        if few.any():
-            each, whole = a[few], np.broadcast_to(size[few][:, None], a[few].shape)
-            logs = log_pmf(np.minimum(each, whole), whole, s, t)
-            law[few] = np.where(each <= whole, np.exp(logs), 0.0)
-            error = max(error, float(np.max(log_pmf_error(each, whole, s, logs), initial=0.0)))
-        steps = _RUN * (ELEMENTARY + 4.0)
+        first = start[:, None] + RUN * np.arange(self.width // RUN)
+        law, error = pmf_runs(first, m[:, None], s, t, RUN)
+        a = first[:, :, None] + np.arange(float(RUN))
         shape = m.size, self.width
-        return a.reshape(shape), law.reshape(shape), exponential(_OFF * error, own=steps)
+        return a.reshape(shape), law.reshape(shape), exponential(_OFF * float(error.max()))

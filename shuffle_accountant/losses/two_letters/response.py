@@ -37,7 +37,7 @@ from shuffle_accountant.losses.decoys.counts import (
     tail_differences,
 )
 from shuffle_accountant.losses.two_letters.listing import BinaryBlocks
-from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
+from shuffle_accountant.numerics.binomial import RUN, log_pmf, log_pmf_error, pmf_runs
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -53,7 +53,7 @@ __all__ = ["NumberOfResponses"]
 # Fewer messages with one of the target's two values have no smooth law.
 _SMOOTH = 50.0
 # Blocks of O this wide are little wider if they end where the next one begins.
-_SHARED_ENDS = 16
+_SHARED_ENDS = 4
 # Blocks of O up to this wide for each edge are added up count by count, unless those are more than
 # so many.
 _ADD_UP_TO, _MOST_ADDED = 32, 1 << 20
@@ -189,9 +189,9 @@ class NumberOfResponses:
         exponent = min(-math.log(tail), 700.0)
         exponent = exponent / rounds + 3.0 * (1.0 - 1.0 / rounds)
         width = size / max(self._m, 1e-290) * math.sqrt(12.0 * resolution / exponent)
-        # losses near the largest depend on the logarithm of C + O
+        # losses near the largest depend on the logarithm of C + O, to second order in the width
         heard = centre + self.decoys * self.other_rate
-        return max(int(min(width, math.sqrt(resolution) * heard)), 1)
+        return max(int(min(width, 2.0 * math.sqrt(resolution) * heard)), 1)
 
 
 @lru_cache(maxsize=512)
@@ -251,9 +251,7 @@ def _binned(
     upper = side is Bound.PESSIMISTIC
     low, high = edges[:-1], edges[1:] - 1.0
     if bool(np.all(low == high)):
-        log_mass = log_pmf(np.minimum(low, n), n, rate, idle)
-        mass = np.where(low <= n, np.exp(log_mass), 0.0)
-        error = mass * np.expm1(log_pmf_error(low, n, rate, log_mass))
+        mass, error = _each(edges, n, rate, idle)
     else:
         mass, error = _masses(edges, n, rate, idle)
     weight = mass + error if upper else np.maximum(mass - error, 0.0)
@@ -291,10 +289,17 @@ def _masses(edges: Array, n: Array, rate: float, idle: float) -> tuple[Array, Ar
     counted = float(edges[-1] - edges[0])
     if counted > _ADD_UP_TO * edges.size or n.size * counted > _MOST_ADDED:
         return tail_differences(edges, n, rate, idle)
-    counts = np.arange(edges[0], edges[-1])
-    log_mass = log_pmf(np.minimum(counts, n), n, rate, idle)
-    each = np.where(counts <= n, np.exp(log_mass), 0.0)
-    off = each * np.expm1(log_pmf_error(counts, n, rate, log_mass))
+    each, off = _each(edges, n, rate, idle)
     starts = (edges[:-1] - edges[0]).astype(np.intp)
     mass, error = (np.add.reduceat(terms, starts, axis=1) for terms in (each, off))
     return mass, error + sequential_sum(width, own=ELEMENTARY) * mass
+
+
+def _each(edges: Array, n: Array, rate: float, idle: float) -> tuple[Array, Array]:
+    """Probabilities of all counts from the first to the last edge, and bounds on their errors."""
+    size = int(edges[-1] - edges[0])
+    first = edges[0] + RUN * np.arange(-(-size // RUN), dtype=np.float64)
+    law, moved = pmf_runs(first, n, rate, idle)
+    off = law * exponential(moved)[..., None]
+    mass, error = (terms.reshape(n.size, -1)[:, :size] for terms in (law, off))
+    return mass, error
