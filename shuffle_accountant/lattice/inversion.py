@@ -432,16 +432,17 @@ def _line(letter: _Tilted, users: tuple[int, int]) -> _Line | None:
     if not last < _MOST_FREQUENCIES:
         return None
     starts = np.arange(0.0, last + 1.0, _BLOCK)
-    coarse = np.exp(1j * np.multiply.outer(step * starts, letter.y))
-    fine = np.exp(1j * np.multiply.outer(step * np.arange(_BLOCK), letter.y))
+    coarse = _waves(step * starts, letter.y)
+    fine = _waves(step * np.arange(_BLOCK), letter.y)
     # within a block the spectrum moves by no more than the distance times E|y|
     middle = np.abs(np.sum(coarse * (letter.weight * fine[_BLOCK // 2]), axis=1))
     reach = float(np.sum(letter.weight * np.abs(letter.y))) * (1.0 + 1e-9)
     middle = middle + 0.5 * _BLOCK * step * reach + letter.doubt(step * (starts + _BLOCK))
     far = letter.log_bound(middle, step * starts, users[0])
     near = far > -_LEVEL - math.log(_BLOCK)
+    coarse = coarse[near] * letter.weight
     # a product of matrices as small as this would only wake a second thread
-    spectrum = np.einsum("am,bm->ab", coarse[near] * letter.weight, fine).ravel()
+    spectrum = np.einsum("am,bm->ab", coarse, fine).ravel()
     s = np.asarray(step * np.add.outer(starts[near], np.arange(_BLOCK)).ravel())
     log_rest = letter.log_bound(np.abs(spectrum), s, users[0])
     held = log_rest > -_LEVEL
@@ -458,10 +459,17 @@ def _line(letter: _Tilted, users: tuple[int, int]) -> _Line | None:
     dropped = others.sum(axis=1) + blocks.sum(axis=1)
     dropped += series * letter.transforms(np.full(1, end))[:, 0]
     dropped *= 1.01 * share * np.array([1.0, 1.0, users[1] * letter.sent])
-    index = np.flatnonzero(held)
-    waves = coarse[near][index // _BLOCK] * fine[index % _BLOCK]
-    sent = np.sum(waves * (letter.weight * letter.r1), axis=1)
-    return _tabulated(letter, s[held], spectrum[held], sent, own, dropped)
+    sent = np.einsum("am,bm->ab", coarse * letter.r1, fine).ravel()
+    return _tabulated(letter, s[held], spectrum[held], sent[held], own, dropped)
+
+
+def _waves(s: Array, y: Array) -> Complex:
+    """``e^(i s y)`` of all pairs, by two real functions: a complex exponential takes longer."""
+    phase = np.multiply.outer(s, y)
+    found = np.empty(phase.shape, dtype=np.complex128)
+    np.cos(phase, out=found.real)
+    np.sin(phase, out=found.imag)
+    return found
 
 
 def _tabulated(

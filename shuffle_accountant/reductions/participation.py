@@ -43,8 +43,9 @@ __all__ = ["ParticipationPair", "participation"]
 _MOST_TERMS_OF_CLONES = 2.0**22
 # So many numbers of users are told apart; up to a few, all are.
 _MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 24, 12
-# Relative width of the likeliest blocks: half of it is what it costs.
-_WIDTH = 6.5e-4
+# Relative width of the likeliest blocks: half of it is what it costs. One round is asked about much
+# more closely than its answer has to be.
+_WIDTH, _LEAST_WIDTH = 6.5e-4, 4e-5
 # The others are as much wider as this power of their density is smaller: what is rare may matter
 # more than it weighs.
 _SHARE = 0.25
@@ -144,7 +145,7 @@ class _Takers:
         """Mass, least, most and mean of blocks of numbers of users, and what is in none."""
         every = Decoys(self.trials, self.probability, 1.0 - self.probability)
         law = count_law((every,), side, tail=0.5 * effort.tail, resolution=0.0)
-        width = _width(effort.resolution)
+        width = _width(effort)
         starts = np.arange(law.low.size)
         if starts.size > _ALL_PARTS:
             starts = starts_of(law, width, _SHARE, spare=1.0)
@@ -210,6 +211,8 @@ class _Takers:
         return reduce(self.randomizer, users, users, self.reduction, self.variant).loss
 
 
-def _width(resolution: float) -> float:
+def _width(effort: Effort) -> float:
     """Relative width of the likeliest blocks."""
-    return min(max(3.2 * resolution, _WIDTH), max(40.0 * resolution, _WIDTH / 16.0))
+    if effort.rounds > 1.0:  # as close as what is asked for
+        return max(3.2 * effort.resolution, _LEAST_WIDTH)
+    return min(max(3.2 * effort.resolution, _WIDTH), max(40.0 * effort.resolution, _LEAST_WIDTH))

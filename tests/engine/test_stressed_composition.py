@@ -313,7 +313,7 @@ def test_the_composed_law_is_stochastically_no_smaller(
     infinite = 1 - sum(truth.values())
     assert Fraction(found.infinite) >= infinite
     total = sum(map(Fraction, found.mass.tolist())) + Fraction(found.infinite)
-    assert 1 <= total <= 1 + 1e-14
+    assert 1 <= total <= 1 + 1e-13  # masses are raised by some hundred roundings
     for epsilon in np.linspace(-4.0, 6.0, 41).tolist():
         terms = [
             _mp(p) * -MP.expm1(exact(epsilon) - _mp(x)) for x, p in truth.items() if x > epsilon

@@ -61,7 +61,7 @@ _STEP, _STEP_NEAR, _MOST_NEAR = 1.0, 2.0, 600
 _NEAR = 0.25
 # Tables are this much coarser than points, up to a resolution, or beyond it: what they lose is a
 # small part of what blocks of numbers do.
-_COARSER, _COARSER_THEN, _COARSE = 40.0, 4.0, 1e-3
+_COARSER, _COARSER_THEN, _COARSE = 40.0, 4.0, 5e-4
 # The tables are tried at so many points first.
 _TRIED = 5
 # Larger losses are not looked for in tables.
