@@ -433,7 +433,7 @@ def _line(letter: _Tilted, users: tuple[int, int]) -> _Line | None:
         return None
     starts = np.arange(0.0, last + 1.0, _BLOCK)
     coarse = _waves(step * starts, letter.y)
-    fine = _waves(step * np.arange(_BLOCK), letter.y)
+    fine = _waves(step * np.arange(float(_BLOCK)), letter.y)
     # within a block the spectrum moves by no more than the distance times E|y|
     middle = np.abs(np.sum(coarse * (letter.weight * fine[_BLOCK // 2]), axis=1))
     reach = float(np.sum(letter.weight * np.abs(letter.y))) * (1.0 + 1e-9)

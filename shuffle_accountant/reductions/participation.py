@@ -42,7 +42,7 @@ __all__ = ["ParticipationPair", "participation"]
 # With more terms than this tables are slower than laws of each number of clones.
 _MOST_TERMS_OF_CLONES = 2.0**22
 # So many numbers of users are told apart; up to a few, all are.
-_MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 24, 12
+_MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 100, 12
 # Relative width of the likeliest blocks: half of it is what it costs. One round is asked about much
 # more closely than its answer has to be.
 _WIDTH, _LEAST_WIDTH = 6.5e-4, 4e-5

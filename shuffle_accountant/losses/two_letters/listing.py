@@ -220,7 +220,7 @@ def _binomials(
     runs = np.maximum(np.ceil((high - low + 1.0) / RUN), 0.0).astype(np.intp)
     before = np.cumsum(runs) - runs
     m = np.repeat(counts, runs)
-    first = np.repeat(low - RUN * before, runs) + RUN * np.arange(m.size)
+    first = np.repeat(low - RUN * before, runs) + RUN * np.arange(float(m.size))
     law, error = pmf_runs(first, m, 0.5, 0.5)
     place = (np.repeat((RUN * before - low)[which], lengths) + a).astype(np.intp)
     if a.size > _OWN_ERRORS:

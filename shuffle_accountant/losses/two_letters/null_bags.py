@@ -131,7 +131,7 @@ class BagCounts:
         """Counts a for each number of letters, their probabilities and relative error."""
         s, t = chances(self.eps0)
         start = np.maximum(np.floor(m * s - self._below) - 1.0, 0.0)
-        first = start[:, None] + RUN * np.arange(self.width // RUN)
+        first = start[:, None] + RUN * np.arange(float(self.width // RUN))
         law, error = pmf_runs(first, m[:, None], s, t, RUN)
         a = first[:, :, None] + np.arange(float(RUN))
         shape = m.size, self.width
