@@ -6,6 +6,20 @@ from benchmarks.mutants.mutant import mutants
 
 _STRESSED = "tests/engine/test_stressed_composition.py"
 
+WINDOWS = mutants(
+    "engine/composition.py",
+    "tests/engine/test_windows.py",
+    [
+        ("- value - log_outside) / steps", "- value) / steps"),
+        ("- value - log_outside) / steps", "- log_outside) / steps"),
+        ("math.ceil(least(1.0) / self.spacing) + 1)", "math.ceil(0.5 * least(1.0) / self.spacing))"),
+        ("math.floor(-least(-1.0) /", "math.floor(-0.5 * least(-1.0) /"),
+        ("math.floor(-least(-1.0) /", "math.floor(-least(1.0) /"),
+        ("math.ceil(least(1.0) /", "math.ceil(least(-1.0) /"),
+        ("found, steps = float(bounds[0]), steps[0]", "found, steps = 0.5 * bounds[0], steps[0]"),
+    ],
+)
+
 COMPOSITION = mutants(
     "engine/composition.py",
     _STRESSED,
@@ -259,4 +273,4 @@ TRADE_OFF = mutants(
     ],
 )
 
-MUTANTS = [*COMPOSITION, *COMPOSED_LAW, *CLASSES, *TRADE_OFF]
+MUTANTS = [*WINDOWS, *COMPOSITION, *COMPOSED_LAW, *CLASSES, *TRADE_OFF]
