@@ -12,7 +12,10 @@ WINDOWS = mutants(
     [
         ("- value - log_outside) / steps", "- value) / steps"),
         ("- value - log_outside) / steps", "- log_outside) / steps"),
-        ("math.ceil(least(1.0) / self.spacing) + 1)", "math.ceil(0.5 * least(1.0) / self.spacing))"),
+        (
+            "math.ceil(least(1.0) / self.spacing) + 1)",
+            "math.ceil(0.5 * least(1.0) / self.spacing))",
+        ),
         ("math.floor(-least(-1.0) /", "math.floor(-0.5 * least(-1.0) /"),
         ("math.floor(-least(-1.0) /", "math.floor(-least(1.0) /"),
         ("math.ceil(least(1.0) /", "math.ceil(least(-1.0) /"),

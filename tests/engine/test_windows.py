@@ -15,6 +15,7 @@ from oracles import grids
 from oracles.precision import exact
 
 import shuffle_accountant as sa
+from shuffle_accountant.engine import composition as module
 from shuffle_accountant.engine import ends
 from shuffle_accountant.engine.composition import Composition
 from shuffle_accountant.lattice import convolve
@@ -25,14 +26,14 @@ SPACING = 0.125
 ROUNDS = 6
 
 
-def with_rare_losses(side: Bound, chance: float, where: int) -> PldGrid:
+def with_rare_losses(side: Bound, chance: float, where: int, offset: int = -1) -> PldGrid:
     """Losses of about a spacing, and with a small chance one that is far out."""
     mass = np.zeros(where + 3)
     mass[[0, 1, 2, -1]] = 0.25, 0.5 - chance, 0.25, chance
     return PldGrid(
         side=side,
         spacing=SPACING,
-        offset=-1,
+        offset=offset,
         mass=mass,
         infinite=0.0,
         truncated=0.0,
@@ -43,13 +44,17 @@ def with_rare_losses(side: Bound, chance: float, where: int) -> PldGrid:
 
 @pytest.mark.parametrize("outside", [-40.0, -12.0, -3.0])
 @pytest.mark.parametrize("chance", [2.0**-4, 2.0**-10, 2.0**-40])
-@pytest.mark.parametrize("side", list(Bound))
-def test_windows_hold_all_but_what_is_stated(side: Bound, chance: float, outside: float) -> None:
+@pytest.mark.parametrize(("where", "offset"), [(40, -1), (40, -4), (300, -1), (5000, -1)])
+def test_windows_hold_all_but_what_is_stated(
+    where: int, offset: int, chance: float, outside: float
+) -> None:
     """The tilted masses beyond either end, at tilts that favour rare losses and at others."""
-    grid = with_rare_losses(side, chance, 40)
+    grid = with_rare_losses(Bound.PESSIMISTIC, chance, where, offset)
     composition = Composition([(grid, ROUNDS)])
     law = grids.product([(grids.law_of(grid.offset, grid.mass.tolist()), ROUNDS)])
-    for lam in (0.0, 0.3, 1.5, 6.0):
+    for lam in (0.0, 0.01, 0.3, 1.5, 6.0):
+        if lam * SPACING * where * ROUNDS > 600.0:
+            continue
         with stress(outside=outside):
             first, last, below, above = composition.window(lam)
         tilted = {i: Fraction(math.exp(lam * SPACING * i)) * p for i, p in law.items()}
@@ -60,6 +65,16 @@ def test_windows_hold_all_but_what_is_stated(side: Bound, chance: float, outside
             (sum(p for i, p in tilted.items() if i > last), above),
         ):
             assert beyond <= Fraction(stated) * total * (1 + Fraction(1, 10**10))
+
+
+@pytest.mark.parametrize("first", [2.0**power for power in range(-10, 3)])
+def test_windows_hold_it_wherever_bounds_begin(
+    first: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the best tilt, above it, and below, where smaller ones are worse."""
+    monkeypatch.setattr(module, "_STEPS", np.array([first]))
+    test_windows_hold_all_but_what_is_stated(40, -1, 2.0**-4, -3.0)
+    test_windows_hold_all_but_what_is_stated(300, -4, 2.0**-10, -12.0)
 
 
 def test_rare_large_losses_are_few_in_a_window() -> None:
