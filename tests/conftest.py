@@ -6,8 +6,7 @@ import importlib
 import os
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -18,20 +17,32 @@ from hypothesis import settings
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=20)
 settings.load_profile("same")
 
-TRACED = 3
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Short tests are traced, the first cases of each: the rest covers the same.
+    """Short tests are traced, the first case of each: the rest covers the same.
 
-    Tracing takes as long again as the tests themselves.
+    Tracing takes as long again as the tests themselves, and longest where cases are drawn.
     """
-    cases: Counter[str] = Counter()
+    seen: set[str] = set()
     for item in items:
         test = item.nodeid.partition("[")[0]
-        cases[test] += 1
-        if item.get_closest_marker("slow") or cases[test] > TRACED:
+        drawn = hasattr(getattr(item, "obj", None), "hypothesis")
+        if item.get_closest_marker("slow") or test in seen or drawn:
             item.add_marker("no_cover")
+        seen.add(test)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """What a test is set up with is traced no more than the test."""
+    controller = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+    if controller is None or not item.get_closest_marker("no_cover"):
+        return (yield)
+    controller.pause()
+    try:
+        return (yield)
+    finally:
+        controller.resume()
 
 
 @pytest.fixture
