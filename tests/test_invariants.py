@@ -49,6 +49,8 @@ def powers_of_ten(low: float, high: float) -> st.SearchStrategy[float]:
 
 deltas = powers_of_ten(-30.0, -0.5)
 counts = st.integers(1, 60)
+# For what asks several times; single answers are drawn more often.
+ten = settings(max_examples=10)
 
 
 def with_fields(one: sa.ShuffleRound, **changes: Any) -> sa.ShuffleRound:
@@ -131,6 +133,7 @@ def test_the_ledger_is_never_negative_nor_nan(
 
 
 @pytest.mark.slow
+@ten
 @given(rounds(), counts, deltas, deltas)
 def test_epsilon_falls_as_delta_grows(
     one: sa.ShuffleRound, count: int, first: float, second: float
@@ -141,6 +144,7 @@ def test_epsilon_falls_as_delta_grows(
 
 
 @pytest.mark.slow
+@ten
 @given(rounds(), counts, deltas, st.floats(0.0, 1.0))
 def test_delta_falls_as_epsilon_grows(
     one: sa.ShuffleRound, count: int, delta: float, fraction: float
@@ -152,6 +156,7 @@ def test_delta_falls_as_epsilon_grows(
 
 
 @pytest.mark.slow
+@ten
 @given(rounds(), counts, deltas, st.integers(1, 1000))
 def test_more_users_never_cost_more(
     one: sa.ShuffleRound, count: int, delta: float, extra: int
@@ -165,6 +170,7 @@ def test_more_users_never_cost_more(
 
 
 @pytest.mark.slow
+@ten
 @given(rounds(), counts, deltas, st.integers(0, 10**6))
 def test_a_larger_population_never_costs_more(
     one: sa.ShuffleRound, count: int, delta: float, extra: int
@@ -188,6 +194,7 @@ def test_more_local_privacy_never_costs_more(
 
 
 @pytest.mark.slow
+@ten
 @given(rounds(), counts, counts, deltas)
 def test_more_rounds_never_cost_less(
     one: sa.ShuffleRound, count: int, extra: int, delta: float
@@ -245,6 +252,7 @@ def test_the_order_of_rounds_is_irrelevant(
 
 
 @pytest.mark.slow
+@ten
 @given(rounds(), rounds(), deltas)
 def test_a_mixture_costs_at_least_each_part(
     a: sa.ShuffleRound, b: sa.ShuffleRound, delta: float
@@ -330,6 +338,7 @@ def test_every_tolerance_contains_the_truth(
 
 
 @pytest.mark.slow
+@ten
 @given(rounds(), counts, deltas)
 def test_finer_and_coarser_brackets_overlap_and_keep_their_promise(
     one: sa.ShuffleRound, count: int, delta: float
@@ -350,6 +359,7 @@ def test_finer_and_coarser_brackets_overlap_and_keep_their_promise(
 
 
 @pytest.mark.slow
+@ten
 @given(rounds(), rounds(), counts, deltas)
 def test_state_through_json_gives_the_same_answers(
     a: sa.ShuffleRound, b: sa.ShuffleRound, count: int, delta: float

@@ -776,12 +776,13 @@ def test_far_tails_of_the_probabilistic_loss_in_cells(
         atoms = tail_loss(count, 1.0).atoms(side, edges(1e-5), Effort(1e-290, 1e-3))
     tails = np.cumsum(np.array([math.comb(count, k) for k in range(count // 2)], dtype=object))
     above = atoms.loss + (1.0 if upper else -1.0) * atoms.loss_error
+    masses = np.array([exact(mass) for mass in atoms.mass.tolist()], dtype=object)
     for least in range(1600, 2200, 40):
         # a cell's values are taken for its largest one, or for its smallest
         value = least if upper else least - 2
         loss = math.log((count + 2 + value) / (count - value))
         x = loss * (1.0 - 1e-8) if upper else loss * (1.0 + 1e-8)
-        kept = MP.fsum(map(exact, atoms.mass[above >= x].tolist())) + exact(atoms.infinite)
+        kept = MP.fsum(masses[above >= x]) + exact(atoms.infinite)
         assert bounds(kept, MP.mpf(int(tails[(count - least) // 2])) / MP.mpf(2) ** count, side)
 
 

@@ -69,7 +69,7 @@ def _integral(k: int, trials: int, p: Real) -> Real:
     peak = min(p, CTX.mpf(k - 1) / max(trials - 1, 1))
     top = log_integrand(peak) if peak > 0 else CTX.mpf(0)
     low, high = CTX.mpf(0), peak
-    for _ in range(200 if peak > 0 else 0):  # where the log-integrand is NEGLIGIBLE below the top
+    for _ in range(80 if peak > 0 else 0):  # where the log-integrand is NEGLIGIBLE below the top
         middle = (low + high) / 2
         if log_integrand(middle) < top - NEGLIGIBLE:
             low = middle

@@ -22,7 +22,7 @@ from oracles.enumeration import Law
 # violation (the specialised formula below) is of order 1e-4.
 ROUND_OFF = 1e-13
 
-SEEDS = range(8)
+SEEDS = range(4)
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def worst_delta(
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     users=st.integers(2, 4),
     eps0=st.floats(0.3, 4.0),

@@ -171,7 +171,7 @@ def test_grants_decide_as_the_full_question_does(population: int | None, seed: i
     """Of each step, accepted or refused, and of steps of several rounds."""
     rng = np.random.default_rng(seed)
     randomizer = sa.GeneralRandomizer(1.0)
-    budget = 1.5 if population is None else 0.8
+    budget = 1.0 if population is None else 0.5
     spent = ShuffleLedger(
         randomizer, users=300, population=population, target_delta=DELTA, max_epsilon=budget
     )
