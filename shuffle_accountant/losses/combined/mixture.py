@@ -26,9 +26,9 @@ from shuffle_accountant.numerics.rounding import (
 __all__ = ["MixtureLoss", "Part", "PartSource"]
 
 # From so many parts on, blocks of their decoys are so many times wider, up to a width.
-_MANY, _WIDER, _WIDEST = 8, 16.0, 3.2e-4
+_MANY, _WIDER, _WIDEST = 8, 16.0, 9e-4
 # Each part lists at least so many atoms before it adds them up cell by cell.
-_FEWEST_ATOMS = 1 << 14
+_FEWEST_ATOMS = 1 << 15
 # Atoms with larger losses, or whose smaller mass has a smaller logarithm, are left as they are.
 _LARGEST_LOSS, _LEAST_LOG = 600.0, -690.0
 

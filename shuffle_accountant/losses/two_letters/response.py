@@ -189,9 +189,9 @@ class NumberOfResponses:
         exponent = min(-math.log(tail), 700.0)
         exponent = exponent / rounds + 3.0 * (1.0 - 1.0 / rounds)
         width = size / max(self._m, 1e-290) * math.sqrt(12.0 * resolution / exponent)
-        # losses near the largest depend on the logarithm of C + O, to second order in the width
+        # losses near the largest depend on the logarithm of C + O
         heard = centre + self.decoys * self.other_rate
-        return max(int(min(width, 2.0 * math.sqrt(resolution) * heard)), 1)
+        return max(int(min(width, math.sqrt(resolution) * heard)), 1)
 
 
 @lru_cache(maxsize=512)
