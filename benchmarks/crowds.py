@@ -39,7 +39,8 @@ NOISE = ("GaussianRandomizer",)
 # second where the clones take 17 ms is 60 times.
 _GROUPS = {
     "mixed": ("levels of their own and colluders", 60.0),
-    "random": ("random participation", 60.0),
+    # a thousand people with randomized response: each of eighty numbers of messages has its own law
+    "random": ("random participation", 80.0),
     "null": ("messages with a null law, or with one up to delta0", 60.0),
     "catalogue": ("every randomizer, in every crowd that can apply it", 100.0),
     # whose letters are hundreds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import subprocess
@@ -30,6 +31,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("slow") or test in seen or drawn:
             item.add_marker("no_cover")
         seen.add(test)
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays: the collector need not look at it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
