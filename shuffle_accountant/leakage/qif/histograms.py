@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -92,6 +93,13 @@ def all_histograms(users: int, letters: int) -> NDArray[np.int64]:
     require_room(
         "users", "the table of histograms", math.comb(users + letters - 1, letters - 1) * letters
     )
+    if users < letters:  # the letters that there are, in the same order
+        multisets = itertools.combinations_with_replacement(range(letters), users)
+        held = np.fromiter(itertools.chain.from_iterable(multisets), dtype=np.int64)
+        held = held.reshape(-1, users) if users else np.zeros((1, 0), dtype=np.int64)
+        table = np.zeros((held.shape[0], letters), dtype=np.int64)
+        np.add.at(table, (np.arange(held.shape[0])[:, None], held), 1)
+        return table
     columns: list[NDArray[np.int64]] = []
     left = np.array([users], dtype=np.int64)
     for _ in range(letters - 1):
