@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         test = item.nodeid.partition("[")[0]
         drawn = hasattr(getattr(item, "obj", None), "hypothesis")
         if item.get_closest_marker("slow") or test in seen or drawn:
-            item.add_marker("no_cover")
+            item.add_marker("untraced")
         seen.add(test)
 
 
@@ -39,17 +39,20 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    """What a test is set up with is traced no more than the test."""
-    controller = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
-    if controller is None or not item.get_closest_marker("no_cover"):
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Neither these tests are traced nor what they are set up with.
+
+    A worker of pytest-xdist has two tracers, of which pytest-cov's own marker stops the upper one.
+    """
+    if not item.get_closest_marker("untraced"):
         return (yield)
-    controller.pause()
+    tracer = sys.gettrace()
+    sys.settrace(None)
     try:
         return (yield)
     finally:
-        controller.resume()
+        sys.settrace(tracer)
 
 
 @pytest.fixture
