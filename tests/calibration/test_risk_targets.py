@@ -101,6 +101,7 @@ def test_infinite_losses_leave_a_curve_below_one() -> None:
     assert found.lower[0] > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("eps0", "users", "rounds"), [(1000.0, 1, 1), (1000.0, 3, 2), (650.0, 2, 3), (300.0, 1, 4)]
 )
@@ -183,6 +184,7 @@ def test_a_point_of_the_trade_off_curve() -> None:
     assert sa.FourierAccountant().compose(further, count=2).trade_off([0.05]).upper[0] < 0.85
 
 
+@pytest.mark.slow
 def test_points_of_the_trade_off_curve_that_swap_both_errors() -> None:
     asked = {"users": 1000, "rounds": 1}
     for rates in ((0.01, 0.9), (0.1, 0.8), (1e-6, 0.5)):

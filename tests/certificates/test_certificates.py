@@ -78,6 +78,7 @@ PROTOCOLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rounds",
     [
@@ -98,6 +99,7 @@ def test_a_claim_is_proven_and_at_most_a_hundredth_above_the_bracket(rounds):
     assert bracket.lower <= made.epsilon <= 1.01 * bracket.upper
 
 
+@pytest.mark.slow
 def test_claims_of_many_messages(monkeypatch):
     """Sums on grids, as of a crowd too large to list its messages."""
     monkeypatch.setattr(multisets, "_MOST", 0)

@@ -152,6 +152,7 @@ def test_geometric_rows_are_what_murakami_et_al_ask_for(frequencies: sa.design.D
             assert law.left**law.mode <= 1e-3 * 1e-6 / 2
 
 
+@pytest.mark.slow
 def test_the_one_sided_row_is_purely_private() -> None:
     """Both counts lose a each at most: epsilon is 2a a round where delta is next to nothing."""
     found = sa.design.frequency(
@@ -185,6 +186,7 @@ def test_discrete_gaussian_noise_is_calibrated_by_a_sum(frequencies: sa.design.D
     assert delta(0.97 * sigma) > 1e-6
 
 
+@pytest.mark.slow
 def test_largest_errors_hold_for_all_categories() -> None:
     """With heavier tails than those of a normal law, in 19 of 20 runs at least."""
     k, runs = 300, 400

@@ -70,6 +70,7 @@ LAWS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     law=LAWS,

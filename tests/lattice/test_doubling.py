@@ -224,6 +224,7 @@ def test_additions() -> None:
     assert [additions(n) for n in (1, 2, 3, 4, 7, 8, 10**9)] == [1, 1, 2, 2, 4, 3, 41]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", list(Bound))
 @pytest.mark.parametrize("count", [3, 45, 1023])
 def test_power_of_a_law_of_many_atoms(side: Bound, count: int) -> None:

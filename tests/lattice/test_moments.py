@@ -105,6 +105,7 @@ def test_products(law: Exact, other: Exact, count: int, size: int) -> None:
     check(both.rows(centre - size // 2, centre), add(power(law, count), other))
 
 
+@pytest.mark.slow
 @settings(fixed, max_examples=20)
 @given(law=letters(), count=st.integers(2, 6), again=st.integers(2, 4))
 def test_powers_of_powers(law: Exact, count: int, again: int) -> None:

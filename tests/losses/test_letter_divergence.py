@@ -81,6 +81,7 @@ def test_letters_far_above_the_others(
         assert high - low <= 2e-3 * high
 
 
+@pytest.mark.slow
 def test_letters_far_beyond_what_matters() -> None:
     """Lognormal ratios: the further out letters go, the more cells and rounding they would take."""
     brackets = []

@@ -52,6 +52,7 @@ def found(name: str, points: Array, side: Bound, tail: float = 1e-30) -> Array:
     return bags.profiles(points, np.array(count), np.array(weight), float(last), side)
 
 
+@pytest.mark.slow
 @SIDES
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("name", BAGS)
@@ -111,6 +112,7 @@ def test_probabilities_that_err_are_followed(side: Bound, monkeypatch: pytest.Mo
     test_profiles_are_on_their_side("many", "roundings up", side)
 
 
+@pytest.mark.slow
 @SIDES
 @pytest.mark.parametrize("kept", [2, 4])
 def test_counts_that_are_left_out(kept: int, side: Bound, monkeypatch: pytest.MonkeyPatch) -> None:

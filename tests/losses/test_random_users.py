@@ -106,6 +106,7 @@ def truth_of(pairs: list[Any], excess: float, some: tuple[Sample, ...]) -> tuple
     return value, error
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("exact")
 @pytest.mark.parametrize("name", ROWS)
 def test_mixtures_contain_the_sum_over_all_multisets(name: str) -> None:

@@ -763,6 +763,7 @@ def test_probabilities_below_all_doubles_are_above_none(tail: float, least: floa
     assert loss.atoms(Bound.OPTIMISTIC, edges(0.05), effort).infinite == 0.0
 
 
+@pytest.mark.slow
 @ADVERSE
 @SIDES
 def test_far_tails_of_the_probabilistic_loss_in_cells(

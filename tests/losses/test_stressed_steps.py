@@ -432,6 +432,7 @@ def test_two_valued_ratios(users: int, passes: int, adverse: float, side: Bound)
                 assert bounds(source.alone(epsilon, side, swapped), truth, side), epsilon
 
 
+@pytest.mark.slow
 @SIDES
 def test_two_valued_ratios_that_leave_much_out(side: Bound) -> None:
     """Of 5000, all but a window."""

@@ -40,6 +40,7 @@ def test_probability_is_within_its_stated_error(n: int, p: float) -> None:
         assert error <= float(binomial.log_pmf_error(k, n, p, found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "p"), CASES)
 def test_tail_has_relative_accuracy(n: int, p: float) -> None:
     for k in points(n, p):

@@ -291,6 +291,7 @@ def test_mechanism_is_its_channel(kind: str, users: int, eps0: float) -> None:
 FIFTY_DIGITS = 1e-44
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_the_blanket_oracle_three_ways(seed: int) -> None:
     """Multinomial decoys plus the target, message after message, and the density lemma.

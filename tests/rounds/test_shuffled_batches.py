@@ -120,6 +120,7 @@ def test_no_worse_than_knowing_the_batch(sigma: float, steps: int, rounds: int) 
     assert_narrow(found, 3e-3)
 
 
+@pytest.mark.slow
 def test_lower_ends_far_below_the_gaussian_mechanism_s() -> None:
     """Among 1330 batches delta is 1e-83 where that of one batch is 1e-3.
 
