@@ -219,6 +219,7 @@ WEAKER = {
 LONGER = ("one step of some", "steps")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param(k, marks=[pytest.mark.slow] * (k in LONGER)) for k in KINDS]
 )

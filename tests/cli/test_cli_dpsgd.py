@@ -56,6 +56,7 @@ def test_the_command_prints_them(run: Any, tmp_path: Path) -> None:
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_the_picture_has_a_band_for_each() -> None:
     figure = pytest.importorskip("matplotlib.figure", reason="pictures need Matplotlib").Figure()
     ax = plot.samplings(

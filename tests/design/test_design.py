@@ -114,6 +114,7 @@ def added_counts(design: sa.design.Design) -> list[sa.design.DesignRow]:
     return rows
 
 
+@pytest.mark.slow
 def test_counts_of_one_party_are_unbiased_and_vary_as_stated(
     frequencies: sa.design.Design,
 ) -> None:
@@ -139,6 +140,7 @@ def test_counts_of_one_party_are_unbiased_and_vary_as_stated(
         assert np.all(np.abs(squares.mean(axis=0) - deviation**2) <= SIGMAS * spread)
 
 
+@pytest.mark.slow
 def test_geometric_rows_are_what_murakami_et_al_ask_for(frequencies: sa.design.Design) -> None:
     """Both likelihood ratios of a count are each other's inverse, in exact rational numbers."""
     rows = [row for row in added_counts(frequencies) if row.place == "shuffle"]
@@ -164,6 +166,7 @@ def test_the_one_sided_row_is_purely_private() -> None:
     assert loss == pytest.approx(2.0, rel=0.01)
 
 
+@pytest.mark.slow
 def test_discrete_gaussian_noise_is_calibrated_by_a_sum(frequencies: sa.design.Design) -> None:
     """Four counts of two rounds, half of them moved up: their sum's law in 40 digits."""
     (row,) = (row for row in frequencies.central if row.name == "discrete Gaussian noise")
@@ -317,6 +320,7 @@ def test_noise_of_the_2_norm_hides_no_less_than_on_a_line(move: float) -> None:
         assert plane > 0.2 * line  # and not by far
 
 
+@pytest.mark.slow
 def test_a_design_is_a_table_json_and_a_picture(frequencies: sa.design.Design) -> None:
     text = str(frequencies)
     assert text.startswith("3000 users, 8 categories, 2 rounds: ε <= 1 at δ = 1e-06\nmechanism")

@@ -288,6 +288,7 @@ def test_no_positive_delta_is_rounded_to_nothing(eps0: float, population: int | 
         assert 0.0 < answer.upper <= 1e-300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "users", "epsilon", "before"),
     [

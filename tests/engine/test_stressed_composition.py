@@ -88,6 +88,7 @@ def test_tilted_sums_contain_the_truth(name: str, side: Bound) -> None:
                     assert holds(tilted.delta(epsilon), delta, side), (lam, epsilon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adverse", [-1.0, 1.0])
 @pytest.mark.parametrize("side", list(Bound))
 def test_many_rounds_and_steep_tilts_whose_operations_err(side: Bound, adverse: float) -> None:

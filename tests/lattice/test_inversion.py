@@ -72,6 +72,7 @@ LIMITS: dict[str, tuple[float, float, float]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", LIMITS)
 def test_what_lies_outside_and_what_is_left_out_is_counted(
     limits: str, monkeypatch: pytest.MonkeyPatch

@@ -741,6 +741,7 @@ def test_anchored_laws_contain_the_truth(name: str) -> None:
                     check_anchored(law, rows, start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2e-3, 0.05])
 @pytest.mark.parametrize("row", range(4))
 @ADVERSE

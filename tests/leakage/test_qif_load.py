@@ -61,6 +61,7 @@ def test_thresholds_agree_with_the_closed_form_of_two_bins(n, side):
     assert summed == pytest.approx(closed, abs=1e-14 * 10 * math.sqrt(n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("larger", [0.5, 0.5001, 0.6, 0.97])
 @pytest.mark.parametrize("n", [1, 2, 9, 400])
 def test_two_bins_by_a_plain_sum(n, larger):

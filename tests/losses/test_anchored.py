@@ -284,6 +284,7 @@ def test_hull_of_events(points: list[tuple[float, float]], infinite: float) -> N
         assert profile_of(atoms, x, 0.0) == pytest.approx(best, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("randomizer", "users"),
     [

@@ -135,6 +135,7 @@ def test_width_is_that_of_grid_and_blocks(way: str, monkeypatch: pytest.MonkeyPa
     assert (upper <= lower * (1 + 1e-9) + 1e-15).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("users", "rounds"), [(30, 2), (60, 2), (12, 3)])
 def test_rounds_against_all_sums_of_losses(users: int, rounds: int) -> None:
     atoms = [(x, float(p)) for x, p in exact_atoms(users - 1, 2.0 / (math.exp(EPS0) + 3.0))]

@@ -123,6 +123,7 @@ def test_reverse_order_is_the_smaller_one(users: int, epsilon: float) -> None:
 # Many messages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "users", "epsilons", "apart"),
     [

@@ -234,6 +234,7 @@ FIGURE_4 = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 4, 16])
 @pytest.mark.parametrize(("reduction", "variant"), FIGURE_4)
 def test_figure_4(reduction: str, variant: str | None, rounds: int) -> None:
@@ -409,6 +410,7 @@ def test_strong_subsampled(variant: str) -> None:
 # ------------------------------------------------------------------------------------- extremes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("categories", "users"),
     [(2, 10**9), (3, 10**9), (100, 10**6), (10**4, 10**6), (10**4, 10**9), (10**4, 10)],

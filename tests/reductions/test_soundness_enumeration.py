@@ -252,6 +252,7 @@ def hadamard_channel(eps0: float, categories: int) -> Channel:
     return channel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eps0", [0.3, 1.0, 3.0])
 @pytest.mark.parametrize("users", [1, 2, 5, 12])
 @pytest.mark.parametrize("kind", ["subset selection", "hadamard response"])

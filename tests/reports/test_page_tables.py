@@ -46,6 +46,7 @@ def test_every_published_bound_is_in_the_table(bounds):
     assert unsound == ["specialised_clones"]
 
 
+@pytest.mark.slow
 def test_every_public_randomizer_is_in_the_table(table):
     public = {
         name

@@ -265,6 +265,7 @@ ROUNDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", ROUNDS, ids=repr)
 def test_estimates_are_unbiased_and_vary_as_stated(one: DummyMessages) -> None:
     users, runs = 50, 4000
