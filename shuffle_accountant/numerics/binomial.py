@@ -217,8 +217,9 @@ def pmf_runs(
     law[..., 0] = np.where(first <= n, np.exp(log_first), 0.0)
     counts = first[..., None] + np.arange(float(length))
     left = np.maximum(n[..., None] - counts[..., :-1], 0.0)
-    # a quotient and two products; for p other than 1/2 another quotient, of chances that are off
-    steps = 3 if p == q else 6
+    # a quotient and two products; for p other than 1/2 another quotient, and the chances are off by
+    # as much as in `log_pmf_error`
+    steps = 3 if p == q else 8
     with np.errstate(over="ignore", invalid="ignore"):  # of rows that are listed below
         law[..., 1:] = rounded(left / counts[..., 1:] * (p / q), steps)
         np.cumprod(law, axis=-1, out=law)
