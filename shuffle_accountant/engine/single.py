@@ -30,8 +30,9 @@ _CLOSE = 0.03
 _SMALLEST_TAIL = 1e-320
 _NEGLIGIBLE = 1e-14  # of delta
 
-# A bracket that is too wide is tried again with blocks so much narrower, at most so often.
-_NARROWER, _TRIALS = 1.0 / 16.0, 3
+# A bracket that is too wide is tried again with blocks so much narrower, at most so often; where it
+# is just too wide, they are this share of what would do if its width went with their root.
+_NARROWER, _ENOUGH, _TRIALS = 1.0 / 16.0, 0.4, 3
 
 
 def single_answer(
@@ -70,7 +71,7 @@ def single_answer(
         # what is no matter of blocks stays as it is
         if wide <= 1.0 or wide == math.inf or upper - lower >= 0.5 * width:
             break
-        width, resolution = upper - lower, _NARROWER * resolution
+        width, resolution = upper - lower, max(_NARROWER, _ENOUGH / wide**2) * resolution
     cause = ledger.limited_by if wide > 1.0 else None
     return Answer(lower=lower, upper=upper, ledger=ledger, cause=cause)
 
@@ -111,22 +112,21 @@ def _epsilon(
 
         return function
 
-    largest = loss.largest
+    largest, certain = loss.largest, True
     if largest == math.inf:
         if _worse(loss, math.inf, Bound.OPTIMISTIC, effort) > delta:
             return math.inf, math.inf, ErrorLedger()
         certain = _worse(loss, math.inf, Bound.PESSIMISTIC, effort) <= delta
-        largest = _beyond(log_ratio(Bound.PESSIMISTIC if certain else Bound.OPTIMISTIC, effort))
-    else:
-        certain = True
     # a normal law's quantile, as a place to start from, then a cheap answer
-    guess = min(loss.deviation * math.sqrt(-2.0 * math.log(delta)), 0.999 * largest)
-    step, slope = 0.1 * min(loss.deviation, largest), math.nan
+    normal = math.sqrt(-2.0 * math.log(delta))
+    guess = min(loss.deviation * normal, 0.999 * largest)
+    step = 0.1 * min(loss.deviation, largest)
+    slope = -normal / loss.deviation if loss.deviation > 1e-300 else math.nan
     if resolution < _ROUGH:
         rough = log_ratio(
             Bound.PESSIMISTIC if certain else Bound.OPTIMISTIC, Effort(effort.tail, _ROUGH)
         )
-        _, guess, slope = find_crossing(rough, largest, guess, step, 0.1 * _ROUGH)
+        _, guess, slope = find_crossing(rough, largest, guess, step, 0.1 * _ROUGH, slope)
         step = min(step, 0.1 * _ROUGH * guess)
     below = log_ratio(Bound.OPTIMISTIC, effort)
     rtol = 1e-5 * resolution  # far below what blocks may cost
@@ -141,14 +141,6 @@ def _epsilon(
     step = 0.01 * resolution * upper
     lower = find_crossing(below, upper, upper, step, rtol, slope).left
     return lower, upper, ErrorLedger(discretisation=max(upper - lower, 0.0))
-
-
-def _beyond(log_ratio: Callable[[float], float]) -> float:
-    """A finite point where a function that is negative at infinity is negative."""
-    point = 1.0
-    while point < 1e300 and log_ratio(point) > 0:
-        point *= 8.0
-    return point
 
 
 def _worse(loss: PrivacyLoss, epsilon: float, side: Bound, effort: Effort) -> float:

@@ -25,9 +25,10 @@ Errors, all of them part of both ends:
 
 * Window. The tilted probability that T leaves it is at most ``2 e^-45`` (Chernoff, for the largest
   number of messages); ``t e^(-theta t) <= 1/(e theta)``.
-* Frequencies that are left out: those where the modulus is at most e^-45 for the smallest number of
-  messages, added up, and those beyond the last one, by a geometric series.
-* Rounding: each spectrum is off by a few u, its powers by n times that, relative to the modulus.
+* Frequencies that are left out: those where the modulus is next to nothing for the smallest number
+  of messages, added up, and those beyond the last one, by a geometric series.
+* Rounding: each spectrum less one is off by a few u of ``s E|Y|``, its powers by n times that,
+  relative to the modulus.
 * Scale: weights are off by a few u of themselves, once per letter; so is any expectation of
   something positive.
 * Letters: r0, r1, and their differences are off by a few u relative to ``r0 + alpha r1``, which is
@@ -38,26 +39,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shuffle_accountant.lattice.waves import MOST_WAVES, WAVE_ERROR, Complex, waves
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = ["Ends", "Inversion", "inversion"]
 
-Complex = NDArray[np.complex128]
-
-# Tilted mass that the window leaves outside on either side, and what is not resolved: e^-45.
+# Tilted mass that the window leaves outside on either side: e^-45.
 _LEVEL = 45.0
+# Frequencies whose modulus is smaller than this, relative to the share of the variance that the
+# normal adds, are left out.
+_LEFT_OUT = 1e-3
 # alpha moves by this much for the rounding of ratios.
 _RATIO_ERROR = 64 * UNIT_ROUNDOFF
-# The normal's own spectrum ends so many of its deviations out: e^-50.
-_LAST = 10.0
-_MOST_FREQUENCIES = 1 << 15
+# The normal's own spectrum ends so many times further out than it has to.
+_LAST = 1.05
+_MOST_FREQUENCIES = MOST_WAVES // 2
 _MOST_KEPT = 1 << 10
 _BLOCK = 64
+# No term of a row's sum is rounded more often, however many there are (`numpy.sum` adds pairs).
+_PAIRWISE = 128
 # A tilt of at least this over the deviation keeps what lies outside a window harmless.
 _LEAST_TILT = 0.2
 _LARGEST_EXPONENT = 600.0
@@ -124,19 +129,18 @@ class Inversion:
         self.users, self._excess = users, excess
         self._known = np.array([line is not None for line in lines], dtype=bool)
         some = [line for line in lines if line is not None]
-        width = max((line.log.size for line in some), default=0)
-
-        def padded(name: str) -> Any:
-            short = [(width - line.log.size, getattr(line, name)) for line in some]
-            return np.stack(
-                [np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)]) for missing, x in short]
-            )
+        #: where each alpha's frequencies start: they stand one behind the other
+        self._starts = np.cumsum([0, *(line.log.size for line in some)])
 
         if some:
+
+            def joined(name: str) -> Any:
+                return np.concatenate([getattr(line, name) for line in some], axis=-1)
+
             # real and imaginary parts: a complex exponential takes several times as long
-            self._log, terms, self._doubt = padded("log"), padded("terms"), padded("doubt")
+            self._log, terms, self._doubt = joined("log"), joined("terms"), joined("doubt")
             self._real, self._imag, self._size = terms.real.copy(), terms.imag.copy(), np.abs(terms)
-            self._relative, self._phase = padded("relative"), padded("phase")
+            self._relative, self._phase = joined("relative"), joined("phase")
             self._dropped = np.array([line.dropped for line in some])
             (
                 self._log_scale,
@@ -153,9 +157,9 @@ class Inversion:
             ).T
 
     @property
-    def frequencies(self) -> int:
-        """How many frequencies are kept at most; one number of messages costs as much."""
-        return self._log.shape[1] if self._known.any() else 0
+    def frequencies(self) -> float:
+        """How many are kept for each alpha on average; one number of messages costs as much."""
+        return float(self._starts[-1]) / max(self._starts.size - 1, 1)
 
     def ends(self, users: int) -> Ends:
         """The bounds for that many messages, a number in the range."""
@@ -173,14 +177,14 @@ class Inversion:
     def _sums(self, n: int) -> tuple[Array, Array]:
         """The three integrals, and bounds of their errors, shape (3, lines) each."""
         modulus, angle = np.exp(n * self._log.real), n * self._log.imag
-        value = np.einsum("ak,ajk->ja", modulus * np.cos(angle), self._real)
-        value -= np.einsum("ak,ajk->ja", modulus * np.sin(angle), self._imag)
+        value = modulus * (np.cos(angle) * self._real - np.sin(angle) * self._imag)
         # ((m + e)^n - m^n) <= n e m^(n-1) e^(n e / m)
         moved = np.minimum(n * self._relative, 1.0)
         off = np.where(n * self._relative > 1.0, math.inf, math.e * moved)
-        off = off + UNIT_ROUNDOFF * (160.0 + 64.0 * n * self._phase)
-        error = np.einsum("ak,ajk->ja", modulus * off, self._size)
-        error += np.einsum("ak,ajk->ja", modulus * (1.0 + off), self._doubt)
+        often = 160.0 + 2.0 * float(np.diff(self._starts).max())
+        off = off + UNIT_ROUNDOFF * (often + 64.0 * n * self._phase)
+        error = modulus * (off * self._size + (1.0 + off) * self._doubt)
+        value, error = (np.add.reduceat(x, self._starts[:-1], axis=1) for x in (value, error))
         value[2] *= n
         error[2] *= n
         return value, error + self._dropped.T
@@ -238,7 +242,7 @@ def inversion(
 
 def _steps() -> Array:
     """Steps of Chernoff bounds, in inverse deviations of the sum."""
-    return np.geomspace(0.02, 10.0, 28)
+    return np.geomspace(0.02, 9.5, 14)
 
 
 def _lines(
@@ -267,7 +271,8 @@ def _lines(
     high = np.maximum(high, 2.0 / theta)
     log_scale = np.log(total) + shift
     size = np.where(weight > 0.0, np.abs(exponent), 0.0).max(axis=1, initial=0.0)
-    per_letter = UNIT_ROUNDOFF * (64.0 + q.size + 4.0 * size + 8.0 * np.abs(log_scale))
+    often = 64.0 + min(q.size, _PAIRWISE)
+    per_letter = UNIT_ROUNDOFF * (often + 4.0 * size + 8.0 * np.abs(log_scale))
     lines: list[_Line | None] = []
     for i in range(anchor.size):
         good = 0.0 < theta[i] < math.inf and smooth[i] > 0.0 and low[i] <= 0.0
@@ -277,10 +282,19 @@ def _lines(
         held = weight[i] > 0.0
         numbers = (theta, mean, low, high, smooth, log_scale, per_letter)
         letter = _Tilted(
-            value[i][held] - mean[i], weight[i][held], r1[held], *(float(x[i]) for x in numbers)
+            value[i][held] - mean[i],
+            weight[i][held],
+            r1[held],
+            *(float(x[i]) for x in numbers),
+            level=_level(share),
         )
         lines.append(_line(letter, users))
     return lines
+
+
+def _level(share: float) -> float:
+    """Exponent of the moduli that are left out, for that share of the variance."""
+    return -math.log(_LEFT_OUT * share)
 
 
 def _saddles(value: Array, mass: Array, users: int, top: Array) -> Array:
@@ -353,17 +367,18 @@ def _windows(
     the largest number of messages holds for all.
     """
     steps = _steps()[None, :] / np.sqrt(users[1] * spread)[:, None]
-    moved = steps[:, :, None] * centred[:, None, :]
+    growth = np.expm1(steps[:, :, None] * centred[:, None, :])
     grown = (theta[:, None] + steps) ** 2 * (0.5 * smooth)[:, None] + (_LEVEL + 1e-3)
 
-    def reach(sign: float) -> Array:
-        found = np.log1p(np.sum(weight[:, None, :] * np.expm1(sign * moved), axis=2))
+    def reach(growth: Array) -> Array:
+        found = np.log1p(np.sum(weight[:, None, :] * growth, axis=2))
         # weights add up to 1 but for rounding
         found = np.maximum(found, 0.0) + UNIT_ROUNDOFF * (64.0 + centred.shape[1])
         found = np.where(np.isnan(found), math.inf, found)
         return np.asarray(np.min((users[1] * found + grown) / steps, axis=1))
 
-    up, down = reach(1.0), reach(-1.0)
+    # e^-x - 1 from e^x - 1, which may be infinite
+    up, down = reach(growth), reach(-1.0 / (1.0 + 1.0 / growth))
     centres = np.stack([users[0] * mean, users[1] * mean])
     slack = 1e-9 * (up + down + np.abs(centres).max(axis=0))
     low = np.minimum(centres.min(axis=0) - down - slack, 0.0)
@@ -385,6 +400,7 @@ class _Tilted:
         smooth: variance of the normal.
         log_scale: logarithm of the moment generating function of one letter.
         per_letter: relative error of a letter's weight.
+        level: what is left out has a modulus of ``e^-level`` at most.
     """
 
     y: Array
@@ -397,20 +413,36 @@ class _Tilted:
     smooth: float
     log_scale: float
     per_letter: float
+    level: float
 
     @property
     def step(self) -> float:
         """Distance of frequencies."""
         return 2.0 * math.pi / (self.high - self.low)
 
+    @property
+    def last(self) -> int:
+        """Multiples of the step from where on the normal leaves nothing."""
+        return math.ceil(_LAST * math.sqrt(2.0 * self.level / self.smooth) / self.step)
+
+    @cached_property
+    def size(self) -> float:
+        """Tilted mean of the values' distance from their mean, from above."""
+        return float(np.sum(self.weight * np.abs(self.y))) * (1.0 + 1e-9)
+
+    @property
+    def rounding(self) -> float:
+        """What sums of products of two waves less one are off, relative to their arguments."""
+        return UNIT_ROUNDOFF * (9.0 * self.y.size + 256.0 + 2.0 * WAVE_ERROR)
+
     def doubt(self, s: Array) -> Array:
-        """What a spectrum at s is off: sums of m terms, weights that add up to 1, arguments."""
-        largest = float(np.max(np.abs(self.y))) + abs(self.mean)
-        return np.asarray(UNIT_ROUNDOFF * (3.0 * self.y.size + 96.0 + 16.0 * s * largest))
+        """What a spectrum less one is off at s: waves, their sums, and values less their mean."""
+        own = self.rounding * self.size + 16.0 * UNIT_ROUNDOFF * abs(self.mean)
+        return np.asarray(own * s)
 
     def log_bound(self, modulus: Array, s: Array, users: int) -> Array:
         """Logarithms of bounds of the sum's spectrum but for one letter, at such a modulus."""
-        most = np.minimum(modulus + self.doubt(s), 1.0)
+        most = np.minimum(modulus + self.doubt(s) + 8.0 * UNIT_ROUNDOFF, 1.0)
         return np.asarray((users - 1) * np.log(most) - 0.5 * s**2 * self.smooth)
 
     def transforms(self, s: Array) -> Array:
@@ -428,75 +460,79 @@ class _Tilted:
 def _line(letter: _Tilted, users: tuple[int, int]) -> _Line | None:
     """The frequencies of one alpha; None where they are too many."""
     step = letter.step
-    last = math.ceil(_LAST / (math.sqrt(letter.smooth) * step))
-    if not last < _MOST_FREQUENCIES:
+    if not letter.last < _MOST_FREQUENCIES:
         return None
-    starts = np.arange(0.0, last + 1.0, _BLOCK)
-    coarse = _waves(step * starts, letter.y)
-    fine = _waves(step * np.arange(float(_BLOCK)), letter.y)
-    # within a block the spectrum moves by no more than the distance times E|y|
-    middle = np.abs(np.sum(coarse * (letter.weight * fine[_BLOCK // 2]), axis=1))
-    reach = float(np.sum(letter.weight * np.abs(letter.y))) * (1.0 + 1e-9)
-    middle = middle + 0.5 * _BLOCK * step * reach + letter.doubt(step * (starts + _BLOCK))
-    far = letter.log_bound(middle, step * starts, users[0])
-    near = far > -_LEVEL - math.log(_BLOCK)
-    coarse = coarse[near] * letter.weight
-    # a product of matrices as small as this would only wake a second thread
-    spectrum = np.einsum("am,bm->ab", coarse, fine).ravel()
+    starts, y, weight = np.arange(0.0, letter.last + 1.0, _BLOCK), letter.y, letter.weight
+    coarse, fine = waves(_BLOCK * step, starts.size, y), waves(step, _BLOCK, y)
+    # within a block the spectrum moves by its slope at the middle and half of E y^2 at most, or by
+    # E|y|
+    middle = weight * (1.0 + fine[_BLOCK // 2])
+    there = np.array([[1.0 + weight @ fine[_BLOCK // 2]], [middle @ y]])
+    value, slope = np.abs(there + np.einsum("am,jm->ja", coarse, np.stack([middle, middle * y])))
+    apart, end = 0.5 * _BLOCK * step, step * (starts + _BLOCK)
+    blur = letter.rounding * letter.size * (1.0 + end * float(np.max(np.abs(y))))
+    bent = apart * (slope + blur + 0.5 * apart * float(np.sum(weight * y**2)))
+    most = value + np.minimum(bent, apart * letter.size) * (1.0 + 1e-9) + letter.doubt(end)
+    far = letter.log_bound(most, step * starts, users[0])
+    near = far > -letter.level - math.log(_BLOCK)
+    less = _less_one(weight, coarse[near], fine)
     s = np.asarray(step * np.add.outer(starts[near], np.arange(_BLOCK)).ravel())
-    log_rest = letter.log_bound(np.abs(spectrum), s, users[0])
-    held = log_rest > -_LEVEL
+    modulus = np.abs(1.0 + less)
+    log_rest = letter.log_bound(modulus, s, users[0])
+    held = log_rest > -letter.level
     own = letter.doubt(s)[held]
     few = 0 < int(held.sum()) <= _MOST_KEPT
-    if not few or users[1] * float(np.max(own / np.abs(spectrum[held]))) > 1.0:
+    if not few or users[1] * float(np.max(own / modulus[held])) > 1.0:
         return None
     share = step / math.pi  # two of each, but for 0
     others = letter.transforms(s[~held]) * np.exp(log_rest[~held])
     blocks = letter.transforms(step * starts[~near]) * (_BLOCK * np.exp(far[~near]))
     # beyond the last one s^2 grows by at least 2 s step each time
-    end = step * (float(starts[-1]) + _BLOCK)
-    series = math.exp(-0.5 * end**2 * letter.smooth) / -math.expm1(-end * step * letter.smooth)
+    out = step * (float(starts[-1]) + _BLOCK)
+    series = math.exp(-0.5 * out**2 * letter.smooth) / -math.expm1(-out * step * letter.smooth)
     dropped = others.sum(axis=1) + blocks.sum(axis=1)
-    dropped += series * letter.transforms(np.full(1, end))[:, 0]
+    dropped += series * letter.transforms(np.full(1, out))[:, 0]
     dropped *= 1.01 * share * np.array([1.0, 1.0, users[1] * letter.sent])
-    sent = np.einsum("am,bm->ab", coarse * letter.r1, fine).ravel()
-    return _tabulated(letter, s[held], spectrum[held], sent[held], own, dropped)
+    sent = _less_one(weight * letter.r1, coarse[near], fine)
+    return _tabulated(letter, s[held], less[held], sent[held], own, dropped)
 
 
-def _waves(s: Array, y: Array) -> Complex:
-    """``e^(i s y)`` of all pairs, by two real functions: a complex exponential takes longer."""
-    phase = np.multiply.outer(s, y)
-    found = np.empty(phase.shape, dtype=np.complex128)
-    np.cos(phase, out=found.real)
-    np.sin(phase, out=found.imag)
-    return found
+def _less_one(weight: Array, coarse: Complex, fine: Complex) -> Complex:
+    """Sums of weighted waves less one, of all pairs of two rows of waves less one."""
+    alone = [np.einsum("am,m->a", waves, weight) for waves in (coarse, fine)]
+    # a product of matrices as small as this would only wake a second thread
+    both = np.einsum("am,bm->ab", coarse * weight, fine)
+    return np.asarray((np.add.outer(*alone) + both).ravel())
 
 
 def _tabulated(
-    letter: _Tilted, s: Array, spectrum: Complex, sent: Complex, own: Array, dropped: Array
+    letter: _Tilted, s: Array, less: Complex, sent: Complex, own: Array, dropped: Array
 ) -> _Line:
-    """The coefficients at kept frequencies."""
+    """The coefficients at kept frequencies, from spectra less their values at 0."""
     z, high, smooth = letter.theta + 1j * s, letter.high, letter.smooth
-    reach, limits, relative = np.abs(z) * high, letter.transforms(s), own / np.abs(spectrum)
+    spectrum, share_of_r1 = 1.0 + less, letter.weight * letter.r1
+    reach, limits, modulus = np.abs(z) * high, letter.transforms(s), np.abs(spectrum)
+    relative = own / modulus
+    ratio = (float(np.sum(share_of_r1)) + sent) / spectrum
     fading = np.exp(-z * high)
     box = (1.0 - fading) / z
-    transforms = np.stack(
-        [(1.0 - fading * (1.0 + z * high)) / z**2, np.ones(z.size), box * (sent / spectrum)]
-    )
+    transforms = np.stack([(1.0 - fading * (1.0 + z * high)) / z**2, np.ones(z.size), box * ratio])
     share = (letter.step / (2.0 * math.pi)) * np.where(s > 0.0, 2.0, 1.0)
     share = share * np.exp(-0.5 * s**2 * smooth)
     terms = share * np.exp(1j * (letter.theta * smooth * s)) * transforms
     doubt = share * limits * UNIT_ROUNDOFF * (64.0 + 16.0 * reach)
-    doubt[2] *= np.abs(sent / spectrum)
-    doubt[2] += share * limits[2] * letter.sent * 2.0 * relative / np.abs(spectrum)
+    doubt[2] *= np.abs(ratio)
+    off: Array = s * (letter.rounding * float(np.sum(share_of_r1 * np.abs(letter.y))))
+    off = off + letter.sent * (letter.rounding + 16.0 * UNIT_ROUNDOFF * s * abs(letter.mean))
+    doubt[2] += 2.0 * share * limits[2] * (off + letter.sent * relative) / modulus
     doubt += np.abs(terms) * UNIT_ROUNDOFF * (64.0 + 8.0 * letter.theta * smooth * s)
-    log = np.log(spectrum)
+    log = _log_one_more(less)
     return _Line(
         log=log + 1j * (s * letter.mean),
         terms=terms,
         doubt=doubt,
         relative=relative,
-        phase=np.abs(log) + s * abs(letter.mean),
+        phase=np.abs(log) + np.abs(less.real) + np.abs(less) ** 2 + s * abs(letter.mean),
         dropped=dropped,
         log_scale=letter.log_scale,
         log_smooth=0.5 * letter.theta**2 * smooth,
@@ -505,3 +541,12 @@ def _tabulated(
         per_letter=letter.per_letter,
         sent=float(letter.r1.max(initial=0.0)),
     )
+
+
+def _log_one_more(less: Complex) -> Complex:
+    """``log(1 + x)``: off by a few roundings of the parts of x near 0, else of the sum."""
+    x, y = less.real, less.imag
+    small = np.abs(less) < 0.5
+    square = np.where(small, x * (2.0 + x) + y * y, 0.0)
+    found = 0.5 * np.log1p(square) + 1j * np.arctan2(y, 1.0 + x)
+    return np.asarray(np.where(small, found, np.log(1.0 + less)))

@@ -41,13 +41,13 @@ from numpy.typing import NDArray
 from shuffle_accountant.lattice.anchored import AnchoredLaw
 from shuffle_accountant.lattice.moments import MomentSpectrum, transform_error
 from shuffle_accountant.lattice.tilting import Letters, saddle
+from shuffle_accountant.lattice.waves import WAVE_ERROR, Complex, waves
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.fft import good_length
 from shuffle_accountant.numerics.rounding import ELEMENTARY, UNIT_ROUNDOFF, Array
 
 __all__ = ["smoothed_law"]
 
-Complex = NDArray[np.complex128]
 Number = TypeVar("Number", float, Array)
 
 # Of the variance that may be added, the share of the normal; the lattice adds about the rest.
@@ -297,14 +297,15 @@ class _Frequencies:
         cls, letter: _Letter, users: int, smoothing: _Smoothing, step: float, last: int
     ) -> _Frequencies | None:
         """Those that count up to ``last``; None if they are too many."""
-        starts = step * _BLOCK * np.arange(last // _BLOCK + 1)
-        coarse = np.exp(1j * np.multiply.outer(starts, letter.y)) * letter.weight
-        fine = np.exp(1j * np.multiply.outer(step * np.arange(_BLOCK), letter.y))
+        # a wave less one and one
+        coarse = (1.0 + waves(_BLOCK * step, last // _BLOCK + 1, letter.y)) * letter.weight
+        fine = 1.0 + waves(step, _BLOCK, letter.y)
         # a product of matrices as small as this would only wake a second thread
         modulus = np.abs(np.einsum("am,bm->ab", coarse, fine)).ravel()
         s = step * np.arange(modulus.size)
-        doubt = budget().roundoff * (3.0 * letter.y.size + 96.0 + 16.0 * letter.largest * s)
-        most = np.clip(modulus + doubt, 1e-300, 1.0)
+        # the arguments of both add up to s y
+        own = 3.0 * letter.y.size + 96.0 + (16.0 + 2.0 * WAVE_ERROR) * letter.largest * s
+        most = np.clip(modulus + budget().roundoff * own, 1e-300, 1.0)
         exponent = max(users - 2, 0) * np.log(most) - 0.5 * smoothing.smooth * s**2
         held = exponent > _LEAST
         index = np.flatnonzero(held)

@@ -31,7 +31,7 @@ CACHES = (
 
 
 def exact_profile(
-    pairs: tuple[LetterPair, ...], users: int, losses: Array, effort: Effort
+    pairs: tuple[LetterPair, ...], users: int, losses: Array, effort: Effort, _numbers: Any = None
 ) -> Profile:
     """In place of tables: sums over all multisets, and the events where each alpha wins."""
     excess = np.expm1(losses)

@@ -156,8 +156,8 @@ class LetterDivergence:
             return min(self.exposed, 1.0)
         if self.rest <= _SMALL * effort.resolution * self.exposed or math.isinf(self.theta):
             return min(self.chernoff if upper else self._constant(), 1.0)
-        if not self.few and self.chernoff <= 2.0 * _UNDERFLOW:  # nothing is left to be found
-            return self.chernoff if upper else min(self.exposed, 1.0)
+        if not self.few and self.chernoff - self.exposed <= max(effort.tail, 2.0 * _UNDERFLOW):
+            return self.chernoff if upper else min(self.exposed, 1.0)  # what may be cut off
         found = self._enumerated() if self.few else self.top * self._summed(effort)
         found = outwards(found / self.users, roundings(8), upper=upper)
         if upper:

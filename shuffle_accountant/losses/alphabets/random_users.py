@@ -21,6 +21,7 @@ Where the tables are not close enough, as for few messages, each number has a la
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
@@ -33,6 +34,7 @@ from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource, source_letters
 from shuffle_accountant.losses.alphabets.shared_profile import (
+    ranges_of,
     shared_frequencies,
     shared_profile,
 )
@@ -61,7 +63,7 @@ _STEP, _STEP_NEAR, _MOST_NEAR = 1.0, 2.0, 600
 _NEAR = 0.25
 # Tables are this much coarser than points, up to a resolution, or beyond it: what they lose is a
 # small part of what blocks of numbers do.
-_COARSER, _COARSER_THEN, _COARSE = 40.0, 4.0, 5e-4
+_COARSER, _COARSER_THEN, _COARSE = 40.0, 1.2, 3e-4
 # The tables are tried at so many points first.
 _TRIED = 5
 # Larger losses are not looked for in tables.
@@ -132,12 +134,14 @@ class RandomUsersLoss(SymmetricLoss):
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0."""
+        plain = Effort(effort.tail, effort.resolution)
+        if epsilon == math.inf and (found := _limit(self, side, plain)) is not None:
+            return found
         if epsilon < min(self.largest, _LARGEST_LOSS):
-            plain = Effort(effort.tail, effort.resolution)
             part = math.floor(epsilon / (_NEAR * self.deviation))
-            found = _near(self, part, side, plain)
-            if found is not None:
-                return found.delta(math.expm1(epsilon))
+            mixture = _near(self, part, side, plain)
+            if mixture is not None:
+                return mixture.delta(math.expm1(epsilon))
         return self.listed.delta(epsilon, side, effort)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
@@ -147,6 +151,26 @@ class RandomUsersLoss(SymmetricLoss):
             return self.listed.atoms(side, edges, effort)
         edges(float(np.max(np.abs(found.loss), initial=0.0)))  # whether such a grid is allowed
         return found
+
+
+def _limit(loss: RandomUsersLoss, side: Bound, effort: Effort) -> float | None:
+    """Bound for alpha to infinity, if numbers of messages hardly differ: few and many bound all."""
+    samples, missing = loss.source.samples(side, effort)
+    samples = tuple(sample for sample in samples if sample.users)
+    if not samples:
+        return None
+    numbers = [sample.users for sample in samples]
+    most, least = (
+        largest_divergence(loss.pairs, users, math.inf, side, effort)
+        for users in (min(numbers), max(numbers))
+    )
+    if most - least > effort.tail:
+        return None
+    share = float(np.sum([sample.weight * sample.fraction for sample in samples]))
+    error = sequential_sum(len(samples), own=4.0)
+    if side is Bound.OPTIMISTIC:
+        return lowered(share * least, error)
+    return min(raised(share * most, error) + (missing if loss.largest == math.inf else 0.0), 1.0)
 
 
 @lru_cache(maxsize=16)
@@ -252,11 +276,12 @@ def _mixture(loss: RandomUsersLoss, side: Bound, points: bytes, effort: Effort) 
     if numbers * losses.size * _inner(loss, effort)[1] > loss.most_terms:
         return None
     rows: dict[int, int] = {}
-    upper, events = [], []
+    upper, events, ranges = [], [], _ranges(loss.source, effort)
     for sample in samples:
         if sample.users in rows:
             continue
-        found = shared_profile(loss.pairs, sample.users, losses, _coarser(effort))
+        own = ranges[bisect_right(ranges, (sample.users, math.inf)) - 1]
+        found = shared_profile(loss.pairs, sample.users, losses, _coarser(effort), own)
         if found is None:
             return None
         rows[sample.users] = len(rows)
@@ -278,6 +303,12 @@ def _mixture(loss: RandomUsersLoss, side: Bound, points: bytes, effort: Effort) 
         d=d,
         missing=missing,
     )
+
+
+def _ranges(source: SampleSource, effort: Effort) -> list[tuple[int, int]]:
+    """Ranges of numbers of messages that share a table, of both sides so that both share all."""
+    every = [one.users for side in Bound for one in source.samples(side, effort)[0] if one.users]
+    return ranges_of(min(every), max(every))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,12 +25,13 @@ from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
-__all__ = ["shared_frequencies", "shared_profile", "users_range"]
+__all__ = ["ranges_of", "shared_frequencies", "shared_profile", "users_range"]
 
-# Numbers of messages within this ratio share a table.
-_RATIO = 1.25
+# Numbers of messages within this ratio share a table; within the other one those of one round: a
+# window grows with the root of the ratio, and what points have to be is settled by the round.
+_RATIO, _RATIO_OF_ROUND = 1.25, 2.0
 # Share of the variance that laws are smoothed by, in resolutions.
-_SMOOTHED = 0.1
+_SMOOTHED = 0.33
 # Coarse tables tell pairs apart at so many points.
 _COARSE_POINTS = 24
 _COARSE = 30.0
@@ -45,8 +46,26 @@ def users_range(users: int) -> tuple[int, int]:
     return min(low, users), max(high - 1, users)
 
 
+def ranges_of(least: int, most: int) -> list[tuple[int, int]]:
+    """As few ranges as hold all numbers of messages from ``least`` to ``most``, of about one ratio.
+
+    Args:
+        least: the fewest messages, >= 1.
+        most: the most.
+    """
+    count = max(math.ceil(math.log(most / least) / math.log(_RATIO_OF_ROUND)), 1)
+    ratio = (most / least) ** (1.0 / count)
+    starts = {math.floor(least * ratio**i) for i in range(1, count)}
+    firsts = sorted({least, *(first for first in starts if least < first <= most)})
+    return list(zip(firsts, [*(first - 1 for first in firsts[1:]), most], strict=True))
+
+
 def shared_profile(
-    pairs: tuple[LetterSource, ...], users: int, losses: Array, effort: Effort
+    pairs: tuple[LetterSource, ...],
+    users: int,
+    losses: Array,
+    effort: Effort,
+    numbers: tuple[int, int] | None = None,
 ) -> Profile | None:
     """Bounds of the largest profile of all pairs, a set closed under exchanging the datasets.
 
@@ -55,11 +74,24 @@ def shared_profile(
         users: number n of messages.
         losses: ascending ``log(alpha) >= 0``, shape (m,).
         effort: how closely.
+        numbers: least and most messages that the table is for; unless given, `users_range`.
 
     Returns:
         The bounds, or None where these tables are not close enough.
     """
-    table = _table(pairs, users_range(users), losses.tobytes(), effort)
+    return _profile(pairs, users, losses.tobytes(), effort, numbers or users_range(users))
+
+
+# Both ends of a mixture ask for many of the same numbers.
+@lru_cache(maxsize=1024)
+def _profile(
+    pairs: tuple[LetterSource, ...],
+    users: int,
+    losses: bytes,
+    effort: Effort,
+    numbers: tuple[int, int],
+) -> Profile | None:
+    table = _table(pairs, numbers, losses, effort)
     return None if table is None else table.profile(users)
 
 
@@ -68,7 +100,7 @@ def shared_frequencies(
 ) -> float:
     """How many frequencies one more number of messages costs; inf where there are no bounds."""
     table = _table(pairs, users_range(users), losses.tobytes(), effort)
-    if table is None or table.profile(users) is None:
+    if table is None or shared_profile(pairs, users, losses, effort) is None:
         return math.inf
     return max((pair.frequencies for pair in table.pairs), default=0)
 
@@ -125,8 +157,8 @@ class _Ordered:
         return cls(letters, high, low, excess, bounds, exposed)
 
     @property
-    def frequencies(self) -> int:
-        """How many are kept at most."""
+    def frequencies(self) -> float:
+        """How many are kept for each alpha, on average."""
         return max(self.high.frequencies, self.low.frequencies)
 
     def ends(self, users: int) -> tuple[Array, Ends] | None:

@@ -26,7 +26,7 @@ from shuffle_accountant.numerics.rounding import (
 __all__ = ["MixtureLoss", "Part", "PartSource"]
 
 # From so many parts on, blocks of their decoys are so many times wider, up to a width.
-_MANY, _WIDER, _WIDEST = 8, 16.0, 9e-4
+_MANY, _WIDER, _WIDEST = 8, 4.0, 4e-4
 # Each part lists at least so many atoms before it adds them up cell by cell.
 _FEWEST_ATOMS = 1 << 15
 # Atoms with larger losses, or whose smaller mass has a smaller logarithm, are left as they are.
@@ -93,7 +93,7 @@ class MixtureLoss(SymmetricLoss):
             [p.weight * p.loss.delta(epsilon, side, effort) for p in parts if p.loss is not None]
         )
         total = outwards(float(np.sum(values)), pairwise_sum(own=4), upper=upper)
-        if upper and epsilon < self.largest:
+        if upper and (epsilon < self.largest or self.largest == math.inf):
             total += missing
         return min(total, 1.0)
 

@@ -29,7 +29,7 @@ from shuffle_accountant.lattice.profile import (
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile
-from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
+from shuffle_accountant.numerics.binomial import RUN, pmf_runs
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
@@ -72,6 +72,8 @@ _FEW_DOUBLINGS = 14
 # Resolutions below the first ask for cells of half the width, above the second for wider ones.
 _FINE, _COARSE = 5e-6, 1.5e-3
 _FINER, _COARSER = 0.5, 3.0
+# Probabilities below all doubles are at most this.
+_SMALLEST = 5e-324
 # Rows of p beside the best ones.
 _MARGIN = 4
 # Tails are powers of ten to multiples of this; those of a question about one round may be larger.
@@ -406,12 +408,11 @@ def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: floa
     goal = -math.log(1e-6 * tail)
     reach = goal / 3.0 + math.sqrt(goal**2 / 9.0 + 2.0 * goal * mean * q)
     low, high = max(math.floor(mean - reach), 0), min(math.ceil(mean + reach), trials)
-    clones = np.arange(low, high + 1, dtype=np.float64)
-    logs = log_pmf(clones, float(trials), p, q)
-    error = log_pmf_error(clones, float(trials), p, logs) + roundings(16)
-    sign = 1.0 if upper else -1.0
-    mass = np.exp(np.maximum(logs, -745.0)) * np.maximum(1.0 + sign * error, 0.0)
-    places = clones + 1.0
+    first = np.arange(low, high + 1, RUN, dtype=np.float64)
+    law, error = pmf_runs(first, float(trials), p, q)
+    factor = 1.0 + (1.0 if upper else -1.0) * (error + roundings(16))
+    law = np.maximum(law, _SMALLEST if upper else 0.0) * np.maximum(factor, 0.0)[:, None]
+    mass, places = law.ravel(), np.add.outer(first, np.arange(1.0, RUN + 1.0)).ravel()
     if upper:
         at = np.searchsorted(counts, places, side="right") - 1
     else:
