@@ -285,8 +285,8 @@ def _lines(
             value[i][held] - mean[i],
             weight[i][held],
             r1[held],
+            _level(share),
             *(float(x[i]) for x in numbers),
-            level=_level(share),
         )
         lines.append(_line(letter, users))
     return lines
@@ -393,6 +393,7 @@ class _Tilted:
         y: values less their mean, shape (m,).
         weight: tilted probabilities, shape (m,).
         r1: ratios, shape (m,).
+        level: what is left out has a modulus of ``e^-level`` at most.
         theta: the tilt.
         mean: tilted mean of the values.
         low: lower end of the window, at most 0.
@@ -400,12 +401,12 @@ class _Tilted:
         smooth: variance of the normal.
         log_scale: logarithm of the moment generating function of one letter.
         per_letter: relative error of a letter's weight.
-        level: what is left out has a modulus of ``e^-level`` at most.
     """
 
     y: Array
     weight: Array
     r1: Array
+    level: float
     theta: float
     mean: float
     low: float
@@ -413,7 +414,6 @@ class _Tilted:
     smooth: float
     log_scale: float
     per_letter: float
-    level: float
 
     @property
     def step(self) -> float:

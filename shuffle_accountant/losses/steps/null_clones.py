@@ -410,16 +410,20 @@ def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: floa
     low, high = max(math.floor(mean - reach), 0), min(math.ceil(mean + reach), trials)
     first = np.arange(low, high + 1, RUN, dtype=np.float64)
     law, error = pmf_runs(first, float(trials), p, q)
-    factor = 1.0 + (1.0 if upper else -1.0) * (error + roundings(16))
-    law = np.maximum(law, _SMALLEST if upper else 0.0) * np.maximum(factor, 0.0)[:, None]
-    mass, places = law.ravel(), np.add.outer(first, np.arange(1.0, RUN + 1.0)).ravel()
+    error = error + sequential_sum(float(law.size), own=16.0)
+    factor = np.maximum(1.0 + (error if upper else -error), 0.0)
+    mass = (np.maximum(law, _SMALLEST if upper else 0.0) * factor[:, None]).ravel()
+    places = np.add.outer(first, np.arange(1.0, RUN + 1.0)).ravel()
     if upper:
-        at = np.searchsorted(counts, places, side="right") - 1
+        starts = np.searchsorted(places, counts)
     else:
         # the same rounding, but up to the next count where there is a gap
         unit = 2.0 ** np.maximum(np.frexp(places)[1] - BITS, 0)
-        at = np.searchsorted(counts, np.floor(places / unit) * unit, side="left")
-    weights = np.bincount(at, mass, counts.size)[: counts.size]
+        ends = np.searchsorted(np.floor(places / unit) * unit, counts, side="right")
+        mass, starts = mass[: ends[-1]], np.append(0, ends[:-1])
+    weights = np.zeros(counts.size)
+    some = np.flatnonzero(np.diff(starts, append=mass.size))
+    weights[some] = np.add.reduceat(mass, starts[some]) if some.size else 0.0
     if upper and (low > 0 or high < trials):
         weights[0] += 2e-6 * tail
     return np.asarray(weights)
