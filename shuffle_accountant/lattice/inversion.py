@@ -59,7 +59,7 @@ _RATIO_ERROR = 64 * UNIT_ROUNDOFF
 # The normal's own spectrum ends so many times further out than it has to.
 _LAST = 1.05
 _MOST_FREQUENCIES = MOST_WAVES // 2
-_MOST_KEPT = 1 << 10
+_MOST_KEPT = 1 << 12
 _BLOCK = 64
 # No term of a row's sum is rounded more often, however many there are (`numpy.sum` adds pairs).
 _PAIRWISE = 128

@@ -45,7 +45,7 @@ _MOST_TERMS_OF_CLONES = 2.0**22
 _MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 100, 12
 # Relative width of the likeliest blocks: half of it is what it costs. One round is asked about much
 # more closely than its answer has to be.
-_WIDTH, _LEAST_WIDTH = 5e-4, 4e-5
+_WIDTH, _LEAST_WIDTH = 3e-4, 4e-5
 # The others are as much wider as this power of their density is smaller: what is rare may matter
 # more than it weighs.
 _SHARE = 0.25

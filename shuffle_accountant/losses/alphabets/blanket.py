@@ -115,9 +115,11 @@ class BlanketLoss(SymmetricLoss):
             source_letters(pair, Bound.OPTIMISTIC, effort).deviation(most) for pair in self.pairs
         )
         base = replace(self, users=least, deviation=deviation)
-        losses = base.points(side, edges, effort, _STEP_SHARED)
+        losses = base.spaced_points(side, edges, effort, _STEP_SHARED)
         found = shared_profile(self.pairs, self.users, losses, effort)
-        return None if found is None else self._atoms(losses, found, side, effort)
+        if not found.narrow.all():
+            return None
+        return self._atoms(losses, found.profile, side, effort)
 
     def _atoms(self, losses: Array, found: Profile, side: Bound, effort: Effort) -> PldAtoms:
         """The polygon of a profile."""
@@ -148,6 +150,20 @@ class BlanketLoss(SymmetricLoss):
 
     def points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
         """Points of the profile, the same for both directions; the step is in deviations."""
+        if not self._listed(effort):
+            return self.spaced_points(side, edges, effort, step)
+        # any number of points is answered at once
+        inside, _ = self._inside(side, edges, effort)
+        return self._settled(inside[:: -(-inside.size // _MOST_LISTED)], effort)
+
+    def spaced_points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
+        """The same, no more of them than the profile's curvature needs."""
+        inside, centre = self._inside(side, edges, effort)
+        apart = step * math.sqrt(effort.resolution) * self.deviation
+        return self._settled(_points(inside, apart, centre), effort)
+
+    def _inside(self, side: Bound, edges: CellEdges, effort: Effort) -> tuple[Array, float]:
+        """Edges of cells where points may be, and up to where the profile's bulk is."""
         end = self._end(effort)
         # edges are finer on the lower side
         places = edges(end)[:: SUBCELLS if side is Bound.OPTIMISTIC else 1]
@@ -155,11 +171,12 @@ class BlanketLoss(SymmetricLoss):
         share = 0.0 if self._finite_losses(effort).size else _CENTRAL_SHARE
         centre = max(_CENTRE * self.deviation, share * end)
         apart = _BEYOND * (1.0 + end)
-        inside = np.append(0.0, places[(places > 0.0) & (places < end - apart)])
-        if self._listed(effort):  # any number of points is answered at once
-            picked = inside[:: -(-inside.size // _MOST_LISTED)]
-        else:
-            picked = _points(inside, step * math.sqrt(effort.resolution) * self.deviation, centre)
+        return np.append(0.0, places[(places > 0.0) & (places < end - apart)]), centre
+
+    def _settled(self, picked: Array, effort: Effort) -> Array:
+        """Those points with kinks and the profile's end."""
+        end = self._end(effort)
+        apart = _BEYOND * (1.0 + end)
         picked = np.union1d(picked, self._kinks(end - apart, effort))
         # slopes between points that are closer would be round-off
         picked = picked[np.append(True, np.diff(picked) > _APART * picked[1:])]

@@ -15,18 +15,18 @@ D_m the profile of a target among m messages. Numbers of messages enter the tabl
 
       H_alpha >= sum of w_m x_m d_m - (alpha - 1) sum of w_m q_m   for every alpha >= 1.
 
-Where the tables are not close enough, as for few messages, each number has a law of its own.
+Where tables are not close enough, and what is not counts, each number has a law of its own.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
@@ -34,6 +34,7 @@ from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource, source_letters
 from shuffle_accountant.losses.alphabets.shared_profile import (
+    Shared,
     ranges_of,
     shared_frequencies,
     shared_profile,
@@ -64,10 +65,15 @@ _NEAR = 0.25
 # Tables are this much coarser than points, up to a resolution, or beyond it: what they lose is a
 # small part of what blocks of numbers do.
 _COARSER, _COARSER_THEN, _COARSE = 40.0, 1.2, 3e-4
+# Of rare numbers they are as much coarser as this power of their weight is smaller, up to a
+# resolution: what is rare may matter more than it weighs.
+_RARE, _COARSEST = 0.25, 0.05
 # The tables are tried at so many points first.
 _TRIED = 5
 # Larger losses are not looked for in tables.
 _LARGEST_LOSS = 50.0
+# Wide bounds may be this share of the resolution of the whole, together.
+_NEXT_TO_NOTHING = 1e-2
 # Events times points that are compared at once.
 _AT_ONCE = 1 << 20
 # More than products of probabilities that are too small for a double lose.
@@ -179,19 +185,25 @@ def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | Non
     inner = _inner(loss, effort)[0]
     if inner is None:
         return None
-    step = _STEP * math.sqrt(effort.resolution) * inner.deviation
 
-    def edges(largest: float) -> Array:
-        return np.arange(math.ceil(4.0 * largest / step) + 2, dtype=np.float64) * (0.25 * step)
+    def points(spread: float) -> Array:
+        wider = replace(effort, resolution=effort.resolution * spread)
+        step = _STEP * math.sqrt(wider.resolution) * inner.deviation
 
-    points = inner.points(Bound.PESSIMISTIC, edges, effort, _STEP)
-    found = _mixture(loss, side, points.tobytes(), effort)
+        def edges(largest: float) -> Array:
+            return np.arange(math.ceil(4.0 * largest / step) + 2, dtype=np.float64) * (0.25 * step)
+
+        return inner.spaced_points(Bound.PESSIMISTIC, edges, wider, _STEP)
+
+    own = tuple(points(numbers.spread).tobytes() for numbers in _ranges(loss.source, effort))
+    found = _mixture(loss, side, own, effort)
     if found is None:
         return None
-    places = found.excess * float(np.average(found.fraction, weights=found.weight))
+    excess = np.expm1(points(1.0))
+    places = excess * float(np.average(found.fraction, weights=found.weight))
     if side is Bound.PESSIMISTIC:
         # from where on the profiles of all numbers are at their ends
-        last = found.excess[-1] * float(found.fraction.max()) * (1.0 + _BEYOND)
+        last = excess[-1] * float(found.fraction.max()) * (1.0 + _BEYOND)
         losses = _apart(np.log1p(np.append(places, last)))
         upper = found.upper_at(np.expm1(losses))
         return profile_atoms(losses, (upper, upper), (upper, upper), 0.0, side)
@@ -218,27 +230,26 @@ def _near(loss: RandomUsersLoss, part: int, side: Bound, effort: Effort) -> _Mix
 
 
 @lru_cache(maxsize=64)
-def _near_points(loss: RandomUsersLoss, part: int, effort: Effort) -> bytes | None:
-    """Points, as bytes, that answer questions between two losses, for all numbers of messages."""
+def _near_points(loss: RandomUsersLoss, part: int, effort: Effort) -> tuple[bytes, ...] | None:
+    """Points, as bytes, that answer questions between two losses, for each range of numbers."""
     inner = _inner(loss, effort)[0]
     if inner is None:
         return None
-    fractions = [
-        sample.fraction
-        for side in Bound
-        for sample in loss.source.samples(side, effort)[0]
-        if sample.users
-    ]
-    unit, step = _NEAR * loss.deviation, _STEP_NEAR * math.sqrt(effort.resolution)
-    step *= inner.deviation
-    first = math.log1p(math.expm1(part * unit) / max(fractions)) - step
-    last = math.log1p(math.expm1((part + 1) * unit) / min(fractions)) + step
+    unit, usual = _NEAR * loss.deviation, _STEP_NEAR * math.sqrt(effort.resolution)
     end = inner.largest * (1.0 + _BEYOND) + _BEYOND
-    if last >= end:
-        first, last = min(first, end - step), end
-    count = min(math.ceil((last - max(first, 0.0)) / step) + 1, _MOST_NEAR)
-    points = np.linspace(max(first, 0.0), last, max(count, 2))
-    return (points if points[0] == 0.0 else np.append(0.0, points)).tobytes()
+    every = [sample for side in Bound for sample in loss.source.samples(side, effort)[0]]
+    found = []
+    for numbers in _ranges(loss.source, effort):
+        step = usual * math.sqrt(numbers.spread) * inner.deviation
+        fractions = [sample.fraction for sample in every if sample.users in numbers]
+        first = math.log1p(math.expm1(part * unit) / max(fractions)) - step
+        last = math.log1p(math.expm1((part + 1) * unit) / min(fractions)) + step
+        if last >= end:
+            first, last = min(first, end - step), end
+        count = min(math.ceil((last - max(first, 0.0)) / step) + 1, _MOST_NEAR)
+        points = np.linspace(max(first, 0.0), last, max(count, 2))
+        found.append((points if points[0] == 0.0 else np.append(0.0, points)).tobytes())
+    return tuple(found)
 
 
 @lru_cache(maxsize=16)
@@ -259,64 +270,77 @@ def _inner(loss: RandomUsersLoss, effort: Effort) -> tuple[BlanketLoss | None, f
     return BlanketLoss(loss.pairs, least, deviation, loss.largest), frequencies
 
 
-def _coarser(effort: Effort) -> Effort:
+def _coarser(effort: Effort, spread: float = 1.0) -> Effort:
     least = max(_COARSER_THEN * effort.resolution, _COARSE)
-    return replace(effort, resolution=min(least, _COARSER * effort.resolution))
+    usual = min(least, _COARSER * effort.resolution)
+    return replace(effort, resolution=max(min(spread * usual, _COARSEST), usual))
 
 
 @lru_cache(maxsize=16)
-def _mixture(loss: RandomUsersLoss, side: Bound, points: bytes, effort: Effort) -> _Mixture | None:
-    """The mixture at points given as the bytes of an array; None if tables are not close enough."""
+def _mixture(
+    loss: RandomUsersLoss, side: Bound, points: tuple[bytes, ...], effort: Effort
+) -> _Mixture | None:
+    """The mixture at points of each range, as bytes; None if tables are not close enough."""
     samples, missing = loss.source.samples(side, effort)
-    samples = tuple(sample for sample in samples if sample.users)
-    losses = np.frombuffer(points)
-    # that of one side, so that both go one way
-    usual = loss.source.samples(Bound.PESSIMISTIC, effort)[0]
-    numbers = len({sample.users for sample in usual})
-    if numbers * losses.size * _inner(loss, effort)[1] > loss.most_terms:
+    ranges, parts, terms = _ranges(loss.source, effort), [], 0.0
+    # those of one side, so that both go one way
+    usual = {sample.users for sample in loss.source.samples(Bound.PESSIMISTIC, effort)[0]}
+    for numbers, own in zip(ranges, points, strict=True):
+        terms += sum(users in numbers for users in usual) * (len(own) // 8)
+    if terms * _inner(loss, effort)[1] > loss.most_terms:
         return None
-    rows: dict[int, int] = {}
-    upper, events, ranges = [], [], _ranges(loss.source, effort)
-    for sample in samples:
-        if sample.users in rows:
-            continue
-        own = ranges[bisect_right(ranges, (sample.users, math.inf)) - 1]
-        found = shared_profile(loss.pairs, sample.users, losses, _coarser(effort), own)
-        if found is None:
-            return None
-        rows[sample.users] = len(rows)
-        upper.append(found.upper)
-        events.append((found.q, found.d))
-    most = max(q.size for q, _ in events)
-    q, d = (
-        np.stack([np.append(pair[i], np.zeros(most - pair[i].size)) for pair in events])
-        for i in range(2)
-    )
-    return _Mixture(
-        side=side,
-        excess=np.expm1(losses),
-        weight=np.array([sample.weight for sample in samples]),
-        fraction=np.array([sample.fraction for sample in samples]),
-        row=np.array([rows[sample.users] for sample in samples]),
-        upper=np.minimum.accumulate(np.stack(upper), axis=1),  # a profile falls
-        q=q,
-        d=d,
-        missing=missing,
-    )
+    for numbers, own in zip(ranges, points, strict=True):
+        some = [sample for sample in samples if sample.users in numbers]
+        if some:
+            losses, both = np.frombuffer(own), (numbers.least, numbers.most)
+            coarser = _coarser(effort, numbers.spread)
+            tables = {
+                users: shared_profile(loss.pairs, users, losses, coarser, both)
+                for users in dict.fromkeys(sample.users for sample in some)
+            }
+            parts.append(_Part.of(some, np.expm1(losses), tables))
+    found = _Mixture(side, tuple(parts), missing)
+    return found if found.close(effort) else None
 
 
-def _ranges(source: SampleSource, effort: Effort) -> list[tuple[int, int]]:
-    """Ranges of numbers of messages that share a table, of both sides so that both share all."""
-    every = [one.users for side in Bound for one in source.samples(side, effort)[0] if one.users]
-    return ranges_of(min(every), max(every))
+@dataclass(frozen=True)
+class _Range:
+    """Numbers of messages that share a table.
+
+    Attributes:
+        least: the fewest.
+        most: the most.
+        spread: how many times coarser than usual what is tabulated may be: it is rare.
+    """
+
+    least: int
+    most: int
+    spread: float
+
+    def __contains__(self, users: int) -> bool:
+        return self.least <= users <= self.most
+
+
+@lru_cache(maxsize=16)
+def _ranges(source: SampleSource, effort: Effort) -> tuple[_Range, ...]:
+    """Ranges of numbers of messages, of both sides so that both share all."""
+    every = [one for side in Bound for one in source.samples(side, effort)[0] if one.users]
+    numbers = [one.users for one in every]
+    found = []
+    for least, most in ranges_of(min(numbers), max(numbers)):
+        weights = [one.weight for one in every if least <= one.users <= most]
+        if weights:
+            # of two sides
+            weight = max(0.5 * math.fsum(weights), 1e-300)
+            found.append(_Range(least, most, max(weight**-_RARE, 1.0)))
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
-class _Mixture:
-    """Profiles of all numbers of messages at the same points.
+class _Part:
+    """Profiles of the numbers of messages of one range, at the same points.
 
     Attributes:
-        side: which side of the truth.
         excess: ``alpha' - 1`` of the points, ascending from 0, shape (k,).
         weight: of the samples, shape (m,).
         fraction: of the samples, shape (m,).
@@ -324,28 +348,39 @@ class _Mixture:
         upper: bounds of the profiles, falling, shape (numbers, k).
         q: Q-probabilities of events, shape (numbers, events).
         d: what their P-probabilities are above these, of the same shape.
-        missing: probability of numbers that are left out.
+        narrow: where the profiles' bounds are close, shape (numbers, k).
     """
 
-    side: Bound
     excess: Array
     weight: Array
     fraction: Array
-    row: Array
+    row: NDArray[np.intp]
     upper: Array
     q: Array
     d: Array
-    missing: float
+    narrow: NDArray[np.bool_]
 
-    def delta(self, excess: float) -> float:
-        """The bound at ``alpha = 1 + excess``."""
-        upper = self.side is Bound.PESSIMISTIC
-        # as an exponential, it is off by some roundings
-        place = np.array([outwards(excess, roundings(ELEMENTARY + 4), upper=not upper)])
-        if upper:
-            return min(float(self.upper_at(place)[0]), 1.0)
-        q, d = (float(x[0]) for x in self.events_at(place))
-        return max(d - raised(q * float(place[0]), roundings(4)), 0.0) * (1.0 - roundings(2))
+    @classmethod
+    def of(cls, samples: list[Sample], excess: Array, tables: dict[int, Shared]) -> _Part:
+        """Those samples, with tables of their numbers of messages."""
+        rows = {users: row for row, users in enumerate(tables)}
+        profiles = [table.profile for table in tables.values()]
+        most = max(profile.q.size for profile in profiles)
+        q, d = (
+            np.stack([np.append(x, np.zeros(most - x.size)) for x in column])
+            for column in ([p.q for p in profiles], [p.d for p in profiles])
+        )
+        return cls(
+            excess=excess,
+            weight=np.array([sample.weight for sample in samples]),
+            fraction=np.array([sample.fraction for sample in samples]),
+            row=np.array([rows[sample.users] for sample in samples]),
+            # a profile falls
+            upper=np.minimum.accumulate(np.stack([p.upper for p in profiles]), axis=1),
+            q=q,
+            d=d,
+            narrow=np.stack([table.narrow for table in tables.values()]),
+        )
 
     def upper_at(self, excess: Array) -> Array:
         """Upper bounds at ``alpha = 1 + excess``, by the chords of each number's profile."""
@@ -357,7 +392,7 @@ class _Mixture:
         row = self.row[:, None]
         value = self.upper[row, first] * (1.0 - share) + self.upper[row, first + 1] * share
         total = (self.weight * self.fraction) @ value
-        return np.asarray(raised(total, sequential_sum(self.weight.size, own=8)) + self.missing)
+        return np.asarray(raised(total, sequential_sum(self.weight.size, own=8)))
 
     def events_at(self, excess: Array) -> tuple[Array, Array]:
         """For each ``alpha = 1 + excess`` about the best event: q from above, d from below."""
@@ -373,3 +408,68 @@ class _Mixture:
             d += (self.weight[some] * fraction) @ self.d[row[:, None], best]
         error = sequential_sum(self.weight.size, own=4)
         return np.asarray(raised(q, error) + _UNDERFLOW), np.asarray(lowered(d, error))
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixture:
+    """Profiles of all numbers of messages.
+
+    Attributes:
+        side: which side of the truth.
+        parts: those of each range of numbers.
+        missing: probability of numbers that are left out.
+    """
+
+    side: Bound
+    parts: tuple[_Part, ...]
+    missing: float
+
+    @cached_property
+    def weight(self) -> Array:
+        """Of all samples."""
+        return np.concatenate([part.weight for part in self.parts])
+
+    @cached_property
+    def fraction(self) -> Array:
+        """Of all samples."""
+        return np.concatenate([part.fraction for part in self.parts])
+
+    def delta(self, excess: float) -> float:
+        """The bound at ``alpha = 1 + excess``."""
+        upper = self.side is Bound.PESSIMISTIC
+        # as an exponential, it is off by some roundings
+        place = np.array([outwards(excess, roundings(ELEMENTARY + 4), upper=not upper)])
+        if upper:
+            return min(float(self.upper_at(place)[0]), 1.0)
+        q, d = (float(x[0]) for x in self.events_at(place))
+        return max(d - raised(q * float(place[0]), roundings(4)), 0.0) * (1.0 - roundings(2))
+
+    def upper_at(self, excess: Array) -> Array:
+        """Upper bounds at ``alpha = 1 + excess``."""
+        total = np.sum([part.upper_at(excess) for part in self.parts], axis=0)
+        return np.asarray(raised(total, sequential_sum(len(self.parts))) + self.missing)
+
+    def events_at(self, excess: Array) -> tuple[Array, Array]:
+        """For each ``alpha = 1 + excess`` about the best event: q from above, d from below."""
+        q, d = np.sum([part.events_at(excess) for part in self.parts], axis=0)
+        error = sequential_sum(len(self.parts))
+        return np.asarray(raised(q, error)), np.asarray(lowered(d, error))
+
+    def close(self, effort: Effort) -> bool:
+        """Whether bounds that are wide are next to nothing beside the whole."""
+        wide = sum(int((~part.narrow).any(axis=1).sum()) for part in self.parts)
+        for part in self.parts:
+            rows = np.flatnonzero((~part.narrow).any(axis=1))
+            if not rows.size:
+                continue
+            mean = float(np.average(part.fraction, weights=part.weight))
+            whole = self.upper_at(mean * part.excess) - self.missing
+            share = np.bincount(part.row, part.weight * part.fraction, part.upper.shape[0])
+            for row in rows.tolist():
+                there = ~part.narrow[row]
+                fraction = float(part.fraction[part.row == row].max())
+                total = np.interp(fraction * part.excess[there], mean * part.excess, whole)
+                most = np.maximum(_NEXT_TO_NOTHING * effort.resolution * total, 100.0 * effort.tail)
+                if np.any(wide * share[row] * part.upper[row, there] > most):
+                    return False
+        return True

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.inversion import Ends, Inversion, inversion
 from shuffle_accountant.losses.alphabets.anchored_profile import (
@@ -25,7 +26,7 @@ from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
-__all__ = ["ranges_of", "shared_frequencies", "shared_profile", "users_range"]
+__all__ = ["Shared", "ranges_of", "shared_frequencies", "shared_profile", "users_range"]
 
 # Numbers of messages within this ratio share a table; within the other one those of one round: a
 # window grows with the root of the ratio, and what points have to be is settled by the round.
@@ -37,6 +38,19 @@ _COARSE_POINTS = 24
 _COARSE = 30.0
 # Losses further above the largest than this, relative to their size, are above it.
 _BEYOND = 2.0**-42
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """Bounds from a table.
+
+    Attributes:
+        profile: the bounds.
+        narrow: at which losses they are as close as was asked for, shape (m,).
+    """
+
+    profile: Profile
+    narrow: NDArray[np.bool_]
 
 
 def users_range(users: int) -> tuple[int, int]:
@@ -66,7 +80,7 @@ def shared_profile(
     losses: Array,
     effort: Effort,
     numbers: tuple[int, int] | None = None,
-) -> Profile | None:
+) -> Shared:
     """Bounds of the largest profile of all pairs, a set closed under exchanging the datasets.
 
     Args:
@@ -75,9 +89,6 @@ def shared_profile(
         losses: ascending ``log(alpha) >= 0``, shape (m,).
         effort: how closely.
         numbers: least and most messages that the table is for; unless given, `users_range`.
-
-    Returns:
-        The bounds, or None where these tables are not close enough.
     """
     return _profile(pairs, users, losses.tobytes(), effort, numbers or users_range(users))
 
@@ -90,17 +101,16 @@ def _profile(
     losses: bytes,
     effort: Effort,
     numbers: tuple[int, int],
-) -> Profile | None:
-    table = _table(pairs, numbers, losses, effort)
-    return None if table is None else table.profile(users)
+) -> Shared:
+    return _table(pairs, numbers, losses, effort).profile(users)
 
 
 def shared_frequencies(
     pairs: tuple[LetterSource, ...], users: int, losses: Array, effort: Effort
 ) -> float:
-    """How many frequencies one more number of messages costs; inf where there are no bounds."""
+    """How many frequencies one more number of messages costs; inf where bounds are wide."""
     table = _table(pairs, users_range(users), losses.tobytes(), effort)
-    if table is None or shared_profile(pairs, users, losses, effort) is None:
+    if not shared_profile(pairs, users, losses, effort).narrow.all():
         return math.inf
     return max((pair.frequencies for pair in table.pairs), default=0)
 
@@ -108,7 +118,7 @@ def shared_frequencies(
 @lru_cache(maxsize=64)
 def _table(
     pairs: tuple[LetterSource, ...], users: tuple[int, int], losses: bytes, effort: Effort
-) -> _Table | None:
+) -> _Table:
     excess = np.expm1(np.frombuffer(losses))
     letters = [OrderedLetters(source, users[0], effort, users[1]) for source in pairs]
     largest = max(pair.high.largest for pair in letters)
@@ -161,16 +171,15 @@ class _Ordered:
         """How many are kept for each alpha, on average."""
         return max(self.high.frequencies, self.low.frequencies)
 
-    def ends(self, users: int) -> tuple[Array, Ends] | None:
-        """Upper bounds with exposed letters, and events without; None if they are too wide."""
+    def ends(self, users: int) -> tuple[Array, Ends, NDArray[np.bool_]]:
+        """Upper bounds with exposed letters, events without, and where both are close."""
         high = self.high.ends(users)
         low = high if self.low is self.high else self.low.ends(users)
         upper = np.where(np.isnan(high.upper), 2.0, high.upper)
         lower = np.where(np.isnan(low.lower), 0.0, low.lower)
         narrow = upper - lower <= self.letters.allowed(self.excess, upper)
-        if not np.all(narrow | (self.bounds <= self.letters.effort.tail)):
-            return None
-        return np.minimum(upper, self.bounds) + self.exposed, low
+        narrow |= self.bounds <= self.letters.effort.tail
+        return np.minimum(upper, self.bounds) + self.exposed, low, narrow
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,22 +198,20 @@ class _Table:
     excess: Array
     largest: float
 
-    def profile(self, users: int) -> Profile | None:
+    def profile(self, users: int) -> Shared:
         """The bounds for that many messages."""
         upper, events = self.rest, [(np.zeros(0), np.zeros(0))]
+        narrow = np.ones(self.excess.shape, dtype=bool)
         for pair in self.pairs:
-            found = pair.ends(users)
-            if found is None:
-                return None
-            upper = np.maximum(upper, found[0])
-            q, d = found[1].q, found[1].d
-            kept = (d > 0.0) & (q > 0.0)  # and no nan
-            events.append(with_exposed(pair.letters.low, q[kept], d[kept]))
+            high, low, close = pair.ends(users)
+            upper, narrow = np.maximum(upper, high), narrow & close
+            kept = (low.d > 0.0) & (low.q > 0.0)  # and no nan
+            events.append(with_exposed(pair.letters.low, low.q[kept], low.d[kept]))
         if self.largest < math.inf:  # logarithms are off by far less
             beyond = np.log1p(self.excess) >= self.largest + _BEYOND * (1.0 + self.largest)
             upper = np.where(beyond, 0.0, upper)
         q, d = (np.concatenate(columns) for columns in zip(*events, strict=True))
-        return Profile(np.minimum(upper, 1.0), q, d)
+        return Shared(Profile(np.minimum(upper, 1.0), q, d), narrow)
 
 
 def _candidates(
