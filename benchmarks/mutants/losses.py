@@ -1026,10 +1026,9 @@ MUTANTS = [
         "losses/alphabets/random_users.py",
         "tests/losses/test_random_users.py",
         [
-            (
-                "sequential_sum(self.weight.size, own=8)) + self.missing)",
-                "sequential_sum(self.weight.size, own=8)))",
-            ),
+            ("sequential_sum(len(self.parts))) + self.missing)", "sequential_sum(1.0)))"),
+            ("part.upper_at(excess) for part in self.parts]", "self.parts[0].upper_at(excess)]"),
+            ("part.events_at(excess) for part in self.parts]", "self.parts[0].events_at(excess)]"),
             ("self.fraction[:, None] * (1.0 - roundings(4))", "self.fraction[:, None] * 1.001"),
             (
                 "(right - left), 0.0, 1.0) * (1.0 - roundings(8))",
@@ -1054,9 +1053,13 @@ MUTANTS = [
             ),
             ("truncated=found.missing", "truncated=0.0"),
             (
-                "last = found.excess[-1] * float(found.fraction.max()) * (1.0 + _BEYOND)",
-                "last = found.excess[-1] * float(found.fraction.min()) * (1.0 + _BEYOND)",
+                "float(part.excess[-1] * part.fraction.max())",
+                "float(part.excess[-1] * part.fraction.min())",
             ),
+            ("(min(numbers), max(numbers))", "(max(numbers), max(numbers))"),
+            ("(min(numbers), max(numbers))", "(min(numbers), min(numbers))"),
+            ("(missing if loss.largest == math.inf else 0.0)", "0.0"),
+            ("return lowered(share * least, error)", "return raised(least, error)"),
         ],
     ),
     *COUNTS,

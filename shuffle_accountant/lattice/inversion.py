@@ -56,6 +56,8 @@ _LEVEL = 45.0
 _LEFT_OUT = 1e-3
 # alpha moves by this much for the rounding of ratios.
 _RATIO_ERROR = 64 * UNIT_ROUNDOFF
+# The normal's variance is at least this share of that under the tilt, which may be far larger.
+_LEAST_SHARE = 5e-7
 # The normal's own spectrum ends so many times further out than it has to.
 _LAST = 1.05
 _MOST_FREQUENCIES = MOST_WAVES // 2
@@ -267,6 +269,8 @@ def _lines(
     plain = np.sum(mass * value, axis=1)
     still = np.maximum(np.sum(mass * value**2, axis=1) - plain**2, 0.0)
     smooth = share * users[0] * np.minimum(spread, still)
+    # narrower ones have too many frequencies
+    smooth = np.where(smooth > 0.0, np.maximum(smooth, _LEAST_SHARE * users[1] * spread), 0.0)
     low, high = _windows(value - mean[:, None], weight, users, theta, mean, spread, smooth)
     high = np.maximum(high, 2.0 / theta)
     log_scale = np.log(total) + shift

@@ -42,7 +42,7 @@ __all__ = ["ParticipationPair", "participation"]
 # With more terms than this tables are slower than laws of each number of clones.
 _MOST_TERMS_OF_CLONES = 2.0**22
 # So many numbers of users are told apart; up to a few, all are.
-_MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 100, 12
+_MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 160, 12
 # Relative width of the likeliest blocks: half of it is what it costs. One round is asked about much
 # more closely than its answer has to be.
 _WIDTH, _LEAST_WIDTH = 3e-4, 4e-5
@@ -214,5 +214,5 @@ class _Takers:
 def _width(effort: Effort) -> float:
     """Relative width of the likeliest blocks."""
     if effort.rounds > 1.0:  # as close as what is asked for
-        return max(3.2 * effort.resolution, _LEAST_WIDTH)
+        return max(2.6 * effort.resolution, _LEAST_WIDTH)
     return min(max(3.2 * effort.resolution, _WIDTH), max(40.0 * effort.resolution, _LEAST_WIDTH))

@@ -18,7 +18,13 @@ from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.alphabets import random_users
 from shuffle_accountant.losses.alphabets.anchored_profile import Profile
 from shuffle_accountant.losses.alphabets.letters import LetterPair, multisets
-from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss, Sample, _Mixture
+from shuffle_accountant.losses.alphabets.random_users import (
+    RandomUsersLoss,
+    Sample,
+    _Mixture,
+    _Part,
+)
+from shuffle_accountant.losses.alphabets.shared_profile import Shared
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 
 ROUGH = Effort(tail=1e-13, resolution=1e-3)
@@ -27,12 +33,13 @@ CACHES = (
     random_users._inner,
     random_users._mixture,
     random_users._near_points,
+    random_users._ranges,
 )
 
 
 def exact_profile(
     pairs: tuple[LetterPair, ...], users: int, losses: Array, effort: Effort, _numbers: Any = None
-) -> Profile:
+) -> Shared:
     """In place of tables: sums over all multisets, and the events where each alpha wins."""
     excess = np.expm1(losses)
     upper, q, d = np.zeros(excess.size), [], []
@@ -45,7 +52,7 @@ def exact_profile(
             cost = float(np.sum((table.mass * table.s1)[best])) / users + float(p1[alone].sum())
             q.append(cost + error)
             d.append(value - error + x * cost)
-    return Profile(upper, np.array(q), np.array(d))
+    return Shared(Profile(upper, np.array(q), np.array(d)), np.ones(upper.size, dtype=bool))
 
 
 @pytest.fixture
@@ -151,9 +158,13 @@ def test_chords_are_above_and_events_below() -> None:
     q, d = np.array([[0.5, 0.125], [0.25, 0.0]]), np.array([[0.5, 0.25], [0.4375, 0.0]])
     weight, fraction, row = np.array([0.3, 0.2, 0.4]), np.array([0.7, 0.9, 0.6]), [0, 0, 1]
 
+    def part(some: slice, which: int) -> _Part:
+        rows, close = np.zeros(len(weight[some]), dtype=int), np.ones((1, 4), dtype=bool)
+        one = slice(which, which + 1)
+        return _Part(excess, weight[some], fraction[some], rows, upper[one], q[one], d[one], close)
+
     def mixture(side: Bound) -> _Mixture:
-        rows = np.array(row)
-        return _Mixture(side, excess, weight, fraction, rows, upper, q, d, missing=0.0625)
+        return _Mixture(side, (part(slice(2), 0), part(slice(2, 3), 1)), missing=0.0625)
 
     for place in (0.0, 0.1, 0.2, 0.45, 0.9, 1.7, 2.8):
         high = low = Fraction(0)

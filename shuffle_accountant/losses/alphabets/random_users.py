@@ -203,7 +203,8 @@ def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | Non
     places = excess * float(np.average(found.fraction, weights=found.weight))
     if side is Bound.PESSIMISTIC:
         # from where on the profiles of all numbers are at their ends
-        last = excess[-1] * float(found.fraction.max()) * (1.0 + _BEYOND)
+        ends = [float(part.excess[-1] * part.fraction.max()) for part in found.parts]
+        last = max(ends) * (1.0 + _BEYOND)
         losses = _apart(np.log1p(np.append(places, last)))
         upper = found.upper_at(np.expm1(losses))
         return profile_atoms(losses, (upper, upper), (upper, upper), 0.0, side)

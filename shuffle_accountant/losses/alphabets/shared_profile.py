@@ -32,7 +32,7 @@ __all__ = ["Shared", "ranges_of", "shared_frequencies", "shared_profile", "users
 # window grows with the root of the ratio, and what points have to be is settled by the round.
 _RATIO, _RATIO_OF_ROUND = 1.25, 2.0
 # Share of the variance that laws are smoothed by, in resolutions.
-_SMOOTHED = 0.33
+_SMOOTHED = 0.25
 # Coarse tables tell pairs apart at so many points.
 _COARSE_POINTS = 24
 _COARSE = 30.0
