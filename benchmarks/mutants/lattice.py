@@ -326,11 +326,12 @@ INVERSION = mutants(
             "np.where(anchor > 0.0, anchor * low, anchor * high)",
             "anchor * high",
         ),
-        ("modulus * off, self._size)", "0.0 * modulus * off, self._size)"),
+        ("modulus * (off * self._size + ", "modulus * ("),
         (
-            "log_rest = letter.log_bound(np.abs(spectrum), s, users[0])",
-            "log_rest = letter.log_bound(np.abs(spectrum), s, users[1])",
+            "log_rest = letter.log_bound(modulus, s, users[0])",
+            "log_rest = letter.log_bound(modulus, s, users[1])",
         ),
+        ("np.minimum(bent, apart * letter.size)", "0.0 * np.minimum(bent, apart * letter.size)"),
         (
             "dropped = others.sum(axis=1) + blocks.sum(axis=1)",
             "dropped = blocks.sum(axis=1)",
@@ -341,6 +342,18 @@ INVERSION = mutants(
             "np.min((users[1] * found + grown) / steps, axis=1)",
             "0.1 * np.min((users[1] * found + grown) / steps, axis=1)",
         ),
+    ],
+)
+
+WAVES = mutants(
+    "lattice/waves.py",
+    "tests/lattice/test_waves.py",
+    [
+        ("    found += first\n", ""),
+        ("then * (1.0 + first)", "then * first"),
+        ("first[1:] *= 2.0", "first[1:] *= 1.0"),
+        ("np.multiply(sine, -sine,", "np.multiply(sine, sine,"),
+        ("waves(_RADIX * step,", "waves(step,"),
     ],
 )
 
@@ -671,6 +684,7 @@ MUTANTS = [
     *EVEN_CELLS,
     *INVERSION,
     *PROFILE,
+    *WAVES,
     *SMOOTHED,
     *ANCHORED,
     *ANCHORING,

@@ -194,6 +194,41 @@ def test_chords_are_above_and_events_below() -> None:
         assert Fraction(mixture(Bound.OPTIMISTIC).delta(place)) <= low
 
 
+@pytest.mark.parametrize("side", list(Bound))
+def test_what_alpha_to_infinity_leaves(side: Bound) -> None:
+    """A letter that gives the target away does so in every number; what is left out counts."""
+    pairs = closed(np.array(ROWS["an exposed letter"]))
+    exposed = max(exposure(pair, math.inf) for pair in pairs)
+    share = sum(s.weight * s.fraction for s in SOME if s.users)
+    loss = RandomUsersLoss(tuple(pairs), Numbers(SOME), Nothing(math.inf, 1.0), math.inf)  # type: ignore[arg-type]
+    found = loss.delta(math.inf, side, ROUGH)
+    assert exposed > 0.0
+    if side is Bound.OPTIMISTIC:
+        assert share * exposed * (1.0 - 1e-11) <= found <= share * exposed
+    else:
+        found -= Numbers(SOME).missing
+        assert share * exposed <= found <= share * exposed * (1.0 + 1e-11)
+
+
+def test_numbers_that_differ_at_infinity_are_asked_one_by_one() -> None:
+    """Where all messages are the one letter that the second value never sends, all is known."""
+    pair = LetterPair(np.array([0.6, 0.4]), np.array([0.0, 1.0]), np.array([0.3, 0.7]))
+    nothing: Any = Nothing(math.inf, 1.0)
+    pairs = (pair, pair.reversed)
+    few = tuple(Sample(0.5, users, 0.5) for users in (3, 4))
+    assert (
+        random_users._limit(
+            RandomUsersLoss(pairs, Numbers(few), nothing, 1.0), Bound.PESSIMISTIC, ROUGH
+        )
+        is None
+    )
+    many = tuple(Sample(0.5, users, 0.5) for users in (60, 61))
+    loss = RandomUsersLoss(pairs, Numbers(many), nothing, 1.0)
+    found = random_users._limit(loss, Bound.PESSIMISTIC, ROUGH)
+    assert found is not None
+    assert 0.0625 + 0.25 * 0.6 * 0.3**59 <= found <= 0.0625 + 1e-13
+
+
 def _edges(step: float, end: float) -> Array:
     return np.asarray(np.arange(math.ceil(end / step) + 2) * step)
 
