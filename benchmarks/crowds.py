@@ -31,20 +31,21 @@ from shuffle_accountant.randomizers.base import LocalRandomizer
 DELTA, TOLERANCE = 1e-6, 1e-3
 ROUNDS = (1, 100)
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**9)
-# Of the catalogue, in the middle of these sizes.
-CATALOGUE_SIZE = 10**5
-NOISE = ("GaussianRandomizer",)
+# Of the catalogue.
+CATALOGUE_SIZES = (10**3, 10**5, 10**9)
+# Whose bound is that of shuffled batches.
+BATCHES = ("GaussianVectors",)
 
 # What is claimed of each group of questions, and how many times the clones' time is enough. One
 # second where the clones take 17 ms is 60 times.
 _GROUPS = {
     "mixed": ("levels of their own and colluders", 60.0),
-    # a thousand people with randomized response: each of eighty numbers of messages has its own law
-    "random": ("random participation", 80.0),
+    "random": ("random participation", 60.0),
     "null": ("messages with a null law, or with one up to delta0", 60.0),
-    "catalogue": ("every randomizer, in every crowd that can apply it", 100.0),
-    # whose letters are hundreds
-    "noise": ("Gaussian noise in every crowd that can apply it", 400.0),
+    "catalogue": ("every randomizer, in every crowd that can apply it", 60.0),
+    # a hundred messages have no smooth law, and each number of them has one of its own
+    "few": ("every randomizer, in every crowd of a thousand that can apply it", 100.0),
+    "batches": ("Gaussian vectors in crowds: as long as shuffled batches", 588.0),
 }
 
 
@@ -104,16 +105,18 @@ def catalogue(users: int) -> Iterator[_Question]:
             except ValueError:
                 continue
             kind = name.partition(", ")[0]
-            group = "noise" if kind in NOISE else "catalogue"
+            group = "few" if users == min(CATALOGUE_SIZES) else "catalogue"
+            group = "batches" if kind in BATCHES else group
             yield _Question(group, f"{kind}, {crowd}", users, one)
 
 
 def run(quick: bool, note: Note) -> Outcome:
     """Ask every question, once."""
     every = itertools.chain.from_iterable(map(sizes, SIZES[::2] if quick else SIZES))
+    some = CATALOGUE_SIZES[1:2] if quick else CATALOGUE_SIZES
     questions = [
         *itertools.product(every, ROUNDS),
-        *itertools.product(catalogue(CATALOGUE_SIZE), ROUNDS[-1:]),
+        *itertools.product(itertools.chain.from_iterable(map(catalogue, some)), ROUNDS),
     ]
     rows = []
     before = clones_seconds()
@@ -124,7 +127,8 @@ def run(quick: bool, note: Note) -> Outcome:
         rows.append(row | {"times": round(2.0 * row["seconds"] / (before + after), 2)})
         before = after
     claims = []
-    for name, (text, most) in _GROUPS.items():
+    for name in dict.fromkeys(row["group"] for row in rows):
+        text, most = _GROUPS[name]
         some = [row for row in rows if row["group"] == name]
         slowest = max(some, key=lambda row: row["times"])
         users = [row["users"] for row in some]

@@ -1028,7 +1028,8 @@ MUTANTS = [
     ),
     *mutants(
         "losses/alphabets/random_users.py",
-        "tests/losses/test_random_users.py",
+        "tests/losses/test_random_users.py tests/losses/test_random_users.py"
+        "::test_mixtures_contain_the_sum_over_all_multisets",
         [
             ("sequential_sum(len(self.parts))) + self.missing)", "sequential_sum(1.0)))"),
             ("part.upper_at(excess) for part in self.parts]", "self.parts[0].upper_at(excess)]"),

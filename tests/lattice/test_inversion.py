@@ -95,9 +95,12 @@ def test_what_lies_outside_and_what_is_left_out_is_counted(
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_spectra_that_err(sign: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("much", [("UNIT_ROUNDOFF", 2.0**-24), ("WAVE_ERROR", 2.0**38)])
+def test_spectra_that_err(
+    much: tuple[str, float], sign: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every frequency is off by all that is stated, the same way in each message."""
-    monkeypatch.setattr(lines, "UNIT_ROUNDOFF", 2.0**-24)
+    monkeypatch.setattr(lines, *much)
     monkeypatch.setattr(lines, "_MOST_KEPT", 1 << 13)
     answered = 0
     for seed in range(20):

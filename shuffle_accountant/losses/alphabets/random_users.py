@@ -6,7 +6,8 @@ Given m messages, m revealed, the target's is one of them with chance x_m. With 
     H_alpha = sum over m of w_m x_m D_m(1 + (alpha - 1)/x_m),
 
 D_m the profile of a target among m messages. Numbers of messages enter the tables of
-`shared_profile` by a power alone, so all of them are read off a few tables, at the same points.
+`shared_profile` by a power alone, so all of them are read off a few tables, one for each range of
+numbers, at points of its own; what is rare is tabulated coarsely.
 
 * Upper. D_m is convex and falls: it is below its chords between the points, and beyond the last
   one no larger than there. The mixture is convex too: its values are joined by chords once more.
@@ -62,8 +63,8 @@ _FEWEST_USERS = 64.0
 _STEP, _STEP_NEAR, _MOST_NEAR = 1.0, 2.0, 600
 # Questions within this many deviations share their points.
 _NEAR = 0.25
-# Tables are this much coarser than points, up to a resolution, or beyond it: what they lose is a
-# small part of what blocks of numbers do.
+# Tables are this much coarser than points, up to a resolution, or beyond it: what letters of
+# continuous messages lose there is a part of the bracket's width, and a few more cost little.
 _COARSER, _COARSER_THEN, _COARSE = 40.0, 1.2, 3e-4
 # Of rare numbers they are as much coarser as this power of their weight is smaller, up to a
 # resolution: what is rare may matter more than it weighs.
