@@ -423,7 +423,8 @@ def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: floa
         mass, starts = mass[: ends[-1]], np.append(0, ends[:-1])
     weights = np.zeros(counts.size)
     some = np.flatnonzero(np.diff(starts, append=mass.size))
-    weights[some] = np.add.reduceat(mass, starts[some]) if some.size else 0.0
+    if some.size:
+        weights[some] = rounded(np.add.reduceat(mass, starts[some]), float(law.size))
     if upper and (low > 0 or high < trials):
         weights[0] += 2e-6 * tail
     return np.asarray(weights)
