@@ -43,8 +43,8 @@ _GROUPS = {
     "random": ("random participation", 60.0),
     "null": ("messages with a null law, or with one up to delta0", 60.0),
     "catalogue": ("every randomizer, in every crowd that can apply it", 60.0),
-    # a hundred messages have no smooth law, and each number of them has one of its own
-    "few": ("every randomizer, in every crowd of a thousand that can apply it", 100.0),
+    # sums of a hundred messages have many frequencies, heavy ones most; each number is told apart
+    "few": ("every randomizer, in every crowd of a thousand that can apply it", 300.0),
     "batches": ("Gaussian vectors in crowds: as long as shuffled batches", 588.0),
 }
 

@@ -56,8 +56,6 @@ _LEVEL = 45.0
 _LEFT_OUT = 1e-3
 # alpha moves by this much for the rounding of ratios.
 _RATIO_ERROR = 64 * UNIT_ROUNDOFF
-# The normal's variance is at least this share of that under the tilt, which may be far larger.
-_LEAST_SHARE = 5e-7
 # The normal's own spectrum ends so many times further out than it has to.
 _LAST = 1.05
 _MOST_FREQUENCIES = MOST_WAVES // 2
@@ -269,10 +267,16 @@ def _lines(
     plain = np.sum(mass * value, axis=1)
     still = np.maximum(np.sum(mass * value**2, axis=1) - plain**2, 0.0)
     smooth = share * users[0] * np.minimum(spread, still)
-    # narrower ones have too many frequencies
-    smooth = np.where(smooth > 0.0, np.maximum(smooth, _LEAST_SHARE * users[1] * spread), 0.0)
-    low, high = _windows(value - mean[:, None], weight, users, theta, mean, spread, smooth)
+    centred = value - mean[:, None]
+    low, high = _windows(centred, weight, users, theta, mean, spread, smooth)
     high = np.maximum(high, 2.0 / theta)
+    # a narrower normal has too many frequencies
+    reach = _LAST * math.sqrt(2.0 * _level(share)) / (2.0 * math.pi * _MOST_FREQUENCIES)
+    least = 1.1 * (reach * (high - low)) ** 2
+    if np.any((smooth > 0.0) & (smooth < least)):
+        smooth = np.where(smooth > 0.0, np.maximum(smooth, least), smooth)
+        low, high = _windows(centred, weight, users, theta, mean, spread, smooth)
+        high = np.maximum(high, 2.0 / theta)
     log_scale = np.log(total) + shift
     size = np.where(weight > 0.0, np.abs(exponent), 0.0).max(axis=1, initial=0.0)
     often = 64.0 + min(q.size, _PAIRWISE)

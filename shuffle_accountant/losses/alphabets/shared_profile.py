@@ -34,7 +34,7 @@ _RATIO, _RATIO_OF_ROUND = 1.25, 2.0
 # Share of the variance that laws are smoothed by, in resolutions.
 _SMOOTHED = 0.25
 # Coarse tables tell pairs apart at so many points.
-_COARSE_POINTS = 24
+_COARSE_POINTS = 48
 _COARSE = 30.0
 # Losses further above the largest than this, relative to their size, are above it.
 _BEYOND = 2.0**-42
