@@ -375,7 +375,11 @@ def _windows(
     the largest number of messages holds for all.
     """
     steps = _steps()[None, :] / np.sqrt(users[1] * spread)[:, None]
-    growth = np.expm1(steps[:, :, None] * centred[:, None, :])
+    moved = steps[:, :, None] * centred[:, None, :]
+    growth = np.expm1(moved)
+    # e^-x - 1 from e^x - 1, unless that is close to -1
+    shrunk, far = -1.0 / (1.0 + 1.0 / growth), moved < -1.0
+    shrunk[far] = np.expm1(-moved[far])
     grown = (theta[:, None] + steps) ** 2 * (0.5 * smooth)[:, None] + (_LEVEL + 1e-3)
 
     def reach(growth: Array) -> Array:
@@ -385,8 +389,7 @@ def _windows(
         found = np.where(np.isnan(found), math.inf, found)
         return np.asarray(np.min((users[1] * found + grown) / steps, axis=1))
 
-    # e^-x - 1 from e^x - 1, which may be infinite
-    up, down = reach(growth), reach(-1.0 / (1.0 + 1.0 / growth))
+    up, down = reach(growth), reach(shrunk)
     centres = np.stack([users[0] * mean, users[1] * mean])
     slack = 1e-9 * (up + down + np.abs(centres).max(axis=0))
     low = np.minimum(centres.min(axis=0) - down - slack, 0.0)
