@@ -188,3 +188,18 @@ def test_the_least_numbers_and_no_positive_letter() -> None:
     found = table.ends(1)
     check(found, Truth(THREE, 1), np.array([0.0, 5.0]))
     assert math.isnan(found.upper[1])
+
+
+@pytest.mark.parametrize("rare", [1e-18, 1e-16, 1e-15, 1e-13, 1e-9])
+@pytest.mark.parametrize("exponent", [5.0, 20.0, 28.0, 33.0, 36.0])
+def test_windows_of_mirrored_letters_are_mirrored(rare: float, exponent: float) -> None:
+    """A rare letter far out decides how far sums reach, to either side."""
+    users, far = 1000, exponent / 9.5 * math.sqrt(1000.0)
+    value, weight = np.array([[-1.0, 1.0, far]]), np.array([[0.5, 0.5, rare]])
+    nothing = np.zeros(1)
+    ends = [
+        lines._windows(sign * value, weight, (users, users), *[nothing] * 2, np.ones(1), nothing)
+        for sign in (1.0, -1.0)
+    ]
+    assert ends[1][0][0] == pytest.approx(-ends[0][1][0], rel=1e-12)
+    assert ends[1][1][0] == pytest.approx(-ends[0][0][0], rel=1e-12)
