@@ -81,5 +81,5 @@ def _guess(sampling: str, steps: int, epochs: int, target: Target) -> float:
     """The noise at which a normal law of the losses' variance has its quantile at the target."""
     # hidden among the steps, or, when shuffled, among few of them
     hidden = steps if sampling != "shuffle" else math.sqrt(steps)
-    goal = target.epsilon**2 / (2.0 * target.log_delta + target.epsilon)
+    goal = target.epsilon * (target.epsilon / (2.0 * target.log_delta + target.epsilon))
     return min(max(1.0 / math.sqrt(math.log1p(goal * hidden / epochs)), 10 * LEAST_NOISE), 1e3)
