@@ -263,3 +263,17 @@ def test_tables_agree_with_laws_of_each_number(randomizer: Any) -> None:
         assert above - below <= 2e-3 * (1.0 + place**2) * high
         assert loss.delta(epsilon, Bound.PESSIMISTIC, effort) >= low
         assert loss.delta(epsilon, Bound.OPTIMISTIC, effort) <= high
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_answers_agree_with_laws_of_each_number(rounds: int) -> None:
+    """At both ends of one round's; more rounds lose more."""
+    response = sa.RandomizedResponse(categories=3, eps0=1.0)
+    one = sa.ShuffleRound(response, users=sa.Binomial(trials=10**5, probability=0.1))
+    found = sa.epsilon(one, delta=1e-6, rounds=rounds)
+    assert found.upper - found.lower <= 1e-3 * found.upper
+    loss: Any = one.reduced().loss
+    effort = Effort(tail=1e-12, resolution=4e-3)
+    assert loss.listed.delta(found.upper, Bound.OPTIMISTIC, effort) <= 1e-6
+    if rounds == 1:
+        assert loss.listed.delta(found.lower, Bound.PESSIMISTIC, effort) >= 1e-6
