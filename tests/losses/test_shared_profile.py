@@ -41,9 +41,14 @@ def test_every_number_is_in_its_range(users: int) -> None:
 
 @pytest.mark.parametrize("least", [1, 2, 3, 20, 999, 10**9])
 @pytest.mark.parametrize("ratio", [1.0, 1.5, 3.0, 40.0])
-def test_ranges_hold_every_number_once(least: int, ratio: float) -> None:
+@pytest.mark.parametrize("place", [0.0, 0.3, 1.0])
+def test_ranges_hold_every_number_once(least: int, ratio: float, place: float) -> None:
     most = math.floor(ratio * least)
-    ranges = ranges_of(least, most)
+    usual = least + place * (most - least)
+    ranges = ranges_of(least, most, usual)
+    around = next(pair for pair in ranges if pair[0] <= round(usual) <= pair[1])
+    assert around[0] <= max(0.71 * usual + 1.0, least)
+    assert around[1] >= min(1.41 * usual - 1.0, most)
     assert ranges[0][0] == least
     assert ranges[-1][1] == most
     assert all(low <= high <= 2 * low + 1 for low, high in ranges)

@@ -329,7 +329,7 @@ def _ranges(source: SampleSource, effort: Effort) -> tuple[_Range, ...]:
     every = [one for side in Bound for one in source.samples(side, effort)[0] if one.users]
     numbers = [one.users for one in every]
     found = []
-    for least, most in ranges_of(min(numbers), max(numbers)):
+    for least, most in ranges_of(min(numbers), max(numbers), source.expected):
         weights = [one.weight for one in every if least <= one.users <= most]
         if weights:
             # of two sides

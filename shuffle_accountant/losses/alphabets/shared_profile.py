@@ -60,17 +60,18 @@ def users_range(users: int) -> tuple[int, int]:
     return min(low, users), max(high - 1, users)
 
 
-def ranges_of(least: int, most: int) -> list[tuple[int, int]]:
-    """As few ranges as hold all numbers of messages from ``least`` to ``most``, of about one ratio.
+def ranges_of(least: int, most: int, usual: float) -> list[tuple[int, int]]:
+    """Ranges of about one ratio that hold all numbers of messages, one of them around the usual.
 
     Args:
         least: the fewest messages, >= 1.
         most: the most.
+        usual: the likeliest number.
     """
-    count = max(math.ceil(math.log(most / least) / math.log(_RATIO_OF_ROUND)), 1)
-    ratio = (most / least) ** (1.0 / count)
-    starts = {math.floor(least * ratio**i) for i in range(1, count)}
-    firsts = sorted({least, *(first for first in starts if least < first <= most)})
+    step = math.log(_RATIO_OF_ROUND)
+    low, high = (math.floor(math.log(end / usual) / step) for end in (least, most))
+    cuts = (usual * _RATIO_OF_ROUND ** (k + 0.5) for k in range(low - 1, high + 2))
+    firsts = sorted({least, *(math.ceil(cut) for cut in cuts if least < cut <= most)})
     return list(zip(firsts, [*(first - 1 for first in firsts[1:]), most], strict=True))
 
 
