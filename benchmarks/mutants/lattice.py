@@ -355,7 +355,7 @@ WAVES = mutants(
         ("then * (1.0 + first)", "then * first"),
         ("first[1:] *= 2.0", "first[1:] *= 1.0"),
         ("np.multiply(sine, -sine,", "np.multiply(sine, sine,"),
-        ("waves(_RADIX * step,", "waves(step,"),
+        ("waves(radix * step,", "waves(step,"),
     ],
 )
 

@@ -1,9 +1,10 @@
 """Waves ``e^(i j h y) - 1`` of letters y at all multiples j of a frequency h, from few of them.
 
 With ``j = a + 4 b`` a wave is the product of one of the first four and of a multiple of ``4 h``,
-and so on: a few sines and cosines of each letter are enough, and a product of complex numbers takes
-a tenth of their time. They are kept less one, ``f + t (1 + f)``, so that low frequencies
-lose nothing: what is off is relative to the wave's argument.
+and so on (of few letters, a larger power of 2 than four): a few sines and cosines of each letter
+are enough, and a product of complex numbers takes a tenth of their time. They are kept less one,
+``f + t (1 + f)``, so that low frequencies lose nothing: what is off is relative to the wave's
+argument.
 
 Rounding, in units of round-off, relative to the argument ``j h |y|``. Arguments are rounded twice.
 NumPy's sines and cosines are off by eight of themselves, and ``2 i sin(x/2) (cos(x/2) + i
@@ -25,6 +26,8 @@ Complex = NDArray[np.complex128]
 
 # Multiples that are looked up directly, and how often so many of them are multiplied.
 _RADIX, _LEVELS = 4, 8
+# Of few letters more are: so many waves are looked up as fast as a few.
+_AT_ONCE = 1 << 11
 
 MOST_WAVES = _RADIX**_LEVELS
 """The most multiples of one frequency."""
@@ -41,7 +44,9 @@ def waves(step: float, count: int, y: Array) -> Complex:
         count: number of multiples, from j = 0, in [1, `MOST_WAVES`].
         y: the letters' values, shape (m,).
     """
-    few = min(count, _RADIX)
+    # a power of 2, so that multiples of the frequency are exact
+    radix = max(_RADIX, 1 << max(_AT_ONCE // max(y.size, 1), 1).bit_length() - 1)
+    few = min(count, radix)
     half = np.multiply.outer((0.5 * step) * np.arange(1.0, few), y)
     first = np.zeros((few, y.size), dtype=np.complex128)
     # two real functions: a complex exponential takes longer
@@ -51,7 +56,7 @@ def waves(step: float, count: int, y: Array) -> Complex:
     first[1:] *= 2.0
     if count <= few:
         return first
-    then = waves(_RADIX * step, -(-count // _RADIX), y)[:, None, :]
+    then = waves(radix * step, -(-count // radix), y)[:, None, :]
     found = then * (1.0 + first)
     found += first
     return np.asarray(found.reshape(-1, y.size)[:count])
