@@ -42,7 +42,8 @@ _GROUPS = {
     "mixed": ("levels of their own and colluders", 60.0),
     "random": ("random participation", 60.0),
     "null": ("messages with a null law, or with one up to delta0", 60.0),
-    "catalogue": ("every randomizer, in every crowd that can apply it", 60.0),
+    # a channel's twelve ordered pairs of inputs, in one round of a random crowd
+    "catalogue": ("every randomizer, in every crowd that can apply it", 80.0),
     # sums of a hundred messages have many frequencies, heavy ones most; each number is told apart
     "few": ("every randomizer, in every crowd of a thousand that can apply it", 300.0),
     "batches": ("Gaussian vectors in crowds: as long as shuffled batches", 588.0),
