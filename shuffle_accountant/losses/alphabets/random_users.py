@@ -334,7 +334,8 @@ def _ranges(source: SampleSource, effort: Effort) -> tuple[_Range, ...]:
         if weights:
             # of two sides
             weight = max(0.5 * math.fsum(weights), 1e-300)
-            found.append(_Range(least, most, max(weight**-_RARE, 1.0)))
+            coarsest = _COARSEST / effort.resolution
+            found.append(_Range(least, most, max(min(weight**-_RARE, coarsest), 1.0)))
     return tuple(found)
 
 

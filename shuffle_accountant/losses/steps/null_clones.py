@@ -34,6 +34,7 @@ from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,
+    SMALLEST,
     Array,
     pairwise_sum,
     roundings,
@@ -72,8 +73,6 @@ _FEW_DOUBLINGS = 14
 # Resolutions below the first ask for cells of half the width, above the second for wider ones.
 _FINE, _COARSE = 5e-6, 1.5e-3
 _FINER, _COARSER = 0.5, 3.0
-# Probabilities below all doubles are at most this.
-_SMALLEST = 5e-324
 # Rows of p beside the best ones.
 _MARGIN = 4
 # Tails are powers of ten to multiples of this; those of a question about one round may be larger.
@@ -412,7 +411,7 @@ def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: floa
     law, error = pmf_runs(first, float(trials), p, q)
     error = error + sequential_sum(float(law.size), own=16.0)
     factor = np.maximum(1.0 + (error if upper else -error), 0.0)
-    mass = (np.maximum(law, _SMALLEST if upper else 0.0) * factor[:, None]).ravel()
+    mass = (np.maximum(law, SMALLEST if upper else 0.0) * factor[:, None]).ravel()
     places = np.add.outer(first, np.arange(1.0, RUN + 1.0)).ravel()
     if upper:
         starts = np.searchsorted(places, counts)
