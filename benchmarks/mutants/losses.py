@@ -1027,7 +1027,7 @@ MUTANTS = [
         ],
     ),
     *mutants(
-        "losses/alphabets/random_users.py",
+        "losses/alphabets/mixed_profiles.py",
         "tests/losses/test_random_users.py tests/losses/test_random_users.py"
         "::test_mixtures_contain_the_sum_over_all_multisets",
         [
@@ -1056,6 +1056,13 @@ MUTANTS = [
                 "outwards(excess, roundings(ELEMENTARY + 4), upper=not upper)",
                 "outwards(excess, 0.01, upper=upper)",
             ),
+        ],
+    ),
+    *mutants(
+        "losses/alphabets/random_users.py",
+        "tests/losses/test_random_users.py tests/losses/test_random_users.py"
+        "::test_mixtures_contain_the_sum_over_all_multisets",
+        [
             ("truncated=found.missing", "truncated=0.0"),
             (
                 "float(part.excess[-1] * part.fraction.max())",

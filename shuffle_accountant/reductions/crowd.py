@@ -22,7 +22,8 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letters import LetterPair
-from shuffle_accountant.losses.alphabets.random_users import MOST_TERMS, RandomUsersLoss, Sample
+from shuffle_accountant.losses.alphabets.random_users import MOST_TERMS, RandomUsersLoss
+from shuffle_accountant.losses.alphabets.samples import Sample
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, average, count_law, joined

@@ -18,12 +18,9 @@ from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.alphabets import random_users
 from shuffle_accountant.losses.alphabets.anchored_profile import Profile
 from shuffle_accountant.losses.alphabets.letters import LetterPair, multisets
-from shuffle_accountant.losses.alphabets.random_users import (
-    RandomUsersLoss,
-    Sample,
-    _Mixture,
-    _Part,
-)
+from shuffle_accountant.losses.alphabets.mixed_profiles import MixedProfiles, RangeProfiles
+from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
+from shuffle_accountant.losses.alphabets.samples import Sample, number_ranges
 from shuffle_accountant.losses.alphabets.shared_profile import Shared
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 
@@ -33,7 +30,7 @@ CACHES = (
     random_users._inner,
     random_users._mixture,
     random_users._near_points,
-    random_users._ranges,
+    number_ranges,
 )
 
 
@@ -158,13 +155,15 @@ def test_chords_are_above_and_events_below() -> None:
     q, d = np.array([[0.5, 0.125], [0.25, 0.0]]), np.array([[0.5, 0.25], [0.4375, 0.0]])
     weight, fraction, row = np.array([0.3, 0.2, 0.4]), np.array([0.7, 0.9, 0.6]), [0, 0, 1]
 
-    def part(some: slice, which: int) -> _Part:
+    def part(some: slice, which: int) -> RangeProfiles:
         rows, close = np.zeros(len(weight[some]), dtype=int), np.ones((1, 4), dtype=bool)
         one = slice(which, which + 1)
-        return _Part(excess, weight[some], fraction[some], rows, upper[one], q[one], d[one], close)
+        return RangeProfiles(
+            excess, weight[some], fraction[some], rows, upper[one], q[one], d[one], close
+        )
 
-    def mixture(side: Bound) -> _Mixture:
-        return _Mixture(side, (part(slice(2), 0), part(slice(2, 3), 1)), missing=0.0625)
+    def mixture(side: Bound) -> MixedProfiles:
+        return MixedProfiles(side, (part(slice(2), 0), part(slice(2, 3), 1)), missing=0.0625)
 
     for place in (0.0, 0.1, 0.2, 0.45, 0.9, 1.7, 2.8):
         high = low = Fraction(0)

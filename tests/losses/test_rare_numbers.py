@@ -9,6 +9,7 @@ import pytest
 
 import shuffle_accountant as sa
 from shuffle_accountant.losses.alphabets import random_users
+from shuffle_accountant.losses.alphabets.samples import number_ranges
 from shuffle_accountant.losses.base import Effort
 
 
@@ -18,7 +19,7 @@ def test_points_of_rare_numbers_are_finite_and_close(tail: float) -> None:
     one = sa.ShuffleRound(response, users=sa.Binomial(trials=10**5, probability=0.1))
     loss: Any = one.reduced().loss
     effort = Effort(tail, 2.5e-5)
-    for numbers in random_users._ranges(loss.source, effort):
+    for numbers in number_ranges(loss.source, effort):
         assert 1.0 <= numbers.spread * effort.resolution / 2.5e-5 <= 0.05 / 2.5e-5
     for points in random_users._near_points(loss, 3, effort) or ():
         losses = np.frombuffer(points)

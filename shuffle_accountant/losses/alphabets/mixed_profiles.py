@@ -1,0 +1,174 @@
+"""A mixture of profiles that are tabulated range by range: chords from above, events from below.
+
+`shuffle_accountant.losses.alphabets.random_users` has the formulas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.alphabets.samples import Sample
+from shuffle_accountant.losses.alphabets.shared_profile import Shared
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    lowered,
+    outwards,
+    raised,
+    roundings,
+    sequential_sum,
+)
+
+__all__ = ["MixedProfiles", "RangeProfiles"]
+
+# Wide bounds may be this share of the resolution of the whole, together.
+_NEXT_TO_NOTHING = 1e-2
+# Events times points that are compared at once.
+_AT_ONCE = 1 << 20
+# More than products of probabilities that are too small for a double lose.
+_UNDERFLOW = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class RangeProfiles:
+    """Profiles of the numbers of messages of one range, at the same points.
+
+    Attributes:
+        excess: ``alpha' - 1`` of the points, ascending from 0, shape (k,).
+        weight: of the samples, shape (m,).
+        fraction: of the samples, shape (m,).
+        row: which number of messages each sample has, shape (m,).
+        upper: bounds of the profiles, falling, shape (numbers, k).
+        q: Q-probabilities of events, shape (numbers, events).
+        d: what their P-probabilities are above these, of the same shape.
+        narrow: where the profiles' bounds are close, shape (numbers, k).
+    """
+
+    excess: Array
+    weight: Array
+    fraction: Array
+    row: NDArray[np.intp]
+    upper: Array
+    q: Array
+    d: Array
+    narrow: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, samples: list[Sample], excess: Array, tables: dict[int, Shared]) -> RangeProfiles:
+        """Those samples, with tables of their numbers of messages."""
+        rows = {users: row for row, users in enumerate(tables)}
+        profiles = [table.profile for table in tables.values()]
+        most = max(profile.q.size for profile in profiles)
+        q, d = (
+            np.stack([np.append(x, np.zeros(most - x.size)) for x in column])
+            for column in ([p.q for p in profiles], [p.d for p in profiles])
+        )
+        return cls(
+            excess=excess,
+            weight=np.array([sample.weight for sample in samples]),
+            fraction=np.array([sample.fraction for sample in samples]),
+            row=np.array([rows[sample.users] for sample in samples]),
+            # a profile falls
+            upper=np.minimum.accumulate(np.stack([p.upper for p in profiles]), axis=1),
+            q=q,
+            d=d,
+            narrow=np.stack([table.narrow for table in tables.values()]),
+        )
+
+    def upper_at(self, excess: Array) -> Array:
+        """Upper bounds at ``alpha = 1 + excess``, by the chords of each number's profile."""
+        place = excess / self.fraction[:, None] * (1.0 - roundings(4))  # larger at a smaller alpha
+        first = np.searchsorted(self.excess, place, side="right") - 1
+        first = np.clip(first, 0, self.excess.size - 2)
+        left, right = self.excess[first], self.excess[first + 1]
+        share = np.clip((place - left) / (right - left), 0.0, 1.0) * (1.0 - roundings(8))
+        row = self.row[:, None]
+        value = self.upper[row, first] * (1.0 - share) + self.upper[row, first + 1] * share
+        total = (self.weight * self.fraction) @ value
+        return np.asarray(raised(total, sequential_sum(self.weight.size, own=8)))
+
+    def events_at(self, excess: Array) -> tuple[Array, Array]:
+        """For each ``alpha = 1 + excess`` about the best event: q from above, d from below."""
+        q, d = np.zeros(excess.size), np.zeros(excess.size)
+        size = max(_AT_ONCE // (excess.size * self.q.shape[1]), 1)
+        for start in range(0, self.weight.size, size):
+            some = slice(start, start + size)
+            row, fraction = self.row[some], self.fraction[some]
+            place = excess / fraction[:, None]
+            value = self.d[row][:, None, :] - place[:, :, None] * self.q[row][:, None, :]
+            best = np.argmax(value, axis=2)
+            q += self.weight[some] @ self.q[row[:, None], best]
+            d += (self.weight[some] * fraction) @ self.d[row[:, None], best]
+        error = sequential_sum(self.weight.size, own=4)
+        return np.asarray(raised(q, error) + _UNDERFLOW), np.asarray(lowered(d, error))
+
+
+@dataclass(frozen=True, eq=False)
+class MixedProfiles:
+    """Profiles of all numbers of messages.
+
+    Attributes:
+        side: which side of the truth.
+        parts: those of each range of numbers.
+        missing: probability of numbers that are left out.
+    """
+
+    side: Bound
+    parts: tuple[RangeProfiles, ...]
+    missing: float
+
+    @cached_property
+    def weight(self) -> Array:
+        """Of all samples."""
+        return np.concatenate([part.weight for part in self.parts])
+
+    @cached_property
+    def fraction(self) -> Array:
+        """Of all samples."""
+        return np.concatenate([part.fraction for part in self.parts])
+
+    def delta(self, excess: float) -> float:
+        """The bound at ``alpha = 1 + excess``."""
+        upper = self.side is Bound.PESSIMISTIC
+        # as an exponential, it is off by some roundings
+        place = np.array([outwards(excess, roundings(ELEMENTARY + 4), upper=not upper)])
+        if upper:
+            return min(float(self.upper_at(place)[0]), 1.0)
+        q, d = (float(x[0]) for x in self.events_at(place))
+        return max(d - raised(q * float(place[0]), roundings(4)), 0.0) * (1.0 - roundings(2))
+
+    def upper_at(self, excess: Array) -> Array:
+        """Upper bounds at ``alpha = 1 + excess``."""
+        total = np.sum([part.upper_at(excess) for part in self.parts], axis=0)
+        return np.asarray(raised(total, sequential_sum(len(self.parts))) + self.missing)
+
+    def events_at(self, excess: Array) -> tuple[Array, Array]:
+        """For each ``alpha = 1 + excess`` about the best event: q from above, d from below."""
+        q, d = np.sum([part.events_at(excess) for part in self.parts], axis=0)
+        error = sequential_sum(len(self.parts))
+        return np.asarray(raised(q, error)), np.asarray(lowered(d, error))
+
+    def close(self, effort: Effort) -> bool:
+        """Whether bounds that are wide are next to nothing beside the whole."""
+        wide = sum(int((~part.narrow).any(axis=1).sum()) for part in self.parts)
+        for part in self.parts:
+            rows = np.flatnonzero((~part.narrow).any(axis=1))
+            if not rows.size:
+                continue
+            mean = float(np.average(part.fraction, weights=part.weight))
+            whole = self.upper_at(mean * part.excess) - self.missing
+            share = np.bincount(part.row, part.weight * part.fraction, part.upper.shape[0])
+            for row in rows.tolist():
+                there = ~part.narrow[row]
+                fraction = float(part.fraction[part.row == row].max())
+                total = np.interp(fraction * part.excess[there], mean * part.excess, whole)
+                most = np.maximum(_NEXT_TO_NOTHING * effort.resolution * total, 100.0 * effort.tail)
+                if np.any(wide * share[row] * part.upper[row, there] > most):
+                    return False
+        return True
