@@ -297,14 +297,18 @@ EVEN_CELLS = mutants(
     ],
 )
 
-INVERSION = mutants(
-    "lattice/inversion.py",
+_OF_FREQUENCIES = (
     "tests/lattice/test_inversion.py::test_what_lies_outside_and_what_is_left_out_is_counted"
     " tests/lattice/test_inversion.py::test_spectra_that_err"
     " tests/lattice/test_inversion.py::test_random_letters_contain_the_truth"
-    " tests/lattice/test_inversion.py::test_windows_of_mirrored_letters_are_mirrored",
+    " tests/lattice/test_inversion.py::test_windows_of_mirrored_letters_are_mirrored"
+)
+
+INVERSION = mutants(
+    "lattice/inversion.py",
+    _OF_FREQUENCIES,
     [
-        ("return value, error + self._dropped.T", "return value, error"),
+        ("return value, error + found.dropped", "return value, error"),
         (
             "above = (value[0] + error[0] + most) * (1.0 + relative)",
             "above = (value[0] + error[0]) * (1.0 + relative)",
@@ -328,22 +332,43 @@ INVERSION = mutants(
             "anchor * high",
         ),
         ("modulus * (off * self._size + ", "modulus * ("),
+        ("q = scale * high *", "q = 0.999 * scale * high *"),
+    ],
+)
+
+SPECTRA = mutants(
+    "lattice/spectra.py",
+    _OF_FREQUENCIES,
+    [
         (
-            "log_rest = letter.log_bound(modulus, s, users[0])",
-            "log_rest = letter.log_bound(modulus, s, users[1])",
+            "log_rest = letters.log_bound(modulus, s, users[0])",
+            "log_rest = letters.log_bound(modulus, s, users[1])",
         ),
-        ("    shrunk[far] = np.expm1(-moved[far])\n", ""),
-        ("np.minimum(bent, apart * letter.size)", "0.0 * np.minimum(bent, apart * letter.size)"),
+        ("np.minimum(bent, apart * size)", "0.0 * np.minimum(bent, apart * size)"),
+        ("others = np.where(valid & ~near, np.exp(far), 0.0)", "others = 0.0 * first"),
+        ("limits, others) + blocks.left_out", "limits, others)"),
         (
-            "dropped = others.sum(axis=1) + blocks.sum(axis=1)",
-            "dropped = blocks.sum(axis=1)",
+            'dropped = np.einsum("akj,kj->ak", limits, others) + blocks.left_out',
+            "dropped = blocks.left_out",
         ),
         ("dropped += series *", "dropped += 0.0 * series *"),
-        ("q = scale * high *", "q = 0.999 * scale * high *"),
+        ("both += first.sum(axis=2)[:, :, None]", "both += 0.0"),
+        ("both += (self.fine @ weight[:, :, None]).transpose(0, 2, 1)", "both += 0.0"),
+        ("there = np.repeat(np.take_along_axis(near, order, 1)", "there = np.repeat(near | True"),
+        ("np.where(small, 0.5 * np.log1p(square), np.log(modulus))", "np.log1p(square)"),
+    ],
+)
+
+TILTED_LETTERS = mutants(
+    "lattice/tilted_letters.py",
+    _OF_FREQUENCIES,
+    [
+        ("    shrunk[far] = np.expm1(-moved[far])\n", ""),
         (
             "np.min((users[1] * found + grown) / steps, axis=1)",
             "0.1 * np.min((users[1] * found + grown) / steps, axis=1)",
         ),
+        ("(users - 1) * np.log(most)", "users * np.log(most)"),
     ],
 )
 
@@ -685,6 +710,8 @@ MUTANTS = [
     *LATTICE_SUMS,
     *EVEN_CELLS,
     *INVERSION,
+    *SPECTRA,
+    *TILTED_LETTERS,
     *PROFILE,
     *WAVES,
     *SMOOTHED,

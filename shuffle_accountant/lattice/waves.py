@@ -36,27 +36,29 @@ WAVE_ERROR = 19.0 + 7.0 * (_LEVELS - 1)
 """What a wave is off in units of round-off, relative to its argument."""
 
 
-def waves(step: float, count: int, y: Array) -> Complex:
-    """All waves ``e^(i j step y) - 1``, shape (count, m).
+def waves(step: float | Array, count: int, y: Array) -> Complex:
+    """All waves ``e^(i j step y) - 1``, shape (..., count, m).
 
     Args:
-        step: distance h of frequencies.
+        step: distance h of frequencies, shape (...).
         count: number of multiples, from j = 0, in [1, `MOST_WAVES`].
-        y: the letters' values, shape (m,).
+        y: the letters' values, shape (..., m).
     """
     # a power of 2, so that multiples of the frequency are exact
     radix = max(_RADIX, 1 << max(_AT_ONCE // max(y.size, 1), 1).bit_length() - 1)
     few = min(count, radix)
-    half = np.multiply.outer((0.5 * step) * np.arange(1.0, few), y)
-    first = np.zeros((few, y.size), dtype=np.complex128)
+    frequency = np.multiply.outer(0.5 * np.asarray(step), np.arange(1.0, few))
+    half = frequency[..., None] * y[..., None, :]
+    first = np.zeros((*y.shape[:-1], few, y.shape[-1]), dtype=np.complex128)
     # two real functions: a complex exponential takes longer
     sine = np.sin(half)
-    np.multiply(sine, np.cos(half), out=first.imag[1:])
-    np.multiply(sine, -sine, out=first.real[1:])
-    first[1:] *= 2.0
+    np.multiply(sine, np.cos(half), out=first.imag[..., 1:, :])
+    np.multiply(sine, -sine, out=first.real[..., 1:, :])
+    first[..., 1:, :] *= 2.0
     if count <= few:
         return first
-    then = waves(radix * step, -(-count // radix), y)[:, None, :]
+    first = first[..., None, :, :]
+    then = waves(radix * step, -(-count // radix), y)[..., None, :]
     found = then * (1.0 + first)
     found += first
-    return np.asarray(found.reshape(-1, y.size)[:count])
+    return np.asarray(found.reshape(*y.shape[:-1], -1, y.shape[-1])[..., :count, :])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from oracles import blanket as exact_blanket
 from oracles.letter_pairs import Truth, pair_of, random_rows, users_for
 from oracles.precision import exact
 
-from shuffle_accountant.lattice import inversion as lines
+from shuffle_accountant.lattice import inversion as bounds
+from shuffle_accountant.lattice import spectra, tilted_letters
 from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.lattice.inversion import Ends, Inversion, inversion
 from shuffle_accountant.losses.alphabets.letter_divergence import LetterDivergence
@@ -47,7 +49,7 @@ def test_random_letters_contain_the_truth(monkeypatch: pytest.MonkeyPatch) -> No
 
     Few messages have no smooth law: with all frequencies they are answered all the same.
     """
-    monkeypatch.setattr(lines, "_MOST_KEPT", 1 << 13)
+    monkeypatch.setattr(spectra, "_MOST_KEPT", 1 << 13)
     answered = 0
     for seed in range(300):
         rng = np.random.default_rng(seed)
@@ -78,9 +80,12 @@ def test_what_lies_outside_and_what_is_left_out_is_counted(
 ) -> None:
     """A tenth outside of the window, frequencies that are left out although they count."""
     level, of_lines, last = LIMITS[limits]
-    for name, value in (("_MOST_KEPT", 1 << 13), ("_BLOCK", 2), ("_LEVEL", level), ("_LAST", last)):
-        monkeypatch.setattr(lines, name, value)
-    monkeypatch.setattr(lines, "_level", lambda _share: of_lines)
+    for name, value in (("_MOST_KEPT", 1 << 13), ("_BLOCK", 2)):
+        monkeypatch.setattr(spectra, name, value)
+    for name, value in (("LEVEL", level), ("_LAST", last)):
+        monkeypatch.setattr(tilted_letters, name, value)
+    monkeypatch.setattr(bounds, "LEVEL", level)
+    monkeypatch.setattr(tilted_letters, "_level", lambda _share: of_lines)
     answered = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -100,17 +105,20 @@ def test_spectra_that_err(
     much: tuple[str, float], sign: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every frequency is off by all that is stated, the same way in each message."""
-    monkeypatch.setattr(lines, *much)
-    monkeypatch.setattr(lines, "_MOST_KEPT", 1 << 13)
+    for part in (bounds, spectra, tilted_letters):
+        if hasattr(part, much[0]):
+            monkeypatch.setattr(part, *much)
+    monkeypatch.setattr(spectra, "_MOST_KEPT", 1 << 13)
     answered = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
         pair = pair_of(0.6 * rng.dirichlet(np.ones(3), size=2) + 0.4 / 3.0)
         excess = np.expm1(np.array([0.0, 1.0, 2.0]) * pair.deviation(40))
         table = inversion(pair.decoyed, (40, 40), excess, 1e-5)
-        if not table._known.any():
+        if not table._found.index.size:
             continue
-        table._log = table._log + np.log1p(sign * table._relative)
+        moved = table._found.log + np.log1p(sign * table._found.relative)
+        table._found = replace(table._found, log=moved)
         answered += check(table.ends(40), Truth(pair, 40), excess)
     assert answered > 20
 
@@ -198,7 +206,9 @@ def test_windows_of_mirrored_letters_are_mirrored(rare: float, exponent: float) 
     value, weight = np.array([[-1.0, 1.0, far]]), np.array([[0.5, 0.5, rare]])
     nothing = np.zeros(1)
     ends = [
-        lines._windows(sign * value, weight, (users, users), *[nothing] * 2, np.ones(1), nothing)
+        tilted_letters._windows(
+            sign * value, weight, (users, users), *[nothing] * 2, np.ones(1), nothing
+        )
         for sign in (1.0, -1.0)
     ]
     assert ends[1][0][0] == pytest.approx(-ends[0][1][0], rel=1e-12)

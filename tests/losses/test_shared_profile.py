@@ -14,7 +14,7 @@ import pytest
 from oracles.letter_pairs import Truth, closed, exposure, profile_of
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice import inversion
+from shuffle_accountant.lattice import spectra
 from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.losses.alphabets import shared_profile as shared
@@ -58,7 +58,7 @@ def test_ranges_hold_every_number_once(least: int, ratio: float, place: float) -
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Few messages have no smooth law: all frequencies are kept, for the sake of the test."""
-    monkeypatch.setattr(inversion, "_MOST_KEPT", 1 << 13)
+    monkeypatch.setattr(spectra, "_MOST_KEPT", 1 << 13)
     caches = (shared._table, shared._inversion, shared._profile)
     for cache in caches:
         cache.cache_clear()

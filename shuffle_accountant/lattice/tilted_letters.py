@@ -1,0 +1,293 @@
+"""Letters at several alpha, tilted so that their sum lies about where it turns positive.
+
+With ``S0 = sum r0(Y_i)``, ``S1 = sum r1(Y_i)`` and ``L = S0 - alpha S1`` over n i.i.d. messages, a
+tilt makes a letter of value v ``e^(theta v)`` times as likely, up to a constant. Any theta > 0 is
+valid: the saddle point keeps relative accuracy, at any depth of the tail. A normal of a share of
+the variance is added, and the window holds the tilted sum but for ``e^-45`` on either side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.lattice.waves import MOST_WAVES, WAVE_ERROR
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
+
+__all__ = ["LEVEL", "TiltedLetters", "tilted_letters"]
+
+LEVEL = 45.0
+"""Tilted mass that the window leaves outside on either side: ``e^-LEVEL``."""
+
+# Frequencies whose modulus is smaller than this, relative to the share of the variance that the
+# normal adds, are left out.
+_LEFT_OUT = 1e-3
+# The normal's own spectrum ends so many times further out than it has to.
+_LAST = 1.05
+_MOST_FREQUENCIES = MOST_WAVES // 2
+# No term of a row's sum is rounded more often, however many there are (`numpy.sum` adds pairs).
+_PAIRWISE = 128
+# A tilt of at least this over the deviation keeps what lies outside a window harmless.
+_LEAST_TILT = 0.2
+_LARGEST_EXPONENT = 600.0
+# Letters times steps of a Chernoff bound, at once.
+_AT_ONCE = 1 << 19
+
+
+@dataclass(frozen=True, eq=False)
+class TiltedLetters:
+    """The letters under the tilts of several alpha, and where sums of them lie.
+
+    Attributes:
+        index: which alpha each row is for, shape (k,).
+        y: values less their mean, shape (k, m); 0 where the weight is.
+        weight: tilted probabilities, shape (k, m).
+        sent: the same times r1, shape (k, m).
+        largest: the largest r1 of each row, shape (k,).
+        level: what is left out has a modulus of ``e^-level`` at most.
+        theta: the tilts, shape (k,).
+        mean: tilted means of the values, shape (k,).
+        low: lower ends of the windows, at most 0, shape (k,).
+        high: upper ends of them, shape (k,).
+        smooth: variance of the normal, shape (k,).
+        log_scale: logarithm of the moment generating function of one letter, shape (k,).
+        per_letter: relative error of a letter's weight, shape (k,).
+    """
+
+    index: NDArray[np.intp]
+    y: Array
+    weight: Array
+    sent: Array
+    largest: Array
+    level: float
+    theta: Array
+    mean: Array
+    low: Array
+    high: Array
+    smooth: Array
+    log_scale: Array
+    per_letter: Array
+
+    def __getitem__(self, rows: slice | NDArray[np.bool_]) -> TiltedLetters:
+        """Some of the rows."""
+        values = {x.name: getattr(self, x.name) for x in fields(self)}
+        return TiltedLetters(**{k: x if k == "level" else x[rows] for k, x in values.items()})
+
+    @cached_property
+    def step(self) -> Array:
+        """Distance of frequencies."""
+        return np.asarray(2.0 * math.pi / (self.high - self.low))
+
+    @cached_property
+    def last(self) -> Array:
+        """Multiples of the step from where on the normal leaves nothing."""
+        return np.asarray(np.ceil(_LAST * np.sqrt(2.0 * self.level / self.smooth) / self.step))
+
+    @cached_property
+    def size(self) -> Array:
+        """Tilted mean of the values' distance from their mean, from above."""
+        return np.asarray(np.sum(self.weight * np.abs(self.y), axis=1) * (1.0 + 1e-9))
+
+    @cached_property
+    def total_sent(self) -> Array:
+        """Tilted mean of r1, from above."""
+        return np.asarray(np.sum(self.sent, axis=1) * (1.0 + 1e-9))
+
+    @property
+    def rounding(self) -> float:
+        """What sums of products of two waves less one are off, relative to their arguments."""
+        letters = float(self.y.shape[1])
+        return UNIT_ROUNDOFF * (9.0 * letters + 256.0 + 2.0 * WAVE_ERROR)
+
+    def doubt(self, s: Array) -> Array:
+        """What spectra less one are off at s, shape (k, j): waves, their sums, and the means."""
+        own = self.rounding * self.size + 16.0 * UNIT_ROUNDOFF * np.abs(self.mean)
+        return np.asarray(own[:, None] * s)
+
+    def log_bound(self, modulus: Array, s: Array, users: int) -> Array:
+        """Logarithms of bounds of the sums' spectra but for one letter, at such moduli."""
+        most = np.minimum(modulus + self.doubt(s) + 8.0 * UNIT_ROUNDOFF, 1.0)
+        return np.asarray((users - 1) * np.log(most) - 0.5 * s**2 * self.smooth[:, None])
+
+
+def tilted_letters(
+    ratios: tuple[Array, Array, Array], users: tuple[int, int], anchor: Array, share: float
+) -> Iterator[TiltedLetters]:
+    """Tilt letters at several alpha, wherever a window is found.
+
+    Args:
+        ratios: ``(r0, r1, q)`` of the letters, shape (m,) each.
+        users: least and largest number of messages.
+        anchor: ``alpha - 1``, shape (k,).
+        share: of the variance of L that the normal may add, for the least number.
+
+    Yields:
+        Rows for some of the alpha, in order.
+    """
+    size = max(_AT_ONCE // max(ratios[2].size * _steps().size, 1), 1)
+    for first in range(0, max(anchor.size, 1), size):
+        yield _rows(ratios, users, anchor[first : first + size], first, share)
+
+
+def _steps() -> Array:
+    """Steps of Chernoff bounds, in inverse deviations of the sum."""
+    return np.geomspace(0.02, 9.5, 14)
+
+
+def _level(share: float) -> float:
+    """Exponent of the moduli that are left out, for that share of the variance."""
+    return -math.log(_LEFT_OUT * share)
+
+
+def _rows(
+    ratios: tuple[Array, Array, Array],
+    users: tuple[int, int],
+    anchor: Array,
+    first: int,
+    share: float,
+) -> TiltedLetters:
+    r0, r1, q = ratios
+    value = (r0 - r1) - anchor[:, None] * r1
+    top = value.max(axis=1, initial=-math.inf)
+    # no sum with a lower letter is positive, for any of the numbers: without it they are fewer
+    kept = value > -(1.0 + 1e-9) * users[1] * np.maximum(top, 0.0)[:, None]
+    mass = np.where(kept, q, 0.0)
+    value = np.where(kept, value, 0.0)
+    theta = _saddles(value, mass, users[0], top)
+    exponent = theta[:, None] * value
+    shift = np.where(kept, exponent, -math.inf).max(axis=1, initial=-math.inf)
+    weight = mass * np.exp(exponent - shift[:, None])
+    total = weight.sum(axis=1)
+    weight /= total[:, None]
+    mean = np.sum(weight * value, axis=1)
+    spread = np.sum(weight * (value - mean[:, None]) ** 2, axis=1)
+    plain = np.sum(mass * value, axis=1)
+    still = np.maximum(np.sum(mass * value**2, axis=1) - plain**2, 0.0)
+    smooth = share * users[0] * np.minimum(spread, still)
+    centred = value - mean[:, None]
+    low, high = _windows(centred, weight, users, theta, mean, spread, smooth)
+    high = np.maximum(high, 2.0 / theta)
+    # a narrower normal has too many frequencies
+    reach = _LAST * math.sqrt(2.0 * _level(share)) / (2.0 * math.pi * _MOST_FREQUENCIES)
+    least = 1.1 * (reach * (high - low)) ** 2
+    if np.any((smooth > 0.0) & (smooth < least)):
+        smooth = np.where(smooth > 0.0, np.maximum(smooth, least), smooth)
+        low, high = _windows(centred, weight, users, theta, mean, spread, smooth)
+        high = np.maximum(high, 2.0 / theta)
+    log_scale = np.log(total) + shift
+    size = np.where(weight > 0.0, np.abs(exponent), 0.0).max(axis=1, initial=0.0)
+    often = 64.0 + min(q.size, _PAIRWISE)
+    every = TiltedLetters(
+        index=first + np.arange(anchor.size),
+        y=np.where(weight > 0.0, centred, 0.0),
+        weight=weight,
+        sent=weight * r1,
+        largest=np.where(weight > 0.0, r1, 0.0).max(axis=1, initial=0.0),
+        level=_level(share),
+        theta=theta,
+        mean=mean,
+        low=low,
+        high=high,
+        smooth=smooth,
+        log_scale=log_scale,
+        per_letter=UNIT_ROUNDOFF * (often + 4.0 * size + 8.0 * np.abs(log_scale)),
+    )
+    good = (theta > 0.0) & (theta < math.inf) & (smooth > 0.0) & (low <= 0.0)
+    good &= (high - low < math.inf) & np.isfinite(log_scale) & (every.last < _MOST_FREQUENCIES)
+    return every if good.all() else every[good]
+
+
+def _saddles(value: Array, mass: Array, users: int, top: Array) -> Array:
+    """Tilts at which sums have mean about 0, or a fifth of their deviation; nan if there is none.
+
+    See `shuffle_accountant.lattice.tilting`; the same for rows.
+    """
+    total = mass.sum(axis=1)
+    mean = np.sum(mass * value, axis=1) / total
+    variance = np.sum(mass * (value - mean[:, None]) ** 2, axis=1) / total
+    deviation = np.sqrt(users * variance)
+    good = (top > 0.0) & (variance > 0.0)
+    cap = _LARGEST_EXPONENT / top
+    theta = _tilts(value, mass, np.zeros(top.size), np.maximum(-mean, 0.0) / variance, cap)
+    theta = np.where(mean < 0.0, theta, 0.0)
+    wanted = _LEAST_TILT / deviation
+    few = theta < wanted
+    if few.any():
+        goal = _LEAST_TILT * deviation / users
+        found = _tilts(value, mass, goal, wanted, cap)
+        found = np.maximum(found, 1e-2 * wanted)
+        theta = np.where(few, np.maximum(theta, np.minimum(found, wanted)), theta)
+    return np.asarray(np.where(good, np.minimum(theta, cap), math.nan))
+
+
+def _tilts(value: Array, mass: Array, goal: Array, guess: Array, cap: Array) -> Array:
+    """The tilts at which one letter has the given mean, to a few per mille; at most the cap."""
+
+    def moments(theta: Array) -> tuple[Array, Array]:
+        exponent = theta[:, None] * value
+        exponent -= np.where(mass > 0.0, exponent, -math.inf).max(axis=1)[:, None]
+        weight = mass * np.exp(np.minimum(exponent, 0.0))
+        total = weight.sum(axis=1)
+        mean = np.sum(weight * value, axis=1) / total
+        return mean, np.sum(weight * (value - mean[:, None]) ** 2, axis=1) / total
+
+    low, high = np.zeros(goal.size), np.minimum(np.maximum(guess, 1e-9 * cap), cap)
+    for _ in range(64):
+        short = (moments(high)[0] < goal) & (high < cap)
+        if not short.any():
+            break
+        low = np.where(short, high, low)
+        high = np.where(short, np.minimum(2.0 * high, cap), high)
+    theta = high.copy()
+    for _ in range(60):
+        mean, variance = moments(theta)
+        low, high = np.where(mean < goal, theta, low), np.where(mean < goal, high, theta)
+        step = (mean - goal) / variance
+        newton = theta - step
+        inside = (low < newton) & (newton < high)
+        theta = np.where(inside, newton, 0.5 * (low + high))
+        done = (high - low <= 1e-3 * high) | (np.abs(step) <= 1e-3 * theta) | np.isnan(step)
+        if done.all():
+            break
+    return np.minimum(theta, cap)
+
+
+def _windows(
+    centred: Array,
+    weight: Array,
+    users: tuple[int, int],
+    theta: Array,
+    mean: Array,
+    spread: Array,
+    smooth: Array,
+) -> tuple[Array, Array]:
+    """Where T lies under the tilt but for e^-45 on either side (Chernoff).
+
+    The logarithm of a centred letter's moment generating function is not negative, so the bound for
+    the largest number of messages holds for all.
+    """
+    steps = _steps()[None, :] / np.sqrt(users[1] * spread)[:, None]
+    moved = steps[:, :, None] * centred[:, None, :]
+    growth = np.expm1(moved)
+    # e^-x - 1 from e^x - 1, unless that is close to -1
+    shrunk, far = -1.0 / (1.0 + 1.0 / growth), moved < -1.0
+    shrunk[far] = np.expm1(-moved[far])
+    grown = (theta[:, None] + steps) ** 2 * (0.5 * smooth)[:, None] + (LEVEL + 1e-3)
+
+    def reach(growth: Array) -> Array:
+        found = np.log1p(np.sum(weight[:, None, :] * growth, axis=2))
+        # weights add up to 1 but for rounding
+        found = np.maximum(found, 0.0) + UNIT_ROUNDOFF * (64.0 + centred.shape[1])
+        found = np.where(np.isnan(found), math.inf, found)
+        return np.asarray(np.min((users[1] * found + grown) / steps, axis=1))
+
+    up, down = reach(growth), reach(shrunk)
+    centres = np.stack([users[0] * mean, users[1] * mean])
+    slack = 1e-9 * (up + down + np.abs(centres).max(axis=0))
+    low = np.minimum(centres.min(axis=0) - down - slack, 0.0)
+    return low, centres.max(axis=0) + up + slack
