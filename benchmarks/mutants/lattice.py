@@ -368,7 +368,7 @@ TILTED_LETTERS = mutants(
             "np.min((users[1] * found + grown) / steps, axis=1)",
             "0.1 * np.min((users[1] * found + grown) / steps, axis=1)",
         ),
-        ("(users - 1) * np.log(most)", "users * np.log(most)"),
+        ("(users - 1) * np.log(most)", "2.0 * users * np.log(most)"),
     ],
 )
 
@@ -378,7 +378,7 @@ WAVES = mutants(
     [
         ("    found += first\n", ""),
         ("then * (1.0 + first)", "then * first"),
-        ("first[1:] *= 2.0", "first[1:] *= 1.0"),
+        ("first[..., 1:, :] *= 2.0", "first[..., 1:, :] *= 1.0"),
         ("np.multiply(sine, -sine,", "np.multiply(sine, sine,"),
         ("waves(radix * step,", "waves(step,"),
     ],

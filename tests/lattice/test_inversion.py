@@ -70,6 +70,7 @@ LIMITS: dict[str, tuple[float, float, float]] = {
     "weak frequencies": (45.0, 2.0, 1.05),
     "high frequencies": (45.0, 45.0, 0.1),
     "all of them": (4.0, 4.0, 0.7),
+    "whole blocks": (45.0, 1.0, 4.0),
 }
 
 
