@@ -530,13 +530,16 @@ _SHARED = "tests/losses/test_shared_profile.py::test_"
 SHARED = mutants(
     "losses/alphabets/shared_profile.py",
     f"{_SHARED}tables_of_pairs_contain_the_truth_for_all_numbers"
-    f" {_SHARED}what_is_known_of_left_out_pairs_bounds_all_numbers",
+    f" {_SHARED}what_is_known_of_left_out_pairs_bounds_each_number"
+    f" {_SHARED}all_pairs_left_out_are_bounded_all_the_same",
     [
         (
             "return np.minimum(upper, self.bounds) + self.exposed",
             "return np.minimum(upper, self.bounds)",
         ),
-        ("upper, events = self.rest,", "upper, events = 0.0 * self.rest,"),
+        ("            upper = np.maximum(upper, rest)\n", ""),
+        ("            narrow &= rest <= np.maximum(upper, self.others.tail)\n", ""),
+        ("np.maximum(upper, self.others.tail)", "upper"),
         ("upper, narrow = np.maximum(upper, high)", "upper, narrow = high"),
         ("with_exposed(pair.letters.low, low.q[kept], low.d[kept])", "(low.q[kept], low.d[kept])"),
         ("high = self.high.ends(users)", "high = self.high.ends(self.high.users[1])"),
@@ -544,9 +547,9 @@ SHARED = mutants(
             "low = high if self.low is self.high else self.low.ends(users)",
             "low = self.low.ends(self.low.users[0])",
         ),
-        ("table.high.ends(users[0])", "table.high.ends(users[1])"),
-        ("few, upper + table.exposed)", "few, upper)"),
-        ("rest = np.maximum(rest, bound)", "rest = np.maximum(rest, 0.0)"),
+        ("return upper + self.exposed[1]", "return upper"),
+        ("found = self.tables.ends(users)", "found = self.tables.ends(self.tables.users[1])"),
+        ("if not kept]\n", "if False]\n"),
         (">= self.largest + _BEYOND", ">= 0.5 * self.largest + _BEYOND"),
         (
             "letters = [OrderedLetters(source, users[0], effort, users[1]) for source in pairs]",

@@ -11,6 +11,7 @@ from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import excess
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.numerics.normal import about_epsilon
 from shuffle_accountant.numerics.roots import find_crossing
 
 __all__ = ["single_answer"]
@@ -28,6 +29,8 @@ _ROUGHER = 1e-2
 _CLOSE = 0.03
 
 _SMALLEST_TAIL = 1e-320
+# Deviations beyond these say nothing of where to start.
+_LEAST_DEVIATION, _LARGEST_DEVIATION = 1e-300, 50.0
 _NEGLIGIBLE = 1e-14  # of delta
 
 # A bracket that is too wide is tried again with blocks so much narrower, at most so often; where it
@@ -117,11 +120,11 @@ def _epsilon(
         if _worse(loss, math.inf, Bound.OPTIMISTIC, effort) > delta:
             return math.inf, math.inf, ErrorLedger()
         certain = _worse(loss, math.inf, Bound.PESSIMISTIC, effort) <= delta
-    # a normal law's quantile, as a place to start from, then a cheap answer
-    normal = math.sqrt(-2.0 * math.log(delta))
-    guess = min(loss.deviation * normal, 0.999 * largest)
-    step = 0.1 * min(loss.deviation, largest)
-    slope = -normal / loss.deviation if loss.deviation > 1e-300 else math.nan
+    # what a normal loss would have, as a place to start from, then a cheap answer
+    step, guess, slope = 0.1 * min(loss.deviation, largest), 0.0, math.nan
+    if loss.deviation > _LEAST_DEVIATION:
+        guess, slope = about_epsilon(min(loss.deviation, _LARGEST_DEVIATION), delta)
+    guess = min(max(guess, step), 0.999 * largest)
     if resolution < _ROUGH:
         rough = log_ratio(
             Bound.PESSIMISTIC if certain else Bound.OPTIMISTIC, Effort(effort.tail, _ROUGH)

@@ -38,7 +38,8 @@ Errors, all of them part of both ends:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -80,6 +81,17 @@ class Inversion:
         # real and imaginary parts: a complex exponential takes several times as long
         terms = found.terms
         self._real, self._imag, self._size = terms.real.copy(), terms.imag.copy(), np.abs(terms)
+
+    @classmethod
+    def joined(cls, tables: Sequence[Inversion]) -> Inversion:
+        """Tables for the same numbers of messages, the alpha of one behind those of the other."""
+        firsts = np.cumsum([0, *(table._excess.size for table in tables[:-1])])
+        found = [
+            replace(table._found, index=table._found.index + first)
+            for table, first in zip(tables, firsts.tolist(), strict=True)
+        ]
+        excess = np.concatenate([table._excess for table in tables])
+        return cls(excess, tables[0].users, Spectra.joined(found))
 
     @property
     def frequencies(self) -> float:

@@ -1,13 +1,18 @@
-"""Standard normal probabilities."""
+"""Standard normal probabilities, and what two normal laws have for a privacy loss."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from shuffle_accountant.numerics.budget import budget, disturbed
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["normal_cells"]
+__all__ = ["about_epsilon", "normal_cells"]
+
+# Shifts below this are as good as none but for what is proportional to them.
+_SMALL = 1e-5
 
 
 def normal_cells(edges: Array) -> Array:
@@ -25,3 +30,38 @@ def normal_cells(edges: Array) -> Array:
     lower = ndtr(edges[1:]) - ndtr(edges[:-1])
     cells = np.asarray(np.where(right, upper, lower), dtype=np.float64)
     return disturbed(cells, lambda: budget().normal * cells)
+
+
+def about_epsilon(deviation: float, delta: float) -> tuple[float, float]:
+    """About the epsilon of two normal laws of variance 1, and how log(delta) changes there.
+
+    With R the Mills ratio and ``t = epsilon/d - d/2``,
+    ``delta = phi(t) (R(t) - R(t + d))`` (Balle and Wang 2018, Theorem 8).
+
+    Args:
+        deviation: their distance d, that of the privacy loss too, in (0, 50].
+        delta: in (0, 1).
+
+    Returns:
+        Epsilon >= 0, and the derivative of log(delta), < 0.
+    """
+    from scipy.special import erfcx
+
+    def mills(t: float) -> float:
+        return math.sqrt(0.5 * math.pi) * float(erfcx(t / math.sqrt(2.0)))
+
+    def log_delta(t: float) -> float:
+        near = mills(t)
+        gap = near - mills(t + deviation)
+        if deviation < _SMALL:
+            gap = deviation * (1.0 - t * near)
+        return -0.5 * t * t - 0.5 * math.log(2.0 * math.pi) + math.log(max(gap, 1e-320))
+
+    least = -0.5 * deviation
+    low, high = least, math.sqrt(-2.0 * math.log(delta)) + 1.0
+    while high - low > 1e-3:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if log_delta(middle) > math.log(delta) else (low, middle)
+    step = 1e-2
+    slope = (log_delta(low + step) - log_delta(low)) / (step * deviation)
+    return deviation * (low - least), slope

@@ -185,6 +185,21 @@ def test_against_single_questions(users: int) -> None:
             assert found.upper[i] - found.lower[i] <= width
 
 
+def test_joined_tables_answer_like_each() -> None:
+    """Also where one of them has no window at some alpha."""
+    tables = [
+        inversion(pair.decoyed, (30, 60), np.array(excess), 1e-3)
+        for pair, excess in ((THREE, [0.1, 0.4]), (THREE.reversed, [0.3, 5.0, 0.2]), (THREE, [5.0]))
+    ]
+    both = Inversion.joined(tables).ends(45)
+    alone = [table.ends(45) for table in tables]
+    for name in ("upper", "lower", "q", "d"):
+        expected = np.concatenate([getattr(one, name) for one in alone])
+        # sums are longer: allowances for their rounding grow
+        assert getattr(both, name) == pytest.approx(expected, rel=1e-9, nan_ok=True)
+    assert np.isnan(both.upper).tolist() == [False, False, False, True, False, True]
+
+
 def test_numbers_outside_the_range_are_refused() -> None:
     table: Inversion = inversion(THREE.decoyed, (10, 20), np.array([0.1]), 1e-3)
     with pytest.raises(ValueError, match=r"users must lie in \(10, 20\), got 21"):

@@ -135,23 +135,41 @@ def test_tables_of_pairs_contain_the_truth_for_all_numbers(name: str) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-def test_what_is_known_of_left_out_pairs_bounds_all_numbers() -> None:
+def test_what_is_known_of_left_out_pairs_bounds_each_number() -> None:
     pairs = closed(np.array(ROWS["a weak pair, an exposed letter"]))
     numbers = users_range(45)
     losses = np.linspace(0.0, 3.0, 25) * max(pair.deviation(numbers[0]) for pair in pairs)
     letters = [OrderedLetters(pair, numbers[0], ROUGH) for pair in pairs]
-    kept, rest = shared._candidates(letters, numbers, np.expm1(losses))
+    kept, others = shared._candidates(letters, numbers, np.expm1(losses))
     left = [pair for pair in letters if pair not in kept]
     assert kept
     assert left
-    for one in left:
-        for x, bound in zip(np.expm1(losses).tolist(), rest.tolist(), strict=True):
-            value, error = Truth(one.low, numbers[0]).whole(x)
-            assert bound >= value - error
-    # it joins the final maximum
+    assert others is not None
+    for users in {numbers[0], 45, numbers[1]}:
+        upper, lower = others.ends(users)
+        for one, high, low in zip(left, upper, lower, strict=True):
+            for i, x in enumerate(np.expm1(losses).tolist()):
+                value, error = Truth(one.low, users).whole(x)
+                assert low[i] <= value + error
+                assert high[i] >= value - error
+                assert high[i] <= 1.2 * value + 1e-3
+    # they join the final maximum
     table = shared._table(tuple(pairs), numbers, losses.tobytes(), ROUGH)
-    found = replace(table, rest=np.full(losses.shape, 0.75), largest=math.inf).profile(45)
+    everywhere = replace(others, exposed=(others.exposed[0], np.full(upper.shape, 0.75)))
+    found = replace(table, others=everywhere, largest=math.inf).profile(45)
     assert (found.profile.upper >= 0.75).all()
+    assert not found.narrow.any()
+
+
+@pytest.mark.usefixtures("patient")
+def test_all_pairs_left_out_are_bounded_all_the_same() -> None:
+    """Far out no pair is above what may be given away: bounds are close, and no event is needed."""
+    pairs = closed(np.array(ROWS["three inputs"]))
+    users = 5000
+    losses = np.linspace(0.9, 0.95, 6) * max(pair.largest for pair in pairs)
+    found = shared_profile(tuple(pairs), users, losses, ROUGH)
+    assert found.narrow.all()
+    assert (found.profile.upper <= ROUGH.tail).all()
 
 
 def _edges(step: float, end: float) -> Array:

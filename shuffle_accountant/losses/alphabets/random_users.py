@@ -33,7 +33,12 @@ from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource, source_letters
 from shuffle_accountant.losses.alphabets.mixed_profiles import MixedProfiles, RangeProfiles
-from shuffle_accountant.losses.alphabets.samples import COARSEST, SampleSource, number_ranges
+from shuffle_accountant.losses.alphabets.samples import (
+    COARSEST,
+    SampleSource,
+    number_ranges,
+    told_apart,
+)
 from shuffle_accountant.losses.alphabets.shared_profile import shared_frequencies, shared_profile
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
 from shuffle_accountant.numerics.rounding import Array, lowered, raised, sequential_sum
@@ -45,11 +50,11 @@ MOST_TERMS = 2.0**26
 
 # Fewer messages than this, on average, have laws of their own.
 _FEWEST_USERS = 64.0
-# Points are this many deviations times sqrt(resolution) apart, of the whole profile near 0, and
-# near one question; there are at most so many of the latter.
-_STEP, _STEP_NEAR, _MOST_NEAR = 1.0, 2.0, 600
-# Questions within this many deviations share their points.
-_NEAR = 0.25
+# Points of the whole profile are this many deviations times sqrt(resolution) apart near 0; or more,
+# where numbers of messages are told apart, which leaves room.
+_STEP, _STEP_APART = 1.5, 2.5
+# The same near one question, at most so many points, and the steps that questions share points for.
+_STEP_NEAR, _MOST_NEAR, _NEAR = 6.0, 600, 5.0
 # Tables are this much coarser than points, up to a resolution, or beyond it: what letters of
 # continuous messages lose there is a part of the bracket's width, and a few more cost little.
 _COARSER, _COARSER_THEN, _COARSE = 40.0, 1.2, 3e-4
@@ -94,7 +99,7 @@ class RandomUsersLoss(SymmetricLoss):
         if epsilon == math.inf and (found := _limit(self, side, plain)) is not None:
             return found
         if epsilon < min(self.largest, _LARGEST_LOSS):
-            part = math.floor(epsilon / (_NEAR * self.deviation))
+            part = math.floor(epsilon / _unit(self, plain))
             mixture = _near(self, part, side, plain)
             if mixture is not None:
                 return mixture.delta(math.expm1(epsilon))
@@ -136,14 +141,16 @@ def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | Non
     if inner is None:
         return None
 
+    wide = _STEP_APART if told_apart(loss.source, effort) else _STEP
+
     def points(spread: float) -> Array:
         wider = replace(effort, resolution=effort.resolution * spread)
-        step = _STEP * math.sqrt(wider.resolution) * inner.deviation
+        step = wide * math.sqrt(wider.resolution) * inner.deviation
 
         def edges(largest: float) -> Array:
             return np.arange(math.ceil(4.0 * largest / step) + 2, dtype=np.float64) * (0.25 * step)
 
-        return inner.spaced_points(Bound.PESSIMISTIC, edges, wider, _STEP)
+        return inner.spaced_points(Bound.PESSIMISTIC, edges, wider, wide)
 
     own = tuple(points(numbers.spread).tobytes() for numbers in number_ranges(loss.source, effort))
     found = _mixture(loss, side, own, effort)
@@ -180,13 +187,18 @@ def _near(loss: RandomUsersLoss, part: int, side: Bound, effort: Effort) -> Mixe
     return None if places is None else _mixture(loss, side, places, effort)
 
 
+def _unit(loss: RandomUsersLoss, effort: Effort) -> float:
+    """Questions within this distance share their points."""
+    return _NEAR * _STEP_NEAR * math.sqrt(effort.resolution) * loss.deviation
+
+
 @lru_cache(maxsize=64)
 def _near_points(loss: RandomUsersLoss, part: int, effort: Effort) -> tuple[bytes, ...] | None:
     """Points, as bytes, that answer questions between two losses, for each range of numbers."""
     inner = _inner(loss, effort)[0]
     if inner is None:
         return None
-    unit, usual = _NEAR * loss.deviation, _STEP_NEAR * math.sqrt(effort.resolution)
+    unit, usual = _unit(loss, effort), _STEP_NEAR * math.sqrt(effort.resolution)
     end = inner.largest * (1.0 + _BEYOND) + _BEYOND
     every = [sample for side in Bound for sample in loss.source.samples(side, effort)[0]]
     found = []

@@ -11,7 +11,7 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.shared_profile import ranges_of
 from shuffle_accountant.losses.base import Effort
 
-__all__ = ["COARSEST", "NumberRange", "Sample", "SampleSource", "number_ranges"]
+__all__ = ["COARSEST", "NumberRange", "Sample", "SampleSource", "number_ranges", "told_apart"]
 
 COARSEST = 0.05
 """Up to this resolution what is rare is tabulated more coarsely."""
@@ -81,3 +81,11 @@ def number_ranges(source: SampleSource, effort: Effort) -> tuple[NumberRange, ..
             coarsest = COARSEST / effort.resolution
             found.append(NumberRange(least, most, max(min(weight**-_RARE, coarsest), 1.0)))
     return tuple(found)
+
+
+@lru_cache(maxsize=16)
+def told_apart(source: SampleSource, effort: Effort) -> bool:
+    """Whether every number of messages between the fewest and the most has samples of its own."""
+    samples, _ = source.samples(Bound.OPTIMISTIC, effort)
+    numbers = {sample.users for sample in samples if sample.users}
+    return len(numbers) == max(numbers, default=0) - min(numbers, default=1) + 1

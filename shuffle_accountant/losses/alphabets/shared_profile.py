@@ -1,9 +1,8 @@
 """The profiles of rounds that differ in their numbers of messages alone, from one table.
 
 `shuffle_accountant.lattice.inversion` tabulates what serves a range of numbers; one more number
-then costs a power of what is tabulated. Of several ordered pairs of inputs those that are never the
-largest are told apart by coarse tables. A profile falls with the number of messages, so what bounds
-such a pair for the least number bounds it for all; it joins the final maximum.
+then costs a power of what is tabulated. Of several ordered pairs of inputs those that are all but
+never the largest have coarse tables, whose upper bounds join the final maximum.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from shuffle_accountant.losses.alphabets.anchored_profile import (
     Profile,
     with_exposed,
 )
-from shuffle_accountant.losses.alphabets.letter_moments import TINY, LetterSource
+from shuffle_accountant.losses.alphabets.letter_moments import LetterSource
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
+from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["Shared", "ranges_of", "shared_frequencies", "shared_profile", "users_range"]
 
@@ -33,9 +32,10 @@ __all__ = ["Shared", "ranges_of", "shared_frequencies", "shared_profile", "users
 _RATIO, _RATIO_OF_ROUND = 1.25, 2.0
 # Share of the variance that laws are smoothed by, in resolutions.
 _SMOOTHED = 0.25
-# Coarse tables tell pairs apart at so many points.
-_COARSE_POINTS = 48
-_COARSE = 30.0
+# Tables that tell pairs apart are so many times coarser, up to a resolution.
+_COARSE, _COARSEST = 30.0, 0.02
+# Pairs below this share of the tail everywhere are left out too.
+_NOTHING = 0.25
 # Losses further above the largest than this, relative to their size, are above it.
 _BEYOND = 2.0**-42
 
@@ -123,11 +123,11 @@ def _table(
     excess = np.expm1(np.frombuffer(losses))
     letters = [OrderedLetters(source, users[0], effort, users[1]) for source in pairs]
     largest = max(pair.high.largest for pair in letters)
-    rest = np.zeros(excess.shape)
+    others = None
     if len(letters) > 1:
-        letters, rest = _candidates(letters, users, excess)
+        letters, others = _candidates(letters, users, excess)
     tables = [_Ordered.of(pair, users, excess) for pair in letters]
-    return _Table(tables, rest, excess, largest)
+    return _Table(tables, others, excess, largest)
 
 
 @lru_cache(maxsize=64)
@@ -189,25 +189,29 @@ class _Table:
 
     Attributes:
         pairs: their tables.
-        rest: upper bounds of all others' profiles.
+        others: coarse tables of all other pairs, if there are any.
         excess: ``alpha - 1``.
         largest: no finite loss of any is larger, nats.
     """
 
     pairs: list[_Ordered]
-    rest: Array
+    others: _Coarse | None
     excess: Array
     largest: float
 
     def profile(self, users: int) -> Shared:
         """The bounds for that many messages."""
-        upper, events = self.rest, [(np.zeros(0), np.zeros(0))]
+        upper, events = np.zeros(self.excess.shape), [(np.zeros(0), np.zeros(0))]
         narrow = np.ones(self.excess.shape, dtype=bool)
         for pair in self.pairs:
             high, low, close = pair.ends(users)
             upper, narrow = np.maximum(upper, high), narrow & close
             kept = (low.d > 0.0) & (low.q > 0.0)  # and no nan
             events.append(with_exposed(pair.letters.low, low.q[kept], low.d[kept]))
+        if self.others is not None:
+            rest = self.others.ends(users)[0].max(axis=0)
+            narrow &= rest <= np.maximum(upper, self.others.tail)
+            upper = np.maximum(upper, rest)
         if self.largest < math.inf:  # logarithms are off by far less
             beyond = np.log1p(self.excess) >= self.largest + _BEYOND * (1.0 + self.largest)
             upper = np.where(beyond, 0.0, upper)
@@ -215,28 +219,54 @@ class _Table:
         return Shared(Profile(np.minimum(upper, 1.0), q, d), narrow)
 
 
+@dataclass(frozen=True, eq=False)
+class _Coarse:
+    """Coarse tables of several pairs.
+
+    Attributes:
+        tables: one behind the other.
+        bounds: bounds from moments for the least number, and so for all, shape (pairs, k).
+        exposed: what exposed letters add, from below and above, shape (pairs, k) each.
+        tail: what may be given away.
+    """
+
+    tables: Inversion
+    bounds: Array
+    exposed: tuple[Array, Array]
+    tail: float
+
+    @classmethod
+    def of(cls, pairs: list[OrderedLetters], users: tuple[int, int], excess: Array) -> _Coarse:
+        """The tables of some pairs."""
+        usual = pairs[0].effort.resolution
+        share = _SMOOTHED * max(min(_COARSE * usual, _COARSEST), usual)
+        tables = [_inversion(pair.high, users, excess.tobytes(), share) for pair in pairs]
+        exposed = [pair.exposed(excess) for pair in pairs]
+        return cls(
+            Inversion.joined(tables),
+            np.stack([pair.bounds(excess) for pair in pairs]),
+            (np.stack([low for low, _ in exposed]), np.stack([high for _, high in exposed])),
+            pairs[0].effort.tail,
+        )
+
+    def ends(self, users: int) -> tuple[Array, Array]:
+        """Upper bounds and, if letters are the same for either end, lower ones, (pairs, k) each."""
+        found = self.tables.ends(users)
+        high, low = (x.reshape(self.bounds.shape) for x in (found.upper, found.lower))
+        upper = np.minimum(np.nan_to_num(high, nan=1.0), self.bounds)
+        return upper + self.exposed[1], np.nan_to_num(low) + self.exposed[0]
+
+
 def _candidates(
     pairs: list[OrderedLetters], users: tuple[int, int], excess: Array
-) -> tuple[list[OrderedLetters], Array]:
-    """Pairs that may be the largest for some number of messages, and a bound of the others."""
-    picked = np.unique(np.linspace(0, excess.size - 1, _COARSE_POINTS).round().astype(int))
-    few = excess[picked]
-    coarse = Effort(pairs[0].effort.tail, _COARSE * pairs[0].effort.resolution)
-    least, bounds = np.zeros(few.shape), []
-    for pair in pairs:
-        table = _Ordered.of(pair.at(coarse), users, few)
-        upper = np.minimum(np.nan_to_num(table.high.ends(users[0]).upper, nan=1.0), table.bounds)
-        # profiles are convex, so below their chords
-        chords = np.interp(excess, few, upper + table.exposed) * (1.0 + 16 * UNIT_ROUNDOFF)
-        bounds.append(chords + TINY)
-        lower = np.nan_to_num(table.low.ends(users[1]).lower)
-        least = np.maximum(least, lower + pair.exposed(few)[0])
-    # about the largest, which need not be certain here
-    floor = np.exp(np.interp(excess, few, np.log(np.maximum(least, 0.25 * coarse.tail))))
-    kept, rest = [], np.zeros(excess.shape)
-    for pair, bound in zip(pairs, bounds, strict=True):
-        if np.any(bound > floor):
-            kept.append(pair)
-        else:
-            rest = np.maximum(rest, bound)
-    return kept, rest
+) -> tuple[list[OrderedLetters], _Coarse | None]:
+    """Pairs that may be the largest for a number of messages, and coarse tables of the others."""
+    tables, likely = _Coarse.of(pairs, users, excess), np.zeros(len(pairs), dtype=bool)
+    for number in {users[0], round(math.sqrt(users[0] * users[1])), users[1]}:
+        upper, lower = tables.ends(number)
+        # about the largest, which need not be certain here
+        floor = np.maximum(lower.max(axis=0), _NOTHING * pairs[0].effort.tail)
+        likely |= np.any(upper > floor, axis=1)
+    others = [pair for pair, kept in zip(pairs, likely, strict=True) if not kept]
+    kept = [pair for pair, kept in zip(pairs, likely, strict=True) if kept]
+    return kept, _Coarse.of(others, users, excess) if others else None
