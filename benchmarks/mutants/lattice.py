@@ -353,7 +353,7 @@ SPECTRA = mutants(
         ),
         ("dropped += series *", "dropped += 0.0 * series *"),
         ("both += first.sum(axis=2)[:, :, None]", "both += 0.0"),
-        ("both += (self.fine @ weight[:, :, None]).transpose(0, 2, 1)", "both += 0.0"),
+        ('both += np.einsum("kjm,km->kj", self.fine, weight)[:, None, :]', "both += 0.0"),
         ("there = np.repeat(np.take_along_axis(near, order, 1)", "there = np.repeat(near | True"),
         ("np.where(small, 0.5 * np.log1p(square), np.log(modulus))", "np.log1p(square)"),
     ],

@@ -548,8 +548,8 @@ SHARED = mutants(
             "low = self.low.ends(self.low.users[0])",
         ),
         ("return upper + self.exposed[1]", "return upper"),
-        ("found = self.tables.ends(users)", "found = self.tables.ends(self.tables.users[1])"),
-        ("if not kept]\n", "if False]\n"),
+        ("found = self.joined.ends(users)", "found = self.joined.ends(self.joined.users[1])"),
+        ("None if likely.all() else tables.only(~likely)", "None"),
         (">= self.largest + _BEYOND", ">= 0.5 * self.largest + _BEYOND"),
         (
             "letters = [OrderedLetters(source, users[0], effort, users[1]) for source in pairs]",

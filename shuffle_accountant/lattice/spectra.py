@@ -119,9 +119,10 @@ class _Blocks:
     def less_one(self, weight: Array) -> Complex:
         """Sums of waves less one, weighted by row, at all frequencies."""
         first = self.near * weight[:, None, :]
-        both = first @ self.fine.transpose(0, 2, 1)
+        # products of matrices as small as these would only wake more threads
+        both = np.einsum("kbm,kjm->kbj", first, self.fine)
         both += first.sum(axis=2)[:, :, None]
-        both += (self.fine @ weight[:, :, None]).transpose(0, 2, 1)
+        both += np.einsum("kjm,km->kj", self.fine, weight)[:, None, :]
         return np.asarray(both.reshape(self.s.shape))
 
 

@@ -35,6 +35,8 @@ _PAIRWISE = 128
 # A tilt of at least this over the deviation keeps what lies outside a window harmless.
 _LEAST_TILT = 0.2
 _LARGEST_EXPONENT = 600.0
+# Steps of Chernoff bounds, in inverse deviations of the sum.
+_STEPS = np.geomspace(0.02, 9.5, 14)
 # Letters times steps of a Chernoff bound, at once.
 _AT_ONCE = 1 << 19
 
@@ -129,14 +131,9 @@ def tilted_letters(
     Yields:
         Rows for some of the alpha, in order.
     """
-    size = max(_AT_ONCE // max(ratios[2].size * _steps().size, 1), 1)
+    size = max(_AT_ONCE // max(ratios[2].size * _STEPS.size, 1), 1)
     for first in range(0, max(anchor.size, 1), size):
         yield _rows(ratios, users, anchor[first : first + size], first, share)
-
-
-def _steps() -> Array:
-    """Steps of Chernoff bounds, in inverse deviations of the sum."""
-    return np.geomspace(0.02, 9.5, 14)
 
 
 def _level(share: float) -> float:
@@ -212,17 +209,18 @@ def _saddles(value: Array, mass: Array, users: int, top: Array) -> Array:
     variance = np.sum(mass * (value - mean[:, None]) ** 2, axis=1) / total
     deviation = np.sqrt(users * variance)
     good = (top > 0.0) & (variance > 0.0)
-    cap = _LARGEST_EXPONENT / top
-    theta = _tilts(value, mass, np.zeros(top.size), np.maximum(-mean, 0.0) / variance, cap)
-    theta = np.where(mean < 0.0, theta, 0.0)
+    cap, theta = _LARGEST_EXPONENT / top, np.where(good, 0.0, math.nan)
+    below = good & (mean < 0.0)
+    theta[below] = _tilts(
+        value[below], mass[below], np.zeros(top.size)[below], (-mean / variance)[below], cap[below]
+    )
     wanted = _LEAST_TILT / deviation
     few = theta < wanted
-    if few.any():
-        goal = _LEAST_TILT * deviation / users
-        found = _tilts(value, mass, goal, wanted, cap)
-        found = np.maximum(found, 1e-2 * wanted)
-        theta = np.where(few, np.maximum(theta, np.minimum(found, wanted)), theta)
-    return np.asarray(np.where(good, np.minimum(theta, cap), math.nan))
+    goal = _LEAST_TILT * deviation / users
+    found = _tilts(value[few], mass[few], goal[few], wanted[few], cap[few])
+    found = np.minimum(np.maximum(found, 1e-2 * wanted[few]), wanted[few])
+    theta[few] = np.maximum(theta[few], found)
+    return np.asarray(np.minimum(theta, cap))
 
 
 def _tilts(value: Array, mass: Array, goal: Array, guess: Array, cap: Array) -> Array:
@@ -271,7 +269,7 @@ def _windows(
     The logarithm of a centred letter's moment generating function is not negative, so the bound for
     the largest number of messages holds for all.
     """
-    steps = _steps()[None, :] / np.sqrt(users[1] * spread)[:, None]
+    steps = _STEPS[None, :] / np.sqrt(users[1] * spread)[:, None]
     moved = steps[:, :, None] * centred[:, None, :]
     growth = np.expm1(moved)
     # e^-x - 1 from e^x - 1, unless that is close to -1

@@ -235,14 +235,16 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
         off = self.error * (3.0 + 2.0 * np.abs(self.log_density(likelier, edges)))
         self._require_rising(logs, off[:-1] + off[1:])
         top = math.exp(min(self.eps0, LARGEST_LOG))
-        low = np.minimum(np.exp(logs - off), top)
-        high = np.minimum(np.append(np.exp((logs + off)[1:]), top), top)[sent]
-        low, p, q = low[sent], (p * (1.0 + away * (p_error + q_error)))[sent], q[sent]
-        run = high - low
-        share = np.clip((p / q - low) / np.where(run > 0.0, run, 1.0), 0.0, 1.0)
-        split = np.concatenate([q * (1.0 - share), q * share])
-        error = np.tile(q_error[sent], 2)
-        mass = split * np.concatenate([low, high])
+        low, high = (np.minimum(np.exp(logs + x), top) for x in (-off, off))
+        run = np.append(high[1:], top) - low
+        own, sent_q = p * (1.0 + away * (p_error + q_error)), np.where(sent, q, 0.0)
+        ratio = np.divide(own, q, out=low.copy(), where=sent)
+        share = np.clip((ratio - low) / np.where(run > 0.0, run, 1.0), 0.0, 1.0)
+        # two cells meet at an edge, where both have the ratio that is worse
+        split = np.append(sent_q * (1.0 - share), 0.0) + np.append(0.0, sent_q * share)
+        mass = split * np.append(high if away > 0.0 else low, top)
+        off_q = np.where(sent, q_error, 0.0)
+        error = np.maximum(np.append(off_q, 0.0), np.append(0.0, off_q))
         # what is given away, and what decoys send there as if the target never did
         mass, split = np.append(mass, [lost, 0.0]), np.append(split, [0.0, left])
         error = np.append(error, [float(p_error.max()), float(q_error.max())])

@@ -130,17 +130,17 @@ class LaplaceRandomizer(FromArguments, ContinuousRandomizer):
         eps0 = self._eps0
         cells = math.ceil(0.8 * (1.0 + 0.5 * eps0) / math.sqrt(resolution)) + 8
         width = eps0 / cells
-        logs = np.linspace(eps0, width, cells)  # upper ends
+        logs = np.linspace(eps0, 0.0, cells + 1)
         # between ratios r1 > r2: q = (r2^(-1/2) - r1^(-1/2))/2, p = (r1^(1/2) - r2^(1/2))/2, over
         # sqrt(E)
         grown = math.expm1(0.5 * width)
-        q = 0.5 * grown * np.exp(-0.5 * (logs + eps0))
-        p = 0.5 * grown * np.exp(0.5 * (logs - width - eps0))
-        share = 1.0 / (1.0 + math.exp(0.5 * width))
-        up, low = np.exp(logs), np.exp(logs - width)
+        q = 0.5 * grown * np.exp(-0.5 * (logs[:-1] + eps0))
+        p = 0.5 * grown * np.exp(0.5 * (logs[:-1] - width - eps0))
         if side is Bound.PESSIMISTIC:
-            q = np.concatenate([q * share, q * (1.0 - share)])
-            p = q * np.concatenate([up, low])
+            # two cells meet at an edge
+            share = 1.0 / (1.0 + math.exp(0.5 * width))
+            q = np.append(q * share, 0.0) + np.append(0.0, q * (1.0 - share))
+            p = q * np.exp(logs)
         # messages beyond 0
         q, p = np.append(q, 0.5 * math.exp(-eps0)), np.append(p, 0.5)
         rows = np.stack([np.concatenate([p, q]), np.concatenate([q, p])])

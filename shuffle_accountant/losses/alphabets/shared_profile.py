@@ -7,9 +7,10 @@ never the largest have coarse tables, whose upper bounds join the final maximum.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,13 +225,13 @@ class _Coarse:
     """Coarse tables of several pairs.
 
     Attributes:
-        tables: one behind the other.
+        tables: one for each pair.
         bounds: bounds from moments for the least number, and so for all, shape (pairs, k).
         exposed: what exposed letters add, from below and above, shape (pairs, k) each.
         tail: what may be given away.
     """
 
-    tables: Inversion
+    tables: tuple[Inversion, ...]
     bounds: Array
     exposed: tuple[Array, Array]
     tail: float
@@ -240,18 +241,28 @@ class _Coarse:
         """The tables of some pairs."""
         usual = pairs[0].effort.resolution
         share = _SMOOTHED * max(min(_COARSE * usual, _COARSEST), usual)
-        tables = [_inversion(pair.high, users, excess.tobytes(), share) for pair in pairs]
         exposed = [pair.exposed(excess) for pair in pairs]
         return cls(
-            Inversion.joined(tables),
+            tuple(_inversion(pair.high, users, excess.tobytes(), share) for pair in pairs),
             np.stack([pair.bounds(excess) for pair in pairs]),
             (np.stack([low for low, _ in exposed]), np.stack([high for _, high in exposed])),
             pairs[0].effort.tail,
         )
 
+    def only(self, kept: NDArray[np.bool_]) -> _Coarse:
+        """Those of some of the pairs."""
+        tables = tuple(itertools.compress(self.tables, kept))
+        exposed = self.exposed[0][kept], self.exposed[1][kept]
+        return _Coarse(tables, self.bounds[kept], exposed, self.tail)
+
+    @cached_property
+    def joined(self) -> Inversion:
+        """All tables, one behind the other."""
+        return Inversion.joined(self.tables)
+
     def ends(self, users: int) -> tuple[Array, Array]:
         """Upper bounds and, if letters are the same for either end, lower ones, (pairs, k) each."""
-        found = self.tables.ends(users)
+        found = self.joined.ends(users)
         high, low = (x.reshape(self.bounds.shape) for x in (found.upper, found.lower))
         upper = np.minimum(np.nan_to_num(high, nan=1.0), self.bounds)
         return upper + self.exposed[1], np.nan_to_num(low) + self.exposed[0]
@@ -267,6 +278,5 @@ def _candidates(
         # about the largest, which need not be certain here
         floor = np.maximum(lower.max(axis=0), _NOTHING * pairs[0].effort.tail)
         likely |= np.any(upper > floor, axis=1)
-    others = [pair for pair, kept in zip(pairs, likely, strict=True) if not kept]
-    kept = [pair for pair, kept in zip(pairs, likely, strict=True) if kept]
-    return kept, _Coarse.of(others, users, excess) if others else None
+    kept = list(itertools.compress(pairs, likely))
+    return kept, None if likely.all() else tables.only(~likely)
