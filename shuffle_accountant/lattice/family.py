@@ -65,21 +65,21 @@ class SumFamily:
         shift = max(count.bit_length() - BITS, 0)
         last = (count >> shift) % (1 << _LAST) << shift
         if count < 2 << _LAST or last == 0:
-            return self._halved(count)
+            return self._summed(count)
         return self._add(self._widened(count - last), self._widened(last), _WIDER)
 
-    def _halved(self, count: int) -> SumLaw:
-        """By way of both halves, remembered."""
+    def _summed(self, count: int) -> SumLaw:
+        """By way of powers of two, remembered: all counts share these."""
         if count not in self._fine:
-            half = count // 2
-            self._fine[count] = self._add(self._halved(half), self._halved(count - half))
+            first = 1 << ((count - 1).bit_length() - 1)
+            self._fine[count] = self._add(self._summed(first), self._summed(count - first))
         return self._fine[count]
 
     def _widened(self, count: int) -> SumLaw:
         """In wider cells, remembered."""
         if count not in self._wide:
             nothing = SumLaw(np.zeros(1), np.ones(1), 0, 0.0, 0.0, 0.0, 0.0)
-            self._wide[count] = self._add(nothing, self._halved(count), _WIDER)
+            self._wide[count] = self._add(nothing, self._summed(count), _WIDER)
         return self._wide[count]
 
     def _add(self, a: SumLaw, b: SumLaw, wider: float = 1.0) -> SumLaw:

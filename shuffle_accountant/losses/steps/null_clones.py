@@ -53,9 +53,9 @@ _FEWEST = 0.005
 # Larger odds than e^this leave next to nothing to gain.
 _MOST_ODDS = 8.0
 # Widths of cells, in normal scores: to find out what counts, and to answer.
-_ROUGH_WIDTH, _WIDTH = 0.05, 0.0145
+_ROUGH_WIDTH, _WIDTH = 0.1, 0.0145
 # Numbers of clones of the rough look, per power of two.
-_ROUGH_COUNTS = 4
+_ROUGH_COUNTS = 2
 # Distance of the points of that look, in deviations and relative to the loss.
 _ROUGH_STEP, _ROUGH_GROWTH = 0.15, 0.04
 # Share of epsilon that chords between the profile's points may add.
@@ -73,6 +73,8 @@ _FEW_DOUBLINGS = 14
 # Resolutions below the first ask for cells of half the width, above the second for wider ones.
 _FINE, _COARSE = 5e-6, 1.5e-3
 _FINER, _COARSER = 0.5, 3.0
+# Of the lattice of p the rough look takes one in so many.
+_EVERY = 2
 # Rows of p beside the best ones.
 _MARGIN = 4
 # Tails are powers of ten to multiples of this; those of a question about one round may be larger.
@@ -196,16 +198,14 @@ def _deviation(sigma: float, steps: int) -> float:
 def _envelope(sigma: float, steps: int, side: Bound, tail: float, fineness: float) -> PldAtoms:
     """The pair whose profile is the envelope, or one above or below it."""
     plan = _plan(sigma, steps, tail, fineness)
-    doublings = max(steps.bit_length(), _FEW_DOUBLINGS)
-    width = fineness * _WIDTH * math.sqrt(_FEW_DOUBLINGS / doublings)
     loss = whole_losses(plan.losses)
     place = whole_places(loss)
     value = _gaussian(sigma, plan.losses, side)
     if plan.log_odds.size:
-        mixed = _mixtures(sigma, steps, plan, side, tail, width)
+        mixed = _mixtures(sigma, steps, side, tail, fineness)
         least = np.minimum(value, mixed)
         if side is Bound.OPTIMISTIC:
-            high = _mixtures(sigma, steps, plan, Bound.PESSIMISTIC, tail, width)
+            high = _mixtures(sigma, steps, Bound.PESSIMISTIC, tail, fineness)
             least = np.where(_far_below(sigma, plan.losses, high), mixed, least)
         value = least
     if side is Bound.PESSIMISTIC:
@@ -303,9 +303,9 @@ def _plan(sigma: float, steps: int, tail: float, fineness: float) -> _Plan:
         return nothing
     counts, divergence = _rough_divergences(sigma, steps, rough, tail, lattice[-1])
     weights = np.array(
-        [_weights(steps, u, counts, Bound.PESSIMISTIC, tail) for u in lattice.tolist()]
+        [_weights(steps, u, counts, Bound.PESSIMISTIC, tail) for u in lattice[::_EVERY].tolist()]
     )
-    bound = weights @ divergence + np.multiply.outer(charges, 1.0 + np.exp(rough))
+    bound = weights @ divergence + np.multiply.outer(charges[::_EVERY], 1.0 + np.exp(rough))
     best, least = bound.argmin(axis=0), bound.min(axis=0)
     useful = least < single
     seen = np.minimum(least, single) > _SEEN * tail
@@ -313,11 +313,11 @@ def _plan(sigma: float, steps: int, tail: float, fineness: float) -> _Plan:
         return nothing
     losses = _points(rough, np.minimum(least, single), fineness)
     # without any clones where these are of no use
-    low = max(int(best[useful & seen].min()) - _MARGIN, 0) if useful[seen].all() else 0
+    low = max(_EVERY * int(best[useful & seen].min()) - _MARGIN, 0) if useful[seen].all() else 0
     # up to where the charge alone is more than the bound
     costly = np.flatnonzero(2.0 * charges > 1.1 * least[0])
     high = int(costly[0]) if costly.size else lattice.size - 1
-    high = max(high, int(best[useful & seen].max()) + _MARGIN)
+    high = max(high, _EVERY * int(best[useful & seen].max()) + _MARGIN)
     chosen = lattice[low : high + 1]
     # few places: how many of them can be taken for one
     rows = useful & seen
@@ -429,16 +429,13 @@ def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: floa
     return np.asarray(weights)
 
 
-def _mixtures(
-    sigma: float,
-    steps: int,
-    plan: _Plan,
-    side: Bound,
-    tail: float,
-    width: float,
-) -> Array:
+@lru_cache(maxsize=4)
+def _mixtures(sigma: float, steps: int, side: Bound, tail: float, fineness: float) -> Array:
     """The least of the bounds over p, or a value below it for every p on the lattice."""
     upper = side is Bound.PESSIMISTIC
+    doublings = max(steps.bit_length(), _FEW_DOUBLINGS)
+    width = fineness * _WIDTH * math.sqrt(_FEW_DOUBLINGS / doublings)
+    plan = _plan(sigma, steps, tail, fineness)
     losses = plan.losses
     loss = whole_losses(losses)
     place = whole_places(loss)
