@@ -302,12 +302,18 @@ _OF_FREQUENCIES = (
     " tests/lattice/test_inversion.py::test_spectra_that_err"
     " tests/lattice/test_inversion.py::test_random_letters_contain_the_truth"
     " tests/lattice/test_inversion.py::test_windows_of_mirrored_letters_are_mirrored"
+    " tests/lattice/test_inversion.py::test_far_letters_take_more_frequencies"
 )
 
 INVERSION = mutants(
     "lattice/inversion.py",
     _OF_FREQUENCIES,
     [
+        (
+            "kept = ~np.isin(found.index, again[more.index])",
+            "kept = np.ones(poor.size, dtype=bool)",
+        ),
+        ("replace(more, index=again[more.index])", "replace(more, index=more.index)"),
         ("return value, error + found.dropped", "return value, error"),
         (
             "above = (value[0] + error[0] + most) * (1.0 + relative)",

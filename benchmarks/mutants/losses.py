@@ -1032,8 +1032,16 @@ MUTANTS = [
     *mutants(
         "losses/alphabets/mixed_profiles.py",
         "tests/losses/test_random_users.py tests/losses/test_random_users.py"
-        "::test_mixtures_contain_the_sum_over_all_multisets",
+        "::test_mixtures_contain_the_sum_over_all_multisets"
+        " tests/losses/test_rare_numbers.py",
         [
+            ("found = ~self.narrow\n", "found = np.zeros(self.narrow.shape, dtype=bool)\n"),
+            (
+                "searchsorted(self.excess, high)) + 1 :] = False",
+                "searchsorted(self.excess, high)) :] = False",
+            ),
+            ("number * share[row] * own", "number * own"),
+            ("return False\n        return True", "return True\n        return True"),
             ("sequential_sum(len(self.parts))) + self.missing)", "sequential_sum(1.0)))"),
             ("part.upper_at(excess) for part in self.parts]", "self.parts[0].upper_at(excess)]"),
             ("part.events_at(excess) for part in self.parts]", "self.parts[0].events_at(excess)]"),

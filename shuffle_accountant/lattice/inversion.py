@@ -42,6 +42,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.spectra import Spectra, spectra
 from shuffle_accountant.lattice.tilted_letters import LEVEL, tilted_letters
@@ -49,6 +50,10 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = ["Ends", "Inversion", "inversion"]
 
+# Frequencies whose modulus is smaller than this, relative to the share of the variance that the
+# normal adds, are left out; where they still add more than that part of the share, only much
+# smaller ones.
+_LEFT_OUT, _POOR, _MORE = 1e-3, 0.1, 18.0
 # alpha moves by this much for the rounding of ratios.
 _RATIO_ERROR = 64 * UNIT_ROUNDOFF
 
@@ -127,6 +132,16 @@ class Inversion:
         error[2] *= n
         return value, error + found.dropped
 
+    def poor(self, share: float) -> NDArray[np.bool_]:
+        """Where frequencies that were left out may add more than that share, by row.
+
+        A few far letters that take most of the tilted mass leave little of it near 0.
+        """
+        if not self._found.index.size:
+            return np.zeros(0, dtype=bool)
+        value, _ = self._sums(self.users[1])
+        return np.asarray(~(self._found.dropped[0] <= share * value[0]))
+
     def _bounds(self, n: int, excess: Array) -> Array:
         value, error = self._sums(n)
         found = self._found
@@ -170,6 +185,22 @@ def inversion(
         excess: ``alpha - 1 >= 0``, shape (k,).
         variance: share of the variance of L that the normal may add, for the least number.
     """
+
+    def tabulated(anchor: Array, level: float) -> Spectra:
+        return spectra(tilted_letters(ratios, users, anchor, variance, level), users)
+
+    level = _level(variance)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found = spectra(tilted_letters(ratios, users, _anchor(excess), variance), users)
+        found = tabulated(_anchor(excess), level)
+        poor = Inversion(excess, users, found).poor(_POOR * variance)
+        if poor.any():
+            again = found.index[poor]
+            more = tabulated(_anchor(excess[again]), level + _MORE)
+            kept = ~np.isin(found.index, again[more.index])
+            found = Spectra.joined([found.only(kept), replace(more, index=again[more.index])])
     return Inversion(excess, users, found)
+
+
+def _level(share: float) -> float:
+    """Exponent of the moduli that are left out, for that share of the variance."""
+    return -math.log(_LEFT_OUT * share)

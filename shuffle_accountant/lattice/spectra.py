@@ -70,6 +70,12 @@ class Spectra:
     per_letter: Array
     sent: Array
 
+    def only(self, rows: NDArray[np.bool_]) -> Spectra:
+        """Those of some of the alpha."""
+        flat, names = np.repeat(rows, self.count), ("log", "terms", "doubt", "relative", "phase")
+        values = {x.name: getattr(self, x.name) for x in fields(self)}
+        return Spectra(**{k: x[..., flat if k in names else rows] for k, x in values.items()})
+
     @classmethod
     def joined(cls, parts: list[Spectra]) -> Spectra:
         """One behind the other."""

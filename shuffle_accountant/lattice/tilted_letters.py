@@ -24,9 +24,6 @@ __all__ = ["LEVEL", "TiltedLetters", "tilted_letters"]
 LEVEL = 45.0
 """Tilted mass that the window leaves outside on either side: ``e^-LEVEL``."""
 
-# Frequencies whose modulus is smaller than this, relative to the share of the variance that the
-# normal adds, are left out.
-_LEFT_OUT = 1e-3
 # The normal's own spectrum ends so many times further out than it has to.
 _LAST = 1.05
 _MOST_FREQUENCIES = MOST_WAVES // 2
@@ -118,7 +115,11 @@ class TiltedLetters:
 
 
 def tilted_letters(
-    ratios: tuple[Array, Array, Array], users: tuple[int, int], anchor: Array, share: float
+    ratios: tuple[Array, Array, Array],
+    users: tuple[int, int],
+    anchor: Array,
+    share: float,
+    level: float,
 ) -> Iterator[TiltedLetters]:
     """Tilt letters at several alpha, wherever a window is found.
 
@@ -127,18 +128,14 @@ def tilted_letters(
         users: least and largest number of messages.
         anchor: ``alpha - 1``, shape (k,).
         share: of the variance of L that the normal may add, for the least number.
+        level: frequencies with moduli below ``e^-level`` will be left out.
 
     Yields:
         Rows for some of the alpha, in order.
     """
     size = max(_AT_ONCE // max(ratios[2].size * _STEPS.size, 1), 1)
     for first in range(0, max(anchor.size, 1), size):
-        yield _rows(ratios, users, anchor[first : first + size], first, share)
-
-
-def _level(share: float) -> float:
-    """Exponent of the moduli that are left out, for that share of the variance."""
-    return -math.log(_LEFT_OUT * share)
+        yield _rows(ratios, users, anchor[first : first + size], first, share, level)
 
 
 def _rows(
@@ -147,6 +144,7 @@ def _rows(
     anchor: Array,
     first: int,
     share: float,
+    level: float,
 ) -> TiltedLetters:
     r0, r1, q = ratios
     value = (r0 - r1) - anchor[:, None] * r1
@@ -170,7 +168,7 @@ def _rows(
     low, high = _windows(centred, weight, users, theta, mean, spread, smooth)
     high = np.maximum(high, 2.0 / theta)
     # a narrower normal has too many frequencies
-    reach = _LAST * math.sqrt(2.0 * _level(share)) / (2.0 * math.pi * _MOST_FREQUENCIES)
+    reach = _LAST * math.sqrt(2.0 * level) / (2.0 * math.pi * _MOST_FREQUENCIES)
     least = 1.1 * (reach * (high - low)) ** 2
     if np.any((smooth > 0.0) & (smooth < least)):
         smooth = np.where(smooth > 0.0, np.maximum(smooth, least), smooth)
@@ -185,7 +183,7 @@ def _rows(
         weight=weight,
         sent=weight * r1,
         largest=np.where(weight > 0.0, r1, 0.0).max(axis=1, initial=0.0),
-        level=_level(share),
+        level=level,
         theta=theta,
         mean=mean,
         low=low,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from oracles import blanket as exact_blanket
 from oracles.letter_pairs import Truth, pair_of, random_rows, users_for
 from oracles.precision import exact
 
+import shuffle_accountant as sa
 from shuffle_accountant.lattice import inversion as bounds
 from shuffle_accountant.lattice import spectra, tilted_letters
 from shuffle_accountant.lattice.grid import Array, Bound
@@ -86,7 +88,8 @@ def test_what_lies_outside_and_what_is_left_out_is_counted(
     for name, value in (("LEVEL", level), ("_LAST", last)):
         monkeypatch.setattr(tilted_letters, name, value)
     monkeypatch.setattr(bounds, "LEVEL", level)
-    monkeypatch.setattr(tilted_letters, "_level", lambda _share: of_lines)
+    monkeypatch.setattr(bounds, "_level", lambda _share: of_lines)
+    monkeypatch.setattr(bounds, "_MORE", 0.0)
     answered = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -183,6 +186,20 @@ def test_against_single_questions(users: int) -> None:
             assert found.upper[i] >= below
             width = (1.5e-4 * (1.0 + z[i] ** 2) + 1e-13 * users) * found.upper[i]
             assert found.upper[i] - found.lower[i] <= width
+
+
+def test_far_letters_take_more_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ratios up to 240, the last ones sent with 1e-26, take most of the tilted mass."""
+    loss: Any = sa.ShuffleRound(sa.GaussianRandomizer(sigma=2.0), users=69).reduced().loss
+    letters = loss.pairs[0].letters(Bound.PESSIMISTIC, Effort(1e-26, 7e-3)).decoyed
+    excess = np.array([0.4, 0.712, 0.9])
+    ends = inversion(letters, (35, 69), excess, 2e-3).ends(69)
+    assert np.all(ends.upper - ends.lower <= 0.05 * ends.upper)
+    monkeypatch.setattr(bounds, "_MORE", 0.0)
+    few = inversion(letters, (35, 69), excess, 2e-3).ends(69)
+    assert np.all(few.lower <= ends.upper)
+    assert np.all(few.upper >= ends.lower)
+    assert np.all(few.upper[1:] - few.lower[1:] > 0.2 * few.upper[1:])
 
 
 def test_joined_tables_answer_like_each() -> None:

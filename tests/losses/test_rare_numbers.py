@@ -1,15 +1,23 @@
-"""Points of rare numbers of messages stay where losses are, however small the tail."""
+"""Which numbers of messages matter, and how closely they have to be known."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 import shuffle_accountant as sa
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets import random_users
-from shuffle_accountant.losses.alphabets.samples import number_ranges
+from shuffle_accountant.losses.alphabets.mixed_profiles import MixedProfiles, RangeProfiles
+from shuffle_accountant.losses.alphabets.samples import (
+    every_sample,
+    number_ranges,
+    ranges_by_share,
+    told_apart,
+)
 from shuffle_accountant.losses.base import Effort
 
 
@@ -21,7 +29,99 @@ def test_points_of_rare_numbers_are_finite_and_close(tail: float) -> None:
     effort = Effort(tail, 2.5e-5)
     for numbers in number_ranges(loss.source, effort):
         assert 1.0 <= numbers.spread * effort.resolution / 2.5e-5 <= 0.05 / 2.5e-5
-    for points in random_users._near_points(loss, 3, effort) or ():
+    for _, points in random_users._near_points(loss, 3, effort) or ():
         losses = np.frombuffer(points)
         assert np.isfinite(np.expm1(losses)).all()
         assert np.diff(losses).max() <= 1.0 + losses[1]
+
+
+def test_shares_are_about_those_of_the_profile() -> None:
+    """Of each fifth number, against the exact divergence among so many."""
+    response = sa.RandomizedResponse(categories=3, eps0=1.0)
+    one = sa.ShuffleRound(response, users=sa.Binomial(trials=1000, probability=0.1))
+    loss: Any = one.reduced().loss
+    effort, epsilon = Effort(1e-26, 1e-3), 0.08
+    every = every_sample(loss.source, effort)
+    found = random_users._shares(loss, every, math.expm1(epsilon), effort)
+    some = [i for i in range(0, len(every), 5) if 75 <= every[i].users <= 160]
+    exact = []
+    for sample in (every[i] for i in some):
+        alone: Any = sa.ShuffleRound(response, users=sample.users).reduced().loss
+        place = math.log1p(math.expm1(epsilon) / sample.fraction)
+        value = alone.delta(place, Bound.PESSIMISTIC, effort)
+        exact.append(sample.weight * sample.fraction * value)
+    ratio = found[some] / np.array(exact)
+    # bounds from moments are too large by about the same everywhere
+    assert ratio.min() >= 1.0
+    assert ratio.max() <= 8.0 * ratio.min()
+
+
+def test_ranges_are_coarser_where_their_share_is_small() -> None:
+    response = sa.RandomizedResponse(categories=3, eps0=1.0)
+    loss: Any = (
+        sa.ShuffleRound(response, users=sa.Binomial(trials=1000, probability=0.1)).reduced().loss
+    )
+    every = every_sample(loss.source, Effort(1e-26, 1e-3))
+    share = np.array([1.0 if one.users <= 70 else 1e-8 for one in every])
+    ranges = ranges_by_share(every, share, 60, Effort(1e-26, 1e-4))
+    assert all(any(one.users in numbers for numbers in ranges) for one in every)
+    around = next(numbers for numbers in ranges if 60 in numbers)
+    assert around.spread < 1.1
+    assert all(numbers.spread > 20.0 for numbers in ranges if numbers.least > 70)
+
+
+@pytest.mark.parametrize(("trials", "apart"), [(1000, True), (10**7, False)])
+def test_few_numbers_are_told_apart(trials: int, apart: bool) -> None:
+    response = sa.RandomizedResponse(categories=3, eps0=1.0)
+    loss: Any = (
+        sa.ShuffleRound(response, users=sa.Binomial(trials=trials, probability=0.1)).reduced().loss
+    )
+    assert told_apart(loss.source, Effort(1e-14, 1e-3)) is apart
+
+
+EXCESS = np.array([0.0, 0.1, 0.2, 0.4, 0.8])
+
+
+def mixture(wide: int, upper: float) -> MixedProfiles:
+    """A usual number whose bounds are close, and one whose bound is wide at one point."""
+    usual = np.array([0.1, 0.05, 0.02, 0.004, 0.0])
+    other, narrow = usual.copy(), np.ones((2, 5), dtype=bool)
+    other[wide], narrow[1, wide] = upper, False
+    other = np.maximum.accumulate(other[::-1])[::-1]
+    nothing = np.zeros((2, 1))
+    rows = np.array([0, 1])
+    part = RangeProfiles(
+        EXCESS,
+        np.array([1.0, 2e-6]),
+        np.array([0.5, 0.5]),
+        rows,
+        np.stack([usual, other]),
+        nothing,
+        nothing,
+        narrow,
+    )
+    return MixedProfiles(Bound.PESSIMISTIC, (part,), missing=0.0)
+
+
+@pytest.mark.parametrize(
+    ("wide", "span", "matters"),
+    [
+        # questions at alpha - 1 from 0.12 to 0.15 are about points from 0.24 to 0.3 of a half
+        (1, (0.12, 0.15), False),
+        (2, (0.12, 0.15), True),
+        (3, (0.12, 0.15), True),
+        (4, (0.12, 0.15), False),
+        (4, (0.12, 0.25), True),
+        (1, (0.0, math.inf), True),
+    ],
+)
+def test_wide_bounds_matter_where_they_are_asked_for(
+    wide: int, span: tuple[float, float], matters: bool
+) -> None:
+    effort = Effort(1e-20, 1e-4)
+    assert mixture(wide, 1.0).close(effort, span) is not matters
+    # next to nothing beside the whole
+    usual = 0.1 if wide == 1 else 0.02
+    assert mixture(wide, usual).close(effort, span)
+    # beside what may be cut off
+    assert mixture(wide, 1.0).close(Effort(1e-8, 1e-4), span)

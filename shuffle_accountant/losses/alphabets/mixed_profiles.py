@@ -27,10 +27,14 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["MixedProfiles", "RangeProfiles"]
 
-# Wide bounds may be this share of the resolution of the whole, together.
-_NEXT_TO_NOTHING = 1e-2
+# Wide bounds may be this many resolutions of the whole, together.
+_NEXT_TO_NOTHING = 0.3
+# Or so many tails: a composition's are at most a millionth of delta, over all of its rounds.
+_TAILS = 1e3
 # Events times points that are compared at once.
 _AT_ONCE = 1 << 20
+# More than alpha is rounded by, relative to what it is above 1.
+_CLOSE_BY = 1e-9
 # More than products of probabilities that are too small for a double lose.
 _UNDERFLOW = 1e-300
 
@@ -80,6 +84,18 @@ class RangeProfiles:
             d=d,
             narrow=np.stack([table.narrow for table in tables.values()]),
         )
+
+    def wide(self, span: tuple[float, float]) -> NDArray[np.bool_]:
+        """Where bounds are wide that matter between two alpha of the mixture, (numbers, k)."""
+        found = ~self.narrow
+        for row in range(found.shape[0]):
+            fractions = self.fraction[self.row == row]
+            # up to the point on either side
+            low = (1.0 - _CLOSE_BY) * span[0] / fractions.max()
+            high = (1.0 + _CLOSE_BY) * span[1] / fractions.min()
+            found[row, : max(int(np.searchsorted(self.excess, low, side="right")) - 1, 0)] = False
+            found[row, int(np.searchsorted(self.excess, high)) + 1 :] = False
+        return found
 
     def upper_at(self, excess: Array) -> Array:
         """Upper bounds at ``alpha = 1 + excess``, by the chords of each number's profile."""
@@ -154,21 +170,28 @@ class MixedProfiles:
         error = sequential_sum(len(self.parts))
         return np.asarray(raised(q, error)), np.asarray(lowered(d, error))
 
-    def close(self, effort: Effort) -> bool:
-        """Whether bounds that are wide are next to nothing beside the whole."""
-        wide = sum(int((~part.narrow).any(axis=1).sum()) for part in self.parts)
-        for part in self.parts:
-            rows = np.flatnonzero((~part.narrow).any(axis=1))
+    def close(self, effort: Effort, span: tuple[float, float]) -> bool:
+        """Whether bounds that are wide are next to nothing beside the whole.
+
+        Args:
+            effort: what counts.
+            span: least and largest ``alpha - 1`` that will be asked for.
+        """
+        wide = [part.wide(span) for part in self.parts]
+        number = sum(int(there.any(axis=1).sum()) for there in wide)
+        for part, every in zip(self.parts, wide, strict=True):
+            rows = np.flatnonzero(every.any(axis=1))
             if not rows.size:
                 continue
-            mean = float(np.average(part.fraction, weights=part.weight))
-            whole = self.upper_at(mean * part.excess) - self.missing
             share = np.bincount(part.row, part.weight * part.fraction, part.upper.shape[0])
             for row in rows.tolist():
-                there = ~part.narrow[row]
                 fraction = float(part.fraction[part.row == row].max())
-                total = np.interp(fraction * part.excess[there], mean * part.excess, whole)
-                most = np.maximum(_NEXT_TO_NOTHING * effort.resolution * total, 100.0 * effort.tail)
-                if np.any(wide * share[row] * part.upper[row, there] > most):
+                place = np.clip(fraction * part.excess[every[row]], *span)
+                own = np.interp(place / fraction, part.excess, part.upper[row])
+                whole = self.upper_at(place) - self.missing
+                most = np.maximum(
+                    _NEXT_TO_NOTHING * effort.resolution * whole, _TAILS * effort.tail
+                )
+                if np.any(number * share[row] * own > most):
                     return False
         return True

@@ -31,12 +31,20 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
-from shuffle_accountant.losses.alphabets.letter_moments import LetterSource, source_letters
+from shuffle_accountant.losses.alphabets.letter_moments import (
+    LetterSource,
+    moment_bounds,
+    source_letters,
+)
 from shuffle_accountant.losses.alphabets.mixed_profiles import MixedProfiles, RangeProfiles
 from shuffle_accountant.losses.alphabets.samples import (
     COARSEST,
+    NumberRange,
+    Sample,
     SampleSource,
+    every_sample,
     number_ranges,
+    ranges_by_share,
     told_apart,
 )
 from shuffle_accountant.losses.alphabets.shared_profile import shared_frequencies, shared_profile
@@ -60,10 +68,15 @@ _STEP_NEAR, _MOST_NEAR, _NEAR = 6.0, 600, 5.0
 _COARSER, _COARSER_THEN, _COARSE = 40.0, 1.2, 3e-4
 # The tables are tried at so many points first.
 _TRIED = 5
+# So many numbers of messages are looked at to find out which of them matter.
+_LOOKED = 24
 # Larger losses are not looked for in tables.
 _LARGEST_LOSS = 50.0
 # Relative distance that no rounding of alpha reaches.
 _BEYOND = 2.0**-40
+
+# Ranges of numbers of messages, each with the losses of its points, as bytes.
+_Places = tuple[tuple[NumberRange, bytes], ...]
 
 
 @dataclass(frozen=True)
@@ -152,23 +165,23 @@ def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | Non
 
         return inner.spaced_points(Bound.PESSIMISTIC, edges, wider, wide)
 
-    own = tuple(points(numbers.spread).tobytes() for numbers in number_ranges(loss.source, effort))
-    found = _mixture(loss, side, own, effort)
+    ranges = number_ranges(loss.source, effort)
+    places = tuple((numbers, points(numbers.spread).tobytes()) for numbers in ranges)
+    found = _mixture(loss, side, places, effort, (0.0, math.inf))
     if found is None:
         return None
-    excess = np.expm1(points(1.0))
-    places = excess * float(np.average(found.fraction, weights=found.weight))
+    excess = np.expm1(points(1.0)) * float(np.average(found.fraction, weights=found.weight))
     if side is Bound.PESSIMISTIC:
         # from where on the profiles of all numbers are at their ends
         ends = [float(part.excess[-1] * part.fraction.max()) for part in found.parts]
         last = max(ends) * (1.0 + _BEYOND)
-        losses = _apart(np.log1p(np.append(places, last)))
+        losses = _apart(np.log1p(np.append(excess, last)))
         upper = found.upper_at(np.expm1(losses))
         return profile_atoms(losses, (upper, upper), (upper, upper), 0.0, side)
     most = int(max(sample.users for sample in loss.source.samples(side, effort)[0]))
     limit = largest_divergence(loss.pairs, most, math.inf, side, effort)
     share = float(np.sum(found.weight * found.fraction)) * (1.0 - sequential_sum(found.weight.size))
-    q, d = found.events_at(np.expm1(np.log1p(places)))
+    q, d = found.events_at(np.expm1(np.log1p(excess)))
     return replace(symmetric_atoms(q, d, limit * share), truncated=found.missing)
 
 
@@ -183,8 +196,9 @@ def _apart(losses: Array) -> Array:
 
 def _near(loss: RandomUsersLoss, part: int, side: Bound, effort: Effort) -> MixedProfiles | None:
     """The profile near one question."""
-    places = _near_points(loss, part, effort)
-    return None if places is None else _mixture(loss, side, places, effort)
+    places, unit = _near_points(loss, part, effort), _unit(loss, effort)
+    span = math.expm1(part * unit), math.expm1((part + 1) * unit)
+    return None if places is None else _mixture(loss, side, places, effort, span)
 
 
 def _unit(loss: RandomUsersLoss, effort: Effort) -> float:
@@ -193,16 +207,17 @@ def _unit(loss: RandomUsersLoss, effort: Effort) -> float:
 
 
 @lru_cache(maxsize=64)
-def _near_points(loss: RandomUsersLoss, part: int, effort: Effort) -> tuple[bytes, ...] | None:
-    """Points, as bytes, that answer questions between two losses, for each range of numbers."""
+def _near_points(loss: RandomUsersLoss, part: int, effort: Effort) -> _Places | None:
+    """What answers questions between two losses."""
     inner = _inner(loss, effort)[0]
     if inner is None:
         return None
     unit, usual = _unit(loss, effort), _STEP_NEAR * math.sqrt(effort.resolution)
     end = inner.largest * (1.0 + _BEYOND) + _BEYOND
-    every = [sample for side in Bound for sample in loss.source.samples(side, effort)[0]]
-    found = []
-    for numbers in number_ranges(loss.source, effort):
+    every, found = every_sample(loss.source, effort), []
+    share = _shares(loss, every, math.expm1((part + 0.5) * unit), effort)
+    most = every[int(np.argmax(share))].users
+    for numbers in ranges_by_share(every, share, most, effort):
         step = usual * math.sqrt(numbers.spread) * inner.deviation
         fractions = [sample.fraction for sample in every if sample.users in numbers]
         first = math.log1p(math.expm1(part * unit) / max(fractions)) - step
@@ -211,8 +226,28 @@ def _near_points(loss: RandomUsersLoss, part: int, effort: Effort) -> tuple[byte
             first, last = min(first, end - step), end
         count = min(math.ceil((last - max(first, 0.0)) / step) + 1, _MOST_NEAR)
         points = np.linspace(max(first, 0.0), last, max(count, 2))
-        found.append((points if points[0] == 0.0 else np.append(0.0, points)).tobytes())
+        points = points if points[0] == 0.0 else np.append(0.0, points)
+        found.append((numbers, points.tobytes()))
     return tuple(found)
+
+
+def _shares(loss: RandomUsersLoss, every: list[Sample], excess: float, effort: Effort) -> Array:
+    """About what each number of messages has of the whole at ``alpha = 1 + excess``."""
+    users, weight, fraction = (
+        np.array(column)
+        for column in zip(*((one.users, one.weight, one.fraction) for one in every), strict=True)
+    )
+    letters = [source_letters(pair, Bound.OPTIMISTIC, effort) for pair in loss.pairs]
+    worst = max(letters, key=lambda pair: pair.deviation(int(users.max())))
+    looked = np.unique(np.geomspace(users.min(), users.max(), _LOOKED).round().astype(int))
+    order = np.argsort(users, kind="stable")
+    drawn = np.interp(looked, users[order], fraction[order])
+    value = [
+        float(moment_bounds([worst], n, np.array([excess / x]))[0, 0])
+        for n, x in zip(looked.tolist(), drawn.tolist(), strict=True)
+    ]
+    logs = np.log(np.maximum(value, 1e-300))
+    return np.asarray(weight * fraction * np.exp(np.interp(users, looked, logs)))
 
 
 @lru_cache(maxsize=16)
@@ -241,18 +276,22 @@ def _coarser(effort: Effort, spread: float = 1.0) -> Effort:
 
 @lru_cache(maxsize=16)
 def _mixture(
-    loss: RandomUsersLoss, side: Bound, points: tuple[bytes, ...], effort: Effort
+    loss: RandomUsersLoss,
+    side: Bound,
+    places: _Places,
+    effort: Effort,
+    span: tuple[float, float],
 ) -> MixedProfiles | None:
-    """The mixture at points of each range, as bytes; None if tables are not close enough."""
+    """The mixture at those points, for alpha - 1 in a span; None if it is too wide."""
     samples, missing = loss.source.samples(side, effort)
-    ranges, parts, terms = number_ranges(loss.source, effort), [], 0.0
+    parts, terms = [], 0.0
     # those of one side, so that both go one way
     usual = {sample.users for sample in loss.source.samples(Bound.PESSIMISTIC, effort)[0]}
-    for numbers, own in zip(ranges, points, strict=True):
+    for numbers, own in places:
         terms += sum(users in numbers for users in usual) * (len(own) // 8)
     if terms * _inner(loss, effort)[1] > loss.most_terms:
         return None
-    for numbers, own in zip(ranges, points, strict=True):
+    for numbers, own in places:
         some = [sample for sample in samples if sample.users in numbers]
         if some:
             losses, both = np.frombuffer(own), (numbers.least, numbers.most)
@@ -263,4 +302,4 @@ def _mixture(
             }
             parts.append(RangeProfiles.of(some, np.expm1(losses), tables))
     found = MixedProfiles(side, tuple(parts), missing)
-    return found if found.close(effort) else None
+    return found if found.close(effort, span) else None

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
+import numpy as np
+
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.shared_profile import ranges_of
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["COARSEST", "NumberRange", "Sample", "SampleSource", "number_ranges", "told_apart"]
+__all__ = [
+    "COARSEST",
+    "NumberRange",
+    "Sample",
+    "SampleSource",
+    "every_sample",
+    "number_ranges",
+    "ranges_by_share",
+    "told_apart",
+]
 
 COARSEST = 0.05
 """Up to this resolution what is rare is tabulated more coarsely."""
 
-# As many times coarser as this power of its weight is smaller: it may matter more than it weighs.
+# As many times coarser as this power of its share is smaller: it may matter more than that.
 _RARE = 0.25
 
 
@@ -70,16 +81,34 @@ class NumberRange:
 @lru_cache(maxsize=16)
 def number_ranges(source: SampleSource, effort: Effort) -> tuple[NumberRange, ...]:
     """Ranges of numbers of messages, of both sides so that both share all."""
-    every = [one for side in Bound for one in source.samples(side, effort)[0] if one.users]
-    numbers = [one.users for one in every]
-    found = []
-    for least, most in ranges_of(min(numbers), max(numbers), source.expected):
-        weights = [one.weight for one in every if least <= one.users <= most]
-        if weights:
-            # of two sides
-            weight = max(0.5 * math.fsum(weights), 1e-300)
-            coarsest = COARSEST / effort.resolution
-            found.append(NumberRange(least, most, max(min(weight**-_RARE, coarsest), 1.0)))
+    every = every_sample(source, effort)
+    weights = np.array([one.weight for one in every])
+    return ranges_by_share(every, weights, source.expected, effort)
+
+
+def every_sample(source: SampleSource, effort: Effort) -> list[Sample]:
+    """Samples of both sides, with a message at least."""
+    return [one for side in Bound for one in source.samples(side, effort)[0] if one.users]
+
+
+def ranges_by_share(
+    samples: list[Sample], share: Array, usual: float, effort: Effort
+) -> tuple[NumberRange, ...]:
+    """Ranges of numbers of messages, coarser where less of the whole is theirs.
+
+    Args:
+        samples: with a message at least.
+        share: of the whole, for each of them, up to a factor.
+        usual: the number that matters most.
+        effort: how closely the whole is wanted.
+    """
+    users = np.array([one.users for one in samples])
+    coarsest, found = COARSEST / effort.resolution, []
+    for least, most in ranges_of(int(users.min()), int(users.max()), usual):
+        there = (least <= users) & (users <= most)
+        if there.any():
+            part = max(float(share[there].sum() / share.sum()), 1e-300)
+            found.append(NumberRange(least, most, max(min(part**-_RARE, coarsest), 1.0)))
     return tuple(found)
 
 
