@@ -337,7 +337,7 @@ INVERSION = mutants(
             "np.where(anchor > 0.0, anchor * low, anchor * high)",
             "anchor * high",
         ),
-        ("modulus * (off * self._size + ", "modulus * ("),
+        ("modulus * (self._off + n * self._off_each)", "modulus * self._off"),
         ("q = scale * high *", "q = 0.999 * scale * high *"),
     ],
 )

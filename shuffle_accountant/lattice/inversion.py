@@ -84,8 +84,14 @@ class Inversion:
         # where each alpha's frequencies start
         self._starts = np.cumsum(np.append(0, found.count))
         # real and imaginary parts: a complex exponential takes several times as long
-        terms = found.terms
-        self._real, self._imag, self._size = terms.real.copy(), terms.imag.copy(), np.abs(terms)
+        terms, size = found.terms, np.abs(found.terms)
+        self._real, self._imag = terms.real.copy(), terms.imag.copy()
+        # ((m + e)^n - m^n) <= n e m^(n-1) e^(n e / m), and no n e / m is above 1
+        own = UNIT_ROUNDOFF * (160.0 + 2.0 * float(found.count.max(initial=0)))
+        each = math.e * found.relative + 64.0 * UNIT_ROUNDOFF * found.phase
+        # what terms are off: once, and for each message
+        self._off = own * size + (1.0 + own) * found.doubt
+        self._off_each = each * (size + found.doubt)
 
     @classmethod
     def joined(cls, tables: Sequence[Inversion]) -> Inversion:
@@ -121,12 +127,7 @@ class Inversion:
         found = self._found
         modulus, angle = np.exp(n * found.log.real), n * found.log.imag
         value = modulus * (np.cos(angle) * self._real - np.sin(angle) * self._imag)
-        # ((m + e)^n - m^n) <= n e m^(n-1) e^(n e / m)
-        moved = np.minimum(n * found.relative, 1.0)
-        off = np.where(n * found.relative > 1.0, math.inf, math.e * moved)
-        often = 160.0 + 2.0 * float(np.diff(self._starts).max())
-        off = off + UNIT_ROUNDOFF * (often + 64.0 * n * found.phase)
-        error = modulus * (off * self._size + (1.0 + off) * found.doubt)
+        error = modulus * (self._off + n * self._off_each)
         value, error = (np.add.reduceat(x, self._starts[:-1], axis=1) for x in (value, error))
         value[2] *= n
         error[2] *= n
