@@ -4,7 +4,8 @@ Users who choose their own level, users whom the adversary knows, a random numbe
 that are close to a null law: single rounds and a hundred of them, over all sizes with randomized
 response, and with every randomizer of the catalogue that such a crowd can apply. Times are the
 processor's, of a process that remembers nothing, as multiples of the clones' answer that is timed
-before and after each question.
+before and after each question; what takes more than half of what is claimed is asked three times,
+like the clones.
 """
 
 from __future__ import annotations
@@ -41,8 +42,6 @@ _GROUPS = {
     "random": ("random participation", 60.0),
     "null": ("messages with a null law, or with one up to delta0", 60.0),
     "catalogue": ("every randomizer, in every crowd that can apply it", 60.0),
-    # sums of a hundred continuous messages have many letters and frequencies
-    "few": ("every randomizer, in every crowd of a thousand that can apply it", 75.0),
 }
 
 
@@ -102,8 +101,7 @@ def catalogue(users: int) -> Iterator[_Question]:
             except ValueError:
                 continue
             kind = name.partition(", ")[0]
-            group = "few" if users == min(CATALOGUE_SIZES) else "catalogue"
-            yield _Question(group, f"{kind}, {crowd}", users, one)
+            yield _Question("catalogue", f"{kind}, {crowd}", users, one)
 
 
 def run(quick: bool, note: Note) -> Outcome:
@@ -116,14 +114,17 @@ def run(quick: bool, note: Note) -> Outcome:
     ]
     # loops are compiled, or loaded, once
     sa.epsilon(sa.ShuffledBatches(noise_multiplier=3.0, steps=10), delta=DELTA)
-    rows = []
-    before = clones_seconds()
+    rows, before = [], clones_seconds()
     for question, rounds in questions:
         note(f"{question.kind}, n = {compact(question.users)}, T = {rounds}")
-        row = _asked(question, rounds)
-        after = clones_seconds()
-        rows.append(row | {"times": round(2.0 * row["seconds"] / (before + after), 2)})
-        before = after
+        asked, most = [], _GROUPS[question.group][1]
+        # what comes near the claim is asked as often as the clones
+        while not asked or (len(asked) < 3 and 2.0 * asked[-1]["times"] > most):
+            row = _asked(question, rounds)
+            after = clones_seconds()
+            asked.append(row | {"times": round(2.0 * row["seconds"] / (before + after), 2)})
+            before = after
+        rows.append(min(asked, key=lambda row: float(row["times"])))
     claims = []
     for name in dict.fromkeys(row["group"] for row in rows):
         text, most = _GROUPS[name]

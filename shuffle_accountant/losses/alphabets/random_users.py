@@ -60,7 +60,7 @@ MOST_TERMS = 2.0**26
 _FEWEST_USERS = 64.0
 # Points of the whole profile are this many deviations times sqrt(resolution) apart near 0; or more,
 # where numbers of messages are told apart, which leaves room.
-_STEP, _STEP_APART = 1.5, 2.5
+_STEP, _STEP_APART = 1.5, 2.75
 # The same near one question, at most so many points, and the steps that questions share points for.
 _STEP_NEAR, _MOST_NEAR, _NEAR = 6.0, 600, 5.0
 # Tables are this much coarser than points, up to a resolution, or beyond it: what letters of

@@ -28,7 +28,7 @@ COARSEST = 0.05
 """Up to this resolution what is rare is tabulated more coarsely."""
 
 # As many times coarser as this power of its share is smaller: it may matter more than that.
-_RARE = 0.25
+_RARE = 0.3
 
 
 @dataclass(frozen=True)
