@@ -23,8 +23,9 @@ point keeps relative accuracy, at any depth of the tail.
 
 Errors, all of them part of both ends:
 
-* Window. The tilted probability that T leaves it is at most ``2 e^-45`` (Chernoff, for the largest
+* Window. The tilted probability that T leaves it is next to nothing (Chernoff, for the largest
   number of messages); ``t e^(-theta t) <= 1/(e theta)``.
+* Rare letters that are left out: `shuffle_accountant.lattice.tilted_letters`.
 * Frequencies that are left out: those where the modulus is next to nothing for the smallest number
   of messages, added up, and those beyond the last one, by a geometric series.
 * Rounding: each spectrum less one is off by a few u of ``s E|Y|``, its powers by n times that,
@@ -45,15 +46,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.spectra import Spectra, spectra
-from shuffle_accountant.lattice.tilted_letters import LEVEL, tilted_letters
+from shuffle_accountant.lattice.tilted_letters import Levels, tilted_letters
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = ["Ends", "Inversion", "inversion"]
 
 # Frequencies whose modulus is smaller than this, relative to the share of the variance that the
-# normal adds, are left out; where they still add more than that part of the share, only much
-# smaller ones.
-_LEFT_OUT, _POOR, _MORE = 1e-3, 0.1, 18.0
+# normal adds, are left out; what lies outside of windows, by its logarithm; and rare letters that
+# have less than that part of the share.
+_LEFT_OUT, _OUTSIDE, _RARE = 1e-3, 22.0, 0.1
+# Where they add more than so many shares, as much less is left out, at most by that factor, and so
+# often.
+_POOR, _LEAST, _MOST_TIMES = 2.0, 1e12, 2
 # alpha moves by this much for the rounding of ratios.
 _RATIO_ERROR = 64 * UNIT_ROUNDOFF
 
@@ -133,15 +137,30 @@ class Inversion:
         error[2] *= n
         return value, error + found.dropped
 
-    def poor(self, share: float) -> NDArray[np.bool_]:
-        """Where frequencies that were left out may add more than that share, by row.
+    def left_out(self) -> Array:
+        """What was left out may add, relative to what is there, by row, shape (3, rows).
 
-        A few far letters that take most of the tilted mass leave little of it near 0.
+        Of windows, frequencies, and rare letters; a few far letters that take most of the tilted
+        mass leave little of it near 0.
         """
-        if not self._found.index.size:
-            return np.zeros(0, dtype=bool)
-        value, _ = self._sums(self.users[1])
-        return np.asarray(~(self._found.dropped[0] <= share * value[0]))
+        found, n = self._found, self.users[1]
+        if not found.index.size:
+            return np.zeros((3, 0))
+        value = self._sums(n)[0][0]
+        rare = n * found.rare_gain * np.exp(-(n * found.log_scale + found.log_smooth))
+        part = np.stack([self._outside, found.dropped[0], rare]) / value
+        return np.asarray(np.where((part >= 0.0) & (part < math.inf), part, math.inf))
+
+    @property
+    def width(self) -> Array:
+        """How far bounds are apart for the most messages, at each alpha; inf without any."""
+        ends = self.ends(self.users[1])
+        return np.nan_to_num(ends.upper - ends.lower, nan=math.inf)
+
+    @property
+    def _outside(self) -> Array:
+        """What may lie outside of windows."""
+        return np.asarray(self._found.outside / (math.e * self._found.theta))
 
     def _bounds(self, n: int, excess: Array) -> Array:
         value, error = self._sums(n)
@@ -150,16 +169,18 @@ class Inversion:
         relative = 1.01 * n * found.per_letter + UNIT_ROUNDOFF * (256.0 + 8.0 * np.abs(log_scale))
         relative = np.where(relative < 0.1, relative, math.nan)
         scale = np.exp(log_scale) / n
-        outside = 2.0 * math.exp(-LEVEL)
-        most = outside / (math.e * found.theta)
+        most = self._outside
         above = (value[0] + error[0] + most) * (1.0 + relative)
         upper = scale * above * (1.0 + 128 * UNIT_ROUNDOFF) + 1e-305
+        # messages that are left out
+        upper = (upper + found.rare_gain) * (1.0 + 16 * UNIT_ROUNDOFF)
+        upper /= np.where(n * found.rare < 0.5, 1.0 - 1.01 * n * found.rare, math.nan)
         # the event {0 < T < B}
         sum_low = (value[0] - error[0] - most) * (1.0 - relative)
         noise = found.variance * (value[1] + error[1]) * (1.0 + relative)
         gain = sum_low - noise
         high = np.maximum(value[2] + error[2], 0.0) * (1.0 + relative)
-        low = (value[2] - error[2] - n * found.sent * outside) * (1.0 - relative)
+        low = (value[2] - error[2] - n * found.sent * found.outside) * (1.0 - relative)
         low = np.maximum(low, 0.0)
         anchor = _anchor(excess)
         # ratios, and a few roundings here
@@ -187,18 +208,30 @@ def inversion(
         variance: share of the variance of L that the normal may add, for the least number.
     """
 
-    def tabulated(anchor: Array, level: float) -> Spectra:
-        return spectra(tilted_letters(ratios, users, anchor, variance, level), users)
+    def tabulated(alpha: NDArray[np.intp], levels: Levels) -> Spectra:
+        rows = tilted_letters(ratios, users, _anchor(excess[alpha]), variance, levels[alpha])
+        found = spectra(rows, users)
+        return replace(found, index=alpha[found.index])
 
-    level = _level(variance)
+    usual = _OUTSIDE, _level(variance), _RARE * variance
+    levels = Levels(*(np.full(excess.size, x) for x in usual))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found = tabulated(_anchor(excess), level)
-        poor = Inversion(excess, users, found).poor(_POOR * variance)
-        if poor.any():
-            again = found.index[poor]
-            more = tabulated(_anchor(excess[again]), level + _MORE)
-            kept = ~np.isin(found.index, again[more.index])
-            found = Spectra.joined([found.only(kept), replace(more, index=again[more.index])])
+        found = tabulated(np.arange(excess.size), levels)
+        for _ in range(_MOST_TIMES):
+            table = Inversion(excess, users, found)
+            over = table.left_out() / (_POOR * variance)
+            poor = over.sum(axis=0) > 1.0
+            if not poor.any():
+                break
+            again, over = found.index[poor], np.clip(3.0 * over[:, poor], 1.0, _LEAST)
+            levels.outside[again] += np.log(over[0])
+            levels.left_out[again] += np.log(over[1])
+            levels.rare[again] /= over[2]
+            more = tabulated(again, levels)
+            closer = again[Inversion(excess, users, more).width[again] < table.width[again]]
+            found = Spectra.joined(
+                [found.only(~np.isin(found.index, closer)), more.only(np.isin(more.index, closer))]
+            )
     return Inversion(excess, users, found)
 
 

@@ -27,7 +27,7 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = ["Spectra", "spectra"]
 
-_MOST_KEPT = 1 << 12
+_MOST_KEPT = 1 << 14
 _BLOCK = 64
 # Letters times frequencies at once.
 _AT_ONCE = 1 << 16
@@ -53,6 +53,9 @@ class Spectra:
         variance: that of the normal, shape (k,).
         per_letter: relative error of a letter's weight, shape (k,).
         sent: largest ratio r1, shape (k,).
+        outside: tilted probability that the sum lies outside of its window, shape (k,).
+        rare: probability of a message whose letter is left out, shape (k,).
+        rare_gain: what these add to ``H_alpha``, but for ``n rare`` times itself, shape (k,).
     """
 
     index: NDArray[np.intp]
@@ -69,6 +72,9 @@ class Spectra:
     variance: Array
     per_letter: Array
     sent: Array
+    outside: Array
+    rare: Array
+    rare_gain: Array
 
     def only(self, rows: NDArray[np.bool_]) -> Spectra:
         """Those of some of the alpha."""
@@ -154,7 +160,7 @@ def _blocks(letters: TiltedLetters, users: tuple[int, int]) -> _Blocks:
     first = np.multiply.outer(step, starts)
     far = letters.log_bound(most, first, users[0])
     valid = starts < _BLOCK * numbers[:, None]
-    near = valid & (far > -letters.level - math.log(_BLOCK))
+    near = valid & (far > -letters.level[:, None] - math.log(_BLOCK))
     others = np.where(valid & ~near, np.exp(far), 0.0)
     # those that matter first, and as many in all rows
     order = np.argsort(~near, axis=1, kind="stable")[:, : int(near.sum(axis=1).max(initial=1))]
@@ -184,7 +190,7 @@ def _frequencies(letters: TiltedLetters, users: tuple[int, int]) -> Spectra:
     s, less = blocks.s, blocks.less_one(letters.weight)
     modulus = np.abs(1.0 + less)
     log_rest = letters.log_bound(modulus, s, users[0])
-    held = blocks.there & (log_rest > -letters.level)
+    held = blocks.there & (log_rest > -letters.level[:, None])
     own, limits = letters.doubt(s), _transforms(letters, s)
     others = np.where(blocks.there & ~held, np.exp(log_rest), 0.0)
     dropped = np.einsum("akj,kj->ak", limits, others) + blocks.left_out
@@ -263,6 +269,9 @@ def _tabulated(
         variance=letters.smooth,
         per_letter=letters.per_letter,
         sent=letters.largest,
+        outside=letters.outside,
+        rare=letters.rare,
+        rare_gain=letters.rare_gain,
     )
 
 

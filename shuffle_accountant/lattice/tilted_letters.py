@@ -3,7 +3,15 @@
 With ``S0 = sum r0(Y_i)``, ``S1 = sum r1(Y_i)`` and ``L = S0 - alpha S1`` over n i.i.d. messages, a
 tilt makes a letter of value v ``e^(theta v)`` times as likely, up to a constant. Any theta > 0 is
 valid: the saddle point keeps relative accuracy, at any depth of the tail. A normal of a share of
-the variance is added, and the window holds the tilted sum but for ``e^-45`` on either side.
+the variance is added, and the window holds the tilted sum but for next to nothing on either side.
+
+Rare letters whose value is far out would need wide windows, where frequencies are many. Those that
+next to nothing depends on are left out. With U the expectation of L_+, S the same without them, a
+their probability and g the expectation of their positive part, all for one message,
+
+    S <= U <= S + n g + n a E (L')_+,    E (L')_+ <= U + |E Y|,
+
+L' the sum of n - 1 messages: one more moves it by E Y on average, and a positive part is convex.
 """
 
 from __future__ import annotations
@@ -17,12 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.waves import MOST_WAVES, WAVE_ERROR
+from shuffle_accountant.numerics.normal import normal_excess
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
-__all__ = ["LEVEL", "TiltedLetters", "tilted_letters"]
-
-LEVEL = 45.0
-"""Tilted mass that the window leaves outside on either side: ``e^-LEVEL``."""
+__all__ = ["Levels", "TiltedLetters", "tilted_letters"]
 
 # The normal's own spectrum ends so many times further out than it has to.
 _LAST = 1.05
@@ -34,8 +40,29 @@ _LEAST_TILT = 0.2
 _LARGEST_EXPONENT = 600.0
 # Steps of Chernoff bounds, in inverse deviations of the sum.
 _STEPS = np.geomspace(0.02, 9.5, 14)
+# Letters that far out, in deviations of the sum, are left out if they are rare.
+_FAR_OUT = 4.0
 # Letters times steps of a Chernoff bound, at once.
 _AT_ONCE = 1 << 19
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """What is left out at each alpha.
+
+    Attributes:
+        outside: the window leaves a tilted mass of ``e^-outside`` outside on either side, (k,).
+        left_out: frequencies whose modulus is ``e^-left_out`` at most, shape (k,).
+        rare: letters far out with that part of the sum's positive part, about, shape (k,).
+    """
+
+    outside: Array
+    left_out: Array
+    rare: Array
+
+    def __getitem__(self, some: slice | NDArray[np.intp]) -> Levels:
+        """Those of some of the alpha."""
+        return Levels(self.outside[some], self.left_out[some], self.rare[some])
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +75,7 @@ class TiltedLetters:
         weight: tilted probabilities, shape (k, m).
         sent: the same times r1, shape (k, m).
         largest: the largest r1 of each row, shape (k,).
-        level: what is left out has a modulus of ``e^-level`` at most.
+        level: frequencies that are left out have a modulus of ``e^-level`` at most, shape (k,).
         theta: the tilts, shape (k,).
         mean: tilted means of the values, shape (k,).
         low: lower ends of the windows, at most 0, shape (k,).
@@ -56,6 +83,10 @@ class TiltedLetters:
         smooth: variance of the normal, shape (k,).
         log_scale: logarithm of the moment generating function of one letter, shape (k,).
         per_letter: relative error of a letter's weight, shape (k,).
+        outside: tilted probability that the sum lies outside of its window, shape (k,).
+        rare: probability of a message whose letter is left out, shape (k,).
+        rare_gain: what they add to L_+ for each message, divided by n, but for ``rare`` times L_+
+            itself, shape (k,).
     """
 
     index: NDArray[np.intp]
@@ -63,7 +94,7 @@ class TiltedLetters:
     weight: Array
     sent: Array
     largest: Array
-    level: float
+    level: Array
     theta: Array
     mean: Array
     low: Array
@@ -71,11 +102,14 @@ class TiltedLetters:
     smooth: Array
     log_scale: Array
     per_letter: Array
+    outside: Array
+    rare: Array
+    rare_gain: Array
 
     def __getitem__(self, rows: slice | NDArray[np.bool_]) -> TiltedLetters:
         """Some of the rows."""
         values = {x.name: getattr(self, x.name) for x in fields(self)}
-        return TiltedLetters(**{k: x if k == "level" else x[rows] for k, x in values.items()})
+        return TiltedLetters(**{k: x[rows] for k, x in values.items()})
 
     @cached_property
     def step(self) -> Array:
@@ -119,7 +153,7 @@ def tilted_letters(
     users: tuple[int, int],
     anchor: Array,
     share: float,
-    level: float,
+    levels: Levels,
 ) -> Iterator[TiltedLetters]:
     """Tilt letters at several alpha, wherever a window is found.
 
@@ -128,14 +162,15 @@ def tilted_letters(
         users: least and largest number of messages.
         anchor: ``alpha - 1``, shape (k,).
         share: of the variance of L that the normal may add, for the least number.
-        level: frequencies with moduli below ``e^-level`` will be left out.
+        levels: what may lie outside, and which frequencies will be left out.
 
     Yields:
         Rows for some of the alpha, in order.
     """
     size = max(_AT_ONCE // max(ratios[2].size * _STEPS.size, 1), 1)
     for first in range(0, max(anchor.size, 1), size):
-        yield _rows(ratios, users, anchor[first : first + size], first, share, level)
+        some = slice(first, first + size)
+        yield _rows(ratios, users, anchor[some], first, share, levels[some])
 
 
 def _rows(
@@ -144,13 +179,14 @@ def _rows(
     anchor: Array,
     first: int,
     share: float,
-    level: float,
+    levels: Levels,
 ) -> TiltedLetters:
-    r0, r1, q = ratios
+    (r0, r1, q), level = ratios, levels.left_out
     value = (r0 - r1) - anchor[:, None] * r1
-    top = value.max(axis=1, initial=-math.inf)
+    often, rare, rare_gain = _often(value, q, users, levels.rare)
+    top = np.where(often, value, -math.inf).max(axis=1, initial=-math.inf)
     # no sum with a lower letter is positive, for any of the numbers: without it they are fewer
-    kept = value > -(1.0 + 1e-9) * users[1] * np.maximum(top, 0.0)[:, None]
+    kept = often & (value > -(1.0 + 1e-9) * users[1] * np.maximum(top, 0.0)[:, None])
     mass = np.where(kept, q, 0.0)
     value = np.where(kept, value, 0.0)
     theta = _saddles(value, mass, users[0], top)
@@ -165,18 +201,18 @@ def _rows(
     still = np.maximum(np.sum(mass * value**2, axis=1) - plain**2, 0.0)
     smooth = share * users[0] * np.minimum(spread, still)
     centred = value - mean[:, None]
-    low, high = _windows(centred, weight, users, theta, mean, spread, smooth)
+    low, high = _windows(centred, weight, users, theta, mean, spread, smooth, levels.outside)
     high = np.maximum(high, 2.0 / theta)
     # a narrower normal has too many frequencies
-    reach = _LAST * math.sqrt(2.0 * level) / (2.0 * math.pi * _MOST_FREQUENCIES)
+    reach = _LAST * np.sqrt(2.0 * level) / (2.0 * math.pi * _MOST_FREQUENCIES)
     least = 1.1 * (reach * (high - low)) ** 2
     if np.any((smooth > 0.0) & (smooth < least)):
         smooth = np.where(smooth > 0.0, np.maximum(smooth, least), smooth)
-        low, high = _windows(centred, weight, users, theta, mean, spread, smooth)
+        low, high = _windows(centred, weight, users, theta, mean, spread, smooth, levels.outside)
         high = np.maximum(high, 2.0 / theta)
     log_scale = np.log(total) + shift
     size = np.where(weight > 0.0, np.abs(exponent), 0.0).max(axis=1, initial=0.0)
-    often = 64.0 + min(q.size, _PAIRWISE)
+    rounded = 64.0 + min(q.size, _PAIRWISE)
     every = TiltedLetters(
         index=first + np.arange(anchor.size),
         y=np.where(weight > 0.0, centred, 0.0),
@@ -190,11 +226,40 @@ def _rows(
         high=high,
         smooth=smooth,
         log_scale=log_scale,
-        per_letter=UNIT_ROUNDOFF * (often + 4.0 * size + 8.0 * np.abs(log_scale)),
+        per_letter=UNIT_ROUNDOFF * (rounded + 4.0 * size + 8.0 * np.abs(log_scale)),
+        outside=2.0 * np.exp(-levels.outside),
+        rare=rare,
+        rare_gain=rare_gain,
     )
     good = (theta > 0.0) & (theta < math.inf) & (smooth > 0.0) & (low <= 0.0)
     good &= (high - low < math.inf) & np.isfinite(log_scale) & (every.last < _MOST_FREQUENCIES)
     return every if good.all() else every[good]
+
+
+def _often(
+    value: Array, q: Array, users: tuple[int, int], most: Array
+) -> tuple[NDArray[np.bool_], Array, Array]:
+    """Letters that are not rare or not far out, and what the others have: see `TiltedLetters`."""
+    mean, size = value @ q, np.abs(value)
+    deviation = np.sqrt(users[0] * np.maximum(value**2 @ q - mean**2, 0.0))
+    order = np.argsort(-size, axis=1)
+    chance = q[order]
+    gain = chance * np.maximum(np.take_along_axis(value, order, axis=1), 0.0)
+    chance, gain = np.cumsum(chance, axis=1), np.cumsum(gain, axis=1)
+    # about what there is to lose; a wrong guess makes bounds wide or windows long
+    wanted = most * deviation * normal_excess(-users[0] * mean / deviation)
+    next_to_nothing = (users[1] * chance <= most[:, None]) & (users[1] * gain <= wanted[:, None])
+    far = np.take_along_axis(size, order, axis=1) > _FAR_OUT * deviation[:, None]
+    last = np.sum(next_to_nothing & far, axis=1) - 1
+    often = np.ones(value.shape, dtype=bool)
+    np.put_along_axis(often, order, np.arange(q.size) > last[:, None], axis=1)
+    some = last >= 0
+    rare, gain = (
+        np.where(some, np.take_along_axis(x, last[:, None], axis=1)[:, 0], 0.0)
+        for x in (chance, gain)
+    )
+    moved = np.abs(mean) + 1e-9 * (size @ q)
+    return often, rare * (1.0 + 1e-9), (gain + rare * moved) * (1.0 + 1e-9)
 
 
 def _saddles(value: Array, mass: Array, users: int, top: Array) -> Array:
@@ -261,8 +326,9 @@ def _windows(
     mean: Array,
     spread: Array,
     smooth: Array,
+    level: Array,
 ) -> tuple[Array, Array]:
-    """Where T lies under the tilt but for e^-45 on either side (Chernoff).
+    """Where T lies under the tilt but for e^-level on either side (Chernoff).
 
     The logarithm of a centred letter's moment generating function is not negative, so the bound for
     the largest number of messages holds for all.
@@ -273,7 +339,7 @@ def _windows(
     # e^-x - 1 from e^x - 1, unless that is close to -1
     shrunk, far = -1.0 / (1.0 + 1.0 / growth), moved < -1.0
     shrunk[far] = np.expm1(-moved[far])
-    grown = (theta[:, None] + steps) ** 2 * (0.5 * smooth)[:, None] + (LEVEL + 1e-3)
+    grown = (theta[:, None] + steps) ** 2 * (0.5 * smooth)[:, None] + (level + 1e-3)[:, None]
 
     def reach(growth: Array) -> Array:
         found = np.log1p(np.sum(weight[:, None, :] * growth, axis=2))

@@ -22,7 +22,10 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letters import LetterPair
-from shuffle_accountant.losses.alphabets.random_users import MOST_TERMS, RandomUsersLoss
+from shuffle_accountant.losses.alphabets.random_users import (
+    MOST_TERMS_OF_ALPHABETS,
+    RandomUsersLoss,
+)
 from shuffle_accountant.losses.alphabets.samples import Sample
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
@@ -81,7 +84,7 @@ def crowd(randomizer: LocalRandomizer, users: int, others: Groups, colluding: in
     losses = []
     for pairs, chances in _candidates(every):
         draws = _AmongDraws(pairs, randomizer.eps0, _honest(chances, colluding))
-        losses.append(RandomUsersLoss(pairs, draws, MixtureLoss(draws), MOST_TERMS))
+        losses.append(RandomUsersLoss(pairs, draws, MixtureLoss(draws), MOST_TERMS_OF_ALPHABETS))
     # each is a bound; the smallest spread is the best of them
     return CrowdPair(min(losses, key=lambda loss: loss.deviation))
 

@@ -24,7 +24,11 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource
 from shuffle_accountant.losses.alphabets.letters import LetterPair
-from shuffle_accountant.losses.alphabets.random_users import MOST_TERMS, RandomUsersLoss
+from shuffle_accountant.losses.alphabets.random_users import (
+    MOST_TERMS,
+    MOST_TERMS_OF_ALPHABETS,
+    RandomUsersLoss,
+)
 from shuffle_accountant.losses.alphabets.samples import Sample
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
@@ -84,8 +88,10 @@ def participation(
     pairs = _letters(inner, randomizer.eps0)
     if not pairs:
         return ParticipationPair(name, listed)
-    clones = isinstance(inner.loss, BinaryLoss) and isinstance(inner.loss.source, NumberOfClones)
-    most = _MOST_TERMS_OF_CLONES if clones else MOST_TERMS
+    most = MOST_TERMS_OF_ALPHABETS
+    if isinstance(inner.loss, BinaryLoss):
+        clones = isinstance(inner.loss.source, NumberOfClones)
+        most = _MOST_TERMS_OF_CLONES if clones else MOST_TERMS
     return ParticipationPair(name, RandomUsersLoss(pairs, source, listed, most))
 
 

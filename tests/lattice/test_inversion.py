@@ -85,11 +85,10 @@ def test_what_lies_outside_and_what_is_left_out_is_counted(
     level, of_lines, last = LIMITS[limits]
     for name, value in (("_MOST_KEPT", 1 << 13), ("_BLOCK", 2)):
         monkeypatch.setattr(spectra, name, value)
-    for name, value in (("LEVEL", level), ("_LAST", last)):
-        monkeypatch.setattr(tilted_letters, name, value)
-    monkeypatch.setattr(bounds, "LEVEL", level)
+    monkeypatch.setattr(tilted_letters, "_LAST", last)
+    monkeypatch.setattr(bounds, "_OUTSIDE", level)
     monkeypatch.setattr(bounds, "_level", lambda _share: of_lines)
-    monkeypatch.setattr(bounds, "_MORE", 0.0)
+    monkeypatch.setattr(bounds, "_MOST_TIMES", 0)
     answered = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -195,7 +194,7 @@ def test_far_letters_take_more_frequencies(monkeypatch: pytest.MonkeyPatch) -> N
     excess = np.array([0.4, 0.712, 0.9])
     ends = inversion(letters, (35, 69), excess, 2e-3).ends(69)
     assert np.all(ends.upper - ends.lower <= 0.05 * ends.upper)
-    monkeypatch.setattr(bounds, "_MORE", 0.0)
+    monkeypatch.setattr(bounds, "_MOST_TIMES", 0)
     few = inversion(letters, (35, 69), excess, 2e-3).ends(69)
     assert np.all(few.lower <= ends.upper)
     assert np.all(few.upper >= ends.lower)
@@ -240,7 +239,13 @@ def test_windows_of_mirrored_letters_are_mirrored(rare: float, exponent: float) 
     nothing = np.zeros(1)
     ends = [
         tilted_letters._windows(
-            sign * value, weight, (users, users), *[nothing] * 2, np.ones(1), nothing
+            sign * value,
+            weight,
+            (users, users),
+            *[nothing] * 2,
+            np.ones(1),
+            nothing,
+            np.full(1, 45.0),
         )
         for sign in (1.0, -1.0)
     ]

@@ -92,7 +92,7 @@ def mixture(wide: int, upper: float) -> MixedProfiles:
     rows = np.array([0, 1])
     part = RangeProfiles(
         EXCESS,
-        np.array([1.0, 2e-6]),
+        np.array([1.0, 2e-4]),
         np.array([0.5, 0.5]),
         rows,
         np.stack([usual, other]),
@@ -119,9 +119,9 @@ def test_wide_bounds_matter_where_they_are_asked_for(
     wide: int, span: tuple[float, float], matters: bool
 ) -> None:
     effort = Effort(1e-20, 1e-4)
-    assert mixture(wide, 1.0).close(effort, span) is not matters
+    assert mixture(wide, 1.0).too_wide(effort, span) == [matters]
     # next to nothing beside the whole
     usual = 0.1 if wide == 1 else 0.02
-    assert mixture(wide, usual).close(effort, span)
+    assert mixture(wide, usual).too_wide(effort, span) == [False]
     # beside what may be cut off
-    assert mixture(wide, 1.0).close(Effort(1e-8, 1e-4), span)
+    assert mixture(wide, 1.0).too_wide(Effort(1e-6, 1e-4), span) == [False]

@@ -154,7 +154,7 @@ def test_what_is_known_of_left_out_pairs_bounds_each_number() -> None:
                 assert high[i] >= value - error
                 assert high[i] <= 1.2 * value + 1e-3
     # they join the final maximum
-    table = shared._table(tuple(pairs), numbers, losses.tobytes(), ROUGH)
+    table = shared._table(tuple(pairs), numbers, losses.tobytes(), ROUGH, 0.25)
     everywhere = replace(others, exposed=(others.exposed[0], np.full(upper.shape, 0.75)))
     found = replace(table, others=everywhere, largest=math.inf).profile(45)
     assert (found.profile.upper >= 0.75).all()

@@ -179,6 +179,16 @@ class OrderedLetters:
         value = gains_above(r0, r1, excess, Bound.PESSIMISTIC)
         return float(np.sum(q * np.maximum(value, 0.0))) * (1.0 + 64 * UNIT_ROUNDOFF) + TINY
 
+    def at_one(self, users: int) -> float:
+        """Upper bound for alpha = 1 without exposed letters, where multisets are few; else inf.
+
+        Messages that are no likelier from one input are an atom there, which no smoothing spares.
+        """
+        found = likely_multisets(self.high.told_apart, users, _UNLISTED * self.effort.tail)
+        if found is None:
+            return math.inf
+        return float(ListedLaw.of(found, users).upper(np.zeros(1))[0])
+
     def nothing(self, excess: float) -> bool:
         """Whether no letter is positive, so that the profile without exposed letters is 0."""
         return all(_top(pair, _anchor(excess)) <= 0.0 for pair in (self.high, self.low))

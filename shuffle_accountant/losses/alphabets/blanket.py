@@ -30,6 +30,7 @@ from shuffle_accountant.losses.alphabets.anchored_profile import (
 from shuffle_accountant.losses.alphabets.letter_divergence import LARGEST_EPSILON, LetterDivergence
 from shuffle_accountant.losses.alphabets.letter_moments import (
     LetterSource,
+    far_bounds,
     moment_bounds,
     source_letters,
 )
@@ -57,6 +58,11 @@ _MOST_LISTED = 1 << 12
 # From so many deviations on, the distance of points grows with the square of the loss.
 _CENTRE = 2.5
 _CENTRAL_SHARE = 0.25
+# Losses at which it is looked up how fast the profile falls; the largest length over which it does
+# by a factor e, in losses; and how much closer points are than such lengths allow.
+_SCALES, _FALLS, _SHORTER = 48, 0.5, 0.6
+# So many tails are next to nothing.
+_TAILS = 1e5
 # Chords may be above the profile by this share of what the resolution stands for.
 _CURVED = 0.5
 # Less of a divergence is not looked for.
@@ -159,8 +165,25 @@ class BlanketLoss(SymmetricLoss):
     def spaced_points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
         """The same, no more of them than the profile's curvature needs."""
         inside, centre = self._inside(side, edges, effort)
-        apart = step * math.sqrt(effort.resolution) * self.deviation
+        apart = step * math.sqrt(effort.resolution) * self._scale(inside, effort)
         return self._settled(_points(inside, apart, centre), effort)
+
+    def _scale(self, losses: Array, effort: Effort) -> Array:
+        """Over what distance the profile changes, at ascending losses, nats.
+
+        A deviation in the bulk of a normal law: the root of the loss times the length over which
+        the profile falls by a factor e. Where a single message tells more than all others hide,
+        that length is larger. More where the profile is next to nothing.
+        """
+        if losses[-1] <= self.deviation:
+            return np.full(losses.shape, self.deviation)
+        letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
+        few = np.geomspace(self.deviation, float(losses[-1]), _SCALES)
+        found = np.minimum.accumulate(far_bounds(letters, self.users, np.expm1(few)))
+        logs = np.log(np.maximum(found, _NOTHING))
+        length = -1.0 / np.minimum(np.gradient(logs, few), -1.0 / (_FALLS * few))
+        scale = _SHORTER * np.sqrt(few * length * (1.0 + _TAILS * effort.tail * np.exp(-logs)))
+        return np.asarray(np.maximum(np.interp(losses, few, scale), self.deviation))
 
     def _inside(self, side: Bound, edges: CellEdges, effort: Effort) -> tuple[Array, float]:
         """Edges of cells where points may be, and up to where the profile's bulk is."""
@@ -254,12 +277,12 @@ def _end(loss: BlanketLoss, effort: Effort) -> float:
     return loss._find_end(effort)
 
 
-def _points(places: Array, step: float, centre: float) -> Array:
+def _points(places: Array, step: Array, centre: float) -> Array:
     """Some of the places: about ``step`` apart up to ``centre``, then ever further apart."""
     picked, last = [0], places.size - 1
     while picked[-1] < last:
         here = float(places[picked[-1]])
-        goal = here + step * max(1.0, here / centre) ** 2
+        goal = here + float(step[picked[-1]]) * max(1.0, here / centre) ** 2
         picked.append(min(max(int(np.searchsorted(places, goal)), picked[-1] + 1), last))
     return np.asarray(places[np.array(picked)])
 

@@ -14,10 +14,12 @@ from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
-__all__ = ["TINY", "LetterSource", "moment_bounds", "row_bounds", "source_letters"]
+__all__ = ["TINY", "LetterSource", "far_bounds", "moment_bounds", "row_bounds", "source_letters"]
 
 # More than what numbers below the smallest normal double lose.
 TINY = 1e-305
+# Ratios are cut off at these parts of what all others hide.
+_PARTS = 2.0, 5.0, 12.0
 # No sum is positive that holds a value as far below zero as this.
 _FAR = 1e200
 
@@ -54,6 +56,35 @@ def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Arr
     exposed = np.stack([pair.exposure_bounds(excess)[1] for pair in pairs])
     total = (bound.reshape(exposed.shape) * 1.001 + TINY + exposed) * (1.0 + 8 * UNIT_ROUNDOFF)
     return np.asarray(np.minimum(total, 1.0))
+
+
+def far_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Array:
+    """Upper bounds of the largest ``H_alpha`` where few messages may tell more than all others.
+
+    As `moment_bounds`, with ratios r0 cut off at some part c of what all others hide: a positive
+    part grows by ``(r0 - c)_+`` for each message at most.
+
+    Args:
+        pairs: letters.
+        users: number n of messages.
+        excess: ``alpha - 1``, shape (k,).
+
+    Returns:
+        Bounds, shape (k,).
+    """
+    best = moment_bounds(pairs, users, excess).max(axis=0)
+    for part in _PARTS:
+        least = users * excess[:, None] / part
+        found = np.zeros(excess.shape)
+        for pair in pairs:
+            r0, r1, q = pair.decoyed
+            cut = np.minimum(r0, least)
+            every, mass = (np.broadcast_to(row, cut.shape) for row in (r1, q))
+            own = row_bounds(cut, every, mass, users, excess[:, None]) * 1.001 + TINY
+            own += np.maximum(r0 - least, 0.0) @ q * (1.0 + 1e-9)
+            found = np.maximum(found, own + pair.exposure_bounds(excess)[1])
+        best = np.minimum(best, found)
+    return np.asarray(best)
 
 
 def row_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Array:

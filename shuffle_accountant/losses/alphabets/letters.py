@@ -117,6 +117,21 @@ class LetterPair:
         return unique[0], unique[1], mass
 
     @cached_property
+    def told_apart(self) -> LetterPair:
+        """Decoys' letters, those that both inputs send alike as one.
+
+        For alpha = 1 alone the profile is the same: it depends on ``sum r0 - sum r1``.
+        """
+        sent = self.q >= SCARCE
+        alike = sent & (self.p0 == self.p1)
+        one = math.fsum(self.p0[alike].tolist()), math.fsum(self.q[alike].tolist())
+        others = sent & ~alike
+        p0, p1, q = (row[others] for row in (self.p0, self.p1, self.q))
+        if alike.any():
+            p0, p1, q = np.append(p0, one[0]), np.append(p1, one[0]), np.append(q, one[1])
+        return LetterPair(p0, p1, q, self.eps0)
+
+    @cached_property
     def scarce(self) -> tuple[Array, Array, Array]:
         """``(p0, p1, q)`` of the letters that give the target away: decoys (all but) never send."""
         alone = self.q < SCARCE

@@ -27,9 +27,8 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["MixedProfiles", "RangeProfiles"]
 
-# Wide bounds may be this many resolutions of the whole, together.
-_NEXT_TO_NOTHING = 0.3
-# Or so many tails: a composition's are at most a millionth of delta, over all of its rounds.
+# Wide bounds may be so many tails, together: a composition's are at most a millionth of delta, over
+# all of its rounds.
 _TAILS = 1e3
 # Events times points that are compared at once.
 _AT_ONCE = 1 << 20
@@ -170,8 +169,8 @@ class MixedProfiles:
         error = sequential_sum(len(self.parts))
         return np.asarray(raised(q, error)), np.asarray(lowered(d, error))
 
-    def close(self, effort: Effort, span: tuple[float, float]) -> bool:
-        """Whether bounds that are wide are next to nothing beside the whole.
+    def too_wide(self, effort: Effort, span: tuple[float, float]) -> list[bool]:
+        """Of which ranges bounds are wide that are not next to nothing beside the whole.
 
         Args:
             effort: what counts.
@@ -179,19 +178,30 @@ class MixedProfiles:
         """
         wide = [part.wide(span) for part in self.parts]
         number = sum(int(there.any(axis=1).sum()) for there in wide)
-        for part, every in zip(self.parts, wide, strict=True):
-            rows = np.flatnonzero(every.any(axis=1))
-            if not rows.size:
-                continue
-            share = np.bincount(part.row, part.weight * part.fraction, part.upper.shape[0])
-            for row in rows.tolist():
-                fraction = float(part.fraction[part.row == row].max())
-                place = np.clip(fraction * part.excess[every[row]], *span)
-                own = np.interp(place / fraction, part.excess, part.upper[row])
-                whole = self.upper_at(place) - self.missing
-                most = np.maximum(
-                    _NEXT_TO_NOTHING * effort.resolution * whole, _TAILS * effort.tail
-                )
-                if np.any(number * share[row] * own > most):
-                    return False
-        return True
+        return [
+            any(
+                self._counts(part, row, every[row], number, effort, span)
+                for row in np.flatnonzero(every.any(axis=1)).tolist()
+            )
+            for part, every in zip(self.parts, wide, strict=True)
+        ]
+
+    def _counts(
+        self,
+        part: RangeProfiles,
+        row: int,
+        wide: NDArray[np.bool_],
+        number: int,
+        effort: Effort,
+        span: tuple[float, float],
+    ) -> bool:
+        """Whether one of so many numbers of messages matters where its bounds are wide."""
+        own = part.row == row
+        fraction, share = float(part.fraction[own].max()), part.weight[own] @ part.fraction[own]
+        place = np.clip(fraction * part.excess[wide], *span)
+        value = share * np.interp(place / fraction, part.excess, part.upper[row])
+        whole = self.upper_at(place) - self.missing
+        # the deeper in the tail, the less an epsilon depends on it
+        deep = 1.0 - 2.0 * np.log(np.maximum(whole, _UNDERFLOW))
+        most = np.maximum(effort.resolution * deep * whole, _TAILS * effort.tail)
+        return bool(np.any(number * value > most))

@@ -21,6 +21,7 @@ Where tables are not close enough, and what is not counts, each number has a law
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -51,13 +52,14 @@ from shuffle_accountant.losses.alphabets.shared_profile import shared_frequencie
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
 from shuffle_accountant.numerics.rounding import Array, lowered, raised, sequential_sum
 
-__all__ = ["MOST_TERMS", "RandomUsersLoss"]
+__all__ = ["MOST_TERMS", "MOST_TERMS_OF_ALPHABETS", "RandomUsersLoss"]
 
-MOST_TERMS = 2.0**26
-"""With more terms than this, laws of each number of messages are quicker than tables."""
+MOST_TERMS, MOST_TERMS_OF_ALPHABETS = 2.0**25, 2.0**29
+"""With more terms than this, laws of each number of messages are quicker than tables: of messages
+with two letters that count, and of those with more."""
 
 # Fewer messages than this, on average, have laws of their own.
-_FEWEST_USERS = 64.0
+_FEWEST_USERS = 16.0
 # Points of the whole profile are this many deviations times sqrt(resolution) apart near 0; or more,
 # where numbers of messages are told apart, which leaves room.
 _STEP, _STEP_APART = 1.5, 2.75
@@ -70,6 +72,8 @@ _COARSER, _COARSER_THEN, _COARSE = 40.0, 1.2, 3e-4
 _TRIED = 5
 # So many numbers of messages are looked at to find out which of them matter.
 _LOOKED = 24
+# Ranges where bounds are too wide are tabulated this often, ever finer.
+_ATTEMPTS = 3
 # Larger losses are not looked for in tables.
 _LARGEST_LOSS = 50.0
 # Relative distance that no rounding of alpha reaches.
@@ -284,22 +288,48 @@ def _mixture(
 ) -> MixedProfiles | None:
     """The mixture at those points, for alpha - 1 in a span; None if it is too wide."""
     samples, missing = loss.source.samples(side, effort)
-    parts, terms = [], 0.0
+    terms = 0.0
     # those of one side, so that both go one way
     usual = {sample.users for sample in loss.source.samples(Bound.PESSIMISTIC, effort)[0]}
     for numbers, own in places:
         terms += sum(users in numbers for users in usual) * (len(own) // 8)
     if terms * _inner(loss, effort)[1] > loss.most_terms:
         return None
-    for numbers, own in places:
-        some = [sample for sample in samples if sample.users in numbers]
-        if some:
-            losses, both = np.frombuffer(own), (numbers.least, numbers.most)
-            coarser = _coarser(effort, numbers.spread)
-            tables = {
-                users: shared_profile(loss.pairs, users, losses, coarser, both)
-                for users in dict.fromkeys(sample.users for sample in some)
-            }
-            parts.append(RangeProfiles.of(some, np.expm1(losses), tables))
-    found = MixedProfiles(side, tuple(parts), missing)
-    return found if found.close(effort, span) else None
+    parts: list[RangeProfiles | None] = [None] * len(places)
+    # laws of each number are quick where letters are two
+    for finer in range(_ATTEMPTS if loss.most_terms > MOST_TERMS else 1):
+        for i, (numbers, own) in enumerate(places):
+            some = [sample for sample in samples if sample.users in numbers]
+            if some and parts[i] is None:
+                coarser = _coarser(effort, numbers.spread)
+                parts[i] = _tabulated(loss, some, numbers, np.frombuffer(own), coarser, finer)
+        there = [i for i, part in enumerate(parts) if part is not None]
+        found = MixedProfiles(side, tuple(part for part in parts if part is not None), missing)
+        wide = list(itertools.compress(there, found.too_wide(effort, span)))
+        if not wide:
+            return found
+        for i in wide:
+            parts[i] = None
+    return None
+
+
+def _tabulated(
+    loss: RandomUsersLoss,
+    some: list[Sample],
+    numbers: NumberRange,
+    losses: Array,
+    effort: Effort,
+    finer: int,
+) -> RangeProfiles:
+    """The profiles of one range of numbers of messages, smoothed less where bounds are wide."""
+    both = numbers.least, numbers.most
+    tables = {
+        users: shared_profile(loss.pairs, users, losses, effort, both)
+        for users in dict.fromkeys(sample.users for sample in some)
+    }
+    for step in range(1, finer + 1):
+        rest = np.flatnonzero(~np.all([table.narrow for table in tables.values()], axis=0))
+        for users, table in tables.items() if rest.size else ():
+            closer = shared_profile(loss.pairs, users, losses[rest], effort, both, step)
+            tables[users] = table.joined(closer, rest)
+    return RangeProfiles.of(some, np.expm1(losses), tables)

@@ -24,7 +24,7 @@ from shuffle_accountant.losses.alphabets.anchored_profile import (
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = ["Shared", "ranges_of", "shared_frequencies", "shared_profile", "users_range"]
 
@@ -33,8 +33,12 @@ __all__ = ["Shared", "ranges_of", "shared_frequencies", "shared_profile", "users
 _RATIO, _RATIO_OF_ROUND = 1.25, 2.0
 # Share of the variance that laws are smoothed by, in resolutions.
 _SMOOTHED = 0.25
+# Where that is too much, so many times less.
+_FINER = 1 / 4
 # Tables that tell pairs apart are so many times coarser, up to a resolution.
 _COARSE, _COARSEST = 30.0, 0.02
+# A table is of use if this part of its bounds is close.
+_MANY = 0.5
 # Pairs below this share of the tail everywhere are left out too.
 _NOTHING = 0.25
 # Losses further above the largest than this, relative to their size, are above it.
@@ -52,6 +56,15 @@ class Shared:
 
     profile: Profile
     narrow: NDArray[np.bool_]
+
+    def joined(self, other: Shared, at: NDArray[np.intp]) -> Shared:
+        """The better one of two bounds at some of the alpha, with the events of both."""
+        upper, narrow = self.profile.upper.copy(), self.narrow.copy()
+        upper[at] = np.minimum(upper[at], other.profile.upper)
+        narrow[at] |= other.narrow
+        both = (self.profile, other.profile)
+        q, d = (np.concatenate(x) for x in zip(*((p.q, p.d) for p in both), strict=True))
+        return Shared(Profile(upper, q, d), narrow)
 
 
 def users_range(users: int) -> tuple[int, int]:
@@ -82,6 +95,7 @@ def shared_profile(
     losses: Array,
     effort: Effort,
     numbers: tuple[int, int] | None = None,
+    finer: int = 0,
 ) -> Shared:
     """Bounds of the largest profile of all pairs, a set closed under exchanging the datasets.
 
@@ -91,8 +105,9 @@ def shared_profile(
         losses: ascending ``log(alpha) >= 0``, shape (m,).
         effort: how closely.
         numbers: least and most messages that the table is for; unless given, `users_range`.
+        finer: how many times it is smoothed less than usual.
     """
-    return _profile(pairs, users, losses.tobytes(), effort, numbers or users_range(users))
+    return _profile(pairs, users, losses.tobytes(), effort, numbers or users_range(users), finer)
 
 
 # Both ends of a mixture ask for many of the same numbers.
@@ -103,23 +118,28 @@ def _profile(
     losses: bytes,
     effort: Effort,
     numbers: tuple[int, int],
+    finer: int,
 ) -> Shared:
-    return _table(pairs, numbers, losses, effort).profile(users)
+    return _table(pairs, numbers, losses, effort, _SMOOTHED * _FINER**finer).profile(users)
 
 
 def shared_frequencies(
     pairs: tuple[LetterSource, ...], users: int, losses: Array, effort: Effort
 ) -> float:
-    """How many frequencies one more number of messages costs; inf where bounds are wide."""
-    table = _table(pairs, users_range(users), losses.tobytes(), effort)
-    if not shared_profile(pairs, users, losses, effort).narrow.all():
+    """How many frequencies one more number of messages costs; inf if most bounds are wide."""
+    table = _table(pairs, users_range(users), losses.tobytes(), effort, _SMOOTHED)
+    if np.mean(shared_profile(pairs, users, losses, effort).narrow) < _MANY:
         return math.inf
     return max((pair.frequencies for pair in table.pairs), default=0)
 
 
 @lru_cache(maxsize=64)
 def _table(
-    pairs: tuple[LetterSource, ...], users: tuple[int, int], losses: bytes, effort: Effort
+    pairs: tuple[LetterSource, ...],
+    users: tuple[int, int],
+    losses: bytes,
+    effort: Effort,
+    smoothed: float,
 ) -> _Table:
     excess = np.expm1(np.frombuffer(losses))
     letters = [OrderedLetters(source, users[0], effort, users[1]) for source in pairs]
@@ -127,7 +147,7 @@ def _table(
     others = None
     if len(letters) > 1:
         letters, others = _candidates(letters, users, excess)
-    tables = [_Ordered.of(pair, users, excess) for pair in letters]
+    tables = [_Ordered.of(pair, users, excess, smoothed) for pair in letters]
     return _Table(tables, others, excess, largest)
 
 
@@ -159,9 +179,11 @@ class _Ordered:
     exposed: Array
 
     @classmethod
-    def of(cls, letters: OrderedLetters, users: tuple[int, int], excess: Array) -> _Ordered:
-        """The tables of a pair."""
-        share = _SMOOTHED * letters.effort.resolution
+    def of(
+        cls, letters: OrderedLetters, users: tuple[int, int], excess: Array, smoothed: float
+    ) -> _Ordered:
+        """The tables of a pair, smoothed by so many resolutions of its variance."""
+        share = smoothed * letters.effort.resolution
         high, low = (
             _inversion(pair, users, excess.tobytes(), share) for pair in (letters.high, letters.low)
         )
@@ -180,6 +202,9 @@ class _Ordered:
         upper = np.where(np.isnan(high.upper), 2.0, high.upper)
         lower = np.where(np.isnan(low.lower), 0.0, low.lower)
         narrow = upper - lower <= self.letters.allowed(self.excess, upper)
+        if self.excess[0] == 0.0 and not narrow[0]:
+            upper[0] = min(upper[0], self.letters.at_one(users))
+            narrow[0] = upper[0] - lower[0] <= self.letters.allowed(self.excess, upper)[0]
         narrow |= self.bounds <= self.letters.effort.tail
         return np.minimum(upper, self.bounds) + self.exposed, low, narrow
 
@@ -217,7 +242,21 @@ class _Table:
             beyond = np.log1p(self.excess) >= self.largest + _BEYOND * (1.0 + self.largest)
             upper = np.where(beyond, 0.0, upper)
         q, d = (np.concatenate(columns) for columns in zip(*events, strict=True))
+        self._bridge(upper, q, d, narrow)
         return Shared(Profile(np.minimum(upper, 1.0), q, d), narrow)
+
+    def _bridge(self, upper: Array, q: Array, d: Array, narrow: NDArray[np.bool_]) -> None:
+        """Bounds between close ones, where they are wide: a profile is below its chords."""
+        if narrow.all() or not narrow.any():
+            return
+        first, last = np.flatnonzero(narrow)[[0, -1]].tolist()
+        for i in (first + np.flatnonzero(~narrow[first:last])).tolist():
+            chord = np.interp(self.excess[i], self.excess[narrow], upper[narrow])
+            upper[i] = min(upper[i], float(chord) * (1.0 + 16 * UNIT_ROUNDOFF))
+        between = np.flatnonzero(~narrow)
+        lower = np.max(d - np.multiply.outer(self.excess[between], q), axis=1, initial=0.0)
+        allowed = self.pairs[0].letters.allowed(self.excess[between], upper[between])
+        narrow[between] = upper[between] - lower <= allowed
 
 
 @dataclass(frozen=True, eq=False)
