@@ -303,17 +303,18 @@ _OF_FREQUENCIES = (
     " tests/lattice/test_inversion.py::test_random_letters_contain_the_truth"
     " tests/lattice/test_inversion.py::test_windows_of_mirrored_letters_are_mirrored"
     " tests/lattice/test_inversion.py::test_far_letters_take_more_frequencies"
+    " tests/lattice/test_inversion.py::test_rare_letters_that_are_left_out_are_counted"
+    " tests/lattice/test_inversion.py::test_what_is_left_out_is_less_where_it_matters"
 )
 
 INVERSION = mutants(
     "lattice/inversion.py",
     _OF_FREQUENCIES,
     [
-        (
-            "kept = ~np.isin(found.index, again[more.index])",
-            "kept = np.ones(poor.size, dtype=bool)",
-        ),
-        ("replace(more, index=again[more.index])", "replace(more, index=more.index)"),
+        ("replace(found, index=alpha[found.index])", "found"),
+        ("poor = over.sum(axis=0) > 1.0", "poor = over.sum(axis=0) > 1e300"),
+        ("upper = (upper + found.rare_gain)", "upper = upper"),
+        ("1.0 - 1.01 * n * found.rare, math.nan", "1.0, math.nan"),
         ("return value, error + found.dropped", "return value, error"),
         (
             "above = (value[0] + error[0] + most) * (1.0 + relative)",
@@ -370,6 +371,8 @@ TILTED_LETTERS = mutants(
     _OF_FREQUENCIES,
     [
         ("    shrunk[far] = np.expm1(-moved[far])\n", ""),
+        ("(gain + rare * moved) * (1.0 + 1e-9)", "rare * moved * (1.0 + 1e-9)"),
+        ("return often, rare * (1.0 + 1e-9)", "return often, 0.0 * rare"),
         (
             "np.min((users[1] * found + grown) / steps, axis=1)",
             "0.1 * np.min((users[1] * found + grown) / steps, axis=1)",

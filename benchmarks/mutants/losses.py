@@ -531,8 +531,14 @@ SHARED = mutants(
     "losses/alphabets/shared_profile.py",
     f"{_SHARED}tables_of_pairs_contain_the_truth_for_all_numbers"
     f" {_SHARED}what_is_known_of_left_out_pairs_bounds_each_number"
-    f" {_SHARED}all_pairs_left_out_are_bounded_all_the_same",
+    f" {_SHARED}all_pairs_left_out_are_bounded_all_the_same"
+    f" {_SHARED}wide_bounds_between_close_ones_are_bridged"
+    f" {_SHARED}a_closer_table_joins_where_it_was_asked",
     [
+        ("self.excess[narrow], upper[narrow])", "self.excess, 0.0 * upper)"),
+        ("(first + np.flatnonzero(~narrow[first:last]))", "np.flatnonzero(~narrow)"),
+        ("narrow[between] = upper[between] - lower <= allowed", "narrow[between] = True"),
+        ("narrow[at] |= other.narrow", "narrow[:] |= other.narrow.all()"),
         (
             "return np.minimum(upper, self.bounds) + self.exposed",
             "return np.minimum(upper, self.bounds)",
@@ -1040,8 +1046,8 @@ MUTANTS = [
                 "searchsorted(self.excess, high)) + 1 :] = False",
                 "searchsorted(self.excess, high)) :] = False",
             ),
-            ("number * share[row] * own", "number * own"),
-            ("return False\n        return True", "return True\n        return True"),
+            ("value = share * np.interp", "value = np.interp"),
+            ("return bool(np.any(number * value > most))", "return False"),
             ("sequential_sum(len(self.parts))) + self.missing)", "sequential_sum(1.0)))"),
             ("part.upper_at(excess) for part in self.parts]", "self.parts[0].upper_at(excess)]"),
             ("part.events_at(excess) for part in self.parts]", "self.parts[0].events_at(excess)]"),

@@ -66,6 +66,47 @@ def test_random_letters_contain_the_truth(monkeypatch: pytest.MonkeyPatch) -> No
     assert answered > 500
 
 
+def with_a_rare_letter(seed: int) -> LetterPair:
+    """Three letters, and two that mirror one another, are hardly sent, and tell much."""
+    rng = np.random.default_rng(seed)
+    p, p_prime = 0.6 * rng.dirichlet(np.ones(3), size=2) + 0.4 / 3.0
+    rare = 10.0 ** rng.uniform(-7.0, -4.0)
+    ratio = 10.0 ** rng.uniform(1.0, 3.0)
+    rows = [np.append(row, [ratio * rare, rare]) for row in (p, p_prime)]
+    rows[1][3:] = rows[1][3:][::-1]
+    q = np.append(np.minimum(p, p_prime), [rare, rare])
+    return LetterPair(*(row / row.sum() for row in rows), np.append(q, 0.0)[:5] / (1.0 + q.sum()))
+
+
+@pytest.mark.parametrize("rare", [0.0, 1e-3, 0.3, 10.0])
+def test_rare_letters_that_are_left_out_are_counted(
+    rare: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much they have of the sum's positive part."""
+    monkeypatch.setattr(bounds, "_RARE", rare)
+    monkeypatch.setattr(bounds, "_MOST_TIMES", 0)
+    monkeypatch.setattr(tilted_letters, "_FAR_OUT", 1.0)
+    answered, left = 0, 0.0
+    for seed in range(12):
+        pair = with_a_rare_letter(seed)
+        excess = np.expm1(np.array([0.0, 0.5, 1.5, 3.0]) * pair.deviation(20))
+        table = inversion(pair.decoyed, (20, 24), excess, 0.05)
+        left += float(table._found.rare.sum())
+        for users in (20, 24):
+            answered += check(table.ends(users), Truth(pair, users), excess)
+    assert answered > 60
+    assert (left > 0.0) is (rare > 0.0)
+
+
+def test_what_is_left_out_is_less_where_it_matters() -> None:
+    """Rows where rare letters have a part that counts are tabulated again, with them."""
+    pair = with_a_rare_letter(3)
+    excess = np.expm1(np.array([0.5, 1.5, 3.0]) * pair.deviation(20))
+    found = inversion(pair.decoyed, (20, 24), excess, 1e-3)
+    assert np.all(found.left_out().sum(axis=0) <= bounds._POOR * 1e-3)
+    assert np.all(found.width <= 0.05 * found.ends(24).upper)
+
+
 # What windows leave outside, which frequencies are left out (exponents), where the normal ends.
 LIMITS: dict[str, tuple[float, float, float]] = {
     "far values": (2.5, 45.0, 1.05),

@@ -30,10 +30,14 @@ from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.lattice.inversion import inversion
 from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.losses.alphabets import anchored_profile, letter_divergence
-from shuffle_accountant.losses.alphabets.anchored_profile import bracket_at, profile
+from shuffle_accountant.losses.alphabets.anchored_profile import (
+    OrderedLetters,
+    bracket_at,
+    profile,
+)
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letter_divergence import LetterDivergence
-from shuffle_accountant.losses.alphabets.letter_moments import moment_bounds
+from shuffle_accountant.losses.alphabets.letter_moments import far_bounds, moment_bounds
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.randomizers.base import LocalRandomizer
@@ -162,6 +166,42 @@ def test_bounds_from_moments(seed: int) -> None:
         for bound, x in zip(bounds.tolist(), excess.tolist(), strict=True):
             value, error = Truth(pair, users).whole(x)
             assert bound >= min(value - error, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_where_few_messages_tell_more_than_all_others(seed: int) -> None:
+    """Letters that decoys hardly send, far above all others."""
+    rng = np.random.default_rng(seed)
+    rare = np.array([1e-3, 1e-5, 1e-7])
+    rows = np.stack([np.append(0.5 - 60.0 * rare.sum(), 60.0 * rare), np.append(0.5, rare)])
+    rest = rng.dirichlet(np.ones(1), size=2) * (1.0 - rows.sum(axis=1, keepdims=True))
+    p0, p1 = np.hstack([rows, rest])
+    pair, users = LetterPair(p0, p1, np.append(np.minimum(p0, p1)[:-1], 0.4)), 12
+    excess = np.expm1(np.array([0.0, 0.3, 1.0, 3.0, 10.0]) * pair.deviation(users))
+    found = far_bounds([pair], users, excess)
+    assert np.all(found <= moment_bounds([pair], users, excess)[0])
+    for bound, x in zip(found.tolist(), excess.tolist(), strict=True):
+        value, error = Truth(pair, users).whole(x)
+        assert bound >= min(value - error, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_alpha_of_one_depends_on_letters_that_differ(seed: int) -> None:
+    """Letters that both inputs send alike are one; the profile at 1 is that of all of them."""
+    rng = np.random.default_rng(seed)
+    own = 0.3 * rng.dirichlet(np.ones(2), size=2)
+    alike = 0.7 * rng.dirichlet(np.ones(3))
+    p0, p1 = (np.append(row, alike) for row in own)
+    q = rng.dirichlet(np.ones(5))
+    for pair in (LetterPair(p0, p1, q), LetterPair(np.append(p0, 0.0), np.append(p1, 0.0), q[:6])):
+        if pair.p0.size > pair.q.size:
+            pair = LetterPair(pair.p0, pair.p1, np.append(0.9 * pair.q, 0.1))
+        assert pair.told_apart.q.size == 3
+        letters = OrderedLetters(pair, 15, EFFORT)
+        for users in (7, 15):
+            value, error = Truth(pair, users).decoyed(0.0)
+            found = letters.at_one(users)
+            assert value - error <= found <= value * (1.0 + 1e-7) + error + 1e-13
 
 
 # Profiles

@@ -238,3 +238,42 @@ def test_lower_ends_use_what_bounds_from_below() -> None:
         assert high >= low
         best = float(np.max(found.d - math.expm1(epsilon) * found.q))
         assert best <= loss.delta(epsilon, Bound.PESSIMISTIC, effort)
+
+
+def table_of(users: int) -> shared._Table:
+    pairs = tuple(closed(np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]])))
+    losses = np.linspace(0.0, 0.4, 9)
+    return shared._table(pairs, (users, users), losses.tobytes(), EFFORT, 0.25)
+
+
+@pytest.mark.parametrize("wide", [[3], [2, 5], [0, 4], [4, 8], [1, 2]])
+def test_wide_bounds_between_close_ones_are_bridged(wide: list[int]) -> None:
+    """By chords; what is at an end has no neighbour, and no chord is lower than the profile."""
+    table = table_of(400)
+    found = table.profile(400)
+    assert found.narrow.all()
+    upper, narrow = found.profile.upper.copy(), found.narrow.copy()
+    upper[wide], narrow[wide] = 1.0, False
+    table._bridge(upper, found.profile.q, found.profile.d, narrow)
+    inside = [i for i in wide if 0 < i < 8]
+    assert np.all(upper >= found.profile.upper)
+    assert np.all(upper[inside] < 1.0)
+    assert np.all(upper[[i for i in wide if i in {0, 8}]] == 1.0)
+    assert not narrow[[i for i in wide if i in {0, 8}]].any()
+
+
+@pytest.mark.parametrize("wide", [[], [3], list(range(9))])
+def test_a_closer_table_joins_where_it_was_asked(wide: list[int]) -> None:
+    found, at = table_of(400).profile(400), np.array([1, 3, 4])
+    upper, narrow = found.profile.upper.copy(), found.narrow.copy()
+    upper[wide], narrow[wide] = 1.0, False
+    rough = replace(found, profile=replace(found.profile, upper=upper), narrow=narrow)
+    some = replace(
+        found,
+        profile=replace(found.profile, upper=found.profile.upper[at]),
+        narrow=found.narrow[at],
+    )
+    joined = rough.joined(some, at)
+    assert np.all(joined.profile.upper[at] == found.profile.upper[at])
+    assert np.all(joined.narrow == (narrow | np.isin(np.arange(9), at)))
+    assert joined.profile.q.size == 2 * found.profile.q.size

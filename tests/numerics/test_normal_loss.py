@@ -1,11 +1,12 @@
-"""Where the search for epsilon starts, against the two normal laws in high precision."""
+"""Two normal laws, and where the search for epsilon starts, against high precision."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from shuffle_accountant.numerics.normal import about_epsilon
+from shuffle_accountant.numerics.normal import about_epsilon, normal_excess
 
 
 def delta_of(deviation: float, epsilon: float) -> mpf:
@@ -34,3 +35,11 @@ def test_next_to_no_loss(deviation: float) -> None:
     epsilon, slope = about_epsilon(deviation, 1e-6)
     assert epsilon == 0.0
     assert slope < 0.0
+
+
+def test_expected_excess_of_a_normal_law() -> None:
+    """``phi(z) - z Phi(-z)``, with relative accuracy."""
+    places = np.array([-40.0, -3.0, -1e-3, 0.0, 1e-3, 1.0, 5.0, 20.0, 37.0])
+    with mp.workdps(400):
+        wanted = [float(mp.npdf(z) - mpf(z) * mp.ncdf(-mpf(z))) for z in places.tolist()]
+    assert normal_excess(places) == pytest.approx(wanted, rel=1e-9)
