@@ -535,9 +535,9 @@ SHARED = mutants(
     f" {_SHARED}wide_bounds_between_close_ones_are_bridged"
     f" {_SHARED}a_closer_table_joins_where_it_was_asked",
     [
-        ("self.excess[narrow], upper[narrow])", "self.excess, 0.0 * upper)"),
-        ("(first + np.flatnonzero(~narrow[first:last]))", "np.flatnonzero(~narrow)"),
-        ("narrow[between] = upper[between] - lower <= allowed", "narrow[between] = True"),
+        ("excess[narrow], upper[narrow])", "excess, 0.0 * upper)"),
+        ("wide = first + np.flatnonzero(~narrow[first:last])", "wide = np.flatnonzero(~narrow)"),
+        ("narrow[wide] = upper[wide] - lower <= self.part[wide] * upper[wide]", "narrow[:] = True"),
         ("narrow[at] |= other.narrow", "narrow[:] |= other.narrow.all()"),
         (
             "return np.minimum(upper, self.bounds) + self.exposed",

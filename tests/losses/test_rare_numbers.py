@@ -119,9 +119,10 @@ def test_wide_bounds_matter_where_they_are_asked_for(
     wide: int, span: tuple[float, float], matters: bool
 ) -> None:
     effort = Effort(1e-20, 1e-4)
-    assert mixture(wide, 1.0).too_wide(effort, span) == [matters]
+    for patient in (False, True):
+        assert mixture(wide, 1.0).too_wide(effort, span, patient=patient) == [matters]
     # next to nothing beside the whole
     usual = 0.1 if wide == 1 else 0.02
-    assert mixture(wide, usual).too_wide(effort, span) == [False]
+    assert mixture(wide, usual).too_wide(effort, span, patient=True) == [False]
     # beside what may be cut off
     assert mixture(wide, 1.0).too_wide(Effort(1e-6, 1e-4), span) == [False]

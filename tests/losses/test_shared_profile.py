@@ -249,17 +249,22 @@ def table_of(users: int) -> shared._Table:
 @pytest.mark.parametrize("wide", [[3], [2, 5], [0, 4], [4, 8], [1, 2]])
 def test_wide_bounds_between_close_ones_are_bridged(wide: list[int]) -> None:
     """By chords; what is at an end has no neighbour, and no chord is lower than the profile."""
-    table = table_of(400)
-    found = table.profile(400)
+    found = table_of(400).profile(400)
     assert found.narrow.all()
+    assert found.bridged() is found
     upper, narrow = found.profile.upper.copy(), found.narrow.copy()
     upper[wide], narrow[wide] = 1.0, False
-    table._bridge(upper, found.profile.q, found.profile.d, narrow)
-    inside = [i for i in wide if 0 < i < 8]
-    assert np.all(upper >= found.profile.upper)
-    assert np.all(upper[inside] < 1.0)
-    assert np.all(upper[[i for i in wide if i in {0, 8}]] == 1.0)
-    assert not narrow[[i for i in wide if i in {0, 8}]].any()
+    rough = replace(found, profile=replace(found.profile, upper=upper), narrow=narrow)
+    bridged = rough.bridged()
+    inside, ends = [i for i in wide if 0 < i < 8], [i for i in wide if i in {0, 8}]
+    assert np.all(bridged.profile.upper >= found.profile.upper)
+    assert np.all(bridged.profile.upper[inside] < 1.0)
+    assert np.all(bridged.profile.upper[ends] == 1.0)
+    assert not bridged.narrow[ends].any()
+    # chords are above what is allowed there, or say so
+    allowed = found.part * bridged.profile.upper
+    gap = bridged.profile.upper - found.profile.upper
+    assert np.all(gap[bridged.narrow] <= allowed[bridged.narrow])
 
 
 @pytest.mark.parametrize("wide", [[], [3], list(range(9))])

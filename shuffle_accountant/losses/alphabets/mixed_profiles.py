@@ -27,8 +27,9 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["MixedProfiles", "RangeProfiles"]
 
-# Wide bounds may be so many tails, together: a composition's are at most a millionth of delta, over
-# all of its rounds.
+# Wide bounds may be this many resolutions of the whole, together.
+_NEXT_TO_NOTHING = 0.3
+# Or so many tails: a composition's are at most a millionth of delta, over all of its rounds.
 _TAILS = 1e3
 # Events times points that are compared at once.
 _AT_ONCE = 1 << 20
@@ -169,18 +170,22 @@ class MixedProfiles:
         error = sequential_sum(len(self.parts))
         return np.asarray(raised(q, error)), np.asarray(lowered(d, error))
 
-    def too_wide(self, effort: Effort, span: tuple[float, float]) -> list[bool]:
+    def too_wide(
+        self, effort: Effort, span: tuple[float, float], *, patient: bool = False
+    ) -> list[bool]:
         """Of which ranges bounds are wide that are not next to nothing beside the whole.
 
         Args:
             effort: what counts.
             span: least and largest ``alpha - 1`` that will be asked for.
+            patient: more is next to nothing, the more the deeper in the tail, where an epsilon of a
+                smooth law depends on it less.
         """
         wide = [part.wide(span) for part in self.parts]
         number = sum(int(there.any(axis=1).sum()) for there in wide)
         return [
             any(
-                self._counts(part, row, every[row], number, effort, span)
+                self._counts(part, row, every[row], number, effort, span, patient)
                 for row in np.flatnonzero(every.any(axis=1)).tolist()
             )
             for part, every in zip(self.parts, wide, strict=True)
@@ -194,6 +199,7 @@ class MixedProfiles:
         number: int,
         effort: Effort,
         span: tuple[float, float],
+        patient: bool,
     ) -> bool:
         """Whether one of so many numbers of messages matters where its bounds are wide."""
         own = part.row == row
@@ -203,5 +209,6 @@ class MixedProfiles:
         whole = self.upper_at(place) - self.missing
         # the deeper in the tail, the less an epsilon depends on it
         deep = 1.0 - 2.0 * np.log(np.maximum(whole, _UNDERFLOW))
-        most = np.maximum(effort.resolution * deep * whole, _TAILS * effort.tail)
+        part_of_it = effort.resolution * (deep if patient else _NEXT_TO_NOTHING)
+        most = np.maximum(part_of_it * whole, _TAILS * effort.tail)
         return bool(np.any(number * value > most))

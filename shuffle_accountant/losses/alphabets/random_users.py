@@ -68,8 +68,9 @@ _STEP_NEAR, _MOST_NEAR, _NEAR = 6.0, 600, 5.0
 # Tables are this much coarser than points, up to a resolution, or beyond it: what letters of
 # continuous messages lose there is a part of the bracket's width, and a few more cost little.
 _COARSER, _COARSER_THEN, _COARSE = 40.0, 1.2, 3e-4
-# The tables are tried at so many points first.
-_TRIED = 5
+# The tables are tried at so many points first; where laws of each number are slow, that part of
+# them has to be close.
+_TRIED, _TRIED_CLOSE = 5, 0.5
 # So many numbers of messages are looked at to find out which of them matter.
 _LOOKED = 24
 # Ranges where bounds are too wide are tabulated this often, ever finer.
@@ -264,7 +265,8 @@ def _inner(loss: RandomUsersLoss, effort: Effort) -> tuple[BlanketLoss | None, f
     deviation = max(pair.deviation(usual) for pair in letters)
     largest = max(pair.largest for pair in letters)
     tried = np.linspace(0.0, min(4.0 * deviation, 0.5 * largest), _TRIED)
-    frequencies = shared_frequencies(loss.pairs, usual, tried, _coarser(effort))
+    part = _TRIED_CLOSE if loss.most_terms > MOST_TERMS else 1.0
+    frequencies = shared_frequencies(loss.pairs, usual, tried, _coarser(effort), part)
     if frequencies == math.inf:
         return None, frequencies
     samples, _ = loss.source.samples(Bound.PESSIMISTIC, effort)
@@ -296,8 +298,8 @@ def _mixture(
     if terms * _inner(loss, effort)[1] > loss.most_terms:
         return None
     parts: list[RangeProfiles | None] = [None] * len(places)
-    # laws of each number are quick where letters are two
-    for finer in range(_ATTEMPTS if loss.most_terms > MOST_TERMS else 1):
+    slow = loss.most_terms > MOST_TERMS  # are laws of each number
+    for finer in range(_ATTEMPTS if slow else 1):
         for i, (numbers, own) in enumerate(places):
             some = [sample for sample in samples if sample.users in numbers]
             if some and parts[i] is None:
@@ -305,7 +307,7 @@ def _mixture(
                 parts[i] = _tabulated(loss, some, numbers, np.frombuffer(own), coarser, finer)
         there = [i for i, part in enumerate(parts) if part is not None]
         found = MixedProfiles(side, tuple(part for part in parts if part is not None), missing)
-        wide = list(itertools.compress(there, found.too_wide(effort, span)))
+        wide = list(itertools.compress(there, found.too_wide(effort, span, patient=slow)))
         if not wide:
             return found
         for i in wide:
@@ -327,9 +329,12 @@ def _tabulated(
         users: shared_profile(loss.pairs, users, losses, effort, both)
         for users in dict.fromkeys(sample.users for sample in some)
     }
+    if loss.most_terms <= MOST_TERMS:
+        return RangeProfiles.of(some, np.expm1(losses), tables)
     for step in range(1, finer + 1):
         rest = np.flatnonzero(~np.all([table.narrow for table in tables.values()], axis=0))
         for users, table in tables.items() if rest.size else ():
             closer = shared_profile(loss.pairs, users, losses[rest], effort, both, step)
             tables[users] = table.joined(closer, rest)
-    return RangeProfiles.of(some, np.expm1(losses), tables)
+    bridged = {users: table.bridged() for users, table in tables.items()}
+    return RangeProfiles.of(some, np.expm1(losses), bridged)

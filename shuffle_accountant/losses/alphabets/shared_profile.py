@@ -37,8 +37,6 @@ _SMOOTHED = 0.25
 _FINER = 1 / 4
 # Tables that tell pairs apart are so many times coarser, up to a resolution.
 _COARSE, _COARSEST = 30.0, 0.02
-# A table is of use if this part of its bounds is close.
-_MANY = 0.5
 # Pairs below this share of the tail everywhere are left out too.
 _NOTHING = 0.25
 # Losses further above the largest than this, relative to their size, are above it.
@@ -52,10 +50,14 @@ class Shared:
     Attributes:
         profile: the bounds.
         narrow: at which losses they are as close as was asked for, shape (m,).
+        excess: ``alpha - 1`` there, shape (m,).
+        part: how wide they may be, in parts of the upper bound, shape (m,).
     """
 
     profile: Profile
     narrow: NDArray[np.bool_]
+    excess: Array
+    part: Array
 
     def joined(self, other: Shared, at: NDArray[np.intp]) -> Shared:
         """The better one of two bounds at some of the alpha, with the events of both."""
@@ -64,7 +66,21 @@ class Shared:
         narrow[at] |= other.narrow
         both = (self.profile, other.profile)
         q, d = (np.concatenate(x) for x in zip(*((p.q, p.d) for p in both), strict=True))
-        return Shared(Profile(upper, q, d), narrow)
+        return Shared(Profile(upper, q, d), narrow, self.excess, self.part)
+
+    def bridged(self) -> Shared:
+        """The same with chords between close bounds where they are wide: profiles are below."""
+        if self.narrow.all() or not self.narrow.any():
+            return self
+        narrow, upper, excess = self.narrow.copy(), self.profile.upper.copy(), self.excess
+        first, last = np.flatnonzero(narrow)[[0, -1]].tolist()
+        wide = first + np.flatnonzero(~narrow[first:last])
+        chords = np.interp(excess[wide], excess[narrow], upper[narrow])
+        upper[wide] = np.minimum(upper[wide], chords * (1.0 + 16 * UNIT_ROUNDOFF))
+        q, d = self.profile.q, self.profile.d
+        lower = np.max(d - np.multiply.outer(excess[wide], q), axis=1, initial=0.0)
+        narrow[wide] = upper[wide] - lower <= self.part[wide] * upper[wide]
+        return Shared(Profile(upper, q, d), narrow, excess, self.part)
 
 
 def users_range(users: int) -> tuple[int, int]:
@@ -124,11 +140,19 @@ def _profile(
 
 
 def shared_frequencies(
-    pairs: tuple[LetterSource, ...], users: int, losses: Array, effort: Effort
+    pairs: tuple[LetterSource, ...], users: int, losses: Array, effort: Effort, part: float
 ) -> float:
-    """How many frequencies one more number of messages costs; inf if most bounds are wide."""
+    """How many frequencies one more number of messages costs; inf if too many bounds are wide.
+
+    Args:
+        pairs: ordered pairs of inputs.
+        users: number of messages.
+        losses: some ``log(alpha) >= 0``, ascending, shape (m,).
+        effort: how closely.
+        part: which part of them has to be close, in (0, 1].
+    """
     table = _table(pairs, users_range(users), losses.tobytes(), effort, _SMOOTHED)
-    if np.mean(shared_profile(pairs, users, losses, effort).narrow) < _MANY:
+    if np.mean(shared_profile(pairs, users, losses, effort).narrow) < part:
         return math.inf
     return max((pair.frequencies for pair in table.pairs), default=0)
 
@@ -242,21 +266,10 @@ class _Table:
             beyond = np.log1p(self.excess) >= self.largest + _BEYOND * (1.0 + self.largest)
             upper = np.where(beyond, 0.0, upper)
         q, d = (np.concatenate(columns) for columns in zip(*events, strict=True))
-        self._bridge(upper, q, d, narrow)
-        return Shared(Profile(np.minimum(upper, 1.0), q, d), narrow)
-
-    def _bridge(self, upper: Array, q: Array, d: Array, narrow: NDArray[np.bool_]) -> None:
-        """Bounds between close ones, where they are wide: a profile is below its chords."""
-        if narrow.all() or not narrow.any():
-            return
-        first, last = np.flatnonzero(narrow)[[0, -1]].tolist()
-        for i in (first + np.flatnonzero(~narrow[first:last])).tolist():
-            chord = np.interp(self.excess[i], self.excess[narrow], upper[narrow])
-            upper[i] = min(upper[i], float(chord) * (1.0 + 16 * UNIT_ROUNDOFF))
-        between = np.flatnonzero(~narrow)
-        lower = np.max(d - np.multiply.outer(self.excess[between], q), axis=1, initial=0.0)
-        allowed = self.pairs[0].letters.allowed(self.excess[between], upper[between])
-        narrow[between] = upper[between] - lower <= allowed
+        part = np.ones(self.excess.shape)
+        for pair in self.pairs:
+            part = np.minimum(part, pair.letters.allowed(self.excess, np.ones(part.shape)))
+        return Shared(Profile(np.minimum(upper, 1.0), q, d), narrow, self.excess, part)
 
 
 @dataclass(frozen=True, eq=False)
