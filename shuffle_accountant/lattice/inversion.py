@@ -57,7 +57,7 @@ __all__ = ["Ends", "Inversion", "inversion"]
 _LEFT_OUT, _OUTSIDE, _RARE = 1e-3, 22.0, 0.1
 # Where they add more than so many shares, as much less is left out, at most by that factor, and so
 # often.
-_POOR, _LEAST, _MOST_TIMES = 2.0, 1e12, 2
+_POOR, _LEAST, _MOST_TIMES = 0.5, 1e12, 2
 # alpha moves by this much for the rounding of ratios.
 _RATIO_ERROR = 64 * UNIT_ROUNDOFF
 
@@ -141,14 +141,17 @@ class Inversion:
         """What was left out may add, relative to what is there, by row, shape (3, rows).
 
         Of windows, frequencies, and rare letters; a few far letters that take most of the tilted
-        mass leave little of it near 0.
+        mass leave little of it near 0. As widths are, it is measured by the variance that would
+        make it: z deviations out, that is less by ``1 + z^2``.
         """
         found, n = self._found, self.users[1]
         if not found.index.size:
             return np.zeros((3, 0))
         value = self._sums(n)[0][0]
-        rare = n * found.rare_gain * np.exp(-(n * found.log_scale + found.log_smooth))
-        part = np.stack([self._outside, found.dropped[0], rare]) / value
+        log_scale = n * found.log_scale + found.log_smooth
+        rare = n * found.rare_gain * np.exp(-log_scale)
+        out = np.maximum(1.0, 1.0 - 2.0 * log_scale)
+        part = np.stack([self._outside, found.dropped[0], rare]) / (out * value)
         return np.asarray(np.where((part >= 0.0) & (part < math.inf), part, math.inf))
 
     @property

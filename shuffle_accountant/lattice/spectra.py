@@ -28,7 +28,7 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 __all__ = ["Spectra", "spectra"]
 
 _MOST_KEPT = 1 << 14
-_BLOCK = 64
+_BLOCK = 32
 # Letters times frequencies at once.
 _AT_ONCE = 1 << 16
 

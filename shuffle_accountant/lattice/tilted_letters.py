@@ -38,6 +38,8 @@ _PAIRWISE = 128
 # A tilt of at least this over the deviation keeps what lies outside a window harmless.
 _LEAST_TILT = 0.2
 _LARGEST_EXPONENT = 600.0
+# Weights below this are 0.
+_LEAST_WEIGHT = 1e-250
 # Steps of Chernoff bounds, in inverse deviations of the sum.
 _STEPS = np.geomspace(0.02, 9.5, 14)
 # Letters that far out, in deviations of the sum, are left out if they are rare.
@@ -193,6 +195,8 @@ def _rows(
     exponent = theta[:, None] * value
     shift = np.where(kept, exponent, -math.inf).max(axis=1, initial=-math.inf)
     weight = mass * np.exp(exponent - shift[:, None])
+    # far less than roundings of all others; numbers this small take ten times as long
+    weight[weight < _LEAST_WEIGHT] = 0.0
     total = weight.sum(axis=1)
     weight /= total[:, None]
     mean = np.sum(weight * value, axis=1)
@@ -241,13 +245,14 @@ def _often(
 ) -> tuple[NDArray[np.bool_], Array, Array]:
     """Letters that are not rare or not far out, and what the others have: see `TiltedLetters`."""
     mean, size = value @ q, np.abs(value)
-    deviation = np.sqrt(users[0] * np.maximum(value**2 @ q - mean**2, 0.0))
+    spread = np.maximum(value**2 @ q - mean**2, 0.0)
+    deviation, widest = (np.sqrt(n * spread) for n in users)
     order = np.argsort(-size, axis=1)
     chance = q[order]
     gain = chance * np.maximum(np.take_along_axis(value, order, axis=1), 0.0)
     chance, gain = np.cumsum(chance, axis=1), np.cumsum(gain, axis=1)
     # about what there is to lose; a wrong guess makes bounds wide or windows long
-    wanted = most * deviation * normal_excess(-users[0] * mean / deviation)
+    wanted = most * widest * normal_excess(-users[1] * mean / widest)
     next_to_nothing = (users[1] * chance <= most[:, None]) & (users[1] * gain <= wanted[:, None])
     far = np.take_along_axis(size, order, axis=1) > _FAR_OUT * deviation[:, None]
     last = np.sum(next_to_nothing & far, axis=1) - 1
