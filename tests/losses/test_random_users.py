@@ -35,7 +35,7 @@ CACHES = (
 
 
 def exact_profile(
-    pairs: tuple[LetterPair, ...], users: int, losses: Array, effort: Effort, _numbers: Any = None
+    pairs: tuple[LetterPair, ...], users: int, losses: Array, effort: Effort, *_: Any
 ) -> Shared:
     """In place of tables: sums over all multisets, and the events where each alpha wins."""
     excess = np.expm1(losses)
@@ -49,7 +49,8 @@ def exact_profile(
             cost = float(np.sum((table.mass * table.s1)[best])) / users + float(p1[alone].sum())
             q.append(cost + error)
             d.append(value - error + x * cost)
-    return Shared(Profile(upper, np.array(q), np.array(d)), np.ones(upper.size, dtype=bool))
+    found, narrow = Profile(upper, np.array(q), np.array(d)), np.ones(upper.size, dtype=bool)
+    return Shared(found, narrow, excess, np.ones(upper.size))
 
 
 @pytest.fixture

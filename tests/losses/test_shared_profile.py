@@ -210,7 +210,8 @@ def test_atoms_agree_with_those_of_a_round_alone(randomizer: Any, users: int) ->
         above, below = profile_of(upper, x, 1.0), profile_of(lower, x, -1.0)
         assert above >= low
         assert below <= high
-        assert above - below <= 6e-3 * (1.0 + z**2) * high + 2e-13
+        # where the profile is a few hundred tails, its points are further apart
+        assert above - below <= 6e-3 * (1.0 + z**2) * high + 1e2 * EFFORT.tail
 
 
 def test_a_loss_without_a_close_table_goes_round_by_round() -> None:
