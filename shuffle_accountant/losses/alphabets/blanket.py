@@ -58,6 +58,8 @@ _MOST_LISTED = 1 << 12
 # From so many deviations on, the distance of points grows with the square of the loss.
 _CENTRE = 2.5
 _CENTRAL_SHARE = 0.25
+# A profile that ends within so many deviations is about that of a normal law.
+_BULK = 12.0
 # Losses at which it is looked up how fast the profile falls; the largest length over which it does
 # by a factor e, in losses; and how much closer points are than such lengths allow.
 _SCALES, _FALLS, _SHORTER = 48, 0.5, 0.6
@@ -175,7 +177,7 @@ class BlanketLoss(SymmetricLoss):
         the profile falls by a factor e. Where a single message tells more than all others hide,
         that length is larger. More where the profile is next to nothing.
         """
-        if losses[-1] <= self.deviation:
+        if losses[-1] <= _BULK * self.deviation:
             return np.full(losses.shape, self.deviation)
         letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
         few = np.geomspace(self.deviation, float(losses[-1]), _SCALES)
