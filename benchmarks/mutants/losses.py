@@ -546,7 +546,7 @@ SHARED = mutants(
         ("            upper = np.maximum(upper, rest)\n", ""),
         ("            narrow &= rest <= np.maximum(upper, self.others.tail)\n", ""),
         ("np.maximum(upper, self.others.tail)", "upper"),
-        ("upper, narrow = np.maximum(upper, high)", "upper, narrow = high"),
+        ("atoms = np.maximum(upper, high), narrow", "atoms = high, narrow"),
         ("with_exposed(pair.letters.low, low.q[kept], low.d[kept])", "(low.q[kept], low.d[kept])"),
         ("high = self.high.ends(users)", "high = self.high.ends(self.high.users[1])"),
         (

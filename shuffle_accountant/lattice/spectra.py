@@ -27,7 +27,7 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = ["Spectra", "spectra"]
 
-_MOST_KEPT = 1 << 14
+_MOST_KEPT = 1 << 12
 _BLOCK = 32
 # Letters times frequencies at once.
 _AT_ONCE = 1 << 16

@@ -52,12 +52,14 @@ class Shared:
         narrow: at which losses they are as close as was asked for, shape (m,).
         excess: ``alpha - 1`` there, shape (m,).
         part: how wide they may be, in parts of the upper bound, shape (m,).
+        atoms: whether the losses are few single ones, more than smoothing spares.
     """
 
     profile: Profile
     narrow: NDArray[np.bool_]
     excess: Array
     part: Array
+    atoms: bool = False
 
     def joined(self, other: Shared, at: NDArray[np.intp]) -> Shared:
         """The better one of two bounds at some of the alpha, with the events of both."""
@@ -66,7 +68,7 @@ class Shared:
         narrow[at] |= other.narrow
         both = (self.profile, other.profile)
         q, d = (np.concatenate(x) for x in zip(*((p.q, p.d) for p in both), strict=True))
-        return Shared(Profile(upper, q, d), narrow, self.excess, self.part)
+        return Shared(Profile(upper, q, d), narrow, self.excess, self.part, self.atoms)
 
     def bridged(self) -> Shared:
         """The same with chords between close bounds where they are wide: profiles are below."""
@@ -80,7 +82,7 @@ class Shared:
         q, d = self.profile.q, self.profile.d
         lower = np.max(d - np.multiply.outer(excess[wide], q), axis=1, initial=0.0)
         narrow[wide] = upper[wide] - lower <= self.part[wide] * upper[wide]
-        return Shared(Profile(upper, q, d), narrow, excess, self.part)
+        return Shared(Profile(upper, q, d), narrow, excess, self.part, self.atoms)
 
 
 def users_range(users: int) -> tuple[int, int]:
@@ -142,17 +144,18 @@ def _profile(
 def shared_frequencies(
     pairs: tuple[LetterSource, ...], users: int, losses: Array, effort: Effort, part: float
 ) -> float:
-    """How many frequencies one more number of messages costs; inf if too many bounds are wide.
+    """How many frequencies one more number of messages costs; inf if a table is of no use.
 
     Args:
         pairs: ordered pairs of inputs.
         users: number of messages.
         losses: some ``log(alpha) >= 0``, ascending, shape (m,).
         effort: how closely.
-        part: which part of them has to be close, in (0, 1].
+        part: which part of them has to be close, in (0, 1]; if all, there may be no atoms.
     """
     table = _table(pairs, users_range(users), losses.tobytes(), effort, _SMOOTHED)
-    if np.mean(shared_profile(pairs, users, losses, effort).narrow) < part:
+    found = shared_profile(pairs, users, losses, effort)
+    if np.mean(found.narrow) < part or (found.atoms and part == 1.0):
         return math.inf
     return max((pair.frequencies for pair in table.pairs), default=0)
 
@@ -219,18 +222,22 @@ class _Ordered:
         """How many are kept for each alpha, on average."""
         return max(self.high.frequencies, self.low.frequencies)
 
-    def ends(self, users: int) -> tuple[Array, Ends, NDArray[np.bool_]]:
-        """Upper bounds with exposed letters, events without, and where both are close."""
+    def ends(self, users: int) -> tuple[Array, Ends, NDArray[np.bool_], bool]:
+        """Upper bounds with exposed letters, events without, where both are close, and atoms.
+
+        Whether alpha = 1 had to be summed over multisets.
+        """
         high = self.high.ends(users)
         low = high if self.low is self.high else self.low.ends(users)
         upper = np.where(np.isnan(high.upper), 2.0, high.upper)
         lower = np.where(np.isnan(low.lower), 0.0, low.lower)
         narrow = upper - lower <= self.letters.allowed(self.excess, upper)
-        if self.excess[0] == 0.0 and not narrow[0]:
+        atoms = bool(self.excess[0] == 0.0 and not narrow[0])
+        if atoms:
             upper[0] = min(upper[0], self.letters.at_one(users))
             narrow[0] = upper[0] - lower[0] <= self.letters.allowed(self.excess, upper)[0]
         narrow |= self.bounds <= self.letters.effort.tail
-        return np.minimum(upper, self.bounds) + self.exposed, low, narrow
+        return np.minimum(upper, self.bounds) + self.exposed, low, narrow, atoms
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,10 +259,10 @@ class _Table:
     def profile(self, users: int) -> Shared:
         """The bounds for that many messages."""
         upper, events = np.zeros(self.excess.shape), [(np.zeros(0), np.zeros(0))]
-        narrow = np.ones(self.excess.shape, dtype=bool)
+        narrow, atoms = np.ones(self.excess.shape, dtype=bool), False
         for pair in self.pairs:
-            high, low, close = pair.ends(users)
-            upper, narrow = np.maximum(upper, high), narrow & close
+            high, low, close, listed = pair.ends(users)
+            upper, narrow, atoms = np.maximum(upper, high), narrow & close, atoms or listed
             kept = (low.d > 0.0) & (low.q > 0.0)  # and no nan
             events.append(with_exposed(pair.letters.low, low.q[kept], low.d[kept]))
         if self.others is not None:
@@ -269,7 +276,7 @@ class _Table:
         part = np.ones(self.excess.shape)
         for pair in self.pairs:
             part = np.minimum(part, pair.letters.allowed(self.excess, np.ones(part.shape)))
-        return Shared(Profile(np.minimum(upper, 1.0), q, d), narrow, self.excess, part)
+        return Shared(Profile(np.minimum(upper, 1.0), q, d), narrow, self.excess, part, atoms)
 
 
 @dataclass(frozen=True, eq=False)
