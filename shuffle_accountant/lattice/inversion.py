@@ -38,6 +38,7 @@ Errors, all of them part of both ends:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -47,6 +48,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.spectra import Spectra, spectra
 from shuffle_accountant.lattice.tilted_letters import Levels, tilted_letters
+from shuffle_accountant.numerics.turns import cosines_and_sines
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = ["Ends", "Inversion", "inversion"]
@@ -58,6 +60,8 @@ _LEFT_OUT, _OUTSIDE, _RARE = 1e-3, 22.0, 0.1
 # Where they add more than so many shares, as much less is left out, at most by that factor, and so
 # often.
 _POOR, _LEAST, _MOST_TIMES = 0.5, 1e12, 2
+# Frequencies at once.
+_AT_ONCE = 1 << 14
 # alpha moves by this much for the rounding of ratios.
 _RATIO_ERROR = 64 * UNIT_ROUNDOFF
 
@@ -87,9 +91,16 @@ class Inversion:
         self.users, self._excess, self._found = users, excess, found
         # where each alpha's frequencies start
         self._starts = np.cumsum(np.append(0, found.count))
+        # alpha whose frequencies fit into a processor's own memory together
+        self._blocks = np.unique(
+            np.searchsorted(
+                self._starts, np.append(np.arange(0, self._starts[-1], _AT_ONCE), self._starts[-1])
+            )
+        )
         # real and imaginary parts: a complex exponential takes several times as long
         terms, size = found.terms, np.abs(found.terms)
         self._real, self._imag = terms.real.copy(), terms.imag.copy()
+        self._log_modulus, self._angle = found.log.real.copy(), found.log.imag.copy()
         # ((m + e)^n - m^n) <= n e m^(n-1) e^(n e / m), and no n e / m is above 1
         own = UNIT_ROUNDOFF * (160.0 + 2.0 * float(found.count.max(initial=0)))
         each = math.e * found.relative + 64.0 * UNIT_ROUNDOFF * found.phase
@@ -128,11 +139,21 @@ class Inversion:
 
     def _sums(self, n: int) -> tuple[Array, Array]:
         """The three integrals, and bounds of their errors, shape (3, lines) each."""
-        found = self._found
-        modulus, angle = np.exp(n * found.log.real), n * found.log.imag
-        value = modulus * (np.cos(angle) * self._real - np.sin(angle) * self._imag)
-        error = modulus * (self._off + n * self._off_each)
-        value, error = (np.add.reduceat(x, self._starts[:-1], axis=1) for x in (value, error))
+        found, starts = self._found, self._starts
+        value, error = np.empty((2, 3, found.count.size))
+        for first, last in itertools.pairwise(self._blocks.tolist()):
+            some, own = slice(starts[first], starts[last]), starts[first:last] - starts[first]
+            modulus = np.exp(n * self._log_modulus[some])
+            cosine, sine = cosines_and_sines(n * self._angle[some])
+            off = self._off_each[:, some] * n
+            off += self._off[:, some]
+            off *= modulus
+            cosine *= modulus
+            sine *= modulus
+            terms = self._real[:, some] * cosine
+            terms -= self._imag[:, some] * sine
+            value[:, first:last] = np.add.reduceat(terms, own, axis=1)
+            error[:, first:last] = np.add.reduceat(off, own, axis=1)
         value[2] *= n
         error[2] *= n
         return value, error + found.dropped

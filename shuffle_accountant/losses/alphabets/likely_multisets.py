@@ -18,7 +18,7 @@ from shuffle_accountant.losses.alphabets.letters import (
 )
 from shuffle_accountant.numerics.rounding import exponential, roundings
 
-__all__ = ["LikelyMultisets", "likely_multisets"]
+__all__ = ["LikelyMultisets", "likely_counts", "likely_multisets"]
 
 # Up to so many multisets are listed.
 _MOST = 1 << 17
@@ -56,7 +56,7 @@ def likely_multisets(pair: LetterPair, users: int, tail: float) -> LikelyMultise
     goal = math.log(tail) - _LOG_MARGIN - math.log(2.0 * max(rare.size, 1))
     ranges, size = [], 1
     for chance in q[rare].tolist():
-        low, high = _window(users - 1, chance, goal)
+        low, high = likely_counts(users - 1, chance, goal)
         size *= high - low + 1
         if size > _MOST:
             return None
@@ -64,8 +64,14 @@ def likely_multisets(pair: LetterPair, users: int, tail: float) -> LikelyMultise
     return LikelyMultisets(_listed(pair, users, common, ranges), tail)
 
 
-def _window(count: int, chance: float, goal: float) -> tuple[int, int]:
-    """Counts outside which a binomial variable, also one more than it, lies at most e^goal each."""
+def likely_counts(count: int, chance: float, goal: float) -> tuple[int, int]:
+    """Counts outside which a binomial variable, also one more than it, lies at most e^goal each.
+
+    Args:
+        count: number of trials.
+        chance: of each, in (0, 1).
+        goal: logarithm of what may lie outside, on either side.
+    """
     mean = count * chance
 
     def log_bound(k: int) -> float:

@@ -68,7 +68,7 @@ class RangeProfiles:
         """Those samples, with tables of their numbers of messages."""
         rows = {users: row for row, users in enumerate(tables)}
         profiles = [table.profile for table in tables.values()]
-        most = max(profile.q.size for profile in profiles)
+        most = 1 + max(profile.q.size for profile in profiles)  # one where nothing happens
         q, d = (
             np.stack([np.append(x, np.zeros(most - x.size)) for x in column])
             for column in ([p.q for p in profiles], [p.d for p in profiles])

@@ -25,6 +25,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,7 +49,11 @@ from shuffle_accountant.losses.alphabets.samples import (
     ranges_by_share,
     told_apart,
 )
-from shuffle_accountant.losses.alphabets.shared_profile import shared_frequencies, shared_profile
+from shuffle_accountant.losses.alphabets.shared_profile import (
+    MOST_COUNTED,
+    shared_cost,
+    shared_profile,
+)
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
 from shuffle_accountant.numerics.rounding import Array, lowered, raised, sequential_sum
 
@@ -155,9 +160,10 @@ def _limit(loss: RandomUsersLoss, side: Bound, effort: Effort) -> float | None:
 @lru_cache(maxsize=16)
 def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | None:
     """All of the profile as atoms; None where tables are not close enough."""
-    inner = _inner(loss, effort)[0]
-    if inner is None:
+    way = _inner(loss, effort)
+    if way is None:
         return None
+    inner = way.blanket
 
     wide = _STEP_APART if told_apart(loss.source, effort) else _STEP
 
@@ -175,7 +181,11 @@ def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | Non
     found = _mixture(loss, side, places, effort, (0.0, math.inf))
     if found is None:
         return None
-    excess = np.expm1(points(1.0)) * float(np.average(found.fraction, weights=found.weight))
+    mean, most = np.average(found.fraction, weights=found.weight), found.fraction.max()
+    excess = np.expm1(points(1.0)) * mean
+    # what only numbers have where the target's message is likelier among them than usual
+    further = excess * (most / mean)
+    excess = np.append(excess, further[further > excess[-1]])
     if side is Bound.PESSIMISTIC:
         # from where on the profiles of all numbers are at their ends
         ends = [float(part.excess[-1] * part.fraction.max()) for part in found.parts]
@@ -183,8 +193,8 @@ def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | Non
         losses = _apart(np.log1p(np.append(excess, last)))
         upper = found.upper_at(np.expm1(losses))
         return profile_atoms(losses, (upper, upper), (upper, upper), 0.0, side)
-    most = int(max(sample.users for sample in loss.source.samples(side, effort)[0]))
-    limit = largest_divergence(loss.pairs, most, math.inf, side, effort)
+    users = int(max(sample.users for sample in loss.source.samples(side, effort)[0]))
+    limit = largest_divergence(loss.pairs, users, math.inf, side, effort)
     share = float(np.sum(found.weight * found.fraction)) * (1.0 - sequential_sum(found.weight.size))
     q, d = found.events_at(np.expm1(np.log1p(excess)))
     return replace(symmetric_atoms(q, d, limit * share), truncated=found.missing)
@@ -214,9 +224,10 @@ def _unit(loss: RandomUsersLoss, effort: Effort) -> float:
 @lru_cache(maxsize=64)
 def _near_points(loss: RandomUsersLoss, part: int, effort: Effort) -> _Places | None:
     """What answers questions between two losses."""
-    inner = _inner(loss, effort)[0]
-    if inner is None:
+    way = _inner(loss, effort)
+    if way is None:
         return None
+    inner = way.blanket
     unit, usual = _unit(loss, effort), _STEP_NEAR * math.sqrt(effort.resolution)
     end = inner.largest * (1.0 + _BEYOND) + _BEYOND
     every, found = every_sample(loss.source, effort), []
@@ -255,23 +266,38 @@ def _shares(loss: RandomUsersLoss, every: list[Sample], excess: float, effort: E
     return np.asarray(weight * fraction * np.exp(np.interp(users, looked, logs)))
 
 
+class _Inner(NamedTuple):
+    """What profiles are read off.
+
+    Attributes:
+        blanket: the target among the fewest messages.
+        cost: of one more number of messages for each alpha, in frequencies.
+        most_counted: up to how many combinations of counts are summed up at once.
+    """
+
+    blanket: BlanketLoss
+    cost: float
+    most_counted: int
+
+
 @lru_cache(maxsize=16)
-def _inner(loss: RandomUsersLoss, effort: Effort) -> tuple[BlanketLoss | None, float]:
-    """The target among the fewest messages, or None; and about how many frequencies tables have."""
+def _inner(loss: RandomUsersLoss, effort: Effort) -> _Inner | None:
+    """The target among the fewest messages; None where each number has to have a law of its own."""
     if loss.source.expected < _FEWEST_USERS:
-        return None, math.inf
+        return None
     letters = [source_letters(pair, Bound.OPTIMISTIC, effort) for pair in loss.pairs]
     usual = round(loss.source.expected)
     deviation = max(pair.deviation(usual) for pair in letters)
     largest = max(pair.largest for pair in letters)
     tried = np.linspace(0.0, min(4.0 * deviation, 0.5 * largest), _TRIED)
     part = _TRIED_CLOSE if loss.most_terms > MOST_TERMS else 1.0
-    frequencies = shared_frequencies(loss.pairs, usual, tried, _coarser(effort), part)
-    if frequencies == math.inf:
-        return None, frequencies
+    cost, most_counted = shared_cost(loss.pairs, usual, tried, _coarser(effort), part)
+    if cost == math.inf:
+        return None
     samples, _ = loss.source.samples(Bound.PESSIMISTIC, effort)
     least = min(sample.users for sample in samples if sample.users)
-    return BlanketLoss(loss.pairs, least, deviation, loss.largest), frequencies
+    blanket = BlanketLoss(loss.pairs, least, deviation, loss.largest)
+    return _Inner(blanket, cost, most_counted)
 
 
 def _coarser(effort: Effort, spread: float = 1.0) -> Effort:
@@ -295,7 +321,8 @@ def _mixture(
     usual = {sample.users for sample in loss.source.samples(Bound.PESSIMISTIC, effort)[0]}
     for numbers, own in places:
         terms += sum(users in numbers for users in usual) * (len(own) // 8)
-    if terms * _inner(loss, effort)[1] > loss.most_terms:
+    way = _inner(loss, effort)
+    if way is None or terms * way.cost > loss.most_terms:
         return None
     parts: list[RangeProfiles | None] = [None] * len(places)
     slow = loss.most_terms > MOST_TERMS  # are laws of each number
@@ -304,7 +331,9 @@ def _mixture(
             some = [sample for sample in samples if sample.users in numbers]
             if some and parts[i] is None:
                 coarser = _coarser(effort, numbers.spread)
-                parts[i] = _tabulated(loss, some, numbers, np.frombuffer(own), coarser, finer)
+                points = np.frombuffer(own)
+                counted = way.most_counted
+                parts[i] = _tabulated(loss, some, numbers, points, coarser, finer, counted)
         there = [i for i, part in enumerate(parts) if part is not None]
         found = MixedProfiles(side, tuple(part for part in parts if part is not None), missing)
         wide = list(itertools.compress(there, found.too_wide(effort, span, patient=slow)))
@@ -322,19 +351,24 @@ def _tabulated(
     losses: Array,
     effort: Effort,
     finer: int,
+    most_counted: int,
 ) -> RangeProfiles:
-    """The profiles of one range of numbers of messages, smoothed less where bounds are wide."""
+    """The profiles of one range of numbers of messages, closer where bounds are wide."""
     both = numbers.least, numbers.most
     tables = {
-        users: shared_profile(loss.pairs, users, losses, effort, both)
+        users: shared_profile(loss.pairs, users, losses, effort, both, 0, most_counted)
         for users in dict.fromkeys(sample.users for sample in some)
     }
     if loss.most_terms <= MOST_TERMS:
         return RangeProfiles.of(some, np.expm1(losses), tables)
     for step in range(1, finer + 1):
         rest = np.flatnonzero(~np.all([table.narrow for table in tables.values()], axis=0))
-        for users, table in tables.items() if rest.size else ():
-            closer = shared_profile(loss.pairs, users, losses[rest], effort, both, step)
+        for users, table in tables.items():
+            if table.narrow.all():
+                continue
+            closer = shared_profile(
+                loss.pairs, users, losses[rest], effort, both, step, MOST_COUNTED
+            )
             tables[users] = table.joined(closer, rest)
     bridged = {users: table.bridged() for users, table in tables.items()}
     return RangeProfiles.of(some, np.expm1(losses), bridged)

@@ -2,13 +2,16 @@
 
 `shuffle_accountant.lattice.inversion` tabulates what serves a range of numbers; one more number
 then costs a power of what is tabulated. Of several ordered pairs of inputs those that are all but
-never the largest have coarse tables, whose upper bounds join the final maximum.
+never the largest have coarse tables, whose upper bounds join the final maximum. Where few
+combinations of messages count, or few single losses make smoothed bounds wide, the counts of each
+number are summed up (`shuffle_accountant.losses.alphabets.counted_law`).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -21,20 +24,31 @@ from shuffle_accountant.losses.alphabets.anchored_profile import (
     Profile,
     with_exposed,
 )
+from shuffle_accountant.losses.alphabets.counted_law import (
+    CountedBounds,
+    CountedLaw,
+    counted_law,
+)
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
-__all__ = ["Shared", "ranges_of", "shared_frequencies", "shared_profile", "users_range"]
+__all__ = ["MOST_COUNTED", "Shared", "ranges_of", "shared_cost", "shared_profile", "users_range"]
 
 # Numbers of messages within this ratio share a table; within the other one those of one round: a
 # window grows with the root of the ratio, and what points have to be is settled by the round.
 _RATIO, _RATIO_OF_ROUND = 1.25, 2.0
+MOST_COUNTED = 1 << 13
+"""Up to so many combinations of counts are summed up where bounds are wide otherwise."""
+
 # Share of the variance that laws are smoothed by, in resolutions.
 _SMOOTHED = 0.25
 # Where that is too much, so many times less.
 _FINER = 1 / 4
+# What of the combinations of counts is left out takes this share of the tail; and what one of them
+# costs, in frequencies.
+_UNCOUNTED, _COUNTED_COST = 1e-2, 0.4
 # Tables that tell pairs apart are so many times coarser, up to a resolution.
 _COARSE, _COARSEST = 30.0, 0.02
 # Pairs below this share of the tail everywhere are left out too.
@@ -114,6 +128,7 @@ def shared_profile(
     effort: Effort,
     numbers: tuple[int, int] | None = None,
     finer: int = 0,
+    most_counted: int = 0,
 ) -> Shared:
     """Bounds of the largest profile of all pairs, a set closed under exchanging the datasets.
 
@@ -124,8 +139,10 @@ def shared_profile(
         effort: how closely.
         numbers: least and most messages that the table is for; unless given, `users_range`.
         finer: how many times it is smoothed less than usual.
+        most_counted: up to so many combinations of counts are summed up instead.
     """
-    return _profile(pairs, users, losses.tobytes(), effort, numbers or users_range(users), finer)
+    numbers = numbers or users_range(users)
+    return _profile(pairs, users, losses.tobytes(), effort, numbers, finer, most_counted)
 
 
 # Both ends of a mixture ask for many of the same numbers.
@@ -137,14 +154,18 @@ def _profile(
     effort: Effort,
     numbers: tuple[int, int],
     finer: int,
+    most_counted: int,
 ) -> Shared:
+    counted = _counted(pairs, users, losses, effort, most_counted)
+    if counted is not None:
+        return counted.profile(users)
     return _table(pairs, numbers, losses, effort, _SMOOTHED * _FINER**finer).profile(users)
 
 
-def shared_frequencies(
+def shared_cost(
     pairs: tuple[LetterSource, ...], users: int, losses: Array, effort: Effort, part: float
-) -> float:
-    """How many frequencies one more number of messages costs; inf if a table is of no use.
+) -> tuple[float, int]:
+    """What one more number of messages costs for each alpha, in frequencies, and how it is asked.
 
     Args:
         pairs: ordered pairs of inputs.
@@ -152,12 +173,43 @@ def shared_frequencies(
         losses: some ``log(alpha) >= 0``, ascending, shape (m,).
         effort: how closely.
         part: which part of them has to be close, in (0, 1]; if all, there may be no atoms.
+
+    Returns:
+        The cost, inf if nothing is of any use; and up to how many combinations of counts should be
+        summed up, 0 where frequencies are cheaper.
     """
     table = _table(pairs, users_range(users), losses.tobytes(), effort, _SMOOTHED)
     found = shared_profile(pairs, users, losses, effort)
+    frequencies = table.cost
     if np.mean(found.narrow) < part or (found.atoms and part == 1.0):
-        return math.inf
-    return max((pair.frequencies for pair in table.pairs), default=0)
+        frequencies = math.inf
+    counted = _counted(pairs, users, losses.tobytes(), effort, MOST_COUNTED)
+    if counted is not None and counted.cost < frequencies:
+        return counted.cost, MOST_COUNTED
+    return frequencies, 0
+
+
+def _counted(
+    pairs: tuple[LetterSource, ...], users: int, losses: bytes, effort: Effort, most: int
+) -> _Table | None:
+    """What counts make of one number of messages; None if there are more combinations than that."""
+    if not most:
+        return None
+    excess, found = np.expm1(np.frombuffer(losses)), []
+    for source in pairs:
+        letters = OrderedLetters(source, users, effort)
+        laws = [
+            counted_law(pair, users, _UNCOUNTED * effort.tail)
+            for pair in (letters.high, letters.low)
+        ]
+        high, low = laws
+        if high is None or low is None:
+            return None
+        most -= max(high.weight.size, low.weight.size)
+        if most < 0:
+            return None
+        found.append(_Counts(letters, high, low, excess))
+    return _Table(found, None, excess, max(pair.letters.high.largest for pair in found))
 
 
 @lru_cache(maxsize=64)
@@ -218,8 +270,8 @@ class _Ordered:
         return cls(letters, high, low, excess, bounds, exposed)
 
     @property
-    def frequencies(self) -> float:
-        """How many are kept for each alpha, on average."""
+    def cost(self) -> float:
+        """How many frequencies are kept for each alpha, on average."""
         return max(self.high.frequencies, self.low.frequencies)
 
     def ends(self, users: int) -> tuple[Array, Ends, NDArray[np.bool_], bool]:
@@ -241,6 +293,30 @@ class _Ordered:
 
 
 @dataclass(frozen=True, eq=False)
+class _Counts:
+    """One ordered pair among one number of messages, by counts; see `_Ordered`."""
+
+    letters: OrderedLetters
+    high: CountedLaw
+    low: CountedLaw
+    excess: Array
+
+    @property
+    def cost(self) -> float:
+        """What each alpha costs, in frequencies."""
+        return _COUNTED_COST * max(self.high.weight.size, self.low.weight.size)
+
+    def ends(self, users: int) -> tuple[Array, CountedBounds, NDArray[np.bool_], bool]:
+        """The same as of tables; atoms are no matter."""
+        high = self.high.bounds(self.excess)
+        low = high if self.low is self.high else self.low.bounds(self.excess)
+        lower = np.maximum(low.d - self.excess * low.q, 0.0)
+        narrow = high.upper - lower <= self.letters.allowed(self.excess, high.upper)
+        narrow |= high.upper <= self.letters.effort.tail
+        return high.upper + self.letters.exposed(self.excess)[1], low, narrow, False
+
+
+@dataclass(frozen=True, eq=False)
 class _Table:
     """All pairs that may be the largest somewhere.
 
@@ -251,10 +327,15 @@ class _Table:
         largest: no finite loss of any is larger, nats.
     """
 
-    pairs: list[_Ordered]
+    pairs: Sequence[_Ordered | _Counts]
     others: _Coarse | None
     excess: Array
     largest: float
+
+    @property
+    def cost(self) -> float:
+        """What one more number of messages costs for each alpha, in frequencies."""
+        return max((pair.cost for pair in self.pairs), default=0.0)
 
     def profile(self, users: int) -> Shared:
         """The bounds for that many messages."""

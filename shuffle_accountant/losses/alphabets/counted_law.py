@@ -1,0 +1,260 @@
+"""The profile by the counts of rare letters, and of the two commonest by binomial tails.
+
+With ``S0 = sum r0(Y_i)`` and ``S1 = sum r1(Y_i)`` over n i.i.d. messages the profile is
+``n H_alpha = E(S0 - alpha S1)_+``. Given how often each rare letter is there, all other messages
+send one of two letters, and with c of them the second one the sum is ``B + D c``: its positive part
+is made of ``P(c >= k)`` and ``E[c; c >= k]``, which serve every alpha. So there is a term for each
+combination of counts of rare letters only, however many messages there are, and nothing is
+smoothed: losses may be few single ones.
+
+Errors, all of them part of both ends:
+
+* Counts outside of their windows, and combinations that are left out: S0/n is at most the largest
+  ratio, so that they add at most that times their probability.
+* Rounding: the event ``{B + D c > 0}`` is found with B and D from above, and with a quotient that
+  is moved by more than it is off. What it holds by mistake is as small as what rounding makes.
+* Binomial tails add up to one by construction, which they do but for what is outside.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.losses.alphabets.letter_moments import TINY
+from shuffle_accountant.losses.alphabets.letters import LETTER_ERROR, LetterPair
+from shuffle_accountant.losses.alphabets.likely_multisets import likely_counts
+from shuffle_accountant.numerics.kept import kept
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array, exponential, roundings
+
+__all__ = ["CountedBounds", "CountedLaw", "counted_law"]
+
+# Up to so many combinations of counts are looked at, so many kept, and so many tails for them.
+_MOST_LOOKED, _MOST_COMBINATIONS, _MOST_TAILS = 1 << 16, 1 << 13, 1 << 17
+# Combinations times alpha at once.
+_AT_ONCE = 1 << 15
+# More than sums of ratios, alpha, and what is made of both are off, relative to their parts.
+_VALUE_ERROR = 128 * UNIT_ROUNDOFF
+
+
+class CountedBounds(NamedTuple):
+    """Bounds at each alpha, without exposed letters, shape (k,) each.
+
+    Attributes:
+        upper: of the profile.
+        q: Q-probabilities of events, from above.
+        d: what their P-probabilities are above these, from below.
+    """
+
+    upper: Array
+    q: Array
+    d: Array
+
+
+@dataclass(frozen=True, eq=False)
+class CountedLaw:
+    """Combinations of counts of rare letters, and tails of one of the two others.
+
+    Attributes:
+        users: number n of messages.
+        weight: probability of each combination, shape (m,).
+        fewest: sums of r0 and of r1 with the fewest of the second letter, shape (2, m).
+        step: what one more of these instead of the first adds to each, shape (2,).
+        start: where the tails of each combination start, shape (m,).
+        tails: from the fewest on, probability of at least so many, and the mean of how many more
+            than the fewest there are then, shape (2, j); behind all of them those of less.
+        size: the largest number of counts.
+        slack: relative error of a weight times a tail.
+        missing: what is left out adds at most.
+    """
+
+    users: int
+    weight: Array
+    fewest: Array
+    step: Array
+    start: Array
+    tails: Array
+    size: int
+    slack: float
+    missing: float
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        parts = self.weight, self.fewest, self.start, self.tails
+        return int(sum(part.nbytes for part in parts))
+
+    def bounds(self, excess: Array) -> CountedBounds:
+        """The bounds at ``alpha = 1 + excess``, excess >= 0."""
+        size = max(_AT_ONCE // self.weight.size, 1)
+        parts = [self._sums(excess[i : i + size]) for i in range(0, max(excess.size, 1), size)]
+        at_fewest, more = (np.concatenate(part) for part in zip(*parts, strict=True))
+        p, q = (at_fewest + np.multiply.outer(more, self.step)).T / self.users
+        off = self.slack + 4.0 * _VALUE_ERROR
+        p_off, q_off = off * (at_fewest + np.multiply.outer(more, np.abs(self.step))).T / self.users
+        value = (p - q) - excess * q
+        return CountedBounds(
+            upper=np.maximum(value, 0.0) + p_off + (1.0 + excess) * q_off + self.missing + TINY,
+            q=q + q_off + TINY,
+            d=(p - q) - p_off - q_off,
+        )
+
+    def _sums(self, excess: Array) -> tuple[Array, Array]:
+        """Sums of r0 and r1 where they decide, as if the second letter was fewest, and its mean.
+
+        How many more than the fewest there are; shape (k, 2) and (k,).
+        """
+        (r0, r1), (d0, d1) = self.fewest, self.step
+        least = ((r0 - r1) + _VALUE_ERROR * (r0 + r1)) - np.multiply.outer(
+            excess, (1.0 - _VALUE_ERROR) * r1
+        )
+        slope = (d0 - d1) - excess * d1
+        slope += _VALUE_ERROR * (abs(d0) + (1.0 + excess) * abs(d1))
+        rising = (slope >= 0.0)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            place = -least / slope[:, None]
+        # no number for 0/0, where nothing is positive
+        place = np.fmax(np.fmin(place, self.size + 1.0), -1.0)
+        moved = _VALUE_ERROR * np.abs(place)
+        first = np.where(rising, np.floor(place - moved) + 1.0, np.ceil(place + moved))
+        index = np.clip(first, 0.0, self.size).astype(np.intp) + self.start
+        index += np.where(rising, 0, self.tails.shape[1] // 2)
+        chance, more = (row[index] for row in self.tails)
+        at_fewest = np.einsum("km,am->ka", chance, self.weight * self.fewest)
+        return at_fewest, np.einsum("km,m->k", more, self.weight)
+
+
+@kept(1 << 26, lambda found: 0 if found is None else found.nbytes)
+def counted_law(pair: LetterPair, users: int, tail: float) -> CountedLaw | None:
+    """The law of that many messages, or None if combinations or counts are too many.
+
+    Args:
+        pair: the letters, plain.
+        users: number n of messages.
+        tail: what may be left out of the profile.
+    """
+    r0, r1, q = pair.decoyed
+    if q.size < 2:
+        return None
+    order = np.argsort(-q, kind="stable")
+    common, rare = order[:2], order[2:]
+    # what is outside, of each letter, on either side, is as likely as that from one input at most
+    goal = math.log(tail / (8.0 * (rare.size + 1.0))) - math.log(max(float(r0.max()), 1.0))
+    both = math.fsum(q[common].tolist())
+    found = _combinations(users, q[rare], both, goal)
+    if found is None:
+        return None
+    counts, weight, slack = found
+    rest = users - counts.sum(axis=0)
+    share = weight * np.maximum((r0[rare] @ counts + r0[common].max() * rest) / users, 1.0)
+    order = np.argsort(share, kind="stable")
+    lost = np.append(0.0, np.cumsum(share[order]))
+    left_out = int(np.searchsorted(lost, 0.25 * tail)) - 1
+    some = np.sort(order[left_out:])
+    if some.size > _MOST_COMBINATIONS:
+        return None
+    counts, weight, rest = counts[:, some], weight[some], rest[some]
+    every, row = np.unique(rest, return_inverse=True)
+    tails = _tails(every, *(q[common] / both).tolist(), goal)
+    if tails is None:
+        return None
+    fewest, table, error = tails
+    size, least = table.shape[3] - 1, fewest[row.ravel()]
+    return CountedLaw(
+        users=users,
+        weight=weight,
+        fewest=np.stack(
+            [
+                r[rare] @ counts + r[common[0]] * (rest - least) + r[common[1]] * least
+                for r in (r0, r1)
+            ]
+        ),
+        step=np.array([r[common[1]] - r[common[0]] for r in (r0, r1)]),
+        start=row.ravel() * (size + 1),
+        tails=table.reshape(2, -1),
+        size=size,
+        slack=slack + 2.0 * error,
+        # half of it for windows
+        missing=0.5 * tail + 1.01 * float(lost[left_out]) + TINY,
+    )
+
+
+def _combinations(
+    users: int, rare: Array, others: float, goal: float
+) -> tuple[NDArray[np.int_], Array, float] | None:
+    """Counts of rare letters, shape (letters, m), their probabilities, and what these are off."""
+    ranges, looked = [], 1
+    for chance in rare.tolist():
+        low, high = likely_counts(users, chance, goal)
+        looked *= high - low + 1
+        if looked > _MOST_LOOKED:
+            return None
+        ranges.append(np.arange(low, min(high, users) + 1))
+    counts = np.zeros((0, 1), dtype=np.int_)
+    if ranges:
+        counts = np.stack([axis.ravel() for axis in np.meshgrid(*ranges, indexing="ij")])
+    counts = counts[:, counts.sum(axis=0) <= users]
+    taken = counts.sum(axis=0)
+    most = int(taken.max())
+    steps = np.arange(most, dtype=np.float64)
+    falling = np.append(0.0, np.cumsum(math.log(users) + np.log1p(-steps / users)))
+    factorial = np.append(0.0, np.cumsum(np.log(steps + 1.0)))
+    gone = math.fsum(rare.tolist())
+    stays = math.log1p(-gone) if gone < 0.5 else math.log(others)
+    log_weight = falling[taken] + (users - taken) * stays
+    for chance, count in zip(rare.tolist(), counts, strict=True):
+        log_weight += count * math.log(chance) - factorial[count]
+    # terms at most this large, each summed up from as many as there are rare messages
+    largest = most * (math.log(users) + float(np.max(np.abs(np.log(rare)), initial=0.0)))
+    terms = 2.0 * rare.size + most + 4.0
+    size = terms * (largest + float(factorial[-1]) + 1.0) + 4.0 * users * abs(stays)
+    slack = exponential(roundings(4) * size + users * LETTER_ERROR, own=16.0)
+    return counts, np.exp(log_weight), slack
+
+
+def _tails(
+    numbers: NDArray[np.int_], first: float, second: float, goal: float
+) -> tuple[NDArray[np.int_], Array, float] | None:
+    """Binomial tails for ascending numbers of messages that are one of two letters.
+
+    Args:
+        numbers: of messages, shape (r,).
+        first: how likely one of these is the first letter, up to a few roundings.
+        second: the same of the second one.
+        goal: logarithm of what may lie outside, on either side.
+
+    Returns:
+        The fewest of the second letter, shape (r,); the probabilities of so many more than that and
+        more, and of less, for every number but the last, and their means, shape (2, 2, r, size);
+        and the relative error of each. None if these are too many.
+    """
+    mean, spread = numbers * second, numbers * first * second
+    level = math.log(2.0) - goal
+    # Bernstein
+    far = level / 3.0 + np.sqrt((level / 3.0) ** 2 + 2.0 * level * spread) + 1.0
+    fewest = np.maximum(np.floor(mean - far), 0.0)
+    size = int(np.max(np.minimum(np.ceil(mean + far), numbers) - fewest)) + 1
+    if numbers.size * size > _MOST_TAILS:
+        return None
+    more = np.arange(size, dtype=np.float64)
+    count, number = fewest[:, None] + more, numbers[:, None].astype(np.float64)
+    odds = math.log(second) - math.log(first)
+    with np.errstate(divide="ignore"):
+        growth = np.log(np.maximum(number - count, 0.0) / (count + 1.0)) + odds
+    # -inf where there are no more messages
+    log = np.cumsum(np.concatenate([np.zeros((numbers.size, 1)), growth[:, :-1]], axis=1), axis=1)
+    mass = np.exp(log - log.max(axis=1)[:, None])
+    mass /= mass.sum(axis=1)[:, None]
+    both = np.stack([mass, mass * more])
+    none = np.zeros((2, numbers.size, 1))
+    above = np.concatenate([np.cumsum(both[..., ::-1], axis=2)[..., ::-1], none], axis=2)
+    below = np.concatenate([none, np.cumsum(both, axis=2)], axis=2)
+    held = np.isfinite(log)
+    largest = float(np.max(np.abs(log[held]))) + float(np.max(np.abs(growth[np.isfinite(growth)]), initial=0.0))
+    error = exponential(size * (roundings(8) * (largest + 1.0) + 2.0 * LETTER_ERROR), own=64.0)
+    error = 2.0 * error + roundings(4.0 * size) + 4.0 * math.exp(goal)
+    return fewest.astype(np.int_), np.stack([above, below], axis=1), error
