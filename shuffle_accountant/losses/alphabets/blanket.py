@@ -195,6 +195,8 @@ class BlanketLoss(SymmetricLoss):
         # the smaller the tail, the further out what counts may lie, unless its places are known
         share = 0.0 if self._finite_losses(effort).size else _CENTRAL_SHARE
         centre = max(_CENTRE * self.deviation, share * end)
+        if end >= self.largest:
+            centre = math.inf  # up to its end the profile counts
         apart = _BEYOND * (1.0 + end)
         return np.append(0.0, places[(places > 0.0) & (places < end - apart)]), centre
 
