@@ -34,7 +34,7 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array, exponenti
 __all__ = ["CountedBounds", "CountedLaw", "counted_law"]
 
 # Up to so many combinations of counts are looked at, so many kept, and so many tails for them.
-_MOST_LOOKED, _MOST_COMBINATIONS, _MOST_TAILS = 1 << 16, 1 << 13, 1 << 17
+_MOST_LOOKED, _MOST_COMBINATIONS, _MOST_TAILS = 1 << 18, 1 << 14, 1 << 17
 # Combinations times alpha at once.
 _AT_ONCE = 1 << 15
 # More than sums of ratios, alpha, and what is made of both are off, relative to their parts.
@@ -148,16 +148,8 @@ def counted_law(pair: LetterPair, users: int, tail: float) -> CountedLaw | None:
     found = _combinations(users, q[rare], both, goal)
     if found is None:
         return None
-    counts, weight, slack = found
+    counts, weight, slack, left_out = found
     rest = users - counts.sum(axis=0)
-    share = weight * np.maximum((r0[rare] @ counts + r0[common].max() * rest) / users, 1.0)
-    order = np.argsort(share, kind="stable")
-    lost = np.append(0.0, np.cumsum(share[order]))
-    left_out = int(np.searchsorted(lost, 0.25 * tail)) - 1
-    some = np.sort(order[left_out:])
-    if some.size > _MOST_COMBINATIONS:
-        return None
-    counts, weight, rest = counts[:, some], weight[some], rest[some]
     every, row = np.unique(rest, return_inverse=True)
     tails = _tails(every, *(q[common] / both).tolist(), goal)
     if tails is None:
@@ -179,41 +171,65 @@ def counted_law(pair: LetterPair, users: int, tail: float) -> CountedLaw | None:
         size=size,
         slack=slack + 2.0 * error,
         # half of it for windows
-        missing=0.5 * tail + 1.01 * float(lost[left_out]) + TINY,
+        missing=0.5 * tail + max(float(r0.max()), 1.0) * left_out,
     )
 
 
 def _combinations(
     users: int, rare: Array, others: float, goal: float
-) -> tuple[NDArray[np.int_], Array, float] | None:
-    """Counts of rare letters, shape (letters, m), their probabilities, and what these are off."""
-    ranges, looked = [], 1
+) -> tuple[NDArray[np.int_], Array, float, float] | None:
+    """Counts of rare letters that are likely enough, letter by letter.
+
+    Args:
+        users: number n of messages.
+        rare: how likely each rare letter is, shape (l,).
+        others: how likely all others are together.
+        goal: logarithm of what may lie outside of each letter's window, on either side.
+
+    Returns:
+        The counts, shape (l, m), and their probabilities, what these are off, and the probability
+        of combinations that are left out; None if these are too many.
+    """
+    # of all that are looked at not more is left out than outside of a window
+    least = goal - math.log(_MOST_LOOKED)
+    counts, log_weight = np.zeros((0, 1), dtype=np.int_), np.zeros(1)
+    left = np.full(1, users)
+    gone = largest = 0.0
     for chance in rare.tolist():
         low, high = likely_counts(users, chance, goal)
-        looked *= high - low + 1
-        if looked > _MOST_LOOKED:
+        more = np.arange(low, min(high, users) + 1)
+        if more.size * left.size > _MOST_LOOKED:
             return None
-        ranges.append(np.arange(low, min(high, users) + 1))
-    counts = np.zeros((0, 1), dtype=np.int_)
-    if ranges:
-        counts = np.stack([axis.ravel() for axis in np.meshgrid(*ranges, indexing="ij")])
-    counts = counts[:, counts.sum(axis=0) <= users]
-    taken = counts.sum(axis=0)
-    most = int(taken.max())
-    steps = np.arange(most, dtype=np.float64)
-    falling = np.append(0.0, np.cumsum(math.log(users) + np.log1p(-steps / users)))
-    factorial = np.append(0.0, np.cumsum(np.log(steps + 1.0)))
-    gone = math.fsum(rare.tolist())
+        # of the messages that are left, ever fewer are this letter or one to come
+        steps = np.log(np.maximum(left[:, None] - np.arange(high), 1.0))
+        falling = np.concatenate([np.zeros((left.size, 1)), np.cumsum(steps, axis=1)], axis=1)
+        factorial = np.append(0.0, np.cumsum(np.log(np.arange(1.0, high + 1.0))))
+        own = more * math.log(chance) - factorial[more]
+        weight = log_weight[:, None] + falling[:, more] + own
+        largest += high * (math.log(users) + abs(math.log(chance))) + float(factorial[-1])
+        gone += chance
+        rest = left[:, None] - more
+        stays = math.log1p(-gone) if gone < 0.5 else math.log(max(1.0 - gone, others))
+        kept_ones = (rest >= 0) & (weight + rest * stays > least)
+        counts = np.concatenate(
+            [np.repeat(counts, kept_ones.sum(axis=1), axis=1), np.nonzero(kept_ones)[1][None] + low]
+        )
+        left, log_weight = rest[kept_ones], weight[kept_ones]
     stays = math.log1p(-gone) if gone < 0.5 else math.log(others)
-    log_weight = falling[taken] + (users - taken) * stays
-    for chance, count in zip(rare.tolist(), counts, strict=True):
-        log_weight += count * math.log(chance) - factorial[count]
     # terms at most this large, each summed up from as many as there are rare messages
-    largest = most * (math.log(users) + float(np.max(np.abs(np.log(rare)), initial=0.0)))
-    terms = 2.0 * rare.size + most + 4.0
-    size = terms * (largest + float(factorial[-1]) + 1.0) + 4.0 * users * abs(stays)
+    terms = 2.0 * rare.size + float(np.max(users - left, initial=0)) + 4.0
+    size = terms * (largest + 1.0) + 4.0 * users * abs(stays)
     slack = exponential(roundings(4) * size + users * LETTER_ERROR, own=16.0)
-    return counts, np.exp(log_weight), slack
+    left_out = rare.size * _MOST_LOOKED * math.exp(least)
+    weight = np.exp(log_weight + left * stays)
+    # and of those that are there
+    order = np.argsort(weight)
+    lost = np.append(0.0, np.cumsum(weight[order]))
+    first = int(np.searchsorted(lost, math.exp(goal), side="right")) - 1
+    some = np.sort(order[first:])
+    if some.size > _MOST_COMBINATIONS:
+        return None
+    return counts[:, some], weight[some], slack, 1.01 * (left_out + float(lost[first]))
 
 
 def _tails(

@@ -205,7 +205,9 @@ class MixedProfiles:
         own = part.row == row
         fraction, share = float(part.fraction[own].max()), part.weight[own] @ part.fraction[own]
         place = np.clip(fraction * part.excess[wide], *span)
-        value = share * np.interp(place / fraction, part.excess, part.upper[row])
+        inner = place / fraction
+        lower = np.max(part.d[row] - np.multiply.outer(inner, part.q[row]), axis=1)
+        value = share * (np.interp(inner, part.excess, part.upper[row]) - lower)
         whole = self.upper_at(place) - self.missing
         # the deeper in the tail, the less an epsilon depends on it
         deep = 1.0 - 2.0 * np.log(np.maximum(whole, _UNDERFLOW))

@@ -39,7 +39,7 @@ __all__ = ["MOST_COUNTED", "Shared", "ranges_of", "shared_cost", "shared_profile
 # Numbers of messages within this ratio share a table; within the other one those of one round: a
 # window grows with the root of the ratio, and what points have to be is settled by the round.
 _RATIO, _RATIO_OF_ROUND = 1.25, 2.0
-MOST_COUNTED = 1 << 13
+MOST_COUNTED = 1 << 14
 """Up to so many combinations of counts are summed up where bounds are wide otherwise."""
 
 # Share of the variance that laws are smoothed by, in resolutions.
