@@ -27,8 +27,8 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = ["Spectra", "spectra"]
 
-_MOST_KEPT = 1 << 12
-_BLOCK = 32
+_MOST_KEPT = 1 << 14
+_BLOCK, _FEW = 32, 16
 # Letters times frequencies at once.
 _AT_ONCE = 1 << 16
 
@@ -104,7 +104,7 @@ def spectra(parts: Iterable[TiltedLetters], users: tuple[int, int]) -> Spectra:
 
 def _batches(letters: TiltedLetters) -> Iterator[TiltedLetters]:
     """Rows that fit into a processor's own memory."""
-    most = _BLOCK + int(np.max(letters.last, initial=0.0)) // _BLOCK
+    most = _BLOCK + _FEW + int(np.max(letters.last, initial=0.0)) // (_BLOCK * _FEW)
     size = max(_AT_ONCE // (most * max(letters.y.shape[1], 1)), 1)
     for first in range(0, max(letters.index.size, 1), size):
         yield letters[first : first + size]
@@ -131,10 +131,9 @@ class _Blocks:
     def less_one(self, weight: Array) -> Complex:
         """Sums of waves less one, weighted by row, at all frequencies."""
         first = self.near * weight[:, None, :]
-        # products of matrices as small as these would only wake more threads
-        both = np.einsum("kbm,kjm->kbj", first, self.fine)
+        both = np.matmul(first, self.fine.transpose(0, 2, 1))
         both += first.sum(axis=2)[:, :, None]
-        both += np.einsum("kjm,km->kj", self.fine, weight)[:, None, :]
+        both += np.matmul(self.fine, weight[:, :, None]).transpose(0, 2, 1)
         return np.asarray(both.reshape(self.s.shape))
 
 
@@ -142,33 +141,42 @@ def _blocks(letters: TiltedLetters, users: tuple[int, int]) -> _Blocks:
     """The blocks that matter."""
     step, y, weight = letters.step, letters.y, letters.weight
     numbers = letters.last // _BLOCK + 1.0
-    starts = _BLOCK * np.arange(np.max(numbers, initial=1.0))
-    coarse, fine = waves(_BLOCK * step, starts.size, y), waves(step, _BLOCK, y)
+    starts = _BLOCK * np.arange(-(-np.max(numbers, initial=1.0) // _FEW) * _FEW)
+    # starts of blocks are sums of a few and of multiples of so many
+    fine, few = waves(step, _BLOCK, y), waves(_BLOCK * step, _FEW, y)
+    many = waves(_BLOCK * _FEW * step, starts.size // _FEW, y)
     # within a block the spectrum moves by its slope at the middle and half of E y^2 at most, or by
     # E|y|
     middle = weight * (1.0 + fine[:, _BLOCK // 2])
     turned = np.stack([middle, middle * y], axis=1)
-    here = np.stack(
-        [1.0 + np.einsum("km,km->k", weight, fine[:, _BLOCK // 2]), turned[:, 1].sum(1)]
-    )
-    value, slope = np.abs(here[:, :, None] + np.einsum("kjm,kam->akj", coarse, turned))
+    here = np.stack([1.0 + np.sum(weight * fine[:, _BLOCK // 2], axis=1), turned[:, 1].sum(1)])
+    moved = many[:, None] * turned[:, :, None]
+    both = np.matmul(moved.reshape(step.size, -1, y.shape[1]), few.transpose(0, 2, 1))
+    both = both.reshape(step.size, 2, -1, _FEW)
+    both += moved.sum(axis=3)[..., None]
+    both += np.matmul(turned, few.transpose(0, 2, 1))[:, :, None]
+    far = both.transpose(1, 0, 2, 3).reshape(2, step.size, starts.size)
+    value, slope = np.abs(here[:, :, None] + far)
     apart, end = (0.5 * _BLOCK * step)[:, None], np.multiply.outer(step, starts + _BLOCK)
     size = letters.size[:, None]
     blur = letters.rounding * size * (1.0 + end * np.max(np.abs(y), axis=1, initial=0.0)[:, None])
     bent = apart * (slope + blur + 0.5 * apart * np.sum(weight * y**2, axis=1)[:, None])
     most = value + np.minimum(bent, apart * size) * (1.0 + 1e-9) + letters.doubt(end)
     first = np.multiply.outer(step, starts)
-    far = letters.log_bound(most, first, users[0])
+    log_rest = letters.log_bound(most, first, users[0])
     valid = starts < _BLOCK * numbers[:, None]
-    near = valid & (far > -letters.level[:, None] - math.log(_BLOCK))
-    others = np.where(valid & ~near, np.exp(far), 0.0)
+    near = valid & (log_rest > -letters.level[:, None] - math.log(_BLOCK))
+    others = np.where(valid & ~near, np.exp(log_rest), 0.0)
     # those that matter first, and as many in all rows
     order = np.argsort(~near, axis=1, kind="stable")[:, : int(near.sum(axis=1).max(initial=1))]
     s = step[:, None, None] * np.add.outer(_BLOCK * order, np.arange(_BLOCK))
     there = np.repeat(np.take_along_axis(near, order, 1), _BLOCK, axis=1)
     rows = np.arange(step.size)[:, None]
+    near_few = few[rows, order % _FEW]
+    near_waves = many[rows, order // _FEW] * (1.0 + near_few)
+    near_waves += near_few
     return _Blocks(
-        near=coarse[rows, order],
+        near=near_waves,
         fine=fine,
         s=s.reshape(step.size, order.shape[1] * _BLOCK),
         there=there,

@@ -135,9 +135,9 @@ class TiltedLetters:
 
     @property
     def rounding(self) -> float:
-        """What sums of products of two waves less one are off, relative to their arguments."""
+        """What sums of products of three waves less one are off, relative to their arguments."""
         letters = float(self.y.shape[1])
-        return UNIT_ROUNDOFF * (9.0 * letters + 256.0 + 2.0 * WAVE_ERROR)
+        return UNIT_ROUNDOFF * (9.0 * letters + 256.0 + 3.0 * WAVE_ERROR)
 
     def doubt(self, s: Array) -> Array:
         """What spectra less one are off at s, shape (k, j): waves, their sums, and the means."""

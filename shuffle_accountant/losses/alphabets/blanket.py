@@ -58,6 +58,8 @@ _MOST_LISTED = 1 << 12
 # From so many deviations on, the distance of points grows with the square of the loss.
 _CENTRE = 2.5
 _CENTRAL_SHARE = 0.25
+# Of so few letters, single ones bend the profile wherever it is.
+_FEW_LETTERS = 16
 # A profile that ends within so many deviations is about that of a normal law.
 _BULK = 12.0
 # Losses at which it is looked up how fast the profile falls; the largest length over which it does
@@ -195,8 +197,9 @@ class BlanketLoss(SymmetricLoss):
         # the smaller the tail, the further out what counts may lie, unless its places are known
         share = 0.0 if self._finite_losses(effort).size else _CENTRAL_SHARE
         centre = max(_CENTRE * self.deviation, share * end)
-        if end >= self.largest:
-            centre = math.inf  # up to its end the profile counts
+        letters = (source_letters(pair, side, effort).decoyed[2].size for pair in self.pairs)
+        if end >= self.largest and max(letters) <= _FEW_LETTERS:
+            centre = math.inf  # up to its end the profile counts, by bends of its own
         apart = _BEYOND * (1.0 + end)
         return np.append(0.0, places[(places > 0.0) & (places < end - apart)]), centre
 

@@ -67,7 +67,7 @@ with two letters that count, and of those with more."""
 _FEWEST_USERS = 16.0
 # Points of the whole profile are this many deviations times sqrt(resolution) apart near 0; or more,
 # where numbers of messages are told apart, which leaves room.
-_STEP, _STEP_APART = 1.5, 2.75
+_STEP, _STEP_APART = 1.35, 2.4
 # The same near one question, at most so many points, and the steps that questions share points for.
 _STEP_NEAR, _MOST_NEAR, _NEAR = 6.0, 600, 5.0
 # Tables are this much coarser than points, up to a resolution, or beyond it: what letters of
