@@ -172,7 +172,11 @@ class Inversion:
         log_scale = n * found.log_scale + found.log_smooth
         rare = n * found.rare_gain * np.exp(-log_scale)
         out = np.maximum(1.0, 1.0 - 2.0 * log_scale)
-        part = np.stack([self._outside, found.dropped[0], rare]) / (out * value)
+        anchor = _anchor(self._excess[found.index])
+        # what S1 is off moves the lower end
+        outside = self._outside + anchor * (n * found.sent * found.outside)
+        part = np.stack([outside, found.dropped[0] + anchor * found.dropped[2], rare])
+        part /= out * value
         return np.asarray(np.where((part >= 0.0) & (part < math.inf), part, math.inf))
 
     @property
@@ -209,9 +213,9 @@ class Inversion:
         anchor = _anchor(excess)
         # ratios, and a few roundings here
         slack = 4.0 * _RATIO_ERROR * (np.abs(sum_low) + noise + 2.0 * (1.0 + excess) * high)
-        lower = scale * (gain - (excess - anchor) * high - slack)
         d = scale * (gain + np.where(anchor > 0.0, anchor * low, anchor * high) - slack)
         q = scale * high * (1.0 + 64 * UNIT_ROUNDOFF) + 1e-305
+        lower = (d - excess * q) * (1.0 - 16 * UNIT_ROUNDOFF) - 16 * UNIT_ROUNDOFF * excess * q
         return np.stack([upper, np.maximum(lower, 0.0), q, d])
 
 
