@@ -48,8 +48,8 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.spectra import Spectra, spectra
 from shuffle_accountant.lattice.tilted_letters import Levels, tilted_letters
-from shuffle_accountant.numerics.turns import cosines_and_sines
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
+from shuffle_accountant.numerics.turns import cosines_and_sines
 
 __all__ = ["Ends", "Inversion", "inversion"]
 

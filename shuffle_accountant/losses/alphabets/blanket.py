@@ -189,6 +189,10 @@ class BlanketLoss(SymmetricLoss):
         scale = _SHORTER * np.sqrt(few * length * (1.0 + _TAILS * effort.tail * np.exp(-logs)))
         return np.asarray(np.maximum(np.interp(losses, few, scale), self.deviation))
 
+    def ends_at_largest(self, effort: Effort) -> bool:
+        """Whether losses count up to the largest there is."""
+        return self._end(effort) >= self.largest
+
     def _inside(self, side: Bound, edges: CellEdges, effort: Effort) -> tuple[Array, float]:
         """Edges of cells where points may be, and up to where the profile's bulk is."""
         end = self._end(effort)
@@ -198,7 +202,7 @@ class BlanketLoss(SymmetricLoss):
         share = 0.0 if self._finite_losses(effort).size else _CENTRAL_SHARE
         centre = max(_CENTRE * self.deviation, share * end)
         letters = (source_letters(pair, side, effort).decoyed[2].size for pair in self.pairs)
-        if end >= self.largest and max(letters) <= _FEW_LETTERS:
+        if self.ends_at_largest(effort) and max(letters) <= _FEW_LETTERS:
             centre = math.inf  # up to its end the profile counts, by bends of its own
         apart = _BEYOND * (1.0 + end)
         return np.append(0.0, places[(places > 0.0) & (places < end - apart)]), centre

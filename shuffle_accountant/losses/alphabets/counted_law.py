@@ -35,6 +35,8 @@ __all__ = ["CountedBounds", "CountedLaw", "counted_law"]
 
 # Up to so many combinations of counts are looked at, so many kept, and so many tails for them.
 _MOST_LOOKED, _MOST_COMBINATIONS, _MOST_TAILS = 1 << 18, 1 << 14, 1 << 17
+# Letters that are there more often than this are not rare.
+_MOST_COUNT = 1 << 10
 # Combinations times alpha at once.
 _AT_ONCE = 1 << 15
 # More than sums of ratios, alpha, and what is made of both are off, relative to their parts.
@@ -151,7 +153,8 @@ def counted_law(pair: LetterPair, users: int, tail: float) -> CountedLaw | None:
     counts, weight, slack, left_out = found
     rest = users - counts.sum(axis=0)
     every, row = np.unique(rest, return_inverse=True)
-    tails = _tails(every, *(q[common] / both).tolist(), goal)
+    first, second = (q[common] / both).tolist()
+    tails = _tails(every, first, second, goal)
     if tails is None:
         return None
     fewest, table, error = tails
@@ -197,9 +200,9 @@ def _combinations(
     gone = largest = 0.0
     for chance in rare.tolist():
         low, high = likely_counts(users, chance, goal)
-        more = np.arange(low, min(high, users) + 1)
-        if more.size * left.size > _MOST_LOOKED:
+        if high > _MOST_COUNT or (high - low + 1) * left.size > _MOST_LOOKED:
             return None
+        more = np.arange(low, min(high, users) + 1)
         # of the messages that are left, ever fewer are this letter or one to come
         steps = np.log(np.maximum(left[:, None] - np.arange(high), 1.0))
         falling = np.concatenate([np.zeros((left.size, 1)), np.cumsum(steps, axis=1)], axis=1)
@@ -269,8 +272,9 @@ def _tails(
     none = np.zeros((2, numbers.size, 1))
     above = np.concatenate([np.cumsum(both[..., ::-1], axis=2)[..., ::-1], none], axis=2)
     below = np.concatenate([none, np.cumsum(both, axis=2)], axis=2)
-    held = np.isfinite(log)
-    largest = float(np.max(np.abs(log[held]))) + float(np.max(np.abs(growth[np.isfinite(growth)]), initial=0.0))
-    error = exponential(size * (roundings(8) * (largest + 1.0) + 2.0 * LETTER_ERROR), own=64.0)
+    # each step is off by a few roundings of itself, and each sum by one of what it is at most
+    step, most = (float(np.max(np.abs(x[np.isfinite(x)]), initial=0.0)) for x in (growth, log))
+    moved = roundings(8) * (step + abs(odds) + 1.0) + roundings(1) * most + 2.0 * LETTER_ERROR
+    error = exponential(size * moved, own=64.0)
     error = 2.0 * error + roundings(4.0 * size) + 4.0 * math.exp(goal)
     return fewest.astype(np.int_), np.stack([above, below], axis=1), error

@@ -59,7 +59,7 @@ from shuffle_accountant.numerics.rounding import Array, lowered, raised, sequent
 
 __all__ = ["MOST_TERMS", "MOST_TERMS_OF_ALPHABETS", "RandomUsersLoss"]
 
-MOST_TERMS, MOST_TERMS_OF_ALPHABETS = 2.0**25, 2.0**29
+MOST_TERMS, MOST_TERMS_OF_ALPHABETS = 2.0**27, 2.0**30
 """With more terms than this, laws of each number of messages are quicker than tables: of messages
 with two letters that count, and of those with more."""
 
@@ -67,7 +67,7 @@ with two letters that count, and of those with more."""
 _FEWEST_USERS = 16.0
 # Points of the whole profile are this many deviations times sqrt(resolution) apart near 0; or more,
 # where numbers of messages are told apart, which leaves room.
-_STEP, _STEP_APART = 1.35, 2.4
+_STEP, _STEP_APART = 1.25, 2.2
 # The same near one question, at most so many points, and the steps that questions share points for.
 _STEP_NEAR, _MOST_NEAR, _NEAR = 6.0, 600, 5.0
 # Tables are this much coarser than points, up to a resolution, or beyond it: what letters of
