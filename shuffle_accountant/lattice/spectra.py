@@ -151,8 +151,10 @@ def _blocks(letters: TiltedLetters, users: tuple[int, int]) -> _Blocks:
     turned = np.stack([middle, middle * y], axis=1)
     here = np.stack([1.0 + np.sum(weight * fine[:, _BLOCK // 2], axis=1), turned[:, 1].sum(1)])
     moved = many[:, None] * turned[:, :, None]
-    both = np.matmul(moved.reshape(step.size, -1, y.shape[1]), few.transpose(0, 2, 1))
-    both = both.reshape(step.size, 2, -1, _FEW)
+    rows = many.shape[1]
+    both = np.matmul(
+        moved.reshape(step.size, 2 * rows, y.shape[1]), few.transpose(0, 2, 1)
+    ).reshape(step.size, 2, rows, _FEW)
     both += moved.sum(axis=3)[..., None]
     both += np.matmul(turned, few.transpose(0, 2, 1))[:, :, None]
     far = both.transpose(1, 0, 2, 3).reshape(2, step.size, starts.size)
@@ -171,9 +173,9 @@ def _blocks(letters: TiltedLetters, users: tuple[int, int]) -> _Blocks:
     order = np.argsort(~near, axis=1, kind="stable")[:, : int(near.sum(axis=1).max(initial=1))]
     s = step[:, None, None] * np.add.outer(_BLOCK * order, np.arange(_BLOCK))
     there = np.repeat(np.take_along_axis(near, order, 1), _BLOCK, axis=1)
-    rows = np.arange(step.size)[:, None]
-    near_few = few[rows, order % _FEW]
-    near_waves = many[rows, order // _FEW] * (1.0 + near_few)
+    which = np.arange(step.size)[:, None]
+    near_few = few[which, order % _FEW]
+    near_waves = many[which, order // _FEW] * (1.0 + near_few)
     near_waves += near_few
     return _Blocks(
         near=near_waves,

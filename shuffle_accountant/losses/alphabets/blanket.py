@@ -63,8 +63,9 @@ _FEW_LETTERS = 16
 # A profile that ends within so many deviations is about that of a normal law.
 _BULK = 12.0
 # Losses at which it is looked up how fast the profile falls; the largest length over which it does
-# by a factor e, in losses; and how much closer points are than such lengths allow.
-_SCALES, _FALLS, _SHORTER = 48, 0.5, 0.6
+# by a factor e, in losses; and how much closer points are than such lengths allow, of any letters
+# and of few.
+_SCALES, _FALLS, _SHORTER, _SHORTER_OF_FEW = 48, 0.5, 0.6, 0.45
 # So many tails are next to nothing.
 _TAILS = 1e5
 # Chords may be above the profile by this share of what the resolution stands for.
@@ -186,8 +187,14 @@ class BlanketLoss(SymmetricLoss):
         found = np.minimum.accumulate(far_bounds(letters, self.users, np.expm1(few)))
         logs = np.log(np.maximum(found, _NOTHING))
         length = -1.0 / np.minimum(np.gradient(logs, few), -1.0 / (_FALLS * few))
-        scale = _SHORTER * np.sqrt(few * length * (1.0 + _TAILS * effort.tail * np.exp(-logs)))
+        shorter = _SHORTER_OF_FEW if self._few_letters(effort) else _SHORTER
+        scale = shorter * np.sqrt(few * length * (1.0 + _TAILS * effort.tail * np.exp(-logs)))
         return np.asarray(np.maximum(np.interp(losses, few, scale), self.deviation))
+
+    def _few_letters(self, effort: Effort) -> bool:
+        """Whether single letters bend the profile."""
+        letters = (source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs)
+        return max(pair.decoyed[2].size for pair in letters) <= _FEW_LETTERS
 
     def ends_at_largest(self, effort: Effort) -> bool:
         """Whether losses count up to the largest there is."""
@@ -201,8 +208,7 @@ class BlanketLoss(SymmetricLoss):
         # the smaller the tail, the further out what counts may lie, unless its places are known
         share = 0.0 if self._finite_losses(effort).size else _CENTRAL_SHARE
         centre = max(_CENTRE * self.deviation, share * end)
-        letters = (source_letters(pair, side, effort).decoyed[2].size for pair in self.pairs)
-        if self.ends_at_largest(effort) and max(letters) <= _FEW_LETTERS:
+        if self.ends_at_largest(effort) and self._few_letters(effort):
             centre = math.inf  # up to its end the profile counts, by bends of its own
         apart = _BEYOND * (1.0 + end)
         return np.append(0.0, places[(places > 0.0) & (places < end - apart)]), centre
