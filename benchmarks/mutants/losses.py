@@ -527,14 +527,44 @@ GAUSSIAN = mutants(
 
 _SHARED = "tests/losses/test_shared_profile.py::test_"
 
+COUNTED = mutants(
+    "losses/alphabets/counted_law.py",
+    "tests/losses/test_counted_law.py",
+    [
+        ("+ self.missing + TINY", "+ TINY"),
+        ("+ p_off + (1.0 + excess) * q_off + self.missing", "- p_off + self.missing"),
+        ("d=(p - q) - p_off - q_off", "d=(p - q) + p_off + q_off"),
+        ("value = (p - q) - excess * q", "value = (p - q) - 1.001 * excess * q"),
+        ("np.where(rising, 0, self.tails.shape[1] // 2)", "0"),
+        ("np.floor(place - moved) + 1.0", "np.floor(place - moved) + 2.0"),
+        ("np.ceil(place + moved)", "np.ceil(place + moved) - 1.0"),
+        ("np.fmax(np.fmin(place, self.size + 1.0), -1.0)", "np.clip(place, -1.0, self.size - 1.0)"),
+        ("start=row.ravel() * (size + 1)", "start=row.ravel() * size"),
+        ("r[common[0]] * (rest - least)", "r[common[0]] * rest"),
+        ("missing=0.5 * tail + max(float(r0.max()), 1.0) * left_out", "missing=0.0"),
+        ("1.01 * (left_out + float(lost[first]))", "0.0"),
+        ("if gone < 0.5 else math.log(others)", "if gone < 0.5 else math.log(0.5 * others)"),
+        ("- factorial[more]", "- factorial[more - low]"),
+        ("mass /= mass.sum(axis=1)[:, None]", "mass *= 1.001 / mass.sum(axis=1)[:, None]"),
+        ("both = np.stack([mass, mass * more])", "both = np.stack([mass, mass * count])"),
+        ("odds = math.log(second) - math.log(first)", "odds = math.log(first) - math.log(second)"),
+    ],
+)
+
 SHARED = mutants(
     "losses/alphabets/shared_profile.py",
     f"{_SHARED}tables_of_pairs_contain_the_truth_for_all_numbers"
     f" {_SHARED}what_is_known_of_left_out_pairs_bounds_each_number"
     f" {_SHARED}all_pairs_left_out_are_bounded_all_the_same"
     f" {_SHARED}wide_bounds_between_close_ones_are_bridged"
-    f" {_SHARED}a_closer_table_joins_where_it_was_asked",
+    f" {_SHARED}a_closer_table_joins_where_it_was_asked"
+    f" {_SHARED}counts_of_each_number_are_as_close_as_tables",
     [
+        ("return high.upper + self.letters.exposed(self.excess)[1], low", "return high.upper, low"),
+        (
+            "if high is None or low is None:\n            return None",
+            "if high is None: return None",
+        ),
         ("excess[narrow], upper[narrow])", "excess, 0.0 * upper)"),
         ("wide = first + np.flatnonzero(~narrow[first:last])", "wide = np.flatnonzero(~narrow)"),
         ("narrow[wide] = upper[wide] - lower <= self.part[wide] * upper[wide]", "narrow[:] = True"),
@@ -1046,8 +1076,9 @@ MUTANTS = [
                 "searchsorted(self.excess, high)) + 1 :] = False",
                 "searchsorted(self.excess, high)) :] = False",
             ),
-            ("value = share * np.interp", "value = np.interp"),
+            ("value = share * (np.interp", "value = (np.interp"),
             ("return bool(np.any(number * value > most))", "return False"),
+            ("most = 1 + max(profile.q.size", "most = max(profile.q.size"),
             ("sequential_sum(len(self.parts))) + self.missing)", "sequential_sum(1.0)))"),
             ("part.upper_at(excess) for part in self.parts]", "self.parts[0].upper_at(excess)]"),
             ("part.events_at(excess) for part in self.parts]", "self.parts[0].events_at(excess)]"),
@@ -1086,6 +1117,7 @@ MUTANTS = [
                 "float(part.excess[-1] * part.fraction.min())",
             ),
             ("for users in (min(numbers), max(numbers))", "for users in (max(numbers),) * 2"),
+            ("np.append(excess, further[further > excess[-1]])", "excess"),
             ("(missing if loss.largest == math.inf else 0.0)", "0.0"),
             ("return lowered(share * least, error)", "return raised(least, error)"),
         ],
@@ -1101,6 +1133,7 @@ MUTANTS = [
     *MADE,
     *TAIL,
     *GAUSSIAN,
+    *COUNTED,
     *SHARED,
     *ANTIPODAL,
     *NULL_CLONES,

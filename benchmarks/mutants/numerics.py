@@ -136,6 +136,18 @@ OTHERS = [
         ],
     ),
     *mutants(
+        "numerics/turns.py",
+        "tests/numerics/test_turns.py",
+        [
+            ("    rest -= part * _LOW\n", ""),
+            ("    place &= _PARTS - 1\n", "    place %= _PARTS // 2\n"),
+            ("even -= 0.5", "even -= 0.5001"),
+            ("odd -= 1.0 / 6.0", "odd -= 0.1666"),
+            ("    even -= odd\n", "    even += odd\n"),
+            ("few[-2::-1]", "few[::-1]"),
+        ],
+    ),
+    *mutants(
         "numerics/roots.py",
         "tests/numerics/test_budget.py",
         [

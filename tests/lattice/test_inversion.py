@@ -234,7 +234,8 @@ def test_far_letters_take_more_frequencies(monkeypatch: pytest.MonkeyPatch) -> N
     letters = loss.pairs[0].letters(Bound.PESSIMISTIC, Effort(1e-26, 7e-3)).decoyed
     excess = np.array([0.4, 0.712, 0.9])
     ends = inversion(letters, (35, 69), excess, 2e-3).ends(69)
-    assert np.all(ends.upper - ends.lower <= 0.05 * ends.upper)
+    # a share of 2e-3 of the variance, five to eight deviations out
+    assert np.all(ends.upper - ends.lower <= 0.08 * ends.upper)
     monkeypatch.setattr(bounds, "_MOST_TIMES", 0)
     few = inversion(letters, (35, 69), excess, 2e-3).ends(69)
     assert np.all(few.lower <= ends.upper)

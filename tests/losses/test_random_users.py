@@ -57,7 +57,7 @@ def exact_profile(
 def exact(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tables have tests of their own; here all else is put to the test."""
     monkeypatch.setattr(random_users, "shared_profile", exact_profile)
-    monkeypatch.setattr(random_users, "shared_frequencies", lambda *_: 0)
+    monkeypatch.setattr(random_users, "shared_cost", lambda *_: (0.0, 0))
     monkeypatch.setattr(random_users, "_FEWEST_USERS", 1.0)
     for cache in CACHES:
         cache.cache_clear()
@@ -244,7 +244,7 @@ def test_tables_agree_with_laws_of_each_number(randomizer: Any) -> None:
     loss: PrivacyLoss = one.reduced().loss
     assert isinstance(loss, RandomUsersLoss)
     effort = Effort(tail=1e-12, resolution=2.5e-4)
-    assert random_users._inner(loss, effort)[0] is not None
+    assert random_users._inner(loss, effort) is not None
     step = 0.05 * loss.deviation
     upper, lower = (
         loss.atoms(side, functools.partial(_edges, step), effort)
@@ -277,3 +277,46 @@ def test_answers_agree_with_laws_of_each_number(rounds: int) -> None:
     assert loss.listed.delta(found.upper, Bound.OPTIMISTIC, effort) <= 1e-6
     if rounds == 1:
         assert loss.listed.delta(found.lower, Bound.PESSIMISTIC, effort) >= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "trials", "probability", "rounds", "delta", "truth"),
+    [
+        # by laws of each number of messages, within 2e-6
+        (sa.RAPPOR(categories=50, eps0=6.0), 277, 0.3, 10, 1e-10, 39.42625),
+        # the same, within 1e-10: a few of the messages are all there is to see
+        (sa.RAPPOR(categories=2, eps0=5.0), 208, 0.3, 1, 1e-12, 4.13510006),
+    ],
+    ids=["up to the largest loss", "few single losses"],
+)
+def test_single_losses_are_followed_wherever_they_are(
+    randomizer: Any, trials: int, probability: float, rounds: int, delta: float, truth: float
+) -> None:
+    """Bends between points, and losses that only many messages have, cost no width."""
+    crowd = sa.Binomial(trials=trials, probability=probability)
+    one = sa.ShuffleRound(randomizer, users=crowd)
+    found = sa.epsilon(one, delta=delta, rounds=rounds, tolerance=1e-3)
+    assert found.lower - 1e-4 <= truth <= found.upper + 1e-4
+    assert found.upper - found.lower <= 1e-3 * found.upper
+
+
+def test_events_of_rare_messages_are_as_close_as_profiles() -> None:
+    """One message in 1e9 tells more than all others hide: windows of S1 count, too."""
+    noise = sa.GaussianRandomizer(sigma=0.8)
+    one = sa.ShuffleRound(noise, users=sa.Binomial(trials=249_838, probability=0.9))
+    found = sa.epsilon(one, delta=1e-8, tolerance=1e-3)
+    assert found.upper - found.lower <= 1e-3 * found.upper
+    # what less exact windows said
+    assert found.lower <= 0.02132261
+    assert found.upper >= 0.02100607
+
+
+def test_doing_nothing_is_an_event() -> None:
+    """Where all events of a number cost more than they gain, there is one that does neither."""
+    excess, narrow = np.array([0.0, 1.0]), np.ones(2, dtype=bool)
+    dear = Profile(np.array([0.5, 0.1]), np.array([0.4]), np.array([0.5]))
+    table = Shared(dear, narrow, excess, np.ones(2))
+    part = RangeProfiles.of([Sample(1.0, 5, 1.0)], excess, {5: table})
+    q, d = part.events_at(np.array([0.1, 9.0]))
+    assert d[0] - 0.1 * q[0] == pytest.approx(0.46, rel=1e-12)
+    assert 0.0 >= d[1] - 9.0 * q[1] >= -1e-290

@@ -21,6 +21,7 @@ from shuffle_accountant.losses.alphabets import shared_profile as shared
 from shuffle_accountant.losses.alphabets.anchored_profile import OrderedLetters
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.shared_profile import (
+    MOST_COUNTED,
     ranges_of,
     shared_profile,
     users_range,
@@ -58,7 +59,7 @@ def test_ranges_hold_every_number_once(least: int, ratio: float, place: float) -
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Few messages have no smooth law: all frequencies are kept, for the sake of the test."""
-    monkeypatch.setattr(spectra, "_MOST_KEPT", 1 << 13)
+    monkeypatch.setattr(spectra, "_MOST_KEPT", 1 << 15)
     caches = (shared._table, shared._inversion, shared._profile)
     for cache in caches:
         cache.cache_clear()
@@ -266,6 +267,26 @@ def test_wide_bounds_between_close_ones_are_bridged(wide: list[int]) -> None:
     allowed = found.part * bridged.profile.upper
     gap = bridged.profile.upper - found.profile.upper
     assert np.all(gap[bridged.narrow] <= allowed[bridged.narrow])
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_counts_of_each_number_are_as_close_as_tables(name: str) -> None:
+    """And closer: nothing is smoothed. Where there are too many, tables answer."""
+    pairs = tuple(closed(np.array(ROWS[name])))
+    losses = np.linspace(0.0, 1.5, 12)
+    limit = max(exposure(pair, math.inf) for pair in pairs)
+    for users in (1, 4, 30):
+        found = shared_profile(pairs, users, losses, EFFORT, (1, 30), 0, MOST_COUNTED)
+        assert found.narrow.all()
+        atoms = symmetric_atoms(found.profile.q, found.profile.d, limit * (1.0 - 1e-14))
+        for x, high in zip(np.expm1(losses).tolist(), found.profile.upper.tolist(), strict=True):
+            values = [Truth(pair, users).whole(x) for pair in pairs]
+            value, error = max(v for v, _ in values), max(e for _, e in values)
+            assert min(value - error, 1.0) <= high <= value + 1e-9
+            assert value - 1e-9 <= profile_of(atoms, x, -1.0) <= value + error
+    none = shared_profile(pairs, 30, losses, ROUGH, (20, 30), 0, 1).profile
+    table = shared_profile(pairs, 30, losses, ROUGH, (20, 30)).profile
+    assert np.array_equal(none.upper, table.upper)
 
 
 @pytest.mark.parametrize("wide", [[], [3], list(range(9))])
