@@ -33,6 +33,7 @@ SCRIPTS = (
     "randomizers",
     "distinct_rounds",
     "crowds",
+    "crowds_at_random",
     "catalogue",
     "interruption",
     "vectors",

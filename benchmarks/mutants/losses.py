@@ -561,10 +561,6 @@ SHARED = mutants(
     f" {_SHARED}counts_of_each_number_are_as_close_as_tables",
     [
         ("return high.upper + self.letters.exposed(self.excess)[1], low", "return high.upper, low"),
-        (
-            "if high is None or low is None:\n            return None",
-            "if high is None: return None",
-        ),
         ("excess[narrow], upper[narrow])", "excess, 0.0 * upper)"),
         ("wide = first + np.flatnonzero(~narrow[first:last])", "wide = np.flatnonzero(~narrow)"),
         ("narrow[wide] = upper[wide] - lower <= self.part[wide] * upper[wide]", "narrow[:] = True"),

@@ -92,8 +92,15 @@ def test_rare_letters_that_are_left_out_are_counted(
         excess = np.expm1(np.array([0.0, 0.5, 1.5, 3.0]) * pair.deviation(20))
         table = inversion(pair.decoyed, (20, 24), excess, 0.05)
         left += float(table._found.rare.sum())
+        none = replace(table._found, rare=0.0 * table._found.rare)
         for users in (20, 24):
             answered += check(table.ends(users), Truth(pair, users), excess)
+            # one more of the messages may be such a letter
+            index = table._found.index
+            least = Inversion(excess, (20, 24), none).ends(users).upper[index]
+            least /= 1.0 - users * table._found.rare
+            upper = table.ends(users).upper[index]
+            assert np.all(np.isnan(upper) | (upper >= least * (1.0 - 1e-12)))
     assert answered > 60
     assert (left > 0.0) is (rare > 0.0)
 
@@ -162,9 +169,30 @@ def test_spectra_that_err(
         if not table._found.index.size:
             continue
         moved = table._found.log + np.log1p(sign * table._found.relative)
-        table = Inversion(excess, (40, 40), replace(table._found, log=moved))
+        # and every coefficient, in the direction that matters most
+        turned = np.exp(-40j * moved.imag)
+        terms = table._found.terms + sign * table._found.doubt * turned
+        table = Inversion(excess, (40, 40), replace(table._found, log=moved, terms=terms))
         answered += check(table.ends(40), Truth(pair, 40), excess)
     assert answered > 20
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_what_coefficients_are_off_is_part_of_both_ends(
+    sign: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the spectra are off."""
+    monkeypatch.setattr(spectra, "UNIT_ROUNDOFF", 2.0**-24)
+    excess = np.array([0.05, 0.4])
+    found = inversion(THREE.decoyed, (40, 40), excess, 1e-3)._found
+    none = 0.0 * found.relative
+    exact_ones = replace(found, relative=none, phase=none)
+    turned = np.exp(-40j * found.log.imag)
+    moved = replace(exact_ones, terms=found.terms + sign * found.doubt * turned)
+    value, error = Inversion(excess, (40, 40), exact_ones)._sums(40)
+    other, _ = Inversion(excess, (40, 40), moved)._sums(40)
+    assert np.all(value != other)
+    assert np.all(np.abs(value - other) <= error - found.dropped)
 
 
 @fixed
