@@ -50,7 +50,7 @@ _MOST_TERMS_OF_CLONES = 2.0**22
 _MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 160, 12
 # Relative width of the likeliest blocks: half of it is what it costs. One round is asked about much
 # more closely than its answer has to be.
-_WIDTH, _LEAST_WIDTH = 1.2e-4, 1.6e-5
+_WIDTH, _LEAST_WIDTH = 3e-4, 4e-5
 # The others are as much wider as this power of their density is smaller: what is rare may matter
 # more than it weighs.
 _SHARE = 0.25
@@ -222,4 +222,4 @@ def _width(effort: Effort) -> float:
     """Relative width of the likeliest blocks."""
     if effort.rounds > 1.0:  # as close as what is asked for
         return max(1.1 * effort.resolution, _LEAST_WIDTH)
-    return min(max(1.3 * effort.resolution, _WIDTH), max(16.0 * effort.resolution, _LEAST_WIDTH))
+    return min(max(1.3 * effort.resolution, _WIDTH), max(40.0 * effort.resolution, _LEAST_WIDTH))
