@@ -74,6 +74,31 @@ def test_every_randomizer_is_in_a_crowd(benchmark_script):
     assert groups | of_all == set(script._GROUPS)
 
 
+def test_random_questions_are_always_the_same(benchmark_script):
+    script = benchmark_script("crowds_at_random")
+    first, again, other = (list(itertools.islice(script.questions(seed), 60)) for seed in (1, 1, 2))
+    places = [[script._place(row) for row in rows] for rows in (first, again, other)]
+    assert places[0] == places[1] != places[2]
+    # users known, other levels, and chance, each with several randomizers
+    crowds = {row["kind"].rpartition(", ")[2].partition(" ")[0] for row in first}
+    assert crowds == {"1", "other", "chance"}
+    assert len({row["kind"].partition(",")[0] for row in first}) >= 8
+
+
+def test_questions_that_take_too_long_are_given_up(benchmark_script, monkeypatch):
+    script = benchmark_script("crowds_at_random")
+    asked = next(script.questions(1))
+    monkeypatch.setattr(script, "_LIMIT", 0.01)
+
+    def endless(*_, **__):
+        while True:
+            pass
+
+    monkeypatch.setattr(script.sa, "epsilon", endless)
+    found = script._answered(asked)
+    assert (found["lower"], found["upper"], found["seconds"]) == (None, None, 0.01)
+
+
 def test_errata(suite, tmp_path):
     assert suite.main(["--quick", "--only", "errata", "--output", str(tmp_path)]) == 0
     claims = claims_in(tmp_path)
