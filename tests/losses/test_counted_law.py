@@ -120,9 +120,12 @@ def test_too_many_are_not_listed(size: int, users: int) -> None:
     assert counted_law(pair_of(rows, 0.9), users, TAIL) is None
 
 
-def test_one_letter_has_no_counts() -> None:
+def test_what_has_no_counts_or_no_doubles() -> None:
     one = LetterPair(np.ones(1), np.ones(1), np.ones(1))
     assert counted_law(one, 5, TAIL) is None
+    scarce = LetterPair(np.array([0.5, 0.5]), np.array([1.0, 0.0]), np.array([1.0, 1e-140]))
+    assert counted_law(scarce, 5, 1e-15) is not None
+    assert counted_law(scarce, 5, 1e-130) is None
 
 
 def test_combinations_that_are_left_out_are_next_to_nothing(

@@ -37,6 +37,8 @@ __all__ = ["CountedBounds", "CountedLaw", "counted_law"]
 _MOST_LOOKED, _MOST_COMBINATIONS, _MOST_TAILS = 1 << 18, 1 << 14, 1 << 17
 # Letters that are there more often than this are not rare.
 _MOST_COUNT = 1 << 10
+# Probabilities with smaller logarithms would not be normal numbers.
+_LEAST_GOAL = -600.0
 # Combinations times alpha at once.
 _AT_ONCE = 1 << 15
 # More than sums of ratios, alpha, and what is made of both are off, relative to their parts.
@@ -146,6 +148,8 @@ def counted_law(pair: LetterPair, users: int, tail: float) -> CountedLaw | None:
     common, rare = order[:2], order[2:]
     # what is outside, of each letter, on either side, is as likely as that from one input at most
     goal = math.log(tail / (8.0 * (rare.size + 1.0))) - math.log(max(float(r0.max()), 1.0))
+    if goal < _LEAST_GOAL:
+        return None
     both = math.fsum(q[common].tolist())
     found = _combinations(users, q[rare], both, goal)
     if found is None:
