@@ -320,3 +320,40 @@ def test_doing_nothing_is_an_event() -> None:
     q, d = part.events_at(np.array([0.1, 9.0]))
     assert d[0] - 0.1 * q[0] == pytest.approx(0.46, rel=1e-12)
     assert 0.0 >= d[1] - 9.0 * q[1] >= -1e-290
+
+
+@pytest.mark.parametrize(
+    "randomizer",
+    [
+        sa.RAPPOR(categories=2, eps0=5.0),
+        sa.RandomizedResponse(categories=50, eps0=8.0),
+        sa.SubsetSelection(categories=3, eps0=2.0),
+        sa.HadamardResponse(categories=2, eps0=3.0),
+    ],
+    ids=["RAPPOR", "randomized response", "subset selection", "Hadamard response"],
+)
+def test_random_participation_against_every_multiset_of_every_number(randomizer: Any) -> None:
+    """No table is replaced: thirty people, of whom each takes part with chance 0.7."""
+    people, chance = 30, 0.7
+    crowd = sa.Binomial(trials=people, probability=chance)
+    loss: Any = sa.ShuffleRound(randomizer, users=crowd).reduced().loss
+    assert isinstance(loss, RandomUsersLoss)
+    (pair,) = loss.pairs
+    effort = Effort(tail=1e-14, resolution=2.5e-4)
+    upper, lower = (
+        loss.atoms(side, functools.partial(_edges, 0.01), effort)
+        for side in (Bound.PESSIMISTIC, Bound.OPTIMISTIC)
+    )
+    for epsilon in (0.0, 0.2, 0.7, 1.5, 2.5, 4.0):
+        if epsilon >= loss.largest:
+            break
+        x, value, error = math.expm1(epsilon), 0.0, 0.0
+        for users in range(1, people + 1):
+            weight = math.comb(people, users) * chance**users * (1.0 - chance) ** (people - users)
+            share = users / people
+            own, off = Truth(pair, users).whole(x / share)
+            value, error = value + weight * share * own, error + weight * share * off
+        error += 1e-12 * value
+        assert loss.delta(epsilon, Bound.OPTIMISTIC, effort) - error <= value
+        assert loss.delta(epsilon, Bound.PESSIMISTIC, effort) + error >= value
+        assert profile_of(lower, x, -1.0) - error <= value <= profile_of(upper, x, 1.0) + error
