@@ -53,7 +53,9 @@ def test_reference_values(entry: dict[str, Any]) -> None:
     found = round_of(entry).delta(epsilon=entry["epsilon"])
     off = entry["relative_accuracy"] * entry["delta"]
     assert found.lower - off <= entry["delta"] <= found.upper + off
-    assert found.upper - found.lower <= 1e-11 * entry["delta"]
+    # sums over counts allow for the rounding of logarithms of probabilities
+    close = 1e-9 if "random participation" in str(found.reduction) else 1e-11
+    assert found.upper - found.lower <= close * entry["delta"]
     again = round_of(entry).epsilon(delta=entry["delta"])
     assert again.lower <= entry["epsilon"] * (1 + 1e-9)
     assert again.upper >= entry["epsilon"] * (1 - 1e-9)

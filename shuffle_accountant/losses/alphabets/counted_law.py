@@ -132,7 +132,7 @@ class CountedLaw:
         return at_fewest, np.einsum("km,m->k", more, self.weight)
 
 
-@kept(1 << 26, lambda found: 0 if found is None else found.nbytes)
+@kept(1 << 27, lambda found: 0 if found is None else found.nbytes)
 def counted_law(pair: LetterPair, users: int, tail: float) -> CountedLaw | None:
     """The law of that many messages, or None if combinations or counts are too many.
 

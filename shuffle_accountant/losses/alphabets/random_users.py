@@ -51,11 +51,20 @@ from shuffle_accountant.losses.alphabets.samples import (
 )
 from shuffle_accountant.losses.alphabets.shared_profile import (
     MOST_COUNTED,
+    counted_profile,
     shared_cost,
     shared_profile,
 )
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
-from shuffle_accountant.numerics.rounding import Array, lowered, raised, sequential_sum
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    lowered,
+    outwards,
+    raised,
+    roundings,
+    sequential_sum,
+)
 
 __all__ = ["MOST_TERMS", "MOST_TERMS_OF_ALPHABETS", "RandomUsersLoss"]
 
@@ -82,6 +91,8 @@ _LOOKED = 24
 _ATTEMPTS = 3
 # Larger losses are not looked for in tables.
 _LARGEST_LOSS = 50.0
+# More than ``alpha - 1`` is off after an exponential, a logarithm and a quotient.
+_ALPHA_ERROR = roundings(4 * ELEMENTARY)
 # Relative distance that no rounding of alpha reaches.
 _BEYOND = 2.0**-40
 
@@ -122,6 +133,8 @@ class RandomUsersLoss(SymmetricLoss):
         if epsilon == math.inf and (found := _limit(self, side, plain)) is not None:
             return found
         if epsilon < min(self.largest, _LARGEST_LOSS):
+            if (found := _counted_delta(self, math.expm1(epsilon), side, plain)) is not None:
+                return found
             part = math.floor(epsilon / _unit(self, plain))
             mixture = _near(self, part, side, plain)
             if mixture is not None:
@@ -135,6 +148,34 @@ class RandomUsersLoss(SymmetricLoss):
             return self.listed.atoms(side, edges, effort)
         edges(float(np.max(np.abs(found.loss), initial=0.0)))  # whether such a grid is allowed
         return found
+
+
+def _counted_delta(
+    loss: RandomUsersLoss, excess: float, side: Bound, effort: Effort
+) -> float | None:
+    """Bound at ``alpha = 1 + excess`` by counts, if that is how numbers are asked: no chords."""
+    way = _inner(loss, effort)
+    if way is None or not way.most_counted:
+        return None
+    samples, missing = loss.source.samples(side, effort)
+    upper, total = side is Bound.PESSIMISTIC, 0.0
+    for sample in samples:
+        if not sample.users:
+            continue
+        # more than an exponential, a logarithm and a quotient are off
+        place = outwards(excess / sample.fraction, _ALPHA_ERROR, upper=not upper)
+        found = counted_profile(loss.pairs, sample.users, np.array([math.log1p(place)]), effort)
+        if found is None or not found.narrow.all():
+            return None
+        if upper:
+            value = float(found.profile.upper[0])
+        else:
+            most = raised(place, _ALPHA_ERROR)
+            value = float(np.max(found.profile.d - most * found.profile.q, initial=0.0))
+            value *= 1.0 - roundings(4)
+        total += sample.weight * sample.fraction * value
+    error = sequential_sum(len(samples), own=4.0)
+    return min(raised(total, error) + missing, 1.0) if upper else lowered(total, error)
 
 
 def _limit(loss: RandomUsersLoss, side: Bound, effort: Effort) -> float | None:

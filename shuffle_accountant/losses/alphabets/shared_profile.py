@@ -34,7 +34,15 @@ from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
-__all__ = ["MOST_COUNTED", "Shared", "ranges_of", "shared_cost", "shared_profile", "users_range"]
+__all__ = [
+    "MOST_COUNTED",
+    "Shared",
+    "counted_profile",
+    "ranges_of",
+    "shared_cost",
+    "shared_profile",
+    "users_range",
+]
 
 # Numbers of messages within this ratio share a table; within the other one those of one round: a
 # window grows with the root of the ratio, and what points have to be is settled by the round.
@@ -160,6 +168,14 @@ def _profile(
     if counted is not None:
         return counted.profile(users)
     return _table(pairs, numbers, losses, effort, _SMOOTHED * _FINER**finer).profile(users)
+
+
+def counted_profile(
+    pairs: tuple[LetterSource, ...], users: int, losses: Array, effort: Effort
+) -> Shared | None:
+    """The same by counts alone, for any few losses; None if there are too many combinations."""
+    found = _counted(pairs, users, losses.tobytes(), effort, MOST_COUNTED)
+    return None if found is None else found.profile(users)
 
 
 def shared_cost(
