@@ -91,6 +91,8 @@ _LOOKED = 24
 _ATTEMPTS = 3
 # Larger losses are not looked for in tables.
 _LARGEST_LOSS = 50.0
+# Single questions are asked of each number where points cost more than this, or numbers are few.
+_COSTLY, _FEW_SAMPLES = 25.0, 64
 # More than ``alpha - 1`` is off after an exponential, a logarithm and a quotient.
 _ALPHA_ERROR = roundings(4 * ELEMENTARY)
 # Relative distance that no rounding of alpha reaches.
@@ -158,6 +160,8 @@ def _counted_delta(
     if way is None or not way.most_counted:
         return None
     samples, missing = loss.source.samples(side, effort)
+    if way.cost < _COSTLY and len(samples) > _FEW_SAMPLES:
+        return None  # points that questions share are cheaper
     upper, total = side is Bound.PESSIMISTIC, 0.0
     for sample in samples:
         if not sample.users:
