@@ -23,6 +23,44 @@ WINDOWS = mutants(
     ],
 )
 
+RARE_LOSSES = mutants(
+    "engine/rare_losses.py",
+    "tests/engine/test_rare_losses.py",
+    [
+        ("kept = first - grid.offset", "kept = first - grid.offset - 10"),
+        ("if kept <= held[0]:", "if kept < held[0]:"),
+        ("shorter = shorter or kept <= held[-1]", "shorter = True"),
+        ("epsilon += -self._loss_error if self.upper else self._loss_error", "pass"),
+        ("epsilon += -self._loss_error if self.upper", "epsilon += self._loss_error if self.upper"),
+        ("missed = missed + off if opposite else 0.0", "missed = 0.0"),
+        ("missed = missed + off if opposite else 0.0", "missed = missed + off"),
+        ("missed = 0.0 if opposite else missed + off", "missed = 0.0"),
+        ("missed = 0.0 if opposite else missed + off", "missed = missed + off"),
+        ("most = raised(p, p_error) + off", "most = p"),
+        ("most - lowered(q, q_error)", "most - q"),
+        ("value = lowered(p, p_error) -", "value = p -"),
+        ("(raised(q, q_error) + off)", "q"),
+        ("math.exp(min(bound.log_value + shift", "math.exp(min(bound.log_value"),
+        ("product(bound.error, exponential(moved))", "0.0"),
+        ("log_all += count * log_whole", "log_all += log_whole"),
+        (
+            "shares.append((min(log_rare - log_whole, 0.0), count))",
+            "shares.append((log_rare, count))",
+        ),
+        ("none = sum(count * math.log1p(-chance)", "none = sum(math.log1p(-chance)"),
+        ("if any(chance >= 1.0 for", "if any(chance >= 2.0 for"),
+        ("exponential(moved + worst, own=own)", "exponential(moved, own=own)"),
+        ("exponential(moved + worst, own=own)", "exponential(worst, own=own)"),
+        (
+            "    return value, roundings(ELEMENTARY * (2.0 + size",
+            "    return value, 0.0 * roundings(ELEMENTARY * (2.0 + size",
+        ),
+        ("total = first.value + second.value", "total = first.value"),
+        ("total = first.value + second.value", "total = second.value"),
+        ("aliasing=first.aliasing + second.aliasing", "aliasing=first.aliasing"),
+    ],
+)
+
 COMPOSITION = mutants(
     "engine/composition.py",
     _STRESSED,
@@ -276,4 +314,4 @@ TRADE_OFF = mutants(
     ],
 )
 
-MUTANTS = [*WINDOWS, *COMPOSITION, *COMPOSED_LAW, *CLASSES, *TRADE_OFF]
+MUTANTS = [*WINDOWS, *RARE_LOSSES, *COMPOSITION, *COMPOSED_LAW, *CLASSES, *TRADE_OFF]

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.convolve import Factor, WindowedSum, per_level, power_sum
+from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
@@ -81,24 +81,24 @@ class Composition:
         self.loss_error = sum(count * grid.loss_error for grid, count in self.parts)
 
     @cached_property
-    def _held(self) -> list[NDArray[np.intp]]:
+    def held(self) -> list[NDArray[np.intp]]:
         """The cells that hold mass: a heavy tail is a long grid with little on it."""
         return [np.flatnonzero(grid.mass) for grid, _ in self.parts]
 
     @cached_property
-    def _losses(self) -> list[Array]:
+    def losses(self) -> list[Array]:
         """The losses of these cells."""
         return [
             np.asarray(self.spacing * (grid.offset + held), dtype=np.float64)
-            for (grid, _), held in zip(self.parts, self._held, strict=True)
+            for (grid, _), held in zip(self.parts, self.held, strict=True)
         ]
 
     @cached_property
-    def _logs(self) -> list[Array]:
+    def logs(self) -> list[Array]:
         """The logarithms of their masses."""
         return [
             rounded(np.log(grid.mass[held]), -ELEMENTARY)  # of logarithms <= 0, up is towards 0
-            for (grid, _), held in zip(self.parts, self._held, strict=True)
+            for (grid, _), held in zip(self.parts, self.held, strict=True)
         ]
 
     def _at_least_one(self, chances: Sequence[float]) -> float:
@@ -120,7 +120,7 @@ class Composition:
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """Log-moment generating function of the finite part at lam, and two derivatives."""
         value = mean = variance = 0.0
-        for (_, count), losses, logs in zip(self.parts, self._losses, self._logs, strict=True):
+        for (_, count), losses, logs in zip(self.parts, self.losses, self.logs, strict=True):
             exponent = logs + lam * losses
             top = float(exponent.max())
             weight = np.exp(exponent - top)
@@ -134,7 +134,7 @@ class Composition:
     def _log_mgf(self, lams: Array) -> Array:
         """Log-moment generating function at several points, shape of ``lams``."""
         result = np.zeros(lams.shape)
-        for (_, count), losses, logs in zip(self.parts, self._losses, self._logs, strict=True):
+        for (_, count), losses, logs in zip(self.parts, self.losses, self.logs, strict=True):
             for i, lam in enumerate(lams):
                 exponent = logs + lam * losses
                 top = float(exponent.max())
@@ -144,13 +144,13 @@ class Composition:
     def saddle_for_delta(self, delta: float) -> float:
         """A tilt at which the law concentrates near epsilon(delta); 0 if delta is that large."""
         goal = math.log(max(delta, 5e-324))
+        return self._solve(lambda lam: self.log_delta(lam) - goal)
 
-        def log_delta(lam: float) -> float:
-            value, mean, variance = self.cumulants(lam)
-            overshoot = self.divergence.overshoot(lam, math.sqrt(variance))
-            return value - lam * mean + math.log(max(overshoot, 1e-300))
-
-        return self._solve(lambda lam: log_delta(lam) - goal)
+    def log_delta(self, lam: float) -> float:
+        """Roughly the logarithm of delta at the mean of the law under that tilt."""
+        value, mean, variance = self.cumulants(lam)
+        overshoot = self.divergence.overshoot(lam, math.sqrt(variance))
+        return value - lam * mean + math.log(max(overshoot, 1e-300))
 
     def saddle_for_epsilon(self, epsilon: float) -> float:
         """The tilt whose mean is epsilon; 0 if the untilted mean is already larger."""
@@ -206,21 +206,13 @@ class Composition:
         outside = math.exp(log_outside)
         return first, last, 0.0 if first == bottom else outside, 0.0 if last == top else outside
 
-    def noise(self, lam: float, points: int) -> float:
-        """About what a transform of so many points is off by at most, at any epsilon >= 0."""
-        rounds = sum(count for _, count in self.parts)
-        rounding = rounds * per_level() * math.log2(points + 1.0)
-        rounding *= self.divergence.norm(lam, self.spacing, points)
-        outside = math.exp(budget().outside) * self.divergence.largest(lam)
-        return (rounding + 2.0 * outside) * math.exp(min(self.cumulants(lam)[0], 700.0))
-
     def tilted(self, lam: float) -> TiltedSum:
         """The law of the sum under the tilt, on its window."""
         first, last, below, above = self.window(lam)
         factors = []
         log_total = 0.0
         for (grid, count), held, losses, logs in zip(
-            self.parts, self._held, self._losses, self._logs, strict=True
+            self.parts, self.held, self.losses, self.logs, strict=True
         ):
             exponent = logs + lam * losses
             top = float(exponent.max())

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from shuffle_accountant.engine.composition import Composition, DirectSum, TiltedSum
 from shuffle_accountant.engine.loss_grids import GridTooFine, loss_grid
 from shuffle_accountant.engine.plan import FINEST_RESOLUTION, Plan, Problem
+from shuffle_accountant.engine.rare_losses import RareLosses, SplitSum, without_rare_losses
 from shuffle_accountant.engine.stacked import composition_of
 from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
 from shuffle_accountant.lattice.grid import Bound
@@ -24,10 +25,12 @@ _LEAST_TAIL = 1e-305
 _TABLE_PAYS = 12
 # A coarser grid is tried where that makes the window so many times shorter.
 _MUCH_LONGER = 4
-# Of windows with more points than this, smaller tilts are tried, these parts of the saddle point's.
-_LONG, _LIGHTER = 1 << 17, (0.75, 0.5, 0.25, 0.125, 0.0)
-# What a window's rounding may be, of what is allowed, and how much shorter it must be.
-_NOISE, _SHORTER = 0.1, 1.5
+# Of windows with more points than this, rare losses are added up by themselves: those above epsilon
+# and so many deviations, or this many times more, where a window without them is so much shorter.
+_LONG, _SHORTER = 1 << 17, 1.5
+_FIRST_CUT, _NEXT_CUT, _MOST_CUTS = 6.0, 1.5, 8
+# What this may miss, of what is allowed.
+_MISSED = 0.1
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def find_end(problem: Problem, plan: Plan, side: Bound) -> tuple[End, Plan]:
     Raises:
         GridTooFine: memory does not allow the spacing of direct convolution.
     """
-    law: TiltedSum | DirectSum
+    law: TiltedSum | SplitSum | DirectSum
     if plan.top is None:
         composition, law, tilt, plan = _tilted(problem, plan, side)
         near = composition.cumulants(tilt)[1]  # the epsilon that the tilt was made for
@@ -93,7 +96,7 @@ def find_end(problem: Problem, plan: Plan, side: Bound) -> tuple[End, Plan]:
 def _epsilon(
     problem: Problem,
     composition: Composition,
-    law: TiltedSum | DirectSum,
+    law: TiltedSum | SplitSum | DirectSum,
     near: float,
     slope: float,
 ) -> float:
@@ -171,21 +174,32 @@ def _aligned(problem: Problem, spacing: float) -> float:
 
 def _tilted(
     problem: Problem, plan: Plan, side: Bound
-) -> tuple[Composition, TiltedSum, float, Plan]:
-    """The composition under the tilt that suits the question, within the memory limit."""
+) -> tuple[Composition, TiltedSum | SplitSum, float, Plan]:
+    """The composition under the tilt that suits the question, within the memory limit.
+
+    Returns:
+        What the tilt was made for (all losses, or all but rare ones), the law of all, the tilt, and
+        the plan.
+    """
     while True:
         try:
             composition = _composition(problem, plan, side)
         except GridTooFine as error:
             plan = plan.coarser(error.factor)
             continue
-        tilt, points = _lighter(problem, composition, _tilt(problem, composition))
+        tilt, rare = _tilt(problem, composition), None
+        points = _points(composition, tilt)
+        if points > _LONG:
+            found = _split(problem, composition)
+            if found is not None and _SHORTER * found[3] < points:
+                composition, rare, tilt, points = found
         if plan.most_points is not None and points > _MUCH_LONGER * plan.most_points:
             plan = plan.tried(points)
             continue
         allowed = problem.memory_limit / BYTES_PER_POINT / 1.2
         if points <= allowed:
-            return composition, composition.tilted(tilt), tilt, plan
+            law = composition.tilted(tilt)
+            return composition, law if rare is None else SplitSum(law, rare), tilt, plan
         plan = plan.coarser(points / allowed)
 
 
@@ -198,21 +212,30 @@ def _tilt(problem: Problem, composition: Composition) -> float:
     return composition.saddle_for_delta(max(delta - infinite, 0.01 * delta))
 
 
-def _lighter(problem: Problem, composition: Composition, saddle: float) -> tuple[float, int]:
-    """The saddle point, or a smaller tilt with a shorter window, and the points of the window.
+def _split(
+    problem: Problem, composition: Composition
+) -> tuple[Composition, RareLosses, float, int] | None:
+    """All but rare losses, those, the tilt, and the points of the window; None if none are rare.
 
-    A tilt makes large losses likelier: where it makes rare ones as likely as all others, a window
-    has to hold several of them.
+    The cut is as far above epsilon as it takes for what is missed to be next to nothing.
     """
-    tilt, points = saddle, _points(composition, saddle)
-    if problem.query.delta is None or saddle == 0.0:
-        return tilt, points
-    allowed = _NOISE * problem.tolerance * problem.query.delta
-    for part in _LIGHTER if points > _LONG else ():
-        fewer = _points(composition, part * saddle)
-        if _SHORTER * fewer < points and composition.noise(part * saddle, fewer) <= allowed:
-            tilt, points = part * saddle, fewer
-    return tilt, points
+    query = problem.query
+    asked = query.required if query.delta is None else problem.deviation
+    cut = asked + _FIRST_CUT * problem.deviation
+    for _ in range(_MOST_CUTS):
+        others = without_rare_losses(composition, cut)
+        if others is None:
+            return None
+        tilt = _tilt(problem, others)
+        near = query.required if query.delta is None else others.cumulants(tilt)[1]
+        rare = RareLosses(composition, others, near)
+        delta = query.delta
+        if delta is None:
+            delta = math.exp(min(others.log_delta(tilt), 0.0)) + rare.delta(near).value
+        if near < cut and rare.delta(near).aliasing <= _MISSED * problem.tolerance * delta:
+            return others, rare, tilt, _points(others, tilt)
+        cut *= _NEXT_CUT
+    return None
 
 
 def _points(composition: Composition, tilt: float) -> int:

@@ -23,9 +23,11 @@ class Divergence(Protocol):
     Attributes:
         continuous: whether the weight has no jump, so that losses may be spread with their mean
             kept; else they are rounded, and all roundings add up.
+        opposite: the weight is ``1 - opposite e^-y`` for all y >= 0; in [0, 1].
     """
 
     continuous: bool
+    opposite: float
 
     def weight(self, above: NDArray[np.floating[Any]]) -> Array:
         """``w(y)`` at y = loss - epsilon; 0 for y < 0."""
@@ -44,6 +46,7 @@ class _HockeyStick:
     """``w(y) = 1 - e^-y``: delta is the hockey-stick divergence at ``e^epsilon``."""
 
     continuous = True
+    opposite = 1.0
 
     def weight(self, above: NDArray[np.floating[Any]]) -> Array:
         return np.asarray(-np.expm1(-np.maximum(above, 0.0)))
@@ -71,6 +74,7 @@ class _Tail:
     """``w(y) = 1``: delta is the probability that the loss is at least epsilon."""
 
     continuous = False
+    opposite = 0.0
 
     def weight(self, above: NDArray[np.floating[Any]]) -> Array:
         return np.where(above >= 0.0, 1.0, 0.0)

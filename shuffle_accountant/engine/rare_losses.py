@@ -1,0 +1,214 @@
+"""Sums of losses, a rare one of which may be far larger than all the others together.
+
+A window that holds such losses is long, and a tilt makes it longer still. But where one of them
+alone is further above epsilon than the others ever fall, what it adds is linear in the two laws.
+With R the event that at least one round's loss is rare, and S the sum,
+
+    E[(1 - e^(eps - S))_+] = E[(1 - e^(eps - S))_+; not R] + P(R) - e^eps Q(R)
+                             + E[(e^(eps - S) - 1)_+; R].
+
+The first term is a composition of what is left of each round, with a short window. ``P(R)`` and
+``Q(R)`` are generating functions at 0 and -1, of all losses less that of the others alone. The last
+term is the error, between 0 and ``e^(s eps) E[e^(-s S); R]`` for every s >= 1, that at -s. The same
+holds, with ``P(R)`` alone and the error's other sign, where delta is a probability.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shuffle_accountant.engine.composition import Composition, DeltaTerms, TiltedSum
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    SMALLEST,
+    Array,
+    exponential,
+    lowered,
+    outwards,
+    product,
+    raised,
+    roundings,
+    underflow,
+)
+
+__all__ = ["RareLosses", "SplitSum", "without_rare_losses"]
+
+# Exponents that the error is bounded with: from 1, which is best where others' losses are rarely
+# far below 0, to more than what is best where they are normal.
+_EXPONENTS, _MORE = 14, 1.5
+_STEEPEST = 1e12
+# Above this an exponential overflows.
+_LARGEST = 700.0
+# Where the chance of one rare loss is less than e^this, that of two is less than a rounding of it.
+_NEGLIGIBLE = -40.0
+
+
+def without_rare_losses(composition: Composition, cut: float) -> Composition | None:
+    """What is left of each round below the cut; None if that is all, or nothing of some round.
+
+    Args:
+        composition: of all losses.
+        cut: losses from here on are rare, nats, > 0.
+    """
+    first = math.ceil(cut / composition.spacing)
+    parts, shorter = [], False
+    for (grid, count), held in zip(composition.parts, composition.held, strict=True):
+        kept = first - grid.offset
+        if kept <= held[0]:
+            return None
+        shorter = shorter or kept <= held[-1]
+        parts.append((replace(grid, mass=grid.mass[:kept]), count))
+    return type(composition)(parts, composition.divergence) if shorter else None
+
+
+@dataclass(frozen=True)
+class _AtLeastOne:
+    """``E[e^(lam S); R]``: its logarithm, -inf for 0, and the relative error."""
+
+    log_value: float
+    error: float
+
+
+class RareLosses:
+    """What sums with at least one rare loss add to delta(epsilon).
+
+    Args:
+        composition: of all losses.
+        others: `without_rare_losses` of it.
+        near: about the epsilon that is asked about, nats; any other is answered as well.
+    """
+
+    def __init__(self, composition: Composition, others: Composition, near: float) -> None:
+        self.upper = composition.side is Bound.PESSIMISTIC
+        self._loss_error = composition.loss_error
+        self._opposite = composition.divergence.opposite
+        self._rounds = [
+            (count, losses, logs, int(np.searchsorted(held, part.mass.size)))
+            for (part, count), losses, logs, held in zip(
+                others.parts, composition.losses, composition.logs, composition.held, strict=True
+            )
+        ]
+        _, mean, variance = others.cumulants(0.0)
+        first = max(part.offset + part.mass.size for part, _ in others.parts)
+        best = (first * composition.spacing - near + mean) / max(variance, SMALLEST)
+        exponents = np.geomspace(1.0, min(max(_MORE * best, 2.0), _STEEPEST), _EXPONENTS)
+        self._p, self._q = self._at_least_one(0.0), self._at_least_one(-1.0)
+        self._missed = {s: self._at_least_one(-s) for s in exponents.tolist()}
+
+    def delta(self, epsilon: float) -> DeltaTerms:
+        """Their share of the certified end of delta at epsilon (any real number).
+
+        ``truncation`` is 0, ``aliasing`` what the linear form may miss.
+        """
+        epsilon += -self._loss_error if self.upper else self._loss_error
+        opposite = self._opposite > 0.0
+        p, p_error = self._times(self._p, 0.0)
+        q, q_error = self._times(self._q, epsilon) if opposite else (0.0, 0.0)
+        missed = min(
+            raised(*self._times(bound, exponent * epsilon))
+            for exponent, bound in self._missed.items()
+        )
+        # no product or exponential is off by more where it is subnormal, or 0
+        off = underflow(8)
+        if self.upper:
+            missed = missed + off if opposite else 0.0
+            most = raised(p, p_error) + off
+            value = min(most - lowered(q, q_error) + missed, most)
+            value += roundings(4.0) * (most + missed)
+        else:
+            missed = 0.0 if opposite else missed + off
+            value = lowered(p, p_error) - (raised(q, q_error) + off) - missed
+            value -= roundings(4.0) * (p + q + missed)
+        return DeltaTerms(
+            value=max(value, 0.0),
+            truncation=0.0,
+            aliasing=missed,
+            round_off=min(p * p_error + q * q_error + off, 1.0),
+        )
+
+    @staticmethod
+    def _times(bound: _AtLeastOne, shift: float) -> tuple[float, float]:
+        """``e^shift`` times the value, and the relative error of that."""
+        if bound.log_value == -math.inf:
+            return 0.0, 0.0
+        value = math.exp(min(bound.log_value + shift, _LARGEST))
+        moved = roundings(4.0) * (abs(bound.log_value) + abs(shift))
+        return rounded(value, ELEMENTARY), product(bound.error, exponential(moved))
+
+    def _at_least_one(self, lam: float) -> _AtLeastOne:
+        """The whole generating function, times one minus the share of sums of the others alone.
+
+        Where a round's share of rare losses is off by a relative error e, the chance of at least
+        one is off by no more than that: it is concave in all shares together.
+        """
+        log_all = moved = worst = 0.0
+        shares: list[tuple[float, int]] = []
+        for count, losses, logs, first in self._rounds:
+            log_whole, error = _log_total(logs, lam * losses)
+            log_rare, rare_error = _log_total(logs[first:], lam * losses[first:])
+            log_all += count * log_whole
+            moved += count * (error + roundings(4.0) * abs(log_whole))
+            if log_rare > -math.inf:
+                shares.append((min(log_rare - log_whole, 0.0), count))
+                size = roundings(2.0) * (abs(log_rare) + abs(log_whole))
+                worst = max(worst, error + rare_error + size)
+        if not shares:
+            return _AtLeastOne(-math.inf, 0.0)
+        top = max(log for log, _ in shares)
+        log_chance = top + math.log(sum(count * math.exp(log - top) for log, count in shares))
+        if log_chance > _NEGLIGIBLE:
+            # smaller than e^-745 is no share here; what the others make is e^-40 at least
+            chances = [(rounded(math.exp(log), ELEMENTARY), count) for log, count in shares]
+            if any(chance >= 1.0 for chance, _ in chances):
+                log_chance = 0.0
+            else:
+                none = sum(count * math.log1p(-chance) for chance, count in chances)
+                log_chance = math.log(rounded(-math.expm1(none), ELEMENTARY))
+        moved += roundings(2.0 * ELEMENTARY) * (abs(log_all) + abs(log_chance) + abs(top))
+        # besides: several of them at once, where their chance is the sum of the shares
+        own = 4.0 * ELEMENTARY + len(shares) + 4.0
+        return _AtLeastOne(log_all + log_chance, exponential(moved + worst, own=own))
+
+
+def _log_total(logs: Array, turned: Array) -> tuple[float, float]:
+    """Logarithm of the sum of ``e^(logs + turned)``, and its absolute error."""
+    if logs.size == 0:
+        return -math.inf, 0.0
+    exponent = logs + turned
+    top = float(exponent.max())
+    weight = rounded(np.exp(exponent - top), ELEMENTARY)
+    total = float(weight.sum())
+    # a logarithm's error is relative to itself, and becomes one of the sum
+    size = float(np.sum(weight * (np.abs(logs) + np.abs(turned)))) / total
+    value = top + math.log(total)
+    return value, roundings(ELEMENTARY * (2.0 + size + abs(top) + abs(value)) + 64.0)
+
+
+class SplitSum:
+    """Answers delta(epsilon) near the epsilon that its parts were made for; valid everywhere.
+
+    Args:
+        others: of sums without a rare loss.
+        rare: of sums with one.
+    """
+
+    def __init__(self, others: TiltedSum, rare: RareLosses) -> None:
+        self._others, self._rare = others, rare
+
+    def delta(self, epsilon: float) -> DeltaTerms:
+        """The certified end of delta at epsilon (any real number)."""
+        first, second = self._others.delta(epsilon), self._rare.delta(epsilon)
+        total = first.value + second.value
+        # both are ends on the same side, and their sum is rounded once
+        upper = self._rare.upper
+        return DeltaTerms(
+            value=min(outwards(total, roundings(1.0), upper=upper), 1.0),
+            truncation=first.truncation,
+            aliasing=first.aliasing + second.aliasing,
+            round_off=first.round_off + second.round_off,
+        )
