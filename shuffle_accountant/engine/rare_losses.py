@@ -103,7 +103,7 @@ class RareLosses:
     def delta(self, epsilon: float) -> DeltaTerms:
         """Their share of the certified end of delta at epsilon (any real number).
 
-        ``truncation`` is 0, ``aliasing`` what the linear form may miss.
+        ``truncation`` is 0, ``aliasing`` what the linear form may be off, one way or the other.
         """
         epsilon += -self._loss_error if self.upper else self._loss_error
         opposite = self._opposite > 0.0
@@ -115,15 +115,14 @@ class RareLosses:
         )
         # no product or exponential is off by more where it is subnormal, or 0
         off = underflow(8)
+        missed += off
         if self.upper:
-            missed = missed + off if opposite else 0.0
             most = raised(p, p_error) + off
-            value = min(most - lowered(q, q_error) + missed, most)
-            value += roundings(4.0) * (most + missed)
+            value = most - lowered(q, q_error) + (missed if opposite else 0.0)
+            value = min(value, most) + roundings(4.0) * (most + missed)
         else:
-            missed = 0.0 if opposite else missed + off
-            value = lowered(p, p_error) - (raised(q, q_error) + off) - missed
-            value -= roundings(4.0) * (p + q + missed)
+            value = lowered(p, p_error) - (raised(q, q_error) + off)
+            value -= (0.0 if opposite else missed) + roundings(4.0) * (p + q + missed)
         return DeltaTerms(
             value=max(value, 0.0),
             truncation=0.0,

@@ -38,18 +38,18 @@ Errors, all of them part of both ends:
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.lattice.power_sums import MANY_NUMBERS, Interpolation, PowerSums
 from shuffle_accountant.lattice.spectra import Spectra, spectra
 from shuffle_accountant.lattice.tilted_letters import Levels, tilted_letters
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
-from shuffle_accountant.numerics.turns import cosines_and_sines
 
 __all__ = ["Ends", "Inversion", "inversion"]
 
@@ -60,8 +60,6 @@ _LEFT_OUT, _OUTSIDE, _RARE = 1e-3, 22.0, 0.1
 # Where they add more than so many shares, as much less is left out, at most by that factor, and so
 # often.
 _POOR, _LEAST, _MOST_TIMES = 0.5, 1e12, 2
-# Frequencies at once.
-_AT_ONCE = 1 << 14
 # alpha moves by this much for the rounding of ratios.
 _RATIO_ERROR = 64 * UNIT_ROUNDOFF
 
@@ -89,24 +87,7 @@ class Inversion:
 
     def __init__(self, excess: Array, users: tuple[int, int], found: Spectra) -> None:
         self.users, self._excess, self._found = users, excess, found
-        # where each alpha's frequencies start
-        self._starts = np.cumsum(np.append(0, found.count))
-        # alpha whose frequencies fit into a processor's own memory together
-        self._blocks = np.unique(
-            np.searchsorted(
-                self._starts, np.append(np.arange(0, self._starts[-1], _AT_ONCE), self._starts[-1])
-            )
-        )
-        # real and imaginary parts: a complex exponential takes several times as long
-        terms, size = found.terms, np.abs(found.terms)
-        self._real, self._imag = terms.real.copy(), terms.imag.copy()
-        self._log_modulus, self._angle = found.log.real.copy(), found.log.imag.copy()
-        # ((m + e)^n - m^n) <= n e m^(n-1) e^(n e / m), and no n e / m is above 1
-        own = UNIT_ROUNDOFF * (160.0 + 2.0 * float(found.count.max(initial=0)))
-        each = math.e * found.relative + 64.0 * UNIT_ROUNDOFF * found.phase
-        # what terms are off: once, and for each message
-        self._off = own * size + (1.0 + own) * found.doubt
-        self._off_each = each * (size + found.doubt)
+        self._powers = PowerSums(found)
 
     @classmethod
     def joined(cls, tables: Sequence[Inversion]) -> Inversion:
@@ -119,44 +100,42 @@ class Inversion:
         excess = np.concatenate([table._excess for table in tables])
         return cls(excess, tables[0].users, Spectra.joined(found))
 
-    @property
-    def frequencies(self) -> float:
-        """How many are kept for each alpha on average; one number of messages costs as much."""
-        return float(self._starts[-1]) / max(self._starts.size - 1, 1)
+    def cost(self, numbers: int) -> float:
+        """What each of so many numbers of messages costs for each alpha, in frequencies."""
+        few = self._interpolation if numbers >= MANY_NUMBERS else None
+        plain = self._powers.frequencies
+        return plain if few is None else few.cost + few.place.size * plain / numbers
 
-    def ends(self, users: int) -> Ends:
-        """The bounds for that many messages, a number in the range."""
+    def ends(self, users: int, *, many: bool = False) -> Ends:
+        """The bounds for that many messages, a number in the range.
+
+        Args:
+            users: the number.
+            many: whether so many numbers are asked for that a few are made to tell all.
+        """
         if not self.users[0] <= users <= self.users[1]:
             raise ValueError(f"users must lie in {self.users}, got {users!r}")
         result = np.full((4, self._excess.size), math.nan)
         if self._found.index.size:
             with np.errstate(over="ignore", invalid="ignore"):
-                found = self._bounds(users, self._excess[self._found.index])
+                found = self._bounds(users, self._excess[self._found.index], many)
             good = np.isfinite(found).all(axis=0)
             found[:, ~good] = math.nan
             result[:, self._found.index] = found
         return Ends(*result)
 
-    def _sums(self, n: int) -> tuple[Array, Array]:
+    def _sums(self, n: int, many: bool = False) -> tuple[Array, Array]:
         """The three integrals, and bounds of their errors, shape (3, lines) each."""
-        found, starts = self._found, self._starts
-        value, error = np.empty((2, 3, found.count.size))
-        for first, last in itertools.pairwise(self._blocks.tolist()):
-            some, own = slice(starts[first], starts[last]), starts[first:last] - starts[first]
-            modulus = np.exp(n * self._log_modulus[some])
-            cosine, sine = cosines_and_sines(n * self._angle[some])
-            off = self._off_each[:, some] * n
-            off += self._off[:, some]
-            off *= modulus
-            cosine *= modulus
-            sine *= modulus
-            terms = self._real[:, some] * cosine
-            terms -= self._imag[:, some] * sine
-            value[:, first:last] = np.add.reduceat(terms, own, axis=1)
-            error[:, first:last] = np.add.reduceat(off, own, axis=1)
+        few = self._interpolation if many else None
+        value, error = (few or self._powers).at(n)
         value[2] *= n
         error[2] *= n
-        return value, error + found.dropped
+        return value, error + self._found.dropped
+
+    @cached_property
+    def _interpolation(self) -> Interpolation | None:
+        """The integrals of all numbers of messages from those of a few."""
+        return self._powers.interpolated(self.users)
 
     def left_out(self) -> Array:
         """What was left out may add, relative to what is there, by row, shape (3, rows).
@@ -190,8 +169,8 @@ class Inversion:
         """What may lie outside of windows."""
         return np.asarray(self._found.outside / (math.e * self._found.theta))
 
-    def _bounds(self, n: int, excess: Array) -> Array:
-        value, error = self._sums(n)
+    def _bounds(self, n: int, excess: Array, many: bool) -> Array:
+        value, error = self._sums(n, many)
         found = self._found
         log_scale = n * found.log_scale + found.log_smooth
         relative = 1.01 * n * found.per_letter + UNIT_ROUNDOFF * (256.0 + 8.0 * np.abs(log_scale))

@@ -19,8 +19,10 @@ from shuffle_accountant.lattice import convolve
 from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, PROBABILISTIC_DP, Divergence
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.randomizers.vectors import PrivUnit
 
 SPACING = 0.125
+VECTORS = PrivUnit(dimension=16, eps0=5.0)
 # Cells from which on losses of `part` are rare.
 RARE = 30
 BUDGETS = {
@@ -97,10 +99,48 @@ def test_split_sums_are_close_far_below_the_cut(side: Bound, divergence: Diverge
         for epsilon in (-0.05, 0.2, 0.7):
             law = split(parts, 25, epsilon, 0.5, divergence)
             found = law.delta(epsilon)
-            rest = exact(found.value) - found.aliasing * (1 if side is Bound.PESSIMISTIC else -1)
             delta = (truth.delta if divergence is HOCKEY_STICK else truth.tail)(epsilon)
-            assert abs(rest - delta) <= 1e-11 * delta + found.aliasing
+            assert abs(exact(found.value) - delta) <= 1e-11 * delta + found.aliasing
             assert found.aliasing <= 1e-2 * delta
+
+
+@pytest.mark.parametrize("divergence", [HOCKEY_STICK, PROBABILISTIC_DP])
+def test_what_is_missed_is_stated_on_either_side(divergence: Divergence) -> None:
+    """Also where it does not move that side's end: it decides whether the cut is far enough out."""
+    stated = []
+    for side in Bound:
+        composition = Composition([(part(1, side, 2.0**-6), 3)], divergence)
+        others = without_rare_losses(composition, 25 * SPACING)
+        assert others is not None
+        rare = RareLosses(composition, others, 3.0)
+        stated.append(rare.delta(3.0).aliasing)
+        whole = SplitSum(others.tilted(0.5), rare).delta(3.0)
+        assert whole.aliasing == others.tilted(0.5).delta(3.0).aliasing + stated[-1]
+    assert stated[0] == pytest.approx(stated[1])
+    assert stated[0] > 1e-9
+
+
+@pytest.mark.parametrize("side", list(Bound))
+def test_errors_of_losses_add_up(side: Bound) -> None:
+    """The truth has every loss further out by all of its error: more for an upper end."""
+    moved = 0.03
+    for parts in cases(side):
+        truth = truth_of(parts)
+        off = [(replace(grid, loss_error=moved), count) for grid, count in parts]
+        shift = exact(moved) * sum(count for _, count in parts)
+        shift = shift if side is Bound.PESSIMISTIC else -shift
+        for epsilon in (0.3, 2.0, 3.5, 5.1):
+            found = split(off, 20, epsilon, 0.5, HOCKEY_STICK).delta(epsilon)
+            slack = exact("1e-12") * (1 if side is Bound.PESSIMISTIC else -1)
+            assert holds(found, truth.delta(exact(epsilon) - shift) * (1 - slack), side)
+
+
+def test_rounds_whose_losses_are_all_but_always_rare() -> None:
+    mass = np.zeros(RARE)
+    mass[[0, -1]] = 1e-30, 1.0
+    grid = PldGrid(Bound.PESSIMISTIC, SPACING, 0, mass, 0.0, 0.0, 0.0, 0.0)
+    found = split([(grid, 3)], 20, 1.0, 0.0, HOCKEY_STICK).delta(1.0)
+    assert 1.0 - math.exp(1.0 - 3 * (RARE - 1) * SPACING) <= found.value <= 1.0
 
 
 @pytest.mark.parametrize("epsilon", [2.0, 2.3, 2.6, 2.9])
@@ -177,6 +217,8 @@ def test_chances_of_any_size_in_many_rounds(chance: float, count: int) -> None:
         (sa.ShuffleRound(sa.ApproximateRandomizer(eps0=2.0, delta0=1e-16), users=10**4), 100),
         (sa.ShuffleRound(sa.GaussianVectors(noise_multiplier=2.0), users=10**6), 30),
         (sa.ShuffledBatches(noise_multiplier=1.0, steps=10**4), 20),
+        # others' losses reach as far down as a rare one is above epsilon
+        (sa.ShuffleRound(VECTORS, users=sa.Binomial(trials=281361, probability=0.01)), 1000),
     ],
 )
 def test_brackets_with_and_without_agree(

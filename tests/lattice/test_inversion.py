@@ -16,7 +16,7 @@ from oracles.precision import exact
 
 import shuffle_accountant as sa
 from shuffle_accountant.lattice import inversion as bounds
-from shuffle_accountant.lattice import spectra, tilted_letters
+from shuffle_accountant.lattice import power_sums, spectra, tilted_letters
 from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.lattice.inversion import Ends, Inversion, inversion
 from shuffle_accountant.losses.alphabets.letter_divergence import LetterDivergence
@@ -62,7 +62,9 @@ def test_random_letters_contain_the_truth(monkeypatch: pytest.MonkeyPatch) -> No
         excess = np.unique(np.expm1(np.minimum(z * pair.deviation(least), 8.0)))
         table = inversion(pair.decoyed, (least, most), excess, 10.0 ** rng.uniform(-4.0, -1.0))
         for users in {least, (least + most) // 2, most}:
-            answered += check(table.ends(users), Truth(pair, users), excess)
+            truth = Truth(pair, users)
+            answered += check(table.ends(users), truth, excess)
+            check(table.ends(users, many=True), truth, excess)
     assert answered > 500
 
 
@@ -156,7 +158,7 @@ def test_spectra_that_err(
     much: tuple[str, float], sign: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every frequency is off by all that is stated, the same way in each message."""
-    for part in (bounds, spectra, tilted_letters):
+    for part in (bounds, power_sums, spectra, tilted_letters):
         if hasattr(part, much[0]):
             monkeypatch.setattr(part, *much)
     monkeypatch.setattr(spectra, "_MOST_KEPT", 1 << 13)

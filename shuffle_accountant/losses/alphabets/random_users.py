@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.power_sums import MANY_NUMBERS
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
@@ -336,12 +337,12 @@ def _inner(loss: RandomUsersLoss, effort: Effort) -> _Inner | None:
     largest = max(pair.largest for pair in letters)
     tried = np.linspace(0.0, min(4.0 * deviation, 0.5 * largest), _TRIED)
     part = _TRIED_CLOSE if loss.most_terms > MOST_TERMS else 1.0
-    cost, most_counted = shared_cost(loss.pairs, usual, tried, _coarser(effort), part)
+    samples, _ = loss.source.samples(Bound.PESSIMISTIC, effort)
+    numbers = {sample.users for sample in samples if sample.users}
+    cost, most_counted = shared_cost(loss.pairs, usual, tried, _coarser(effort), part, len(numbers))
     if cost == math.inf:
         return None
-    samples, _ = loss.source.samples(Bound.PESSIMISTIC, effort)
-    least = min(sample.users for sample in samples if sample.users)
-    blanket = BlanketLoss(loss.pairs, least, deviation, loss.largest)
+    blanket = BlanketLoss(loss.pairs, min(numbers), deviation, loss.largest)
     return _Inner(blanket, cost, most_counted)
 
 
@@ -400,9 +401,11 @@ def _tabulated(
 ) -> RangeProfiles:
     """The profiles of one range of numbers of messages, closer where bounds are wide."""
     both = numbers.least, numbers.most
+    every = list(dict.fromkeys(sample.users for sample in some))
+    many = len(every) >= MANY_NUMBERS
     tables = {
-        users: shared_profile(loss.pairs, users, losses, effort, both, 0, most_counted)
-        for users in dict.fromkeys(sample.users for sample in some)
+        users: shared_profile(loss.pairs, users, losses, effort, both, 0, most_counted, many=many)
+        for users in every
     }
     if loss.most_terms <= MOST_TERMS:
         return RangeProfiles.of(some, np.expm1(losses), tables)
@@ -412,7 +415,7 @@ def _tabulated(
             if table.narrow.all():
                 continue
             closer = shared_profile(
-                loss.pairs, users, losses[rest], effort, both, step, MOST_COUNTED
+                loss.pairs, users, losses[rest], effort, both, step, MOST_COUNTED, many=many
             )
             tables[users] = table.joined(closer, rest)
     bridged = {users: table.bridged() for users, table in tables.items()}

@@ -137,6 +137,8 @@ def shared_profile(
     numbers: tuple[int, int] | None = None,
     finer: int = 0,
     most_counted: int = 0,
+    *,
+    many: bool = False,
 ) -> Shared:
     """Bounds of the largest profile of all pairs, a set closed under exchanging the datasets.
 
@@ -148,9 +150,10 @@ def shared_profile(
         numbers: least and most messages that the table is for; unless given, `users_range`.
         finer: how many times it is smoothed less than usual.
         most_counted: up to so many combinations of counts are summed up instead.
+        many: whether many of these numbers are asked for.
     """
     numbers = numbers or users_range(users)
-    return _profile(pairs, users, losses.tobytes(), effort, numbers, finer, most_counted)
+    return _profile(pairs, users, losses.tobytes(), effort, numbers, finer, most_counted, many)
 
 
 # Both ends of a mixture ask for many of the same numbers.
@@ -163,11 +166,12 @@ def _profile(
     numbers: tuple[int, int],
     finer: int,
     most_counted: int,
+    many: bool,
 ) -> Shared:
     counted = _counted(pairs, users, losses, effort, most_counted)
     if counted is not None:
-        return counted.profile(users)
-    return _table(pairs, numbers, losses, effort, _SMOOTHED * _FINER**finer).profile(users)
+        return counted.profile(users, many)
+    return _table(pairs, numbers, losses, effort, _SMOOTHED * _FINER**finer).profile(users, many)
 
 
 def counted_profile(
@@ -175,20 +179,26 @@ def counted_profile(
 ) -> Shared | None:
     """The same by counts alone, for any few losses; None if there are too many combinations."""
     found = _counted(pairs, users, losses.tobytes(), effort, MOST_COUNTED)
-    return None if found is None else found.profile(users)
+    return None if found is None else found.profile(users, many=False)
 
 
 def shared_cost(
-    pairs: tuple[LetterSource, ...], users: int, losses: Array, effort: Effort, part: float
+    pairs: tuple[LetterSource, ...],
+    users: int,
+    losses: Array,
+    effort: Effort,
+    part: float,
+    numbers: int,
 ) -> tuple[float, int]:
-    """What one more number of messages costs for each alpha, in frequencies, and how it is asked.
+    """What each number of messages costs for each alpha, in frequencies, and how it is asked.
 
     Args:
         pairs: ordered pairs of inputs.
-        users: number of messages.
+        users: a number of messages.
         losses: some ``log(alpha) >= 0``, ascending, shape (m,).
         effort: how closely.
         part: which part of them has to be close, in (0, 1]; if all, there may be no atoms.
+        numbers: how many numbers of messages there are.
 
     Returns:
         The cost, inf if nothing is of any use; and up to how many combinations of counts should be
@@ -196,12 +206,12 @@ def shared_cost(
     """
     table = _table(pairs, users_range(users), losses.tobytes(), effort, _SMOOTHED)
     found = shared_profile(pairs, users, losses, effort)
-    frequencies = table.cost
+    frequencies = table.cost(numbers)
     if np.mean(found.narrow) < part or (found.atoms and part == 1.0):
         frequencies = math.inf
     counted = _counted(pairs, users, losses.tobytes(), effort, MOST_COUNTED)
-    if counted is not None and counted.cost < frequencies:
-        return counted.cost, MOST_COUNTED
+    if counted is not None and counted.cost(numbers) < frequencies:
+        return counted.cost(numbers), MOST_COUNTED
     return frequencies, 0
 
 
@@ -285,18 +295,17 @@ class _Ordered:
         bounds, exposed = letters.bounds(excess), letters.exposed(excess)[1]
         return cls(letters, high, low, excess, bounds, exposed)
 
-    @property
-    def cost(self) -> float:
-        """How many frequencies are kept for each alpha, on average."""
-        return max(self.high.frequencies, self.low.frequencies)
+    def cost(self, numbers: int) -> float:
+        """What each of so many numbers costs for each alpha, in frequencies."""
+        return max(self.high.cost(numbers), self.low.cost(numbers))
 
-    def ends(self, users: int) -> tuple[Array, Ends, NDArray[np.bool_], bool]:
+    def ends(self, users: int, many: bool) -> tuple[Array, Ends, NDArray[np.bool_], bool]:
         """Upper bounds with exposed letters, events without, where both are close, and atoms.
 
         Whether alpha = 1 had to be summed over multisets.
         """
-        high = self.high.ends(users)
-        low = high if self.low is self.high else self.low.ends(users)
+        high = self.high.ends(users, many=many)
+        low = high if self.low is self.high else self.low.ends(users, many=many)
         upper = np.where(np.isnan(high.upper), 2.0, high.upper)
         lower = np.where(np.isnan(low.lower), 0.0, low.lower)
         narrow = upper - lower <= self.letters.allowed(self.excess, upper)
@@ -317,13 +326,12 @@ class _Counts:
     low: CountedLaw
     excess: Array
 
-    @property
-    def cost(self) -> float:
+    def cost(self, _: int) -> float:
         """What each alpha costs, in frequencies."""
         return _COUNTED_COST * max(self.high.weight.size, self.low.weight.size)
 
-    def ends(self, users: int) -> tuple[Array, CountedBounds, NDArray[np.bool_], bool]:
-        """The same as of tables; atoms are no matter."""
+    def ends(self, users: int, many: bool) -> tuple[Array, CountedBounds, NDArray[np.bool_], bool]:
+        """The same as of tables; atoms and other numbers are no matter."""
         high = self.high.bounds(self.excess)
         low = high if self.low is self.high else self.low.bounds(self.excess)
         lower = np.maximum(low.d - self.excess * low.q, 0.0)
@@ -348,22 +356,21 @@ class _Table:
     excess: Array
     largest: float
 
-    @property
-    def cost(self) -> float:
-        """What one more number of messages costs for each alpha, in frequencies."""
-        return max((pair.cost for pair in self.pairs), default=0.0)
+    def cost(self, numbers: int) -> float:
+        """What each of so many numbers of messages costs for each alpha, in frequencies."""
+        return max((pair.cost(numbers) for pair in self.pairs), default=0.0)
 
-    def profile(self, users: int) -> Shared:
-        """The bounds for that many messages."""
+    def profile(self, users: int, many: bool) -> Shared:
+        """The bounds for that many messages, one of many such numbers or not."""
         upper, events = np.zeros(self.excess.shape), [(np.zeros(0), np.zeros(0))]
         narrow, atoms = np.ones(self.excess.shape, dtype=bool), False
         for pair in self.pairs:
-            high, low, close, listed = pair.ends(users)
+            high, low, close, listed = pair.ends(users, many)
             upper, narrow, atoms = np.maximum(upper, high), narrow & close, atoms or listed
             kept = (low.d > 0.0) & (low.q > 0.0)  # and no nan
             events.append(with_exposed(pair.letters.low, low.q[kept], low.d[kept]))
         if self.others is not None:
-            rest = self.others.ends(users)[0].max(axis=0)
+            rest = self.others.ends(users, many)[0].max(axis=0)
             narrow &= rest <= np.maximum(upper, self.others.tail)
             upper = np.maximum(upper, rest)
         if self.largest < math.inf:  # logarithms are off by far less
@@ -416,9 +423,9 @@ class _Coarse:
         """All tables, one behind the other."""
         return Inversion.joined(self.tables)
 
-    def ends(self, users: int) -> tuple[Array, Array]:
+    def ends(self, users: int, many: bool = False) -> tuple[Array, Array]:
         """Upper bounds and, if letters are the same for either end, lower ones, (pairs, k) each."""
-        found = self.joined.ends(users)
+        found = self.joined.ends(users, many=many)
         high, low = (x.reshape(self.bounds.shape) for x in (found.upper, found.lower))
         upper = np.minimum(np.nan_to_num(high, nan=1.0), self.bounds)
         return upper + self.exposed[1], np.nan_to_num(low) + self.exposed[0]
