@@ -60,6 +60,8 @@ _LEFT_OUT, _OUTSIDE, _RARE = 1e-3, 22.0, 0.1
 # Where they add more than so many shares, as much less is left out, at most by that factor, and so
 # often.
 _POOR, _LEAST, _MOST_TIMES = 0.5, 1e12, 2
+# What tabulating a frequency costs, in frequencies: there are letters, and others are looked at.
+_TABULATED = 30.0
 # alpha moves by this much for the rounding of ratios.
 _RATIO_ERROR = 64 * UNIT_ROUNDOFF
 
@@ -104,7 +106,8 @@ class Inversion:
         """What each of so many numbers of messages costs for each alpha, in frequencies."""
         few = self._interpolation if numbers >= MANY_NUMBERS else None
         plain = self._powers.frequencies
-        return plain if few is None else few.cost + few.place.size * plain / numbers
+        each = plain if few is None else few.cost + few.place.size * plain / numbers
+        return each + _TABULATED * plain / numbers
 
     def ends(self, users: int, *, many: bool = False) -> Ends:
         """The bounds for that many messages, a number in the range.

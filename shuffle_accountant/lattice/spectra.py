@@ -99,7 +99,7 @@ def spectra(parts: Iterable[TiltedLetters], users: tuple[int, int]) -> Spectra:
         users: least and largest number of messages.
     """
     some = (rows for part in parts for rows in _batches(part))
-    return Spectra.joined([_frequencies(rows, users) for rows in some])
+    return Spectra.joined([found for rows in some for found in _frequencies(rows, users)])
 
 
 def _batches(letters: TiltedLetters) -> Iterator[TiltedLetters]:
@@ -119,14 +119,12 @@ class _Blocks:
         fine: waves less one within a block, shape (k, `_BLOCK`, m).
         s: their frequencies, shape (k, b * `_BLOCK`).
         there: which of them are any, of that shape.
-        left_out: what all other blocks add to the three transforms, shape (3, k).
     """
 
     near: Complex
     fine: Complex
     s: Array
     there: NDArray[np.bool_]
-    left_out: Array
 
     def less_one(self, weight: Array) -> Complex:
         """Sums of waves less one, weighted by row, at all frequencies."""
@@ -137,8 +135,49 @@ class _Blocks:
         return np.asarray(both.reshape(self.s.shape))
 
 
-def _blocks(letters: TiltedLetters, users: tuple[int, int]) -> _Blocks:
-    """The blocks that matter."""
+@dataclass(frozen=True, eq=False)
+class _Survey:
+    """What starts and middles of blocks tell of all frequencies.
+
+    Attributes:
+        fine: waves less one within a block, shape (k, `_BLOCK`, m).
+        few: the same for the starts of a few blocks, shape (k, `_FEW`, m).
+        many: waves at multiples of these, shape (k, j, m).
+        near: which blocks matter, shape (k, `_FEW` j).
+        left_out: what all other blocks add to the three transforms, shape (3, k).
+    """
+
+    fine: Complex
+    few: Complex
+    many: Complex
+    near: NDArray[np.bool_]
+    left_out: Array
+
+    def alike(self) -> list[slice | NDArray[np.intp]]:
+        """Rows with about as many blocks that matter."""
+        size = np.frexp(self.near.sum(axis=1))[1]
+        sizes = np.unique(size)
+        if sizes.size <= 1:
+            return [slice(None)]  # no copies
+        return [np.flatnonzero(size == one) for one in sizes]
+
+    def blocks(self, rows: slice | NDArray[np.intp], step: Array) -> _Blocks:
+        """The blocks of some rows that matter, with their steps of frequencies."""
+        near, few, many = self.near[rows], self.few[rows], self.many[rows]
+        # those that matter first, and as many in all rows
+        most = int(near.sum(axis=1).max(initial=1))
+        order = np.argsort(~near, axis=1, kind="stable")[:, :most]
+        s = step[:, None, None] * np.add.outer(_BLOCK * order, np.arange(_BLOCK))
+        there = np.repeat(np.take_along_axis(near, order, 1), _BLOCK, axis=1)
+        which = np.arange(step.size)[:, None]
+        near_few = few[which, order % _FEW]
+        near_waves = many[which, order // _FEW] * (1.0 + near_few)
+        near_waves += near_few
+        return _Blocks(near_waves, self.fine[rows], s.reshape(there.shape), there)
+
+
+def _survey(letters: TiltedLetters, users: tuple[int, int]) -> _Survey:
+    """Find the blocks that matter."""
     step, y, weight = letters.step, letters.y, letters.weight
     numbers = letters.last // _BLOCK + 1.0
     starts = _BLOCK * np.arange(-(-np.max(numbers, initial=1.0) // _FEW) * _FEW)
@@ -169,19 +208,11 @@ def _blocks(letters: TiltedLetters, users: tuple[int, int]) -> _Blocks:
     valid = starts < _BLOCK * numbers[:, None]
     near = valid & (log_rest > -letters.level[:, None] - math.log(_BLOCK))
     others = np.where(valid & ~near, np.exp(log_rest), 0.0)
-    # those that matter first, and as many in all rows
-    order = np.argsort(~near, axis=1, kind="stable")[:, : int(near.sum(axis=1).max(initial=1))]
-    s = step[:, None, None] * np.add.outer(_BLOCK * order, np.arange(_BLOCK))
-    there = np.repeat(np.take_along_axis(near, order, 1), _BLOCK, axis=1)
-    which = np.arange(step.size)[:, None]
-    near_few = few[which, order % _FEW]
-    near_waves = many[which, order // _FEW] * (1.0 + near_few)
-    near_waves += near_few
-    return _Blocks(
-        near=near_waves,
+    return _Survey(
         fine=fine,
-        s=s.reshape(step.size, order.shape[1] * _BLOCK),
-        there=there,
+        few=few,
+        many=many,
+        near=near,
         left_out=np.einsum("akj,kj->ak", _transforms(letters, first), _BLOCK * others),
     )
 
@@ -194,16 +225,27 @@ def _transforms(letters: TiltedLetters, s: Array) -> Array:
     return np.stack([first, np.ones(s.shape), (1.0 + faded) / size])
 
 
-def _frequencies(letters: TiltedLetters, users: tuple[int, int]) -> Spectra:
+def _frequencies(letters: TiltedLetters, users: tuple[int, int]) -> Iterator[Spectra]:
     """The frequencies of some rows, where they are not too many."""
-    blocks, step = _blocks(letters, users), letters.step
+    survey = _survey(letters, users)
+    for rows in survey.alike():
+        some = letters[rows]
+        blocks = survey.blocks(rows, some.step)
+        yield _chosen(some, users, blocks, survey.left_out[:, rows])
+
+
+def _chosen(
+    letters: TiltedLetters, users: tuple[int, int], blocks: _Blocks, left_out: Array
+) -> Spectra:
+    """Those of the blocks that matter."""
+    step = letters.step
     s, less = blocks.s, blocks.less_one(letters.weight)
     modulus = np.abs(1.0 + less)
     log_rest = letters.log_bound(modulus, s, users[0])
     held = blocks.there & (log_rest > -letters.level[:, None])
     own, limits = letters.doubt(s), _transforms(letters, s)
     others = np.where(blocks.there & ~held, np.exp(log_rest), 0.0)
-    dropped = np.einsum("akj,kj->ak", limits, others) + blocks.left_out
+    dropped = np.einsum("akj,kj->ak", limits, others) + left_out
     # beyond the last one s^2 grows by at least 2 s step each time
     out = step * _BLOCK * (letters.last // _BLOCK + 1.0)
     series = np.exp(-0.5 * out**2 * letters.smooth) / -np.expm1(-out * step * letters.smooth)

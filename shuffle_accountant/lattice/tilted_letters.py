@@ -108,7 +108,7 @@ class TiltedLetters:
     rare: Array
     rare_gain: Array
 
-    def __getitem__(self, rows: slice | NDArray[np.bool_]) -> TiltedLetters:
+    def __getitem__(self, rows: slice | NDArray[np.bool_] | NDArray[np.intp]) -> TiltedLetters:
         """Some of the rows."""
         values = {x.name: getattr(self, x.name) for x in fields(self)}
         return TiltedLetters(**{k: x[rows] for k, x in values.items()})

@@ -45,7 +45,7 @@ from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 __all__ = ["ParticipationPair", "participation"]
 
 # With more terms than this tables are slower than laws of each number of clones.
-_MOST_TERMS_OF_CLONES = 2.0**22
+_MOST_TERMS_OF_CLONES = 2.0**26
 # So many numbers of users are told apart; up to a few, all are.
 _MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 160, 12
 # Relative width of the likeliest blocks: half of it is what it costs. One round is asked about much

@@ -52,8 +52,9 @@ from shuffle_accountant.losses.alphabets.samples import (
 )
 from shuffle_accountant.losses.alphabets.shared_profile import (
     MOST_COUNTED,
+    Costs,
     counted_profile,
-    shared_cost,
+    shared_costs,
     shared_profile,
 )
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
@@ -146,7 +147,7 @@ class RandomUsersLoss(SymmetricLoss):
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""
-        found = _whole(self, side, Effort(effort.tail, effort.resolution))
+        found = _whole(self, side, Effort(effort.tail, effort.resolution, rounds=effort.rounds))
         if found is None:
             return self.listed.atoms(side, edges, effort)
         edges(float(np.max(np.abs(found.loss), initial=0.0)))  # whether such a grid is allowed
@@ -158,7 +159,7 @@ def _counted_delta(
 ) -> float | None:
     """Bound at ``alpha = 1 + excess`` by counts, if that is how numbers are asked: no chords."""
     way = _inner(loss, effort)
-    if way is None or not way.most_counted:
+    if way is None or not way.counted:
         return None
     samples, missing = loss.source.samples(side, effort)
     if way.cost < _COSTLY and len(samples) > _FEW_SAMPLES:
@@ -317,13 +318,21 @@ class _Inner(NamedTuple):
 
     Attributes:
         blanket: the target among the fewest messages.
-        cost: of one more number of messages for each alpha, in frequencies.
-        most_counted: up to how many combinations of counts are summed up at once.
+        costs: of one more number of messages for each alpha.
     """
 
     blanket: BlanketLoss
-    cost: float
-    most_counted: int
+    costs: Costs
+
+    @property
+    def cost(self) -> float:
+        """That of the cheaper way."""
+        return min(self.costs)
+
+    @property
+    def counted(self) -> bool:
+        """Whether that is by counts."""
+        return self.costs.counts < self.costs.frequencies
 
 
 @lru_cache(maxsize=16)
@@ -339,11 +348,11 @@ def _inner(loss: RandomUsersLoss, effort: Effort) -> _Inner | None:
     part = _TRIED_CLOSE if loss.most_terms > MOST_TERMS else 1.0
     samples, _ = loss.source.samples(Bound.PESSIMISTIC, effort)
     numbers = {sample.users for sample in samples if sample.users}
-    cost, most_counted = shared_cost(loss.pairs, usual, tried, _coarser(effort), part, len(numbers))
-    if cost == math.inf:
+    costs = shared_costs(loss.pairs, usual, tried, _coarser(effort), part, len(numbers))
+    if min(costs) == math.inf:
         return None
     blanket = BlanketLoss(loss.pairs, min(numbers), deviation, loss.largest)
-    return _Inner(blanket, cost, most_counted)
+    return _Inner(blanket, costs)
 
 
 def _coarser(effort: Effort, spread: float = 1.0) -> Effort:
@@ -372,13 +381,18 @@ def _mixture(
         return None
     parts: list[RangeProfiles | None] = [None] * len(places)
     slow = loss.most_terms > MOST_TERMS  # are laws of each number
-    for finer in range(_ATTEMPTS if slow else 1):
+    counts = [MOST_COUNTED if way.counted else 0]
+    if not way.counted and terms * way.costs.counts <= loss.most_terms:
+        counts.append(MOST_COUNTED)  # where frequencies are of no use
+    attempts = (
+        [(finer, counts[0]) for finer in range(_ATTEMPTS)] if slow else [(0, x) for x in counts]
+    )
+    for finer, counted in attempts:
         for i, (numbers, own) in enumerate(places):
             some = [sample for sample in samples if sample.users in numbers]
             if some and parts[i] is None:
                 coarser = _coarser(effort, numbers.spread)
                 points = np.frombuffer(own)
-                counted = way.most_counted
                 parts[i] = _tabulated(loss, some, numbers, points, coarser, finer, counted)
         there = [i for i, part in enumerate(parts) if part is not None]
         found = MixedProfiles(side, tuple(part for part in parts if part is not None), missing)

@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +37,11 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = [
     "MOST_COUNTED",
+    "Costs",
     "Shared",
     "counted_profile",
     "ranges_of",
-    "shared_cost",
+    "shared_costs",
     "shared_profile",
     "users_range",
 ]
@@ -57,6 +59,8 @@ _FINER = 1 / 4
 # What of the combinations of counts is left out takes this share of the tail; and what one of them
 # costs, in frequencies.
 _UNCOUNTED, _COUNTED_COST = 1e-2, 0.4
+# Tails are tabulated for about so many alpha.
+_USUAL_POINTS = 200.0
 # Tables that tell pairs apart are so many times coarser, up to a resolution.
 _COARSE, _COARSEST = 30.0, 0.02
 # Pairs below this share of the tail everywhere are left out too.
@@ -182,15 +186,27 @@ def counted_profile(
     return None if found is None else found.profile(users, many=False)
 
 
-def shared_cost(
+class Costs(NamedTuple):
+    """What each of some numbers of messages costs for each alpha, in frequencies.
+
+    Attributes:
+        frequencies: by frequencies; inf where these are of no use.
+        counts: by counts; inf where there are too many combinations.
+    """
+
+    frequencies: float
+    counts: float
+
+
+def shared_costs(
     pairs: tuple[LetterSource, ...],
     users: int,
     losses: Array,
     effort: Effort,
     part: float,
     numbers: int,
-) -> tuple[float, int]:
-    """What each number of messages costs for each alpha, in frequencies, and how it is asked.
+) -> Costs:
+    """What numbers of messages cost, from trying one of them.
 
     Args:
         pairs: ordered pairs of inputs.
@@ -199,20 +215,15 @@ def shared_cost(
         effort: how closely.
         part: which part of them has to be close, in (0, 1]; if all, there may be no atoms.
         numbers: how many numbers of messages there are.
-
-    Returns:
-        The cost, inf if nothing is of any use; and up to how many combinations of counts should be
-        summed up, 0 where frequencies are cheaper.
     """
     table = _table(pairs, users_range(users), losses.tobytes(), effort, _SMOOTHED)
     found = shared_profile(pairs, users, losses, effort)
-    frequencies = table.cost(numbers)
-    if np.mean(found.narrow) < part or (found.atoms and part == 1.0):
-        frequencies = math.inf
+    of_no_use = np.mean(found.narrow) < part or (found.atoms and part == 1.0)
     counted = _counted(pairs, users, losses.tobytes(), effort, MOST_COUNTED)
-    if counted is not None and counted.cost(numbers) < frequencies:
-        return counted.cost(numbers), MOST_COUNTED
-    return frequencies, 0
+    return Costs(
+        frequencies=math.inf if of_no_use else table.cost(numbers),
+        counts=math.inf if counted is None else counted.cost(numbers),
+    )
 
 
 def _counted(
@@ -328,7 +339,9 @@ class _Counts:
 
     def cost(self, _: int) -> float:
         """What each alpha costs, in frequencies."""
-        return _COUNTED_COST * max(self.high.weight.size, self.low.weight.size)
+        return _COUNTED_COST * max(
+            law.weight.size + law.tails.size / _USUAL_POINTS for law in (self.high, self.low)
+        )
 
     def ends(self, users: int, many: bool) -> tuple[Array, CountedBounds, NDArray[np.bool_], bool]:
         """The same as of tables; atoms and other numbers are no matter."""
