@@ -221,5 +221,5 @@ class _Takers:
 def _width(effort: Effort) -> float:
     """Relative width of the likeliest blocks."""
     if effort.rounds > 1.0:  # as close as what is asked for
-        return max(1.1 * effort.resolution, _LEAST_WIDTH)
+        return max(0.5 * effort.resolution, _LEAST_WIDTH)
     return min(max(1.3 * effort.resolution, _WIDTH), max(40.0 * effort.resolution, _LEAST_WIDTH))

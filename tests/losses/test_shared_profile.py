@@ -289,6 +289,30 @@ def test_counts_of_each_number_are_as_close_as_tables(name: str) -> None:
     assert np.array_equal(none.upper, table.upper)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROWS)
+def test_a_few_numbers_tell_all_of_a_range(name: str) -> None:
+    """Each of them against sums over all multisets, and against a table of its own."""
+    pairs = tuple(closed(np.array(ROWS[name])))
+    losses, numbers = np.linspace(0.0, 1.2, 9), (30, 60)
+    costs = shared.shared_costs(pairs, 40, losses[:5], EFFORT, 0.0, 1000)
+    assert (
+        costs.frequencies
+        < 0.5 * shared.shared_costs(pairs, 40, losses[:5], EFFORT, 0.0, 10).frequencies
+    )
+    for users in range(30, 61, 6):
+        alone = shared_profile(pairs, users, losses, EFFORT, numbers)
+        found = shared_profile(pairs, users, losses, EFFORT, numbers, many=True)
+        assert found is not alone
+        assert np.array_equal(found.narrow, alone.narrow)
+        assert found.profile.upper == pytest.approx(alone.profile.upper, rel=1e-7)
+        for i, x in enumerate(np.expm1(losses).tolist()):
+            values = [Truth(pair, users).whole(x) for pair in pairs]
+            value, error = max(v for v, _ in values), max(e for _, e in values)
+            assert found.profile.upper[i] >= value - error
+            assert np.max(found.profile.d - x * found.profile.q) <= value + error
+
+
 @pytest.mark.parametrize("wide", [[], [3], list(range(9))])
 def test_a_closer_table_joins_where_it_was_asked(wide: list[int]) -> None:
     found, at = table_of(400).profile(400), np.array([1, 3, 4])

@@ -78,7 +78,7 @@ with two letters that count, and of those with more."""
 _FEWEST_USERS = 16.0
 # Points of the whole profile are this many deviations times sqrt(resolution) apart near 0; or more,
 # where numbers of messages are told apart, which leaves room.
-_STEP, _STEP_APART = 1.25, 2.2
+_STEP, _STEP_APART = 1.9, 2.2
 # The same near one question, at most so many points, and the steps that questions share points for.
 _STEP_NEAR, _MOST_NEAR, _NEAR = 6.0, 600, 5.0
 # Tables are this much coarser than points, up to a resolution, or beyond it: what letters of

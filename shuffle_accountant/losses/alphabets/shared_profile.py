@@ -183,7 +183,7 @@ def counted_profile(
 ) -> Shared | None:
     """The same by counts alone, for any few losses; None if there are too many combinations."""
     found = _counted(pairs, users, losses.tobytes(), effort, MOST_COUNTED)
-    return None if found is None else found.profile(users, many=False)
+    return None if found is None else found.profile(users)
 
 
 class Costs(NamedTuple):
@@ -373,7 +373,7 @@ class _Table:
         """What each of so many numbers of messages costs for each alpha, in frequencies."""
         return max((pair.cost(numbers) for pair in self.pairs), default=0.0)
 
-    def profile(self, users: int, many: bool) -> Shared:
+    def profile(self, users: int, many: bool = False) -> Shared:
         """The bounds for that many messages, one of many such numbers or not."""
         upper, events = np.zeros(self.excess.shape), [(np.zeros(0), np.zeros(0))]
         narrow, atoms = np.ones(self.excess.shape, dtype=bool), False
