@@ -1112,9 +1112,16 @@ MUTANTS = [
                 "float(part.excess[-1] * part.fraction.max())",
                 "float(part.excess[-1] * part.fraction.min())",
             ),
-            ("for users in (min(numbers), max(numbers))", "for users in (max(numbers),) * 2"),
             ("np.append(excess, further[further > excess[-1]])", "excess"),
-            ("(missing if loss.largest == math.inf else 0.0)", "0.0"),
+        ],
+    ),
+    *mutants(
+        "losses/alphabets/random_questions.py",
+        "tests/losses/test_random_users.py tests/losses/test_random_users.py"
+        "::test_mixtures_contain_the_sum_over_all_multisets",
+        [
+            ("for users in (min(numbers), max(numbers))", "for users in (max(numbers),) * 2"),
+            ("(missing if crowd.largest == math.inf else 0.0)", "0.0"),
             ("return lowered(share * least, error)", "return raised(least, error)"),
         ],
     ),

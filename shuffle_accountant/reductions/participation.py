@@ -24,11 +24,8 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource
 from shuffle_accountant.losses.alphabets.letters import LetterPair
-from shuffle_accountant.losses.alphabets.random_users import (
-    MOST_TERMS,
-    MOST_TERMS_OF_ALPHABETS,
-    RandomUsersLoss,
-)
+from shuffle_accountant.losses.alphabets.random_crowd import MOST_TERMS, MOST_TERMS_OF_ALPHABETS
+from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
 from shuffle_accountant.losses.alphabets.samples import Sample
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part

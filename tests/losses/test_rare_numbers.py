@@ -10,7 +10,7 @@ import pytest
 
 import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.alphabets import random_users
+from shuffle_accountant.losses.alphabets import random_questions
 from shuffle_accountant.losses.alphabets.mixed_profiles import MixedProfiles, RangeProfiles
 from shuffle_accountant.losses.alphabets.samples import (
     every_sample,
@@ -29,7 +29,7 @@ def test_points_of_rare_numbers_are_finite_and_close(tail: float) -> None:
     effort = Effort(tail, 2.5e-5)
     for numbers in number_ranges(loss.source, effort):
         assert 1.0 <= numbers.spread * effort.resolution / 2.5e-5 <= 0.05 / 2.5e-5
-    for _, points in random_users._near_points(loss, 3, effort) or ():
+    for _, points in random_questions._near_points(loss._crowd, 3, effort) or ():
         losses = np.frombuffer(points)
         assert np.isfinite(np.expm1(losses)).all()
         assert np.diff(losses).max() <= 1.0 + losses[1]
@@ -42,7 +42,7 @@ def test_shares_are_about_those_of_the_profile() -> None:
     loss: Any = one.reduced().loss
     effort, epsilon = Effort(1e-26, 1e-3), 0.08
     every = every_sample(loss.source, effort)
-    found = random_users._shares(loss, every, math.expm1(epsilon), effort)
+    found = random_questions._shares(loss._crowd, every, math.expm1(epsilon), effort)
     some = [i for i in range(0, len(every), 5) if 75 <= every[i].users <= 160]
     exact = []
     for sample in (every[i] for i in some):

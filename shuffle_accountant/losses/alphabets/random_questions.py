@@ -1,0 +1,164 @@
+"""Single questions about a target among a random number of messages; see `random_users`."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.alphabets.blanket import largest_divergence
+from shuffle_accountant.losses.alphabets.letter_moments import moment_bounds, source_letters
+from shuffle_accountant.losses.alphabets.mixed_profiles import MixedProfiles
+from shuffle_accountant.losses.alphabets.random_crowd import (
+    Places,
+    RandomCrowd,
+    mixture_of,
+    way_of,
+)
+from shuffle_accountant.losses.alphabets.samples import Sample, every_sample, ranges_by_share
+from shuffle_accountant.losses.alphabets.shared_profile import counted_profile
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    lowered,
+    outwards,
+    raised,
+    roundings,
+    sequential_sum,
+)
+
+__all__ = ["single_delta"]
+
+# Points near one question are this many deviations times sqrt(resolution) apart, at most so many,
+# and the steps that questions share points for.
+_STEP_NEAR, _MOST_NEAR, _NEAR = 6.0, 600, 5.0
+# So many numbers of messages are looked at to find out which of them matter.
+_LOOKED = 24
+# Larger losses are not looked for in tables.
+_LARGEST_LOSS = 50.0
+# Single questions are asked of each number where points cost more than this, or numbers are few.
+_COSTLY, _FEW_SAMPLES = 25.0, 64
+# More than ``alpha - 1`` is off after an exponential, a logarithm and a quotient.
+_ALPHA_ERROR = roundings(4 * ELEMENTARY)
+# Relative distance that no rounding of alpha reaches.
+_BEYOND = 2.0**-40
+
+
+def single_delta(crowd: RandomCrowd, epsilon: float, side: Bound, effort: Effort) -> float | None:
+    """Bound at e^epsilon, epsilon >= 0; None where each number has to be asked its own law."""
+    if epsilon == math.inf:
+        return _limit(crowd, side, effort)
+    if epsilon >= min(crowd.largest, _LARGEST_LOSS):
+        return None
+    if (found := _counted_delta(crowd, math.expm1(epsilon), side, effort)) is not None:
+        return found
+    mixture = _near(crowd, math.floor(epsilon / _unit(crowd, effort)), side, effort)
+    return None if mixture is None else mixture.delta(math.expm1(epsilon))
+
+
+def _counted_delta(crowd: RandomCrowd, excess: float, side: Bound, effort: Effort) -> float | None:
+    """Bound at ``alpha = 1 + excess`` by counts, if that is how numbers are asked: no chords."""
+    way = way_of(crowd, effort)
+    if way is None or not way.counted:
+        return None
+    samples, missing = crowd.source.samples(side, effort)
+    if way.cost < _COSTLY and len(samples) > _FEW_SAMPLES:
+        return None  # points that questions share are cheaper
+    upper, total = side is Bound.PESSIMISTIC, 0.0
+    for sample in samples:
+        if not sample.users:
+            continue
+        # more than an exponential, a logarithm and a quotient are off
+        place = outwards(excess / sample.fraction, _ALPHA_ERROR, upper=not upper)
+        found = counted_profile(crowd.pairs, sample.users, np.array([math.log1p(place)]), effort)
+        if found is None or not found.narrow.all():
+            return None
+        if upper:
+            value = float(found.profile.upper[0])
+        else:
+            most = raised(place, _ALPHA_ERROR)
+            value = float(np.max(found.profile.d - most * found.profile.q, initial=0.0))
+            value *= 1.0 - roundings(4)
+        total += sample.weight * sample.fraction * value
+    error = sequential_sum(len(samples), own=4.0)
+    return min(raised(total, error) + missing, 1.0) if upper else lowered(total, error)
+
+
+def _limit(crowd: RandomCrowd, side: Bound, effort: Effort) -> float | None:
+    """Bound for alpha to infinity, if numbers of messages hardly differ: few and many bound all."""
+    samples, missing = crowd.source.samples(side, effort)
+    samples = tuple(sample for sample in samples if sample.users)
+    if not samples:
+        return None
+    numbers = [sample.users for sample in samples]
+    most, least = (
+        largest_divergence(crowd.pairs, users, math.inf, side, effort)
+        for users in (min(numbers), max(numbers))
+    )
+    if most - least > effort.tail:
+        return None
+    share = float(np.sum([sample.weight * sample.fraction for sample in samples]))
+    error = sequential_sum(len(samples), own=4.0)
+    if side is Bound.OPTIMISTIC:
+        return lowered(share * least, error)
+    return min(raised(share * most, error) + (missing if crowd.largest == math.inf else 0.0), 1.0)
+
+
+def _near(crowd: RandomCrowd, part: int, side: Bound, effort: Effort) -> MixedProfiles | None:
+    """The profile near one question."""
+    places, unit = _near_points(crowd, part, effort), _unit(crowd, effort)
+    span = math.expm1(part * unit), math.expm1((part + 1) * unit)
+    return None if places is None else mixture_of(crowd, side, places, effort, span)
+
+
+def _unit(crowd: RandomCrowd, effort: Effort) -> float:
+    """Questions within this distance share their points."""
+    return _NEAR * _STEP_NEAR * math.sqrt(effort.resolution) * crowd.deviation
+
+
+@lru_cache(maxsize=64)
+def _near_points(crowd: RandomCrowd, part: int, effort: Effort) -> Places | None:
+    """What answers questions between two losses."""
+    way = way_of(crowd, effort)
+    if way is None:
+        return None
+    inner = way.blanket
+    unit, usual = _unit(crowd, effort), _STEP_NEAR * math.sqrt(effort.resolution)
+    end = inner.largest * (1.0 + _BEYOND) + _BEYOND
+    every, found = every_sample(crowd.source, effort), []
+    share = _shares(crowd, every, math.expm1((part + 0.5) * unit), effort)
+    most = every[int(np.argmax(share))].users
+    for numbers in ranges_by_share(every, share, most, effort):
+        step = usual * math.sqrt(numbers.spread) * inner.deviation
+        fractions = [sample.fraction for sample in every if sample.users in numbers]
+        first = math.log1p(math.expm1(part * unit) / max(fractions)) - step
+        last = math.log1p(math.expm1((part + 1) * unit) / min(fractions)) + step
+        if last >= end:
+            first, last = min(first, end - step), end
+        count = min(math.ceil((last - max(first, 0.0)) / step) + 1, _MOST_NEAR)
+        points = np.linspace(max(first, 0.0), last, max(count, 2))
+        points = points if points[0] == 0.0 else np.append(0.0, points)
+        found.append((numbers, points.tobytes()))
+    return tuple(found)
+
+
+def _shares(crowd: RandomCrowd, every: list[Sample], excess: float, effort: Effort) -> Array:
+    """About what each number of messages has of the whole at ``alpha = 1 + excess``."""
+    users, weight, fraction = (
+        np.array(column)
+        for column in zip(*((one.users, one.weight, one.fraction) for one in every), strict=True)
+    )
+    letters = [source_letters(pair, Bound.OPTIMISTIC, effort) for pair in crowd.pairs]
+    worst = max(letters, key=lambda pair: pair.deviation(int(users.max())))
+    looked = np.unique(np.geomspace(users.min(), users.max(), _LOOKED).round().astype(int))
+    order = np.argsort(users, kind="stable")
+    drawn = np.interp(looked, users[order], fraction[order])
+    value = [
+        float(moment_bounds([worst], n, np.array([excess / x]))[0, 0])
+        for n, x in zip(looked.tolist(), drawn.tolist(), strict=True)
+    ]
+    logs = np.log(np.maximum(value, 1e-300))
+    return np.asarray(weight * fraction * np.exp(np.interp(users, looked, logs)))
