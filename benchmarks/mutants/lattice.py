@@ -316,7 +316,7 @@ INVERSION = mutants(
         ("poor = over.sum(axis=0) > 1.0", "poor = over.sum(axis=0) > 1e300"),
         ("upper = (upper + found.rare_gain)", "upper = upper"),
         ("1.0 - 1.01 * n * found.rare, math.nan", "1.0, math.nan"),
-        ("return value, error + found.dropped", "return value, error"),
+        ("return value, error + self._found.dropped", "return value, error"),
         (
             "above = (value[0] + error[0] + most) * (1.0 + relative)",
             "above = (value[0] + error[0]) * (1.0 + relative)",
@@ -339,10 +339,6 @@ INVERSION = mutants(
             "np.where(anchor > 0.0, anchor * low, anchor * high)",
             "anchor * high",
         ),
-        ("            off = self._off_each[:, some] * n\n", "            off = 0.0 * self._off\n"),
-        ("self._off_each[:, some] * n", "self._off_each[:, some]"),
-        ("            off += self._off[:, some]\n", ""),
-        ("terms -= self._imag[:, some] * sine", "terms += self._imag[:, some] * sine"),
         (
             "outside = self._outside + anchor * (n * found.sent * found.outside)",
             "outside = self._outside",
@@ -352,27 +348,56 @@ INVERSION = mutants(
     ],
 )
 
+POWER_SUMS = mutants(
+    "lattice/power_sums.py",
+    "tests/lattice/test_power_sums.py",
+    [
+        ("        off = self._off_each[:, some] * n\n", "        off = 0.0 * self._off[:, some]\n"),
+        ("self._off_each[:, some] * n", "self._off_each[:, some]"),
+        ("        off += self._off[:, some]\n", ""),
+        ("terms -= self._imag[:, some] * sine", "terms += self._imag[:, some] * sine"),
+        ("new[self._starts[:-1]] = True", "new[self._starts[0]] = True"),
+        ("if not firsts.size or _FEWER * firsts.size > key.size:", "if not firsts.size:"),
+        ("phase = (key[firsts] + 0.5) * turn", "phase = (key[firsts] - 0.5) * turn"),
+        ("angle = self._angle - phase[group]", "angle = self._angle"),
+        ("self._real * sine + self._imag * cosine", "self._real * sine - self._imag * cosine"),
+        ("error=2.0 * np.stack(error)", "error=0.0 * np.stack(error)"),
+        ("self._bent(float(users[0]), half, angle)", "self._bent(float(users[1]), half, angle)"),
+        ("self._bent(float(users[0]), half, angle)", "self._bent(float(users[0]), middle, angle)"),
+        ("np.log(0.5 * half *", "np.log(0.25 * half *"),
+        ("math.lgamma(_NODES + 1.0)", "math.lgamma(_NODES + 2.0)"),
+        ("np.hypot(self._log_modulus, angle) + off", "np.abs(angle)"),
+        ("error * (1.0 + own) + self.bent", "error * (1.0 + own)"),
+        ("real * cosine - imag * sine, self.rows", "real * cosine + imag * sine, self.rows"),
+    ],
+)
+
 SPECTRA = mutants(
     "lattice/spectra.py",
     _OF_FREQUENCIES,
     [
+        (
+            "np.flatnonzero(size == one) for one in sizes",
+            "np.flatnonzero(size == one) for one in sizes[1:]",
+        ),
+        ("survey.left_out[:, rows]", "0.0 * survey.left_out[:, rows]"),
         (
             "log_rest = letters.log_bound(modulus, s, users[0])",
             "log_rest = letters.log_bound(modulus, s, users[1])",
         ),
         ("np.minimum(bent, apart * size)", "0.0 * np.minimum(bent, apart * size)"),
         ("others = np.where(valid & ~near, np.exp(log_rest), 0.0)", "others = 0.0 * first"),
-        ("limits, others) + blocks.left_out", "limits, others)"),
+        ("limits, others) + left_out", "limits, others)"),
         (
-            'dropped = np.einsum("akj,kj->ak", limits, others) + blocks.left_out',
-            "dropped = blocks.left_out",
+            'dropped = np.einsum("akj,kj->ak", limits, others) + left_out',
+            "dropped = left_out",
         ),
         ("dropped += series *", "dropped += 0.0 * series *"),
         ("both += first.sum(axis=2)[:, :, None]", "both += 0.0"),
         ("both += np.matmul(self.fine, weight[:, :, None]).transpose(0, 2, 1)", "both += 0.0"),
         ("    both += moved.sum(axis=3)[..., None]\n", ""),
         ("    both += np.matmul(turned, few.transpose(0, 2, 1))[:, :, None]\n", ""),
-        ("    near_waves += near_few\n", ""),
+        ("        near_waves += near_few\n", ""),
         ("many = waves(_BLOCK * _FEW * step,", "many = waves(_BLOCK * step,"),
         ("there = np.repeat(np.take_along_axis(near, order, 1)", "there = np.repeat(near | True"),
         ("np.where(small, 0.5 * np.log1p(square), np.log(modulus))", "np.log1p(square)"),
@@ -732,6 +757,7 @@ MUTANTS = [
     *LATTICE_SUMS,
     *EVEN_CELLS,
     *INVERSION,
+    *POWER_SUMS,
     *SPECTRA,
     *TILTED_LETTERS,
     *PROFILE,

@@ -574,13 +574,16 @@ SHARED = mutants(
         ("np.maximum(upper, self.others.tail)", "upper"),
         ("atoms = np.maximum(upper, high), narrow", "atoms = high, narrow"),
         ("with_exposed(pair.letters.low, low.q[kept], low.d[kept])", "(low.q[kept], low.d[kept])"),
-        ("high = self.high.ends(users)", "high = self.high.ends(self.high.users[1])"),
+        ("high = self.high.ends(users, many=many)", "high = self.high.ends(self.high.users[1])"),
         (
-            "low = high if self.low is self.high else self.low.ends(users)",
+            "low = high if self.low is self.high else self.low.ends(users, many=many)",
             "low = self.low.ends(self.low.users[0])",
         ),
         ("return upper + self.exposed[1]", "return upper"),
-        ("found = self.joined.ends(users)", "found = self.joined.ends(self.joined.users[1])"),
+        (
+            "found = self.joined.ends(users, many=many)",
+            "found = self.joined.ends(self.joined.users[1])",
+        ),
         ("None if likely.all() else tables.only(~likely)", "None"),
         (">= self.largest + _BEYOND", ">= 0.5 * self.largest + _BEYOND"),
         (
