@@ -17,11 +17,13 @@ import shuffle_accountant as sa
 from shuffle_accountant.lattice import spectra
 from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.lattice.region import symmetric_atoms
+from shuffle_accountant.losses.alphabets import blanket
 from shuffle_accountant.losses.alphabets import shared_profile as shared
 from shuffle_accountant.losses.alphabets.anchored_profile import OrderedLetters
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.shared_profile import (
     MOST_COUNTED,
+    closest_profile,
     ranges_of,
     shared_profile,
     users_range,
@@ -289,6 +291,25 @@ def test_counts_of_each_number_are_as_close_as_tables(name: str) -> None:
     assert np.array_equal(none.upper, table.upper)
 
 
+@pytest.mark.parametrize("name", ROWS)
+def test_tables_of_one_number_are_smoothed_ever_less(name: str) -> None:
+    """Against sums over all multisets; wherever they are not close, they say so."""
+    pairs = tuple(closed(np.array(ROWS[name])))
+    losses = np.linspace(0.0, 1.2, 9)
+    for users, effort in ((40, EFFORT), (41, replace(EFFORT, resolution=1e-5))):
+        plain = shared_profile(pairs, users, losses, effort, (users, users))
+        found = closest_profile(pairs, users, losses, effort)
+        assert np.all(found.profile.upper <= plain.profile.upper * (1.0 + 1e-12))
+        assert found.narrow.sum() >= plain.narrow.sum()
+        for i, x in enumerate(np.expm1(losses).tolist()):
+            values = [Truth(pair, users).whole(x) for pair in pairs]
+            value, error = max(v for v, _ in values), max(e for _, e in values)
+            low = np.max(found.profile.d - x * found.profile.q)
+            assert low - error <= value <= found.profile.upper[i] + error
+            if found.narrow[i]:
+                assert found.profile.upper[i] <= value * (1.0 + 40.0 * effort.resolution) + 1e-12
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
 def test_a_few_numbers_tell_all_of_a_range(name: str) -> None:
@@ -328,3 +349,20 @@ def test_a_closer_table_joins_where_it_was_asked(wide: list[int]) -> None:
     assert np.all(joined.profile.upper[at] == found.profile.upper[at])
     assert np.all(joined.narrow == (narrow | np.isin(np.arange(9), at)))
     assert joined.profile.q.size == 2 * found.profile.q.size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("users", "rounds", "delta"), [(3000, 1, 1e-5), (39_982, 1, 1e-4)])
+def test_tables_agree_with_laws_of_single_messages(
+    users: int, rounds: int, delta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Noise that one message in many hides less than all others: two ways, two brackets."""
+    one = sa.ShuffleRound(sa.GaussianRandomizer(sigma=0.8), users=users)
+    found = sa.epsilon(one, delta=delta, rounds=rounds)
+    blanket.largest_divergence.cache_clear()
+    monkeypatch.setattr(blanket, "_by_table", lambda *_: None)
+    other = sa.epsilon(one, delta=delta, rounds=rounds, tolerance=1.001e-3)
+    blanket.largest_divergence.cache_clear()
+    for bracket in (found, other):
+        assert bracket.upper - bracket.lower <= 1e-3 * bracket.upper
+    assert max(found.lower, other.lower) <= min(found.upper, other.upper)

@@ -35,10 +35,14 @@ from shuffle_accountant.losses.alphabets.letter_moments import (
     source_letters,
 )
 from shuffle_accountant.losses.alphabets.likely_multisets import likely_multisets
-from shuffle_accountant.losses.alphabets.shared_profile import shared_profile, users_range
+from shuffle_accountant.losses.alphabets.shared_profile import (
+    closest_profile,
+    shared_profile,
+    users_range,
+)
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
 from shuffle_accountant.numerics.kept import kept
-from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.numerics.rounding import Array, lowered, roundings
 
 __all__ = ["CHORDS", "BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]
 
@@ -115,9 +119,12 @@ class BlanketLoss(SymmetricLoss):
             return shared
         losses = self.points(side, edges, effort, _STEP_IN_DEVIATIONS)
         found = _profile(self.pairs, self.users, losses.tobytes(), effort)
-        if found is None:
-            return self._single_atoms(side, edges, effort)
-        return self._atoms(losses, found, side, effort)
+        if found is not None:
+            return self._atoms(losses, found, side, effort)
+        table = closest_profile(self.pairs, self.users, losses, effort)
+        if table.narrow.all():
+            return self._atoms(losses, table.profile, side, effort)
+        return self._single_atoms(side, edges, effort)
 
     def shared_atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
         """The same from a table for rounds of about as many users; None if that is too wide."""
@@ -356,9 +363,9 @@ def largest_divergence(
 ) -> float:
     """Bound of the largest divergence of the pairs; infinite epsilon gives the profile's limit."""
     if epsilon < LARGEST_EPSILON:
-        found = _quick(pairs, users, epsilon, effort)
-        if found is not None:
-            return found[side is Bound.PESSIMISTIC]
+        for way in (_quick, _by_table):
+            if (found := way(pairs, users, epsilon, effort)) is not None:
+                return found[side is Bound.PESSIMISTIC]
     questions = [_divergence(pair, users, epsilon, side, effort) for pair in pairs]
     if len(questions) > 1:
         questions.sort(key=lambda question: -question.chernoff)
@@ -394,6 +401,22 @@ def _quick(
             return None
         low, high = max(low, found[0]), max(high, found[1])
     return low, high
+
+
+@lru_cache(maxsize=1 << 12)
+def _by_table(
+    pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
+) -> tuple[float, float] | None:
+    """The same by frequencies, or None."""
+    if all(listable(source_letters(p, side, effort), users) for p in pairs for side in Bound):
+        return None
+    found = closest_profile(pairs, users, np.array([epsilon]), effort)
+    if not found.narrow.all():
+        return None
+    gains = found.profile.d - found.excess * found.profile.q
+    # the product and the difference
+    low = float(np.max(lowered(gains, roundings(4)) - roundings(4) * found.profile.d, initial=0.0))
+    return low, float(found.profile.upper[0])
 
 
 Source = TypeVar("Source", bound=LetterSource)

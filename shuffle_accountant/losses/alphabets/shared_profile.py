@@ -39,6 +39,7 @@ __all__ = [
     "MOST_COUNTED",
     "Costs",
     "Shared",
+    "closest_profile",
     "counted_profile",
     "ranges_of",
     "shared_costs",
@@ -54,8 +55,8 @@ MOST_COUNTED = 1 << 14
 
 # Share of the variance that laws are smoothed by, in resolutions.
 _SMOOTHED = 0.25
-# Where that is too much, so many times less.
-_FINER = 1 / 4
+# Where that is too much, so many times less, and so often.
+_FINER, _MOST_FINER = 1 / 4, 2
 # What of the combinations of counts is left out takes this share of the tail; and what one of them
 # costs, in frequencies.
 _UNCOUNTED, _COUNTED_COST = 1e-2, 0.4
@@ -158,6 +159,24 @@ def shared_profile(
     """
     numbers = numbers or users_range(users)
     return _profile(pairs, users, losses.tobytes(), effort, numbers, finer, most_counted, many)
+
+
+def closest_profile(
+    pairs: tuple[LetterSource, ...], users: int, losses: Array, effort: Effort
+) -> Shared:
+    """Bounds for one number of messages alone, smoothed ever less where they are wide.
+
+    The arguments are those of `shared_profile`.
+    """
+    both = users, users
+    found = shared_profile(pairs, users, losses, effort, both)
+    for finer in range(1, _MOST_FINER + 1):
+        wide = np.flatnonzero(~found.narrow)
+        if not wide.size:
+            break
+        closer = shared_profile(pairs, users, losses[wide], effort, both, finer, MOST_COUNTED)
+        found = found.joined(closer, wide)
+    return found.bridged()
 
 
 # Both ends of a mixture ask for many of the same numbers.
