@@ -336,15 +336,16 @@ def test_atoms_of_a_random_crowd_are_few() -> None:
         return np.arange(math.ceil(largest / spacing) + 2) * spacing
 
     for side in Bound:
-        effort = Effort(tail=1e-12, resolution=1e-3)
+        effort = Effort(tail=1e-12, resolution=1e-3, rounds=4.0)
         atoms = loss.atoms(side, edges, effort)
         assert atoms.mass.size <= 2 * (loss.largest / spacing + 4) + 1
-        # the profile of the atoms is the mixture's own, up to what cells cost
+        # the profile of the atoms is the mixture's own, up to what cells cost, and points: z
+        # deviations out about 1 + z^2 resolutions, with z = 5 at 0.3
         for epsilon in (0.0, 0.1, 0.3):
             found = atoms.mass * np.maximum(-np.expm1(epsilon - atoms.loss), 0.0)
             total = float(found.sum()) + atoms.infinite
             bound = loss.delta(epsilon, side, effort)
-            assert total == pytest.approx(bound, rel=0.02, abs=1e-6)
+            assert total == pytest.approx(bound, rel=0.03, abs=1e-6)
 
 
 def test_a_known_infinite_loss_is_no_tail(monkeypatch: pytest.MonkeyPatch) -> None:
