@@ -25,7 +25,8 @@ Errors, all of them part of both ends:
 
 * Window. The tilted probability that T leaves it is next to nothing (Chernoff, for the largest
   number of messages); ``t e^(-theta t) <= 1/(e theta)``.
-* Rare letters that are left out: `shuffle_accountant.lattice.tilted_letters`.
+* Rare letters that are left out: `shuffle_accountant.lattice.tilted_letters`; what is missed of
+  those that are added up by themselves: `shuffle_accountant.lattice.letters_apart`.
 * Frequencies that are left out: those where the modulus is next to nothing for the smallest number
   of messages, added up, and those beyond the last one, by a geometric series.
 * Rounding: each spectrum less one is off by a few u of ``s E|Y|``, its powers by n times that,
@@ -46,6 +47,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.lattice.letters_apart import LettersApart
 from shuffle_accountant.lattice.power_sums import MANY_NUMBERS, Interpolation, PowerSums
 from shuffle_accountant.lattice.spectra import Spectra, spectra
 from shuffle_accountant.lattice.tilted_letters import Levels, tilted_letters
@@ -90,6 +92,7 @@ class Inversion:
     def __init__(self, excess: Array, users: tuple[int, int], found: Spectra) -> None:
         self.users, self._excess, self._found = users, excess, found
         self._powers = PowerSums(found)
+        self._apart = LettersApart(*found.apart)
 
     @classmethod
     def joined(cls, tables: Sequence[Inversion]) -> Inversion:
@@ -152,9 +155,11 @@ class Inversion:
             return np.zeros((3, 0))
         value = self._sums(n)[0][0]
         log_scale = n * found.log_scale + found.log_smooth
+        gain, sent, *_ = self._apart.sums(n)
         rare = n * found.rare_gain * np.exp(-log_scale)
         out = np.maximum(1.0, 1.0 - 2.0 * log_scale)
         anchor = _anchor(self._excess[found.index])
+        value = value + n * np.maximum(gain - anchor * sent, 0.0) * np.exp(-log_scale)
         # what S1 is off moves the lower end
         outside = self._outside + anchor * (n * found.sent * found.outside)
         part = np.stack([outside, found.dropped[0] + anchor * found.dropped[2], rare])
@@ -185,6 +190,11 @@ class Inversion:
         # messages that are left out
         upper = (upper + found.rare_gain) * (1.0 + 16 * UNIT_ROUNDOFF)
         upper /= np.where(n * found.rare < 0.5, 1.0 - 1.01 * n * found.rare, math.nan)
+        # letters that are added up by themselves
+        anchor = _anchor(excess)
+        more, sent, off, off_sent = self._apart.sums(n)
+        apart = more - anchor * sent + off + (1.0 + excess) * off_sent
+        upper = (upper + np.maximum(apart, 0.0) + self._apart.missed) * (1.0 + 16 * UNIT_ROUNDOFF)
         # the event {0 < T < B}
         sum_low = (value[0] - error[0] - most) * (1.0 - relative)
         noise = found.variance * (value[1] + error[1]) * (1.0 + relative)
@@ -192,11 +202,12 @@ class Inversion:
         high = np.maximum(value[2] + error[2], 0.0) * (1.0 + relative)
         low = (value[2] - error[2] - n * found.sent * found.outside) * (1.0 - relative)
         low = np.maximum(low, 0.0)
-        anchor = _anchor(excess)
         # ratios, and a few roundings here
         slack = 4.0 * _RATIO_ERROR * (np.abs(sum_low) + noise + 2.0 * (1.0 + excess) * high)
         d = scale * (gain + np.where(anchor > 0.0, anchor * low, anchor * high) - slack)
         q = scale * high * (1.0 + 64 * UNIT_ROUNDOFF) + 1e-305
+        # and with them all events of the others
+        d, q = d + more - off, (q + sent + off_sent) * (1.0 + 4 * UNIT_ROUNDOFF)
         lower = (d - excess * q) * (1.0 - 16 * UNIT_ROUNDOFF) - 16 * UNIT_ROUNDOFF * excess * q
         return np.stack([upper, np.maximum(lower, 0.0), q, d])
 

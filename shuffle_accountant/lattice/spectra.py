@@ -56,6 +56,7 @@ class Spectra:
         outside: tilted probability that the sum lies outside of its window, shape (k,).
         rare: probability of a message whose letter is left out, shape (k,).
         rare_gain: what these add to ``H_alpha``, but for ``n rare`` times itself, shape (k,).
+        apart: letters that are added up by themselves, the fields of `LettersApart` as rows.
     """
 
     index: NDArray[np.intp]
@@ -75,6 +76,7 @@ class Spectra:
     outside: Array
     rare: Array
     rare_gain: Array
+    apart: Array
 
     def only(self, rows: NDArray[np.bool_]) -> Spectra:
         """Those of some of the alpha."""
@@ -324,6 +326,7 @@ def _tabulated(
         outside=letters.outside,
         rare=letters.rare,
         rare_gain=letters.rare_gain,
+        apart=np.stack([getattr(letters.apart, x.name) for x in fields(letters.apart)]),
     )
 
 

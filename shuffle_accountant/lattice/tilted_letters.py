@@ -5,13 +5,16 @@ tilt makes a letter of value v ``e^(theta v)`` times as likely, up to a constant
 valid: the saddle point keeps relative accuracy, at any depth of the tail. A normal of a share of
 the variance is added, and the window holds the tilted sum but for next to nothing on either side.
 
-Rare letters whose value is far out would need wide windows, where frequencies are many. Those that
-next to nothing depends on are left out. With U the expectation of L_+, S the same without them, a
+Rare letters whose value is far out would need wide windows, where frequencies are many. Those above
+all others' reach are added up by themselves (`shuffle_accountant.lattice.letters_apart`), and the
+law of the others is no longer one of mass 1. Of these, letters that next to nothing depends on are
+left out. With U the expectation of L_+, S the same without them, a
 their probability and g the expectation of their positive part, all for one message,
 
-    S <= U <= S + n g + n a E (L')_+,    E (L')_+ <= U + |E Y|,
+    S <= U <= S + n g + n a E (L')_+,    M E (L')_+ <= U + |E Y|,
 
-L' the sum of n - 1 messages: one more moves it by E Y on average, and a positive part is convex.
+L' the sum of n - 1 messages, M the mass of one: one more moves it by E Y / M on average, and a
+positive part is convex.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.lattice.letters_apart import LettersApart, letters_apart
 from shuffle_accountant.lattice.waves import MOST_WAVES, WAVE_ERROR
 from shuffle_accountant.numerics.normal import normal_excess
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
@@ -89,6 +93,7 @@ class TiltedLetters:
         rare: probability of a message whose letter is left out, shape (k,).
         rare_gain: what they add to L_+ for each message, divided by n, but for ``rare`` times L_+
             itself, shape (k,).
+        apart: letters that are added up by themselves.
     """
 
     index: NDArray[np.intp]
@@ -107,6 +112,7 @@ class TiltedLetters:
     outside: Array
     rare: Array
     rare_gain: Array
+    apart: LettersApart
 
     def __getitem__(self, rows: slice | NDArray[np.bool_] | NDArray[np.intp]) -> TiltedLetters:
         """Some of the rows."""
@@ -185,7 +191,12 @@ def _rows(
 ) -> TiltedLetters:
     (r0, r1, q), level = ratios, levels.left_out
     value = (r0 - r1) - anchor[:, None] * r1
-    often, rare, rare_gain = _often(value, q, users, levels.rare)
+    apart = letters_apart(ratios, value, users, levels.rare)
+    near = value <= apart.cut[:, None]
+    often, rare, rare_gain = _often(np.where(near, value, 0.0), q, users, levels.rare)
+    often &= near
+    left = np.minimum(np.exp(apart.log_mass) * (1.0 - apart.chance), 1.0) * (1.0 - 1e-9)
+    rare, rare_gain = rare / left, rare_gain / left
     top = np.where(often, value, -math.inf).max(axis=1, initial=-math.inf)
     # no sum with a lower letter is positive, for any of the numbers: without it they are fewer
     kept = often & (value > -(1.0 + 1e-9) * users[1] * np.maximum(top, 0.0)[:, None])
@@ -234,6 +245,7 @@ def _rows(
         outside=2.0 * np.exp(-levels.outside),
         rare=rare,
         rare_gain=rare_gain,
+        apart=apart,
     )
     good = (theta > 0.0) & (theta < math.inf) & (smooth > 0.0) & (low <= 0.0)
     good &= (high - low < math.inf) & np.isfinite(log_scale) & (every.last < _MOST_FREQUENCIES)
