@@ -306,6 +306,7 @@ _OF_FREQUENCIES = (
     " tests/lattice/test_inversion.py::test_far_letters_take_more_frequencies"
     " tests/lattice/test_inversion.py::test_rare_letters_that_are_left_out_are_counted"
     " tests/lattice/test_inversion.py::test_what_is_left_out_is_less_where_it_matters"
+    " tests/lattice/test_inversion.py::test_letters_that_are_added_up_by_themselves"
 )
 
 INVERSION = mutants(
@@ -315,6 +316,10 @@ INVERSION = mutants(
         ("replace(found, index=alpha[found.index])", "found"),
         ("poor = over.sum(axis=0) > 1.0", "poor = over.sum(axis=0) > 1e300"),
         ("upper = (upper + found.rare_gain)", "upper = upper"),
+        ("+ self._apart.missed) *", ") *"),
+        ("d, q = d + more - off, (q", "d, q = d + 1.01 * more - off, (q"),
+        ("(q + sent + off_sent) *", "q *"),
+        ("apart = more - anchor * sent +", "apart = 0.0 * more +"),
         ("1.0 - 1.01 * n * found.rare, math.nan", "1.0, math.nan"),
         ("return value, error + self._found.dropped", "return value, error"),
         (
@@ -345,6 +350,29 @@ INVERSION = mutants(
         ),
         ("lower = (d - excess * q) *", "lower = d *"),
         ("q = scale * high *", "q = 0.999 * scale * high *"),
+    ],
+)
+
+LETTERS_APART = mutants(
+    "lattice/letters_apart.py",
+    "tests/lattice/test_letters_apart.py"
+    " tests/lattice/test_inversion.py::test_letters_that_are_added_up_by_themselves",
+    [
+        ("power = np.exp((n - 1) * self.log_mass)", "power = np.exp(n * self.log_mass)"),
+        ("some = -np.expm1((n - 1) *", "some = -np.expm1(n *"),
+        ("self.gain + some * self.rest_gain,", "self.gain,"),
+        ("self.sent + some * self.rest_sent\n", "self.sent\n"),
+        ("found = chance * (np.exp(bound)", "found = 0.1 * chance * (np.exp(bound)"),
+        ("* deviation + below)", "* deviation)"),
+        ("np.log(math.e * _STEPS)", "np.log(30.0 * _STEPS)"),
+        (
+            "cut, missed = np.where(good, tried, cut), np.where(good, found, missed)",
+            "cut = np.where(good, tried, cut)",
+        ),
+        ("chance=mine.sum(axis=1) / total", "chance=mine.sum(axis=1)"),
+        ("(float(q.sum()) - 1.0)", "0.0"),
+        ("log > 0.0, users[1] - 1.0, users[0] - 1.0", "log > 0.0, users[0] - 1.0, users[1] - 1.0"),
+        ("below += others * max(others - 1.0, 0.0) *", "below += 0.0 *"),
     ],
 )
 
@@ -757,6 +785,7 @@ MUTANTS = [
     *LATTICE_SUMS,
     *EVEN_CELLS,
     *INVERSION,
+    *LETTERS_APART,
     *POWER_SUMS,
     *SPECTRA,
     *TILTED_LETTERS,

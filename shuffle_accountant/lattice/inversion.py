@@ -8,7 +8,7 @@ profile is ``n H_alpha = E L_+``. Let Z be normal with mean 0 and variance v, in
 * Lower. T is a randomised function of the messages, so for the event A = {0 < T < B}
   ``n H_alpha >= E[L; A] = E[T; A] - E[Z; A]``, and ``E[Z; A] <= v p_T(0)`` with the density of T
   (Stein). With ``E[S1; A]`` this is a point ``(Q(A), P(A))`` of the error region, valid for every
-  alpha.
+  alpha. Where letters are added up by themselves, A holds all sums with one of these, too.
 
 All of them are integrals over a vertical line ``z = theta + i s`` (Laplace inversion): with M the
 moment generating function of one letter's value,
