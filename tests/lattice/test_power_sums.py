@@ -44,6 +44,7 @@ def spectra(seed: int, rows: int = 4, widest: float = 3.0) -> Spectra:
         outside=none,
         rare=none,
         rare_gain=none,
+        apart=np.zeros((9, rows)),
     )
 
 
