@@ -64,6 +64,8 @@ _CENTRE = 2.5
 _CENTRAL_SHARE = 0.25
 # Of so few letters, single ones bend the profile wherever it is.
 _FEW_LETTERS = 16
+# Fewer messages than this have no smooth law.
+_FEWEST_USERS = 64
 # A profile that ends within so many deviations is about that of a normal law.
 _BULK = 12.0
 # Losses at which it is looked up how fast the profile falls; the largest length over which it does
@@ -121,9 +123,10 @@ class BlanketLoss(SymmetricLoss):
         found = _profile(self.pairs, self.users, losses.tobytes(), effort)
         if found is not None:
             return self._atoms(losses, found, side, effort)
-        table = closest_profile(self.pairs, self.users, losses, effort)
-        if table.narrow.all():
-            return self._atoms(losses, table.profile, side, effort)
+        if _smooth(self.pairs, self.users, effort):
+            table = closest_profile(self.pairs, self.users, losses, effort)
+            if table.narrow.all():
+                return self._atoms(losses, table.profile, side, effort)
         return self._single_atoms(side, edges, effort)
 
     def shared_atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
@@ -200,8 +203,7 @@ class BlanketLoss(SymmetricLoss):
 
     def _few_letters(self, effort: Effort) -> bool:
         """Whether single letters bend the profile."""
-        letters = (source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs)
-        return max(pair.decoyed[2].size for pair in letters) <= _FEW_LETTERS
+        return _most_letters(self.pairs, effort) <= _FEW_LETTERS
 
     def ends_at_largest(self, effort: Effort) -> bool:
         """Whether losses count up to the largest there is."""
@@ -403,12 +405,22 @@ def _quick(
     return low, high
 
 
+def _most_letters(pairs: tuple[LetterSource, ...], effort: Effort) -> int:
+    """The number of letters, of the pair with the most."""
+    return max(source_letters(pair, Bound.PESSIMISTIC, effort).decoyed[2].size for pair in pairs)
+
+
+def _smooth(pairs: tuple[LetterSource, ...], users: int, effort: Effort) -> bool:
+    """Whether sums have laws that few frequencies tell: many messages, of many letters."""
+    return users >= _FEWEST_USERS and _most_letters(pairs, effort) > _FEW_LETTERS
+
+
 @lru_cache(maxsize=1 << 12)
 def _by_table(
     pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
 ) -> tuple[float, float] | None:
     """The same by frequencies, or None."""
-    if all(listable(source_letters(p, side, effort), users) for p in pairs for side in Bound):
+    if not _smooth(pairs, users, effort):
         return None
     found = closest_profile(pairs, users, np.array([epsilon]), effort)
     if not found.narrow.all():
