@@ -364,7 +364,6 @@ LETTERS_APART = mutants(
         ("self.sent + some * self.rest_sent\n", "self.sent\n"),
         ("found = chance * (np.exp(bound)", "found = 0.1 * chance * (np.exp(bound)"),
         ("* deviation + below)", "* deviation)"),
-        ("np.log(math.e * _STEPS)", "np.log(30.0 * _STEPS)"),
         (
             "cut, missed = np.where(good, tried, cut), np.where(good, found, missed)",
             "cut = np.where(good, tried, cut)",

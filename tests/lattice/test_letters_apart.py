@@ -66,6 +66,34 @@ def test_both_probabilities_and_what_is_missed(
             assert missed <= Fraction(found.missed[k])
 
 
+@pytest.mark.parametrize("mass", [1.0, 0.6])
+@pytest.mark.parametrize("users", [(2, 5), (5, 5)])
+@pytest.mark.parametrize("seed", range(6))
+def test_what_others_take_away(seed: int, users: tuple[int, int], mass: float) -> None:
+    """Their generating function for any of the numbers, and the negative parts next to low ones."""
+    rng = np.random.default_rng(seed)
+    q = rng.dirichlet(np.ones(4))
+    q *= mass / q.sum()
+    value = np.append(rng.uniform(-1.0, 1.0, 2), [2.0, -rng.uniform(1.5, 3.0)])
+    deviation, lowest = np.array([0.7]), np.array([-1.2])
+    log_power, below = module._others(value[None], q, users, deviation, lowest)
+    for i, step in enumerate(module._STEPS.tolist()):
+        kept = value >= -1.2
+        each = max(
+            math.fsum((q[kept] * np.exp(-step / 0.7 * value[kept])).tolist()), 0.01
+        )  # less is not told apart
+        most = max((n - 1) * math.log(each) for n in users)
+        assert most - 1e-12 * abs(most) <= log_power[0, i] <= most + 1e-9 * (1.0 + abs(most))
+    for n in users:
+        exact = 0.0
+        for some in itertools.product(range(4), repeat=n - 1):
+            if any(value[j] < -1.2 for j in some):
+                exact += math.prod(q[list(some)]) * sum(max(-value[j], 0.0) for j in some)
+        assert exact <= below[0] * (1.0 + 1e-12)
+    # at most so many pairs are counted although their messages are one
+    assert below[0] <= exact * users[1] ** 2 / min(mass, 1.0) ** users[1] / 0.02
+
+
 def test_nothing_is_apart_where_too_much_would_be_missed() -> None:
     """And where there is no such letter."""
     far, alike = letters(0, 1.0), (np.ones(4), np.ones(4), letters(0, 1.0)[2])
