@@ -55,13 +55,16 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = ["Ends", "Inversion", "inversion"]
 
-# Frequencies whose modulus is smaller than this, relative to the share of the variance that the
-# normal adds, are left out; what lies outside of windows, by its logarithm; and rare letters that
-# have less than that part of the share.
+# Frequencies whose modulus is smaller than this, relative to what the normal may add, are left out;
+# what lies outside of windows, by its logarithm; and rare letters that have less than that part of
+# it.
 _LEFT_OUT, _OUTSIDE, _RARE = 1e-3, 22.0, 0.1
-# Where they add more than so many shares, as much less is left out, at most by that factor, and so
-# often.
-_POOR, _LEAST, _MOST_TIMES = 0.5, 1e12, 2
+# Where they add more than so many parts of it, as much less is left out, at most by that factor, and
+# so often; unless bounds are no wider than so many parts.
+_POOR, _LEAST, _MOST_TIMES, _WIDE = 0.5, 1e12, 2, 3.0
+# One of so many alpha is settled first, in more attempts; the others start from what it has left
+# out.
+_PILOT, _MOST_TIMES_FIRST = 16, 6
 # What tabulating a frequency costs, in frequencies: there are letters, and others are looked at.
 _TABULATED = 30.0
 # alpha moves by this much for the rounding of ratios.
@@ -147,8 +150,7 @@ class Inversion:
         """What was left out may add, relative to what is there, by row, shape (3, rows).
 
         Of windows, frequencies, and rare letters; a few far letters that take most of the tilted
-        mass leave little of it near 0. As widths are, it is measured by the variance that would
-        make it: z deviations out, that is less by ``1 + z^2``.
+        mass leave little of it near 0.
         """
         found, n = self._found, self.users[1]
         if not found.index.size:
@@ -156,21 +158,24 @@ class Inversion:
         value = self._sums(n)[0][0]
         log_scale = n * found.log_scale + found.log_smooth
         gain, sent, *_ = self._apart.sums(n)
-        rare = n * found.rare_gain * np.exp(-log_scale)
-        out = np.maximum(1.0, 1.0 - 2.0 * log_scale)
+        rare = n * (found.rare * value + found.rare_gain * np.exp(-log_scale))
         anchor = _anchor(self._excess[found.index])
         value = value + n * np.maximum(gain - anchor * sent, 0.0) * np.exp(-log_scale)
         # what S1 is off moves the lower end
         outside = self._outside + anchor * (n * found.sent * found.outside)
         part = np.stack([outside, found.dropped[0] + anchor * found.dropped[2], rare])
-        part /= out * value
+        part /= value
         return np.asarray(np.where((part >= 0.0) & (part < math.inf), part, math.inf))
 
-    @property
-    def width(self) -> Array:
-        """How far bounds are apart for the most messages, at each alpha; inf without any."""
+    @cached_property
+    def widths(self) -> tuple[Array, Array]:
+        """How far bounds are apart for the most messages; inf without any.
+
+        As it is, and relative to the upper bound, at each alpha.
+        """
         ends = self.ends(self.users[1])
-        return np.nan_to_num(ends.upper - ends.lower, nan=math.inf)
+        width = ends.upper - ends.lower
+        return np.nan_to_num(width, nan=math.inf), np.nan_to_num(width / ends.upper, nan=math.inf)
 
     @property
     def _outside(self) -> Array:
@@ -218,7 +223,7 @@ def _anchor(excess: Array) -> Array:
 
 
 def inversion(
-    ratios: tuple[Array, Array, Array], users: tuple[int, int], excess: Array, variance: float
+    ratios: tuple[Array, Array, Array], users: tuple[int, int], excess: Array, width: float | Array
 ) -> Inversion:
     """Tabulate what bounds the profile for all numbers of messages in a range.
 
@@ -226,36 +231,66 @@ def inversion(
         ratios: ``(r0, r1, q)`` of the letters, shape (m,) each.
         users: least and largest number of messages.
         excess: ``alpha - 1 >= 0``, shape (k,).
-        variance: share of the variance of L that the normal may add, for the least number.
+        width: what smoothing may add to the profile, relative to it and about, shape (k,) or one
+            for all.
     """
+    tables = _Tables(ratios, users, excess, np.broadcast_to(width, excess.shape))
+    levels = tables.usual()
+    every = np.arange(excess.size)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if excess.size < 2 * _PILOT:
+            return Inversion(excess, users, tables.settled(every, levels, _MOST_TIMES))
+        first = every % _PILOT == 0
+        found = tables.settled(every[first], levels, _MOST_TIMES_FIRST)
+        levels.spread(first, tables.width)
+        rest = tables.settled(every[~first], levels, _MOST_TIMES)
+    return Inversion(excess, users, Spectra.joined([found, rest]))
 
-    def tabulated(alpha: NDArray[np.intp], levels: Levels) -> Spectra:
-        rows = tilted_letters(ratios, users, _anchor(excess[alpha]), variance, levels[alpha])
-        found = spectra(rows, users)
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """What is tabulated, as the arguments of `inversion`."""
+
+    ratios: tuple[Array, Array, Array]
+    users: tuple[int, int]
+    excess: Array
+    width: Array
+
+    def usual(self) -> Levels:
+        """What is left out first, at each alpha."""
+        return Levels(
+            outside=np.full(self.excess.size, _OUTSIDE),
+            left_out=-np.log(_LEFT_OUT * self.width),
+            rare=_RARE * self.width,
+        )
+
+    def at(self, alpha: NDArray[np.intp], levels: Levels) -> Spectra:
+        """The frequencies of some alpha."""
+        some = levels[alpha]
+        anchor, width = _anchor(self.excess[alpha]), self.width[alpha]
+        found = spectra(tilted_letters(self.ratios, self.users, anchor, width, some), self.users)
         return replace(found, index=alpha[found.index])
 
-    usual = _OUTSIDE, _level(variance), _RARE * variance
-    levels = Levels(*(np.full(excess.size, x) for x in usual))
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found = tabulated(np.arange(excess.size), levels)
-        for _ in range(_MOST_TIMES):
-            table = Inversion(excess, users, found)
-            over = table.left_out() / (_POOR * variance)
-            poor = over.sum(axis=0) > 1.0
+    def settled(self, alpha: NDArray[np.intp], levels: Levels, times: int) -> Spectra:
+        """The same with less left out wherever that is too much; levels are kept."""
+        found, share = self.at(alpha, levels), np.ones(self.excess.size)
+        for _ in range(times):
+            table = Inversion(self.excess, self.users, found)
+            width = self.width[found.index]
+            over = table.left_out() / (_POOR * width)
+            poor = (over.sum(axis=0) > 1.0) & (table.widths[1][found.index] > _WIDE * width)
             if not poor.any():
                 break
-            again, over = found.index[poor], np.clip(3.0 * over[:, poor], 1.0, _LEAST)
-            levels.outside[again] += np.log(over[0])
-            levels.left_out[again] += np.log(over[1])
-            levels.rare[again] /= over[2]
-            more = tabulated(again, levels)
-            closer = again[Inversion(excess, users, more).width[again] < table.width[again]]
+            again = found.index[poor]
+            tried = levels.less(again, np.clip(3.0 * over[:, poor], 1.0, _LEAST) ** share[again])
+            more = self.at(again, tried)
+            then = Inversion(self.excess, self.users, more)
+            better = then.widths[0][again] < table.widths[0][again]
+            closer = again[better]
+            levels.put(closer, tried[closer])
+            # less of a change, where that was too much
+            share[again[~better]] *= 0.5
             found = Spectra.joined(
                 [found.only(~np.isin(found.index, closer)), more.only(np.isin(more.index, closer))]
             )
-    return Inversion(excess, users, found)
-
-
-def _level(share: float) -> float:
-    """Exponent of the moduli that are left out, for that share of the variance."""
-    return -math.log(_LEFT_OUT * share)
+        return found

@@ -8,13 +8,17 @@ the variance is added, and the window holds the tilted sum but for next to nothi
 Rare letters whose value is far out would need wide windows, where frequencies are many. Those above
 all others' reach are added up by themselves (`shuffle_accountant.lattice.letters_apart`), and the
 law of the others is no longer one of mass 1. Of these, letters that next to nothing depends on are
-left out. With U the expectation of L_+, S the same without them, a
-their probability and g the expectation of their positive part, all for one message,
+left out. With U the expectation of L_+, S the same without them, a their probability, and M the
+mass of the others, all for one message:
 
-    S <= U <= S + n g + n a E (L')_+,    M E (L')_+ <= U + |E Y|,
+* All letters below a value. Sums with j of them are less often positive than with j others instead,
+  so ``U <= S (1 + a / M)^n``.
+* Any letters, g the expectation of their positive part and p the mass of all that are not
+  negative. With L' the sum of n - 1 messages
 
-L' the sum of n - 1 messages, M the mass of one: one more moves it by E Y / M on average, and a
-positive part is convex.
+      U <= S + n g + n a E (L')_+,    p E (L')_+ <= U,
+
+  the latter as one more message that is not negative lowers no sum.
 """
 
 from __future__ import annotations
@@ -46,8 +50,9 @@ _LARGEST_EXPONENT = 600.0
 _LEAST_WEIGHT = 1e-250
 # Steps of Chernoff bounds, in inverse deviations of the sum.
 _STEPS = np.geomspace(0.02, 9.5, 14)
-# Letters that far out, in deviations of the sum, are left out if they are rare.
-_FAR_OUT = 4.0
+# Letters that far out, in deviations of the sum, are left out if they are rare; those far below, if
+# a sum has one with less than that part of a width's probability.
+_FAR_OUT, _LOW = 4.0, 0.1
 # Letters times steps of a Chernoff bound, at once.
 _AT_ONCE = 1 << 19
 
@@ -70,6 +75,30 @@ class Levels:
         """Those of some of the alpha."""
         return Levels(self.outside[some], self.left_out[some], self.rare[some])
 
+    def less(self, some: NDArray[np.intp], factors: Array) -> Levels:
+        """The same with less left out at some alpha, by factors of shape (3, some)."""
+        outside, left_out, rare = self.outside.copy(), self.left_out.copy(), self.rare.copy()
+        outside[some] += np.log(factors[0])
+        left_out[some] += np.log(factors[1])
+        rare[some] /= factors[2]
+        return Levels(outside, left_out, rare)
+
+    def put(self, some: NDArray[np.intp], other: Levels) -> None:
+        """Replace those of some of the alpha."""
+        self.outside[some], self.left_out[some] = other.outside, other.left_out
+        self.rare[some] = other.rare
+
+    def spread(self, known: NDArray[np.bool_], width: Array) -> None:
+        """Leave out no more than either known neighbour does, in alpha and relative to widths."""
+        last = np.maximum.accumulate(np.where(known, np.arange(known.size), 0))
+        then = np.minimum.accumulate(np.where(known, np.arange(known.size), known.size)[::-1])[::-1]
+        then = np.where(then < known.size, then, last)
+        self.outside[:] = np.maximum(self.outside[last], self.outside[then])
+        log = np.log(width)
+        left_out, rare = self.left_out + log, self.rare / width
+        self.left_out[:] = np.maximum(left_out[last], left_out[then]) - log
+        self.rare[:] = np.minimum(rare[last], rare[then]) * width
+
 
 @dataclass(frozen=True, eq=False)
 class TiltedLetters:
@@ -90,9 +119,8 @@ class TiltedLetters:
         log_scale: logarithm of the moment generating function of one letter, shape (k,).
         per_letter: relative error of a letter's weight, shape (k,).
         outside: tilted probability that the sum lies outside of its window, shape (k,).
-        rare: probability of a message whose letter is left out, shape (k,).
-        rare_gain: what they add to L_+ for each message, divided by n, but for ``rare`` times L_+
-            itself, shape (k,).
+        rare: with ``n rare`` times the profile, and
+        rare_gain: with this, letters that are left out add no more to it, shape (k,) each.
         apart: letters that are added up by themselves.
     """
 
@@ -160,7 +188,7 @@ def tilted_letters(
     ratios: tuple[Array, Array, Array],
     users: tuple[int, int],
     anchor: Array,
-    share: float,
+    width: Array,
     levels: Levels,
 ) -> Iterator[TiltedLetters]:
     """Tilt letters at several alpha, wherever a window is found.
@@ -169,7 +197,7 @@ def tilted_letters(
         ratios: ``(r0, r1, q)`` of the letters, shape (m,) each.
         users: least and largest number of messages.
         anchor: ``alpha - 1``, shape (k,).
-        share: of the variance of L that the normal may add, for the least number.
+        width: what the normal may add to the profile, relative to it and about, shape (k,).
         levels: what may lie outside, and which frequencies will be left out.
 
     Yields:
@@ -178,7 +206,7 @@ def tilted_letters(
     size = max(_AT_ONCE // max(ratios[2].size * _STEPS.size, 1), 1)
     for first in range(0, max(anchor.size, 1), size):
         some = slice(first, first + size)
-        yield _rows(ratios, users, anchor[some], first, share, levels[some])
+        yield _rows(ratios, users, anchor[some], first, width[some], levels[some])
 
 
 def _rows(
@@ -186,17 +214,20 @@ def _rows(
     users: tuple[int, int],
     anchor: Array,
     first: int,
-    share: float,
+    width: Array,
     levels: Levels,
 ) -> TiltedLetters:
     (r0, r1, q), level = ratios, levels.left_out
     value = (r0 - r1) - anchor[:, None] * r1
     apart = letters_apart(ratios, value, users, levels.rare)
     near = value <= apart.cut[:, None]
-    often, rare, rare_gain = _often(np.where(near, value, 0.0), q, users, levels.rare)
+    above, low = _above(np.where(near, value, 0.0), q, users, _LOW * width)
+    near &= above
+    left = np.exp(apart.log_mass) * (1.0 - apart.chance) * (1.0 - 1e-9) - low
+    mass = np.where(near, q, 0.0)
+    often, rare, rare_gain = _often(np.where(near, value, 0.0), mass, users, levels.rare)
     often &= near
-    left = np.minimum(np.exp(apart.log_mass) * (1.0 - apart.chance), 1.0) * (1.0 - 1e-9)
-    rare, rare_gain = rare / left, rare_gain / left
+    rare += low / left
     top = np.where(often, value, -math.inf).max(axis=1, initial=-math.inf)
     # no sum with a lower letter is positive, for any of the numbers: without it they are fewer
     kept = often & (value > -(1.0 + 1e-9) * users[1] * np.maximum(top, 0.0)[:, None])
@@ -214,7 +245,10 @@ def _rows(
     spread = np.sum(weight * (value - mean[:, None]) ** 2, axis=1)
     plain = np.sum(mass * value, axis=1)
     still = np.maximum(np.sum(mass * value**2, axis=1) - plain**2, 0.0)
-    smooth = share * users[0] * np.minimum(spread, still)
+    # a positive part that falls as e^(-theta x) grows by about theta^2 / 2 of the variance, one
+    # around 0 by a share of it
+    smooth = users[0] * np.minimum(spread, still)
+    smooth *= width / (1.0 + theta**2 * smooth)
     centred = value - mean[:, None]
     low, high = _windows(centred, weight, users, theta, mean, spread, smooth, levels.outside)
     high = np.maximum(high, 2.0 / theta)
@@ -252,31 +286,46 @@ def _rows(
     return every if good.all() else every[good]
 
 
-def _often(
+def _above(
     value: Array, q: Array, users: tuple[int, int], most: Array
+) -> tuple[NDArray[np.bool_], Array]:
+    """Letters that are not rare and far below, and the probability of the others."""
+    mean = value @ q
+    deviation = np.sqrt(users[0] * np.maximum(value**2 @ q - mean**2, 0.0))
+    order = np.argsort(value, axis=1)
+    ascending = np.take_along_axis(value, order, axis=1)
+    chance = np.cumsum(q[order], axis=1)
+    far = (ascending < -_FAR_OUT * deviation[:, None]) & (users[1] * chance <= most[:, None])
+    first = far.sum(axis=1)
+    above = np.empty(value.shape, dtype=bool)
+    np.put_along_axis(above, order, np.arange(q.size) >= first[:, None], axis=1)
+    low = np.where(above, 0.0, q).sum(axis=1)
+    return above, low * (1.0 + 1e-9)
+
+
+def _often(
+    value: Array, mass: Array, users: tuple[int, int], most: Array
 ) -> tuple[NDArray[np.bool_], Array, Array]:
-    """Letters that are not rare or not far out, and what the others have: see `TiltedLetters`."""
-    mean, size = value @ q, np.abs(value)
-    spread = np.maximum(value**2 @ q - mean**2, 0.0)
+    """Letters that are not rare and far above, and what the others have: see `TiltedLetters`."""
+    mean = np.sum(mass * value, axis=1)
+    spread = np.maximum(np.sum(mass * value**2, axis=1) - mean**2, 0.0)
     deviation, widest = (np.sqrt(n * spread) for n in users)
-    order = np.argsort(-size, axis=1)
-    chance = q[order]
-    gain = chance * np.maximum(np.take_along_axis(value, order, axis=1), 0.0)
-    chance, gain = np.cumsum(chance, axis=1), np.cumsum(gain, axis=1)
+    order = np.argsort(-value, axis=1)
+    descending, chance = (np.take_along_axis(x, order, axis=1) for x in (value, mass))
+    gain = np.cumsum(chance * np.maximum(descending, 0.0), axis=1)
+    rare = np.cumsum(chance, axis=1) / np.where(value >= 0.0, mass, 0.0).sum(axis=1)[:, None]
     # about what there is to lose; a wrong guess makes bounds wide or windows long
     wanted = most * widest * normal_excess(-users[1] * mean / widest)
-    next_to_nothing = (users[1] * chance <= most[:, None]) & (users[1] * gain <= wanted[:, None])
-    far = np.take_along_axis(size, order, axis=1) > _FAR_OUT * deviation[:, None]
-    last = np.sum(next_to_nothing & far, axis=1) - 1
+    next_to_nothing = (users[1] * rare <= most[:, None]) & (users[1] * gain <= wanted[:, None])
+    count = np.sum(next_to_nothing & (descending > _FAR_OUT * deviation[:, None]), axis=1)
     often = np.ones(value.shape, dtype=bool)
-    np.put_along_axis(often, order, np.arange(q.size) > last[:, None], axis=1)
-    some = last >= 0
+    np.put_along_axis(often, order, np.arange(value.shape[1]) >= count[:, None], axis=1)
+    last = np.maximum(count - 1, 0)[:, None]
     rare, gain = (
-        np.where(some, np.take_along_axis(x, last[:, None], axis=1)[:, 0], 0.0)
-        for x in (chance, gain)
+        np.where(count > 0, np.take_along_axis(x, last, axis=1)[:, 0], 0.0) * (1.0 + 1e-9)
+        for x in (rare, gain)
     )
-    moved = np.abs(mean) + 1e-9 * (size @ q)
-    return often, rare * (1.0 + 1e-9), (gain + rare * moved) * (1.0 + 1e-9)
+    return often, rare, gain
 
 
 def _saddles(value: Array, mass: Array, users: int, top: Array) -> Array:

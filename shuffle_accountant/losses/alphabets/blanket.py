@@ -72,6 +72,7 @@ _BULK = 12.0
 # by a factor e, in losses; and how much closer points are than such lengths allow, of any letters
 # and of few.
 _SCALES, _FALLS, _SHORTER, _SHORTER_OF_FEW = 48, 0.5, 0.6, 0.45
+_FURTHEST = 12.0
 # So many tails are next to nothing.
 _TAILS = 1e5
 # Chords may be above the profile by this share of what the resolution stands for.
@@ -198,7 +199,8 @@ class BlanketLoss(SymmetricLoss):
         logs = np.log(np.maximum(found, _NOTHING))
         length = -1.0 / np.minimum(np.gradient(logs, few), -1.0 / (_FALLS * few))
         shorter = _SHORTER_OF_FEW if self._few_letters(effort) else _SHORTER
-        scale = shorter * np.sqrt(few * length * (1.0 + _TAILS * effort.tail * np.exp(-logs)))
+        out = np.minimum(np.hypot(1.0, few / self.deviation), _FURTHEST)
+        scale = shorter * length * out * np.sqrt(1.0 + _TAILS * effort.tail * np.exp(-logs))
         return np.asarray(np.maximum(np.interp(losses, few, scale), self.deviation))
 
     def _few_letters(self, effort: Effort) -> bool:
@@ -276,7 +278,7 @@ class BlanketLoss(SymmetricLoss):
 
         def first_below(losses: Array) -> int:
             """Of ascending losses the first with next to nothing above; their number if none."""
-            found = np.max(moment_bounds(letters, self.users, np.expm1(losses)), axis=0)
+            found = far_bounds(letters, self.users, np.expm1(losses))
             below = found - certain <= max(0.25 * effort.tail, 1e-9 * certain)
             return int(np.argmax(below)) if below.any() else losses.size
 

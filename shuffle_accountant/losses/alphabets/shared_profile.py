@@ -53,8 +53,8 @@ _RATIO, _RATIO_OF_ROUND = 1.25, 2.0
 MOST_COUNTED = 1 << 14
 """Up to so many combinations of counts are summed up where bounds are wide otherwise."""
 
-# Share of the variance that laws are smoothed by, in resolutions.
-_SMOOTHED = 0.25
+# What smoothing may add, in parts of the width that is narrow enough.
+_SMOOTHED = 0.05
 # Where that is too much, so many times less, and so often.
 _FINER, _MOST_FINER = 1 / 4, 2
 # What of the combinations of counts is left out takes this share of the tail; and what one of them
@@ -288,9 +288,9 @@ def _table(
 
 @lru_cache(maxsize=64)
 def _inversion(
-    pair: LetterPair, users: tuple[int, int], excess: bytes, variance: float
+    pair: LetterPair, users: tuple[int, int], excess: bytes, width: bytes
 ) -> Inversion:
-    return inversion(pair.decoyed, users, np.frombuffer(excess), variance)
+    return inversion(pair.decoyed, users, np.frombuffer(excess), np.frombuffer(width))
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,12 +317,13 @@ class _Ordered:
     def of(
         cls, letters: OrderedLetters, users: tuple[int, int], excess: Array, smoothed: float
     ) -> _Ordered:
-        """The tables of a pair, smoothed by so many resolutions of its variance."""
-        share = smoothed * letters.effort.resolution
-        high, low = (
-            _inversion(pair, users, excess.tobytes(), share) for pair in (letters.high, letters.low)
-        )
+        """The tables of a pair, smoothed by that part of the width they may have."""
         bounds, exposed = letters.bounds(excess), letters.exposed(excess)[1]
+        width = smoothed * letters.allowed(excess, bounds) / bounds
+        high, low = (
+            _inversion(pair, users, excess.tobytes(), width.tobytes())
+            for pair in (letters.high, letters.low)
+        )
         return cls(letters, high, low, excess, bounds, exposed)
 
     def cost(self, numbers: int) -> float:
@@ -435,11 +436,15 @@ class _Coarse:
     def of(cls, pairs: list[OrderedLetters], users: tuple[int, int], excess: Array) -> _Coarse:
         """The tables of some pairs."""
         usual = pairs[0].effort.resolution
-        share = _SMOOTHED * max(min(_COARSE * usual, _COARSEST), usual)
-        exposed = [pair.exposed(excess) for pair in pairs]
+        share = _SMOOTHED * max(min(_COARSE, _COARSEST / usual), 1.0)
+        exposed, bounds = [pair.exposed(excess) for pair in pairs], [pair.bounds(excess) for pair in pairs]
+        widths = (share * pair.allowed(excess, most) / most for pair, most in zip(pairs, bounds))
         return cls(
-            tuple(_inversion(pair.high, users, excess.tobytes(), share) for pair in pairs),
-            np.stack([pair.bounds(excess) for pair in pairs]),
+            tuple(
+                _inversion(pair.high, users, excess.tobytes(), width.tobytes())
+                for pair, width in zip(pairs, widths, strict=True)
+            ),
+            np.stack(bounds),
             (np.stack([low for low, _ in exposed]), np.stack([high for _, high in exposed])),
             pairs[0].effort.tail,
         )
