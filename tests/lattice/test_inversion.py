@@ -88,6 +88,7 @@ def test_rare_letters_that_are_left_out_are_counted(
     monkeypatch.setattr(bounds, "_RARE", rare)
     monkeypatch.setattr(bounds, "_MOST_TIMES", 0)
     monkeypatch.setattr(tilted_letters, "_FAR_OUT", 1.0)
+    monkeypatch.setattr(tilted_letters, "_LOW", rare)
     # none are added up by themselves
     monkeypatch.setattr(letters_apart, "_CUTS", (1e9,))
     answered, left = 0, 0.0

@@ -68,6 +68,8 @@ _FEW_LETTERS = 16
 _FEWEST_USERS = 64
 # A profile that ends within so many deviations is about that of a normal law.
 _BULK = 12.0
+# From so many on frequencies are faster than anchored laws, which depend on how even letters are.
+_LIGHT = 8.0
 # Losses at which it is looked up how fast the profile falls; the largest length over which it does
 # by a factor e, in losses; and how much closer points are than such lengths allow, of any letters
 # and of few.
@@ -121,13 +123,13 @@ class BlanketLoss(SymmetricLoss):
         if effort.shared and (shared := self.shared_atoms(side, edges, effort)) is not None:
             return shared
         losses = self.points(side, edges, effort, _STEP_IN_DEVIATIONS)
-        found = _profile(self.pairs, self.users, losses.tobytes(), effort)
-        if found is not None:
-            return self._atoms(losses, found, side, effort)
-        if _smooth(self.pairs, self.users, effort):
-            table = closest_profile(self.pairs, self.users, losses, effort)
-            if table.narrow.all():
-                return self._atoms(losses, table.profile, side, effort)
+        ways = [_profile, _tabled_profile]
+        if losses[-1] > _LIGHT * self.deviation:
+            ways.reverse()
+        for way in ways:
+            found = way(self.pairs, self.users, losses.tobytes(), effort)
+            if found is not None:
+                return self._atoms(losses, found, side, effort)
         return self._single_atoms(side, edges, effort)
 
     def shared_atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
@@ -352,6 +354,16 @@ def _profile(
     return profile(pairs, users, np.expm1(np.frombuffer(losses)), effort)
 
 
+def _tabled_profile(
+    pairs: tuple[LetterSource, ...], users: int, losses: bytes, effort: Effort
+) -> Profile | None:
+    """The same by frequencies; None if that is too wide anywhere."""
+    if not _smooth(pairs, users, effort):
+        return None
+    table = closest_profile(pairs, users, np.frombuffer(losses), effort)
+    return table.profile if table.narrow.all() else None
+
+
 def _limit(pairs: tuple[LetterSource, ...], users: int, effort: Effort) -> float:
     """Lower bound of the profile's limit for alpha to infinity."""
     return largest_divergence(pairs, users, math.inf, Bound.OPTIMISTIC, effort)
@@ -367,7 +379,7 @@ def largest_divergence(
 ) -> float:
     """Bound of the largest divergence of the pairs; infinite epsilon gives the profile's limit."""
     if epsilon < LARGEST_EPSILON:
-        for way in (_quick, _by_table):
+        for way in (_by_table, _quick):
             if (found := way(pairs, users, epsilon, effort)) is not None:
                 return found[side is Bound.PESSIMISTIC]
     questions = [_divergence(pair, users, epsilon, side, effort) for pair in pairs]

@@ -142,12 +142,12 @@ def counted_law(pair: LetterPair, users: int, tail: float) -> CountedLaw | None:
         tail: what may be left out of the profile.
     """
     r0, r1, q = pair.decoyed
-    if q.size < 2:
+    if q.size < 2 or tail <= 0.0:
         return None
     order = np.argsort(-q, kind="stable")
     common, rare = order[:2], order[2:]
     # what is outside, of each letter, on either side, is as likely as that from one input at most
-    goal = math.log(tail / (8.0 * (rare.size + 1.0))) - math.log(max(float(r0.max()), 1.0))
+    goal = math.log(tail) - math.log(8.0 * (rare.size + 1.0) * max(float(r0.max()), 1.0))
     if goal < _LEAST_GOAL:
         return None
     both = math.fsum(q[common].tolist())
