@@ -6,19 +6,9 @@ valid: the saddle point keeps relative accuracy, at any depth of the tail. A nor
 the variance is added, and the window holds the tilted sum but for next to nothing on either side.
 
 Rare letters whose value is far out would need wide windows, where frequencies are many. Those above
-all others' reach are added up by themselves (`shuffle_accountant.lattice.letters_apart`), and the
-law of the others is no longer one of mass 1. Of these, letters that next to nothing depends on are
-left out. With U the expectation of L_+, S the same without them, a their probability, and M the
-mass of the others, all for one message:
-
-* All letters below a value. Sums with j of them are less often positive than with j others instead,
-  so ``U <= S (1 + a / M)^n``.
-* Any letters, g the expectation of their positive part and p the mass of all that are not
-  negative. With L' the sum of n - 1 messages
-
-      U <= S + n g + n a E (L')_+,    p E (L')_+ <= U,
-
-  the latter as one more message that is not negative lowers no sum.
+all others' reach are added up by themselves (`shuffle_accountant.lattice.letters_apart`), and of
+the others those that next to nothing depends on are left out
+(`shuffle_accountant.lattice.rare_letters`).
 """
 
 from __future__ import annotations
@@ -32,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.letters_apart import LettersApart, letters_apart
+from shuffle_accountant.lattice.rare_letters import rare_letters
 from shuffle_accountant.lattice.waves import MOST_WAVES, WAVE_ERROR
-from shuffle_accountant.numerics.normal import normal_excess
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = ["Levels", "TiltedLetters", "tilted_letters"]
@@ -50,9 +40,8 @@ _LARGEST_EXPONENT = 600.0
 _LEAST_WEIGHT = 1e-250
 # Steps of Chernoff bounds, in inverse deviations of the sum.
 _STEPS = np.geomspace(0.02, 9.5, 14)
-# Letters that far out, in deviations of the sum, are left out if they are rare; those far below, if
-# a sum has one with less than that part of a width's probability.
-_FAR_OUT, _LOW = 4.0, 0.1
+# Letters far below are left out if a sum has one with a probability below that part of a width.
+_LOW = 0.1
 # Letters times steps of a Chernoff bound, at once.
 _AT_ONCE = 1 << 19
 
@@ -221,13 +210,8 @@ def _rows(
     value = (r0 - r1) - anchor[:, None] * r1
     apart = letters_apart(ratios, value, users, levels.rare)
     near = value <= apart.cut[:, None]
-    above, low = _above(np.where(near, value, 0.0), q, users, _LOW * width)
-    near &= above
-    left = np.exp(apart.log_mass) * (1.0 - apart.chance) * (1.0 - 1e-9) - low
-    mass = np.where(near, q, 0.0)
-    often, rare, rare_gain = _often(np.where(near, value, 0.0), mass, users, levels.rare)
-    often &= near
-    rare += low / left
+    left_out = rare_letters(value, np.where(near, q, 0.0), users, _LOW * width, levels.rare)
+    often = near & left_out.kept
     top = np.where(often, value, -math.inf).max(axis=1, initial=-math.inf)
     # no sum with a lower letter is positive, for any of the numbers: without it they are fewer
     kept = often & (value > -(1.0 + 1e-9) * users[1] * np.maximum(top, 0.0)[:, None])
@@ -277,55 +261,13 @@ def _rows(
         log_scale=log_scale,
         per_letter=UNIT_ROUNDOFF * (rounded + 4.0 * size + 8.0 * np.abs(log_scale)),
         outside=2.0 * np.exp(-levels.outside),
-        rare=rare,
-        rare_gain=rare_gain,
+        rare=left_out.rare,
+        rare_gain=left_out.gain,
         apart=apart,
     )
     good = (theta > 0.0) & (theta < math.inf) & (smooth > 0.0) & (low <= 0.0)
     good &= (high - low < math.inf) & np.isfinite(log_scale) & (every.last < _MOST_FREQUENCIES)
     return every if good.all() else every[good]
-
-
-def _above(
-    value: Array, q: Array, users: tuple[int, int], most: Array
-) -> tuple[NDArray[np.bool_], Array]:
-    """Letters that are not rare and far below, and the probability of the others."""
-    mean = value @ q
-    deviation = np.sqrt(users[0] * np.maximum(value**2 @ q - mean**2, 0.0))
-    order = np.argsort(value, axis=1)
-    ascending = np.take_along_axis(value, order, axis=1)
-    chance = np.cumsum(q[order], axis=1)
-    far = (ascending < -_FAR_OUT * deviation[:, None]) & (users[1] * chance <= most[:, None])
-    first = far.sum(axis=1)
-    above = np.empty(value.shape, dtype=bool)
-    np.put_along_axis(above, order, np.arange(q.size) >= first[:, None], axis=1)
-    low = np.where(above, 0.0, q).sum(axis=1)
-    return above, low * (1.0 + 1e-9)
-
-
-def _often(
-    value: Array, mass: Array, users: tuple[int, int], most: Array
-) -> tuple[NDArray[np.bool_], Array, Array]:
-    """Letters that are not rare and far above, and what the others have: see `TiltedLetters`."""
-    mean = np.sum(mass * value, axis=1)
-    spread = np.maximum(np.sum(mass * value**2, axis=1) - mean**2, 0.0)
-    deviation, widest = (np.sqrt(n * spread) for n in users)
-    order = np.argsort(-value, axis=1)
-    descending, chance = (np.take_along_axis(x, order, axis=1) for x in (value, mass))
-    gain = np.cumsum(chance * np.maximum(descending, 0.0), axis=1)
-    rare = np.cumsum(chance, axis=1) / np.where(value >= 0.0, mass, 0.0).sum(axis=1)[:, None]
-    # about what there is to lose; a wrong guess makes bounds wide or windows long
-    wanted = most * widest * normal_excess(-users[1] * mean / widest)
-    next_to_nothing = (users[1] * rare <= most[:, None]) & (users[1] * gain <= wanted[:, None])
-    count = np.sum(next_to_nothing & (descending > _FAR_OUT * deviation[:, None]), axis=1)
-    often = np.ones(value.shape, dtype=bool)
-    np.put_along_axis(often, order, np.arange(value.shape[1]) >= count[:, None], axis=1)
-    last = np.maximum(count - 1, 0)[:, None]
-    rare, gain = (
-        np.where(count > 0, np.take_along_axis(x, last, axis=1)[:, 0], 0.0) * (1.0 + 1e-9)
-        for x in (rare, gain)
-    )
-    return often, rare, gain
 
 
 def _saddles(value: Array, mass: Array, users: int, top: Array) -> Array:
