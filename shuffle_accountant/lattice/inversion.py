@@ -149,10 +149,12 @@ class Inversion:
     def left_out(self) -> Array:
         """What was left out may add, relative to what is there, by row, shape (3, rows).
 
-        Of windows, frequencies, and rare letters; a few far letters that take most of the tilted
-        mass leave little of it near 0.
+        Of windows, frequencies, and rare letters, for the number of messages where it is most.
         """
-        found, n = self._found, self.users[1]
+        return np.asarray(np.max([self._left_out(n) for n in {*self.users}], axis=0))
+
+    def _left_out(self, n: int) -> Array:
+        found = self._found
         if not found.index.size:
             return np.zeros((3, 0))
         value = self._sums(n)[0][0]
@@ -168,14 +170,14 @@ class Inversion:
         return np.asarray(np.where((part >= 0.0) & (part < math.inf), part, math.inf))
 
     @cached_property
-    def widths(self) -> tuple[Array, Array]:
-        """How far bounds are apart for the most messages; inf without any.
+    def widths(self) -> Array:
+        """How far bounds are apart, relative to the upper one; inf without any.
 
-        As it is, and relative to the upper bound, at each alpha.
+        Of the least and the most messages the larger one, at each alpha.
         """
-        ends = self.ends(self.users[1])
-        width = ends.upper - ends.lower
-        return np.nan_to_num(width, nan=math.inf), np.nan_to_num(width / ends.upper, nan=math.inf)
+        found = [self.ends(n) for n in {*self.users}]
+        widths = [(ends.upper - ends.lower) / ends.upper for ends in found]
+        return np.asarray(np.nan_to_num(np.max(widths, axis=0), nan=math.inf))
 
     @property
     def _outside(self) -> Array:
@@ -278,14 +280,14 @@ class _Tables:
             table = Inversion(self.excess, self.users, found)
             width = self.width[found.index]
             over = table.left_out() / (_POOR * width)
-            poor = (over.sum(axis=0) > 1.0) & (table.widths[1][found.index] > _WIDE * width)
+            poor = (over.sum(axis=0) > 1.0) & (table.widths[found.index] > _WIDE * width)
             if not poor.any():
                 break
             again = found.index[poor]
             tried = levels.less(again, np.clip(3.0 * over[:, poor], 1.0, _LEAST) ** share[again])
             more = self.at(again, tried)
             then = Inversion(self.excess, self.users, more)
-            better = then.widths[0][again] < table.widths[0][again]
+            better = then.widths[again] < table.widths[again]
             closer = again[better]
             levels.put(closer, tried[closer])
             # less of a change, where that was too much
