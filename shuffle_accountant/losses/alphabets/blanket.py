@@ -71,10 +71,9 @@ _BULK = 12.0
 # From so many on frequencies are faster than anchored laws, which depend on how even letters are.
 _LIGHT = 8.0
 # Losses at which it is looked up how fast the profile falls; the largest length over which it does
-# by a factor e, in losses; and how much closer points are than such lengths allow, of any letters
-# and of few.
-_SCALES, _FALLS, _SHORTER, _SHORTER_OF_FEW = 48, 0.5, 0.6, 0.45
-_FURTHEST = 12.0
+# by a factor e, in losses; how much closer points are than such lengths allow, of any letters and
+# of few, whose bends are further apart than their lengths; and the most deviations.
+_SCALES, _FALLS, _SHORTER, _SHORTER_OF_FEW, _FURTHEST = 48, 0.5, 0.6, 0.45, 6.0
 # So many tails are next to nothing.
 _TAILS = 1e5
 # Chords may be above the profile by this share of what the resolution stands for.
@@ -189,9 +188,10 @@ class BlanketLoss(SymmetricLoss):
     def _scale(self, losses: Array, effort: Effort) -> Array:
         """Over what distance the profile changes, at ascending losses, nats.
 
-        A deviation in the bulk of a normal law: the root of the loss times the length over which
-        the profile falls by a factor e. Where a single message tells more than all others hide,
-        that length is larger. More where the profile is next to nothing.
+        A deviation in the bulk of a normal law: the length over which the profile falls by a factor
+        e, times the number of deviations, as an epsilon depends the less on a profile the deeper in
+        the tail. Where a single message tells more than all others hide, that length is larger, and
+        so many deviations are too many. More where the profile is next to nothing.
         """
         if losses[-1] <= _BULK * self.deviation:
             return np.full(losses.shape, self.deviation)
@@ -200,9 +200,11 @@ class BlanketLoss(SymmetricLoss):
         found = np.minimum.accumulate(far_bounds(letters, self.users, np.expm1(few)))
         logs = np.log(np.maximum(found, _NOTHING))
         length = -1.0 / np.minimum(np.gradient(logs, few), -1.0 / (_FALLS * few))
-        shorter = _SHORTER_OF_FEW if self._few_letters(effort) else _SHORTER
-        out = np.minimum(np.hypot(1.0, few / self.deviation), _FURTHEST)
-        scale = shorter * length * out * np.sqrt(1.0 + _TAILS * effort.tail * np.exp(-logs))
+        if self._few_letters(effort):
+            scale = _SHORTER_OF_FEW * np.sqrt(few * length)
+        else:
+            scale = _SHORTER * length * np.minimum(np.hypot(1.0, few / self.deviation), _FURTHEST)
+        scale *= np.sqrt(1.0 + _TAILS * effort.tail * np.exp(-logs))
         return np.asarray(np.maximum(np.interp(losses, few, scale), self.deviation))
 
     def _few_letters(self, effort: Effort) -> bool:

@@ -51,7 +51,7 @@ with two letters that count, and of those with more."""
 _FEWEST_USERS = 16.0
 # Tables are this much coarser than points, up to a resolution, or beyond it: what letters of
 # continuous messages lose there is a part of the bracket's width, and a few more cost little.
-_COARSER, _COARSER_THEN, _COARSE = 40.0, 1.2, 3e-4
+_COARSER, _COARSER_THEN, _COARSE = 40.0, 0.4, 1e-4
 # The tables are tried at so many points first; where laws of each number are slow, that part of
 # them has to be close.
 _TRIED, _TRIED_CLOSE = 5, 0.5
