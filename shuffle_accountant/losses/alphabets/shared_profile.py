@@ -54,7 +54,7 @@ MOST_COUNTED = 1 << 14
 """Up to so many combinations of counts are summed up where bounds are wide otherwise."""
 
 # What smoothing may add, in parts of the width that is narrow enough.
-_SMOOTHED = 0.05
+_SMOOTHED = 0.015
 # Where that is too much, so many times less, and so often.
 _FINER, _MOST_FINER = 1 / 4, 2
 # What of the combinations of counts is left out takes this share of the tail; and what one of them
