@@ -105,11 +105,11 @@ def spectra(parts: Iterable[TiltedLetters], users: tuple[int, int]) -> Spectra:
 
 
 def _batches(letters: TiltedLetters) -> Iterator[TiltedLetters]:
-    """Rows that fit into a processor's own memory."""
+    """Rows that fit into a processor's own memory, with the letters that any of them has."""
     most = _BLOCK + _FEW + int(np.max(letters.last, initial=0.0)) // (_BLOCK * _FEW)
     size = max(_AT_ONCE // (most * max(letters.y.shape[1], 1)), 1)
     for first in range(0, max(letters.index.size, 1), size):
-        yield letters[first : first + size]
+        yield letters[first : first + size].used()
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -135,6 +135,12 @@ class TiltedLetters:
         """Some of the rows."""
         values = {x.name: getattr(self, x.name) for x in fields(self)}
         return TiltedLetters(**{k: x[rows] for k, x in values.items()})
+
+    def used(self) -> TiltedLetters:
+        """The same without letters that no row has."""
+        some = self.weight.any(axis=0)
+        y, weight, sent = (x[:, some] for x in (self.y, self.weight, self.sent))
+        return replace(self, y=y, weight=weight, sent=sent)
 
     @cached_property
     def step(self) -> Array:
