@@ -314,7 +314,12 @@ INVERSION = mutants(
     _OF_FREQUENCIES,
     [
         ("replace(found, index=alpha[found.index])", "found"),
-        ("poor = over.sum(axis=0) > 1.0", "poor = over.sum(axis=0) > 1e300"),
+        ("poor = (over.sum(axis=0) > 1.0)", "poor = (over.sum(axis=0) > 1e300)"),
+        (
+            "np.max([self._left_out(n) for n in {*self.users}]",
+            "np.max([self._left_out(self.users[1])]",
+        ),
+        ("rare=_RARE * self.width", "rare=_RARE + self.width"),
         ("upper = (upper + found.rare_gain)", "upper = upper"),
         ("+ self._apart.missed) *", ") *"),
         ("d, q = d + more - off, (q", "d, q = d + 1.01 * more - off, (q"),
@@ -431,13 +436,28 @@ SPECTRA = mutants(
     ],
 )
 
+RARE_LETTERS = mutants(
+    "lattice/rare_letters.py",
+    "tests/lattice/test_rare_letters.py",
+    [
+        ("rare = low / (mass.sum(axis=1) - low * _ROUNDED)", "rare = 0.0 * low"),
+        ("(rare + high) * _ROUNDED", "rare * _ROUNDED"),
+        ("gain * _ROUNDED)", "0.5 * gain)"),
+        ("return kept, count - 1", "return kept, count - 2"),
+        ("np.arange(order.shape[1]) >= count", "np.arange(order.shape[1]) > count"),
+        ("np.argsort(-value, axis=1)", "np.argsort(value, axis=1)"),
+        ("kept & others, (rare", "others, (rare"),
+    ],
+)
+
 TILTED_LETTERS = mutants(
     "lattice/tilted_letters.py",
     _OF_FREQUENCIES,
     [
         ("    shrunk[far] = np.expm1(-moved[far])\n", ""),
-        ("(gain + rare * moved) * (1.0 + 1e-9)", "rare * moved * (1.0 + 1e-9)"),
-        ("return often, rare * (1.0 + 1e-9)", "return often, 0.0 * rare"),
+        ("often = near & left_out.kept", "often = left_out.kept"),
+        ("rare=left_out.rare,", "rare=0.0 * left_out.rare,"),
+        ("some = self.weight.any(axis=0)", "some = self.weight.all(axis=0)"),
         (
             "np.min((users[1] * found + grown) / steps, axis=1)",
             "0.1 * np.min((users[1] * found + grown) / steps, axis=1)",
@@ -787,6 +807,7 @@ MUTANTS = [
     *LETTERS_APART,
     *POWER_SUMS,
     *SPECTRA,
+    *RARE_LETTERS,
     *TILTED_LETTERS,
     *PROFILE,
     *WAVES,

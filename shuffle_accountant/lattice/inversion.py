@@ -59,8 +59,8 @@ __all__ = ["Ends", "Inversion", "inversion"]
 # what lies outside of windows, by its logarithm; and rare letters that have less than that part of
 # it.
 _LEFT_OUT, _OUTSIDE, _RARE = 1e-3, 22.0, 0.1
-# Where they add more than so many parts of it, as much less is left out, at most by that factor, and
-# so often; unless bounds are no wider than so many parts.
+# Where they add more than so many parts of it, as much less is left out, at most by that factor,
+# and so often; unless bounds are no wider than so many parts.
 _POOR, _LEAST, _MOST_TIMES, _WIDE = 0.5, 1e12, 2, 3.0
 # One of so many alpha is settled first, in more attempts; the others start from what it has left
 # out.

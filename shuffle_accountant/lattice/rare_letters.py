@@ -61,11 +61,10 @@ def rare_letters(
         below: about what those below may add, relative to the profile, shape (k,).
         above: the same of those above.
     """
-    value = np.where(mass > 0.0, value, 0.0)
     kept, low = _without_low(value, mass, users, below)
     rare = low / (mass.sum(axis=1) - low * _ROUNDED)
     mass = np.where(kept, mass, 0.0)
-    others, high, gain = _without_high(np.where(kept, value, 0.0), mass, users, above)
+    others, high, gain = _without_high(value, mass, users, above)
     return RareLetters(kept & others, (rare + high) * _ROUNDED, gain * _ROUNDED)
 
 
@@ -101,7 +100,8 @@ def _without_high(
 def _deviation(value: Array, mass: Array, users: int) -> Array:
     """About the deviation of the sum."""
     mean = np.sum(mass * value, axis=1)
-    return np.sqrt(users * np.maximum(np.sum(mass * value**2, axis=1) - mean**2, 0.0))
+    square = np.sum(mass * value**2, axis=1)
+    return np.asarray(np.sqrt(users * np.maximum(square - mean**2, 0.0)))
 
 
 def _all_but_first(
@@ -117,4 +117,4 @@ def _all_but_first(
 def _at(sums: Array, last: NDArray[np.intp]) -> Array:
     """Sums up to the last one, 0 if there is none."""
     found = np.take_along_axis(sums, np.maximum(last, 0)[:, None], axis=1)[:, 0]
-    return np.where(last >= 0, found, 0.0)
+    return np.asarray(np.where(last >= 0, found, 0.0))

@@ -328,7 +328,7 @@ def test_hull_of_events(points: list[tuple[float, float]], infinite: float) -> N
 @pytest.mark.parametrize(
     ("randomizer", "users"),
     [
-        (sa.GaussianRandomizer(sigma=1.0), 100_003),
+        (sa.GaussianRandomizer(sigma=2.0), 100_003),
         (sa.HadamardResponse(categories=1000, eps0=6.0), 3001),
     ],
 )

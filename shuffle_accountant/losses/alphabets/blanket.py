@@ -86,6 +86,9 @@ _TRIED = 8
 _BEYOND = 2.0**-40
 
 
+_Way = Callable[[tuple[LetterSource, ...], int, bytes, Effort], Profile | None]
+
+
 @dataclass(frozen=True)
 class BlanketLoss(SymmetricLoss):
     """Privacy loss of a round of ``users`` messages.
@@ -122,10 +125,8 @@ class BlanketLoss(SymmetricLoss):
         if effort.shared and (shared := self.shared_atoms(side, edges, effort)) is not None:
             return shared
         losses = self.points(side, edges, effort, _STEP_IN_DEVIATIONS)
-        ways = [_profile, _tabled_profile]
-        if losses[-1] > _LIGHT * self.deviation:
-            ways.reverse()
-        for way in ways:
+        ways: tuple[_Way, _Way] = _profile, _tabled_profile
+        for way in reversed(ways) if losses[-1] > _LIGHT * self.deviation else ways:
             found = way(self.pairs, self.users, losses.tobytes(), effort)
             if found is not None:
                 return self._atoms(losses, found, side, effort)

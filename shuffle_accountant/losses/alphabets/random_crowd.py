@@ -49,8 +49,9 @@ with two letters that count, and of those with more."""
 
 # Fewer messages than this, on average, have laws of their own.
 _FEWEST_USERS = 16.0
-# Tables are this much coarser than points, up to a resolution, or beyond it: what letters of
-# continuous messages lose there is a part of the bracket's width, and a few more cost little.
+# Tables are closer than points by the second factor, up to a resolution, but of the closest points
+# no closer than by the first one: what letters of continuous messages lose there is a part of the
+# bracket's width, and a few more cost little.
 _COARSER, _COARSER_THEN, _COARSE = 40.0, 0.4, 1e-4
 # The tables are tried at so many points first; where laws of each number are slow, that part of
 # them has to be close.

@@ -286,10 +286,13 @@ def _table(
     return _Table(tables, others, excess, largest)
 
 
+def _width(letters: OrderedLetters, excess: Array, bounds: Array, share: float) -> bytes:
+    """What smoothing may add, relative to the profile: that share of the width it may have."""
+    return np.minimum(share * letters.allowed(excess, bounds) / bounds, 1.0).tobytes()
+
+
 @lru_cache(maxsize=64)
-def _inversion(
-    pair: LetterPair, users: tuple[int, int], excess: bytes, width: bytes
-) -> Inversion:
+def _inversion(pair: LetterPair, users: tuple[int, int], excess: bytes, width: bytes) -> Inversion:
     return inversion(pair.decoyed, users, np.frombuffer(excess), np.frombuffer(width))
 
 
@@ -319,10 +322,9 @@ class _Ordered:
     ) -> _Ordered:
         """The tables of a pair, smoothed by that part of the width they may have."""
         bounds, exposed = letters.bounds(excess), letters.exposed(excess)[1]
-        width = smoothed * letters.allowed(excess, bounds) / bounds
+        width = _width(letters, excess, bounds, smoothed)
         high, low = (
-            _inversion(pair, users, excess.tobytes(), width.tobytes())
-            for pair in (letters.high, letters.low)
+            _inversion(pair, users, excess.tobytes(), width) for pair in (letters.high, letters.low)
         )
         return cls(letters, high, low, excess, bounds, exposed)
 
@@ -437,13 +439,14 @@ class _Coarse:
         """The tables of some pairs."""
         usual = pairs[0].effort.resolution
         share = _SMOOTHED * max(min(_COARSE, _COARSEST / usual), 1.0)
-        exposed, bounds = [pair.exposed(excess) for pair in pairs], [pair.bounds(excess) for pair in pairs]
-        widths = (share * pair.allowed(excess, most) / most for pair, most in zip(pairs, bounds))
+        exposed = [pair.exposed(excess) for pair in pairs]
+        bounds = [pair.bounds(excess) for pair in pairs]
+        tables = tuple(
+            _inversion(pair.high, users, excess.tobytes(), _width(pair, excess, most, share))
+            for pair, most in zip(pairs, bounds, strict=True)
+        )
         return cls(
-            tuple(
-                _inversion(pair.high, users, excess.tobytes(), width.tobytes())
-                for pair, width in zip(pairs, widths, strict=True)
-            ),
+            tables,
             np.stack(bounds),
             (np.stack([low for low, _ in exposed]), np.stack([high for _, high in exposed])),
             pairs[0].effort.tail,
