@@ -358,3 +358,15 @@ def test_windows_of_mirrored_letters_are_mirrored(rare: float, exponent: float) 
     ]
     assert ends[1][0][0] == pytest.approx(-ends[0][1][0], rel=1e-12)
     assert ends[1][1][0] == pytest.approx(-ends[0][0][0], rel=1e-12)
+
+
+def test_bounds_are_close_at_both_ends_of_a_range() -> None:
+    """Few messages have far less of their tilted mass near 0 than many."""
+    loss: Any = sa.ShuffleRound(sa.GaussianRandomizer(sigma=1.0), users=100).reduced().loss
+    letters = loss.pairs[0].letters(Bound.PESSIMISTIC, Effort(1e-21, 3e-4)).decoyed
+    table = inversion(letters, (361, 721), np.array([math.expm1(0.9)]), 8e-3)
+    for users in (361, 500, 721):
+        ends = table.ends(users)
+        # three parts of what the normal may add, and as much for what is left out
+        assert ends.upper[0] - ends.lower[0] <= 6.0 * 8e-3 * ends.upper[0]
+    assert table.widths[0] >= 1.0 - table.ends(721).lower[0] / table.ends(721).upper[0]
