@@ -281,12 +281,26 @@ class BlanketLoss(SymmetricLoss):
         certain = _limit(self.pairs, self.users, effort)
         letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
 
-        def first_below(losses: Array) -> int:
+        def first_below(losses: Array, *, far: bool = False) -> int:
             """Of ascending losses the first with next to nothing above; their number if none."""
-            found = far_bounds(letters, self.users, np.expm1(losses))
+            excess = np.expm1(losses)
+            if far:
+                found = far_bounds(letters, self.users, excess)
+            else:
+                found = np.max(moment_bounds(letters, self.users, excess), axis=0)
             below = found - certain <= max(0.25 * effort.tail, 1e-9 * certain)
             return int(np.argmax(below)) if below.any() else losses.size
 
+        end = self._first_end(first_below)
+        bulk = _BULK * self.deviation
+        if end <= bulk:
+            return end
+        # where single messages may tell more than all others hide, moments say little
+        few = np.geomspace(bulk, end, 4 * _TRIED)
+        return float(few[min(first_below(few, far=True), few.size - 1)])
+
+    def _first_end(self, first_below: Callable[[Array], int]) -> float:
+        """Some loss with next to nothing above, by trying few."""
         least, most = 0.0, min(self.largest, LARGEST_EPSILON)
         candidates: Array = 4.0 * self.deviation * 1.5 ** np.arange(float(_TRIED))
         while True:

@@ -49,10 +49,12 @@ with two letters that count, and of those with more."""
 
 # Fewer messages than this, on average, have laws of their own.
 _FEWEST_USERS = 16.0
-# Tables are closer than points by the second factor, up to a resolution, but of the closest points
-# no closer than by the first one: what letters of continuous messages lose there is a part of the
-# bracket's width, and a few more cost little.
-_COARSER, _COARSER_THEN, _COARSE = 40.0, 0.4, 1e-4
+# Tables are at most so many times coarser than points.
+_COARSER = 40.0
+# Nor are they closer than points by the first factor, or than the second: what letters of
+# continuous messages lose there is a part of the bracket's width, of many rounds, whose tails go
+# deeper, a larger one; and a few more letters cost little.
+_CLOSE_OF_ONE, _CLOSE_OF_MANY = (1.2, 3e-4), (0.4, 1e-4)
 # The tables are tried at so many points first; where laws of each number are slow, that part of
 # them has to be close.
 _TRIED, _TRIED_CLOSE = 5, 0.5
@@ -126,8 +128,8 @@ def way_of(crowd: RandomCrowd, effort: Effort) -> Way | None:
 
 
 def _coarser(effort: Effort, spread: float = 1.0) -> Effort:
-    least = max(_COARSER_THEN * effort.resolution, _COARSE)
-    usual = min(least, _COARSER * effort.resolution)
+    part, least = _CLOSE_OF_ONE if effort.rounds == 1.0 else _CLOSE_OF_MANY
+    usual = min(max(part * effort.resolution, least), _COARSER * effort.resolution)
     return replace(effort, resolution=max(min(spread * usual, COARSEST), usual))
 
 
