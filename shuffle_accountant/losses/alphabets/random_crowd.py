@@ -54,7 +54,7 @@ _COARSER = 40.0
 # Nor are they closer than points by the first factor, or than the second: what letters of
 # continuous messages lose there is a part of the bracket's width, of many rounds, whose tails go
 # deeper, a larger one; and a few more letters cost little.
-_CLOSE_OF_ONE, _CLOSE_OF_MANY = (1.2, 3e-4), (0.4, 1e-4)
+_CLOSE_OF_ONE, _CLOSE_OF_MANY = (1.2, 2e-4), (0.4, 1e-4)
 # The tables are tried at so many points first; where laws of each number are slow, that part of
 # them has to be close.
 _TRIED, _TRIED_CLOSE = 5, 0.5
