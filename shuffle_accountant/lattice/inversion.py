@@ -25,7 +25,7 @@ Errors, all of them part of both ends:
 
 * Window. The tilted probability that T leaves it is next to nothing (Chernoff, for the largest
   number of messages); ``t e^(-theta t) <= 1/(e theta)``.
-* Rare letters that are left out: `shuffle_accountant.lattice.tilted_letters`; what is missed of
+* Rare letters that are left out: `shuffle_accountant.lattice.rare_letters`; what is missed of
   those that are added up by themselves: `shuffle_accountant.lattice.letters_apart`.
 * Frequencies that are left out: those where the modulus is next to nothing for the smallest number
   of messages, added up, and those beyond the last one, by a geometric series.

@@ -54,8 +54,8 @@ class Spectra:
         per_letter: relative error of a letter's weight, shape (k,).
         sent: largest ratio r1, shape (k,).
         outside: tilted probability that the sum lies outside of its window, shape (k,).
-        rare: probability of a message whose letter is left out, shape (k,).
-        rare_gain: what these add to ``H_alpha``, but for ``n rare`` times itself, shape (k,).
+        rare: with ``n rare`` times the profile, and
+        rare_gain: with this, letters that are left out add no more to it, shape (k,) each.
         apart: letters that are added up by themselves, the fields of `LettersApart` as rows.
     """
 

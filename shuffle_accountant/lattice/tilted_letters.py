@@ -53,7 +53,7 @@ class Levels:
     Attributes:
         outside: the window leaves a tilted mass of ``e^-outside`` outside on either side, (k,).
         left_out: frequencies whose modulus is ``e^-left_out`` at most, shape (k,).
-        rare: letters far out with that part of the sum's positive part, about, shape (k,).
+        rare: letters far above with that part of the sum's positive part, about, shape (k,).
     """
 
     outside: Array

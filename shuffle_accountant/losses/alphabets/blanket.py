@@ -68,7 +68,7 @@ _FEW_LETTERS = 16
 _FEWEST_USERS = 64
 # A profile that ends within so many deviations is about that of a normal law.
 _BULK = 12.0
-# From so many on frequencies are faster than anchored laws, which depend on how even letters are.
+# From so many on frequencies are faster than anchored laws, of which uneven letters need many.
 _LIGHT = 8.0
 # Losses at which it is looked up how fast the profile falls; the largest length over which it does
 # by a factor e, in losses; how much closer points are than such lengths allow, of any letters and
