@@ -370,3 +370,27 @@ def test_bounds_are_close_at_both_ends_of_a_range() -> None:
         # three parts of what the normal may add, and as much for what is left out
         assert ends.upper[0] - ends.lower[0] <= 6.0 * 8e-3 * ends.upper[0]
     assert table.widths[0] >= 1.0 - table.ends(721).lower[0] / table.ends(721).upper[0]
+
+
+def test_far_tails_of_uneven_letters_against_single_questions() -> None:
+    """Ratios up to 3e4: one message decides, and those far below it are left out."""
+    users, effort = 306, Effort(tail=1e-20, resolution=2.5e-4)
+    loss: Any = sa.ShuffleRound(sa.GaussianRandomizer(sigma=1.0), users=users).reduced().loss
+    pair = loss.pairs[0].letters(Bound.PESSIMISTIC, effort)
+    excess = np.expm1(np.array([0.37, 1.28, 2.04]))
+    width = np.array([1e-3, 1e-2, 2.5e-2])
+    table = inversion(pair.decoyed, (users, users), excess, width)
+    found = table.ends(users)
+    assert np.all(table._found.rare > 0.0)
+    for i, x in enumerate(excess.tolist()):
+        above, below = (
+            LetterDivergence(pair, users, math.log1p(x), side).bound(effort)
+            for side in (Bound.PESSIMISTIC, Bound.OPTIMISTIC)
+        )
+        exposed = pair.exposure_bounds(excess[i : i + 1])
+        assert found.lower[i] + exposed[0][0] <= above
+        assert found.upper[i] + exposed[1][0] >= below
+        # wider bounds would have been tabulated again
+        assert found.upper[i] - found.lower[i] <= 3.0 * width[i] * found.upper[i]
+        assert above - below <= 0.1 * above
+    assert 1e-14 < found.upper[2] < 1e-13
