@@ -36,6 +36,8 @@ _PAIRWISE = 128
 # A tilt of at least this over the deviation keeps what lies outside a window harmless.
 _LEAST_TILT = 0.2
 _LARGEST_EXPONENT = 600.0
+# After so many of Newton's steps every other one halves the interval.
+_NEWTON = 4
 # Weights below this are 0.
 _LEAST_WEIGHT = 1e-250
 # Steps of Chernoff bounds, in inverse deviations of the sum.
@@ -319,12 +321,13 @@ def _tilts(value: Array, mass: Array, goal: Array, guess: Array, cap: Array) -> 
         low = np.where(short, high, low)
         high = np.where(short, np.minimum(2.0 * high, cap), high)
     theta = high.copy()
-    for _ in range(60):
+    for i in range(60):
         mean, variance = moments(theta)
         low, high = np.where(mean < goal, theta, low), np.where(mean < goal, high, theta)
         step = (mean - goal) / variance
         newton = theta - step
-        inside = (low < newton) & (newton < high)
+        # where one letter takes over, Newton's steps go to and fro
+        inside = (low < newton) & (newton < high) & (i < _NEWTON or i % 2 == 0)
         theta = np.where(inside, newton, 0.5 * (low + high))
         done = (high - low <= 1e-3 * high) | (np.abs(step) <= 1e-3 * theta) | np.isnan(step)
         if done.all():

@@ -394,3 +394,13 @@ def test_far_tails_of_uneven_letters_against_single_questions() -> None:
         assert found.upper[i] - found.lower[i] <= 3.0 * width[i] * found.upper[i]
         assert above - below <= 0.1 * above
     assert 1e-14 < found.upper[2] < 1e-13
+
+
+def test_a_tilt_is_found_where_one_letter_takes_over() -> None:
+    """From this start Newton's steps go to and fro between the bulk and a rare letter."""
+    loss: Any = sa.ShuffleRound(sa.GaussianRandomizer(sigma=0.8), users=100).reduced().loss
+    letters = loss.pairs[0].letters(Bound.PESSIMISTIC, Effort(1e-14, 1e-4)).decoyed
+    excess = np.expm1(np.array([0.03481997, 0.03507229, 0.0353]))
+    found = inversion(letters, (92643, 96930), excess, 4.4e-4).ends(94786)
+    assert known(found).all()
+    assert np.all(np.diff(found.upper) < 0.0)

@@ -50,7 +50,7 @@ with two letters that count, and of those with more."""
 # Fewer messages than this, on average, have laws of their own.
 _FEWEST_USERS = 16.0
 # Tables are at most so many times coarser than points.
-_COARSER = 40.0
+_COARSER = 8.0
 # Nor are they closer than points by the first factor, or than the second: what letters of
 # continuous messages lose there is a part of the bracket's width, of many rounds, whose tails go
 # deeper, a larger one; and a few more letters cost little.
