@@ -141,3 +141,26 @@ def test_the_reference_has_every_public_name() -> None:
     public = {f"training.{name}" for name in sa.training.__all__} | set(sa.__all__)
     public |= {f"certificates.{name}" for name in sa.certificates.__all__}
     assert public - documented - inside <= {"plot"}  # documented as reports.plot
+
+
+def test_extras_are_installed_from_a_clone() -> None:
+    """There is no release to install by name: `pip install '.[extra]'` is what works."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = set(project["project"]["optional-dependencies"])
+    places = [ROOT / name for name in ("README.md", "docs", "notebooks", "benchmarks")]
+    places += [ROOT / "shuffle_accountant", ROOT / "tests"]
+    files = [
+        path
+        for place in places
+        for path in ([place] if place.is_file() else sorted(place.rglob("*")))
+        if path.suffix in (".md", ".py", ".ipynb") and path != Path(__file__)
+    ]
+    named = re.compile(r"shuffle[-_]accountant\\?\[")
+    found = 0
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert named.search(text) is None, path
+        for asked in re.findall(r"pip\s+install\s+(?:-\S+\s+)?'\.\[([\w,-]+)\]'", text):
+            assert set(asked.split(",")) <= extras, path
+            found += 1
+    assert found >= 12

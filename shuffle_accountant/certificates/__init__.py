@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Certificate", "Verification", "certify", "verify"]
 
-MISSING = "certificates need python-flint: pip install 'shuffle-accountant[verify]'"
+MISSING = "certificates need python-flint: pip install '.[verify]' in a clone"
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_attributes(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MISSING", "PORT", "serve"]
 
-MISSING = "the explorer needs marimo and Matplotlib: pip install 'shuffle_accountant[explore]'"
+MISSING = "the explorer needs marimo and Matplotlib: pip install '.[explore]' in a clone"
 """What to do without the extra."""
 
 PORT = 2718

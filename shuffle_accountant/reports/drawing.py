@@ -28,7 +28,7 @@ __all__ = [
     "titled",
 ]
 
-MISSING = "plots need Matplotlib: pip install 'shuffle-accountant[plot]'"
+MISSING = "plots need Matplotlib: pip install '.[plot]' in a clone"
 """What to do without Matplotlib."""
 
 # The colours of Okabe and Ito, told apart by colour-blind readers too, without the pale yellow.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MISSING = (
     "training.opacus needs PyTorch and Opacus: install the extra, "
-    "pip install 'shuffle-accountant[opacus]'"
+    "pip install '.[opacus]' in a clone"
 )
 
 __all__ = [

@@ -156,4 +156,4 @@ def test_plot_without_matplotlib(run: Run, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     code, _, err = run("plot", *JOB, "--output", tmp_path / "a.png")
     assert code == 2
-    assert "pip install 'shuffle-accountant[plot]'" in err
+    assert "pip install '.[plot]'" in err

@@ -149,7 +149,7 @@ def test_without_the_extra_it_says_what_to_install(
     code, out, err = run("explore", "--headless")
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert "pip install 'shuffle_accountant[explore]'" in err
+    assert "pip install '.[explore]'" in err
 
 
 @pytest.mark.parametrize("port", [-1, 65536])

@@ -219,7 +219,7 @@ def test_other_tables_are_refused(tmp_path: Path) -> None:
 def test_without_scikit_learn_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.calibration", None)
     places, values = np.arange(20.0), np.arange(20) % 2
-    with pytest.raises(ImportError, match=r"pip install 'shuffle-accountant\[learn\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[learn\]'"):
         ex.learnability(places, values, places, values)
     with pytest.raises(ImportError, match="scikit-learn"):
         ex.distribution_error(places, values, np.tile([1.0, 0.0], (20, 1)), categories=2)

@@ -275,7 +275,7 @@ def test_bad_values_are_named(call: Any, error: type[Exception], named: str) -> 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install 'shuffle-accountant\[plot\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[plot\]'"):
         sa.plot.profile(sa.FourierAccountant())
 
 

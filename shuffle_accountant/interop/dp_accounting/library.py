@@ -7,7 +7,7 @@ try:
     from dp_accounting import pld
 except ImportError:
     raise ImportError(
-        "this bridge needs dp_accounting: pip install 'shuffle-accountant[dp-accounting]'"
+        "this bridge needs dp_accounting: pip install '.[dp-accounting]' in a clone"
     ) from None
 
 __all__ = ["dp_accounting", "pld"]

@@ -13,7 +13,7 @@ from shuffle_accountant.randomizers.randomized_response import RandomizedRespons
 
 __all__ = ["MISSING", "distribution_error", "learnability", "local_distributions"]
 
-MISSING = "learnability needs scikit-learn: pip install 'shuffle-accountant[learn]'"
+MISSING = "learnability needs scikit-learn: pip install '.[learn]' in a clone"
 """What to do without scikit-learn."""
 
 # Numbers in the largest table of distributions (128 MiB).

@@ -15,7 +15,7 @@ from shuffle_accountant.bracket import Bracket
 
 __all__ = ["MISSING", "Digits", "Epoch", "load"]
 
-MISSING = "the digits need scikit-learn: pip install 'shuffle-accountant[learn]'"
+MISSING = "the digits need scikit-learn: pip install '.[learn]' in a clone"
 """What to do without scikit-learn."""
 
 _SPLIT_SEED = 0

@@ -29,7 +29,7 @@ _HOMES = {
     "ShuffledStrategy": "shuffled",
 }
 _MISSING = (
-    "training.flower needs Flower: install the extra, pip install 'shuffle-accountant[flower]'"
+    "training.flower needs Flower: pip install '.[flower]' in a clone"
 )
 
 if not TYPE_CHECKING:
