@@ -39,7 +39,7 @@ def test_the_version_is_written_once_and_stated_everywhere(
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(r"^version: (\S+)$", citation, re.MULTILINE)[1] == sa.__version__
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert re.search(r"^## \[(\S+)\]", changelog, re.MULTILINE)[1] == sa.__version__
+    assert re.search(r"^## \[(\d\S*)\]", changelog, re.MULTILINE)[1] == sa.__version__
     written = [
         path
         for path in (ROOT / "shuffle_accountant").rglob("*.py")

@@ -40,8 +40,7 @@ T = TypeVar("T")
 
 SCHEMA = 1
 _MISSING = (
-    "ShuffleLedger.open needs SQLAlchemy: install the extra, "
-    "pip install '.[ledger]' in a clone"
+    "ShuffleLedger.open needs SQLAlchemy: install the extra, pip install '.[ledger]' in a clone"
 )
 _MOST_NAME = 200
 # Seconds that a writer waits for others.

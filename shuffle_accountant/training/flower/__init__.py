@@ -28,9 +28,7 @@ _HOMES = {
     "LocalRandomizerMod": "client",
     "ShuffledStrategy": "shuffled",
 }
-_MISSING = (
-    "training.flower needs Flower: pip install '.[flower]' in a clone"
-)
+_MISSING = "training.flower needs Flower: pip install '.[flower]' in a clone"
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_attributes(__name__, names=_HOMES, missing=_MISSING)
