@@ -263,6 +263,22 @@ def fields(wanted: Collection[str], /, *, kind: str, **named: object) -> dict[st
     )
 
 
+def json_object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON as a dictionary; for ``object_pairs_hook``.
+
+    Readers of JSON differ in which of two fields of one name they see.
+
+    Raises:
+        ValueError: a field is given twice.
+    """
+    found: dict[str, Any] = {}
+    for name, value in fields:
+        if name in found:
+            raise ValueError(f"field {shown(name)} is given twice")
+        found[name] = value
+    return found
+
+
 def instance(kind: type[T], /, **named: object) -> T:
     """An object of the class `kind`.
 

@@ -156,3 +156,9 @@ def test_long_values_are_cut_to_one_short_line():
 def test_exactly_one_keyword(named):
     with pytest.raises(TypeError, match="exactly one keyword"):
         validate.positive(**named)
+
+
+def test_an_object_of_json_has_different_names():
+    assert validate.json_object([("a", 1), ("b", 2)]) == {"a": 1, "b": 2}
+    with pytest.raises(ValueError, match="^field 'a' is given twice$"):
+        validate.json_object([("a", 1), ("b", 2), ("a", 1)])

@@ -8,10 +8,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["SCHEMA", "Certificate", "digest_of"]
+from shuffle_accountant.certificates.schema import check
+from shuffle_accountant.validation import json_object
 
-SCHEMA = 1
-_FIELDS = ("adjacency", "claim", "digest", "grid", "protocol", "schema", "witnesses")
+__all__ = ["Certificate", "digest_of"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Certificate:
 
     Raises:
         TypeError: not a text.
-        ValueError: a text that is no certificate of a schema that is known.
+        ValueError: a text that is not JSON, a field that is given twice, missing, unknown, of the
+            wrong type or outside its range.
     """
 
     text: str
@@ -34,26 +35,22 @@ class Certificate:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
             raise TypeError(f"certificate must be a text, got {type(self.text).__name__}")
-        content = self.content
-        if not isinstance(content, dict) or sorted(content) != list(_FIELDS):
-            raise ValueError(f"certificate must be an object with fields {', '.join(_FIELDS)}")
-        if content["schema"] != SCHEMA or isinstance(content["schema"], bool):
-            raise ValueError(f"schema must be {SCHEMA}, got {content['schema']!r:.60}")
-        claim = content["claim"]
-        if not isinstance(claim, dict) or sorted(claim) != ["delta", "epsilon"]:
-            raise ValueError("claim must be an object with fields delta, epsilon")
-        _number("epsilon", claim["epsilon"], math.inf)
-        _number("delta", claim["delta"], 1.0)
+        check(self.content, "certificate")
 
     @property
     def content(self) -> Any:
         """What the JSON says.
 
         Raises:
-            ValueError: not JSON.
+            ValueError: not JSON, or an object with a field twice.
         """
         try:
-            return json.loads(self.text, parse_constant=_no_constant, parse_float=_finite)
+            return json.loads(
+                self.text,
+                object_pairs_hook=json_object,
+                parse_constant=_no_constant,
+                parse_float=_finite,
+            )
         except (ValueError, RecursionError) as error:
             raise ValueError(f"certificate must be JSON: {' '.join(str(error).split())}") from None
 
@@ -103,13 +100,6 @@ def digest_of(content: dict[str, Any]) -> str:
     body = {name: value for name, value in content.items() if name != "digest"}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
-
-
-def _number(name: str, value: Any, most: float) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError(f"{name} must be a number, got {value!r:.60}")
-    if not 0.0 <= value <= min(most, 1e300):
-        raise ValueError(f"{name} must be finite, in [0, {most:g}], got {value!s:.60}")
 
 
 def _no_constant(name: str) -> float:

@@ -39,21 +39,18 @@ from shuffle_accountant.certificates.profiles import (
 __all__ = ["Part", "UnsupportedError", "adjacency_of", "parts_of"]
 
 REPLACE_ONE, ZERO_OUT = "replace-one", "zero-out"
-# Letters of a channel, and ordered pairs of its inputs, that are gone through.
+# Entries of a channel.
 _MOST_ENTRIES = 4096
-_MOST_PASSES = 10**4
 # With less noise ratios are up to e^300 and more, and sums of them take minutes.
 _LEAST_NOISE = 0.1
 # Epochs of pure steps with no more outcomes are listed.
 _MOST_LISTED = 1 << 16
-# More are refused: going through the counts would take minutes.
-_MOST_USERS = 10**9
 
 State = Mapping[str, Any]
 
 
 class UnsupportedError(ValueError):
-    """A description that does not say what happens, or nothing that can be checked here."""
+    """A description with two fields that contradict each other, or one that no theorem covers."""
 
 
 @dataclass(frozen=True)
@@ -73,23 +70,22 @@ class Part:
     profile: Profile
 
 
-def parts_of(protocol: Any) -> list[Part]:
+def parts_of(protocol: State) -> list[Part]:
     """The pairs of a protocol's rounds, in their order; balls are of the working precision.
 
+    Args:
+        protocol: of the schema for protocols.
+
     Raises:
-        UnsupportedError: a description that cannot be read, or a round that is not covered.
+        UnsupportedError: two fields that contradict each other, or a round that is not covered.
     """
-    state = _object("protocol", protocol, {"adjacency", "rounds"})
-    if not isinstance(state["rounds"], list):
-        raise UnsupportedError("rounds must be a list")
-    parts = []
-    for entry in state["rounds"]:
-        held = _object("an entry of rounds", entry, {"round", "count"})
-        count = _integer("count", held["count"], 1, 10**12)
-        for part in _round(held["round"]):
-            parts.append(Part(part.theorem, part.adjacency, part.count * count, part.profile))
+    parts = [
+        Part(part.theorem, part.adjacency, part.count * entry["count"], part.profile)
+        for entry in protocol["rounds"]
+        for part in _round(entry["round"])
+    ]
     kinds = {part.adjacency for part in parts}
-    if len(kinds) > 1 or state["adjacency"] != next(iter(kinds), None):
+    if len(kinds) > 1 or protocol["adjacency"] != next(iter(kinds), None):
         raise UnsupportedError("adjacency must be that of all rounds")
     return parts
 
@@ -99,24 +95,20 @@ def adjacency_of(parts: list[Part]) -> str | None:
     return parts[0].adjacency if parts else None
 
 
-def _round(state: Any) -> list[Part]:
-    if isinstance(state, dict) and state.get("kind") == "pld":
+def _round(state: State) -> list[Part]:
+    kind = state.get("kind")
+    if kind == "pld":
         return [_table_round(state)]
-    if isinstance(state, dict) and state.get("kind") == "allocation":
-        return _allocation(state)
-    return [_shuffle(state)]
+    return _allocation(state) if kind == "allocation" else [_shuffle(state)]
 
 
-def _shuffle(state: Any) -> Part:
-    wanted = {"randomizer", "users", "population", "reduction", "variant"}
-    state = _object("round", state, wanted)
-    users = _integer("users", state["users"], 1, _MOST_USERS)
-    population = users
-    if state["population"] is not None:
-        population = _integer("population", state["population"], users, 2**53)
-    randomizer = state["randomizer"]
-    if not isinstance(randomizer, dict) or not isinstance(randomizer.get("kind"), str):
-        raise UnsupportedError("randomizer must be an object with a kind")
+def _shuffle(state: State) -> Part:
+    users, population, randomizer = state["users"], state["population"], state["randomizer"]
+    population = users if population is None else population
+    if population < users:
+        raise UnsupportedError(f"population must be at least users, got {population} < {users}")
+    # before a theorem is chosen, which may need no more than eps0
+    _check_together(randomizer)
     name, target, active = _target(randomizer, users, state["reduction"], state["variant"])
     if population > users:
         name = f"{name}, subsampled"
@@ -126,6 +118,22 @@ def _shuffle(state: Any) -> Part:
         fraction=arb(users) / population,
     )
     return Part(name, REPLACE_ONE, 1, profile)
+
+
+def _check_together(randomizer: State) -> None:
+    """Check what the schema cannot: fields of a randomizer that limit each other."""
+    if randomizer["kind"] == "subset-selection":
+        size, k = randomizer["size"], randomizer["categories"]
+        if size >= k:
+            raise UnsupportedError(f"size must be less than categories, got {size} of {k}")
+    if randomizer["kind"] == "discrete":
+        rows = randomizer["channel"]
+        if len({len(row) for row in rows}) > 1 or len(rows) * len(rows[0]) > _MOST_ENTRIES:
+            raise UnsupportedError(
+                f"channel must have rows of one length and at most {_MOST_ENTRIES} entries"
+            )
+        if any(abs(sum(map(Fraction, row), Fraction(-1))) > Fraction(1, 10**8) for row in rows):
+            raise UnsupportedError("channel must have rows of sum 1")
 
 
 def _target(
@@ -138,13 +146,11 @@ def _target(
     if variant is not None:
         raise UnsupportedError("variant is for the strong reduction only")
     if kind == "general" and reduction in ("auto", "clones"):
-        held = _object("randomizer", randomizer, {"kind", "eps0", "interactive"})
-        eps0 = exact(_number("eps0", held["eps0"], 0.0))
-        if not isinstance(held["interactive"], bool):
-            raise UnsupportedError("interactive must be true or false")
-        return _clones(eps0, users, held["interactive"])
+        return _clones(exact(randomizer["eps0"]), users, randomizer["interactive"])
     if reduction == "clones" and (kind == "randomized-response" or kind in _BITS):
-        return _clones(exact(_number("eps0", randomizer.get("eps0"), 0.0)), users, False)
+        if "eps0" not in randomizer:
+            raise UnsupportedError("eps0 must be given for the clones of randomized response")
+        return _clones(exact(randomizer["eps0"]), users, False)
     if reduction not in ("auto", "blanket"):
         raise UnsupportedError(f"no certificate for {kind} with reduction {reduction!r}")
     if kind == "randomized-response":
@@ -166,9 +172,7 @@ def _clones(eps0: arb, users: int, interactive: bool) -> tuple[str, list[Target]
 def _gamma(state: State) -> tuple[int, arb]:
     """Number of categories of randomized response, and the chance to answer at random."""
     given = "gamma" if "gamma" in state else "eps0"
-    held = _object("randomizer", state, {"kind", "categories", given})
-    k = _integer("categories", held["categories"], 2, 2**53)
-    value = exact(_number(given, held[given], 0.0, 1.0 if given == "gamma" else math.inf))
+    k, value = state["categories"], exact(state[given])
     gamma = value if given == "gamma" else k / (value.exp() + (k - 1))
     if not gamma > 0:
         raise UnsupportedError("no certificate for randomized response that never lies")
@@ -198,17 +202,10 @@ def _response(state: State, users: int) -> Target:
 
 def _channel(state: State, users: int) -> list[Target]:
     """Every ordered pair of inputs, among draws from the columns' minima."""
-    rows = _object("randomizer", state, {"kind", "channel"})["channel"]
-    if not isinstance(rows, list) or len(rows) < 2 or not all(isinstance(r, list) for r in rows):
-        raise UnsupportedError("channel must be a matrix of two rows or more")
-    if len({len(row) for row in rows}) > 1 or len(rows) * len(rows[0]) > _MOST_ENTRIES:
-        raise UnsupportedError(f"channel must have rows of one length, {_MOST_ENTRIES} entries")
     laws = []
-    for row in rows:
-        given = [Fraction(_number("channel", entry, 0.0, 1.0)) for entry in row]
+    for row in state["channel"]:
+        given = [Fraction(entry) for entry in row]
         total = sum(given, Fraction(0))
-        if abs(total - 1) > Fraction(1, 10**8):
-            raise UnsupportedError("channel must have rows of sum 1")
         laws.append([entry / total for entry in given])
     blanket = [min(column) for column in zip(*laws, strict=True)]
     blank = (Fraction(0), Fraction(0), 1 - sum(blanket, Fraction(0)))
@@ -252,15 +249,6 @@ def _bits(
     return LettersAmongDecoys((*kept, (arb(0), arb(0), blank)), users)
 
 
-def _oracle(state: State, *further: str) -> tuple[int, arb, State]:
-    held = _object("randomizer", state, {"kind", "categories", "eps0", *further})
-    k = _integer("categories", held["categories"], 2, 2**53)
-    eps0 = _number("eps0", held["eps0"], 0.0)
-    if not eps0 > 0.0:
-        raise UnsupportedError("eps0 must be > 0")
-    return k, exact(eps0), held
-
-
 def _independent(rate: arb, k: int) -> tuple[tuple[arb, arb, arb, arb], arb]:
     """Chances of patterns of independent answers, yes with the rate."""
     no, unanimous = 1 - rate, rate**k
@@ -269,7 +257,7 @@ def _independent(rate: arb, k: int) -> tuple[tuple[arb, arb, arb, arb], arb]:
 
 
 def _hadamard(state: State, users: int) -> Target:
-    k, eps0, _ = _oracle(state)
+    k, eps0 = state["categories"], exact(state["eps0"])
     columns = 1 << k.bit_length()
     quarter = arb(1) / 4
     patterns = (at_least(0, quarter - arb(1) / columns), quarter, quarter, quarter)
@@ -278,23 +266,21 @@ def _hadamard(state: State, users: int) -> Target:
 
 
 def _rappor(state: State, users: int) -> Target:
-    k, eps0, _ = _oracle(state)
+    k, eps0 = state["categories"], exact(state["eps0"])
     odds = (eps0 / 2).exp()
     patterns, unanimous = _independent(1 / (1 + odds), k)
     return _bits(patterns, unanimous, odds, 1 / odds, users)
 
 
 def _local_hashing(state: State, users: int) -> Target:
-    k, eps0, held = _oracle(state, "buckets")
-    buckets = _integer("buckets", held["buckets"], 2, 2**53)
+    k, eps0, buckets = state["categories"], exact(state["eps0"]), state["buckets"]
     patterns, unanimous = _independent(arb(1) / buckets, k)
     low = buckets / (eps0.exp() + (buckets - 1))
     return _bits(patterns, unanimous, low * eps0.exp(), low, users)
 
 
 def _subset_selection(state: State, users: int) -> Target:
-    k, eps0, held = _oracle(state, "size")
-    size = _integer("size", held["size"], 1, k - 1)
+    k, eps0, size = state["categories"], exact(state["eps0"]), state["size"]
     places = arb(k) * (k - 1)
     mixed = arb(size * (k - size)) / places
     patterns = (arb(size * (size - 1)) / places, mixed, mixed, arb((k - size) * (k - size - 1)))
@@ -312,16 +298,13 @@ _BITS: dict[str, Callable[[State, int], Target]] = {
 
 
 def _allocation(state: State) -> list[Part]:
-    wanted = {"kind", "mechanism", "steps", "selected", "released", "passes"}
-    state = _object("round", state, wanted)
-    steps = _integer("steps", state["steps"], 1, 10**9)
-    selected = _integer("selected", state["selected"], 1, steps)
-    passes = _integer("passes", state["passes"], 1, _MOST_PASSES)
-    released = steps
-    if state["released"] is not None:
-        released = _integer("released", state["released"], 1, steps)
-        if selected > 1 or passes > 1:
-            raise UnsupportedError("released goes with one selected step and one pass only")
+    steps, selected, passes = state["steps"], state["selected"], state["passes"]
+    released = steps if state["released"] is None else state["released"]
+    for name, value in (("selected", selected), ("released", released)):
+        if value > steps:
+            raise UnsupportedError(f"{name} must be at most steps, got {value} > {steps}")
+    if state["released"] is not None and (selected > 1 or passes > 1):
+        raise UnsupportedError("released goes with one selected step and one pass only")
     target = _steps(state["mechanism"], passes, released)
 
     def part(name: str, t: int, s: int, count: int) -> Part:
@@ -334,14 +317,16 @@ def _allocation(state: State) -> list[Part]:
     return [part("allocation, blocks", t, t, count) for t, count in blocks if count]
 
 
-def _steps(mechanism: Any, passes: int, released: int) -> Callable[[int, int], OrderedTarget]:
+def _steps(mechanism: State, passes: int, released: int) -> Callable[[int, int], OrderedTarget]:
     """The pair of so many steps, of which so many are released."""
-    kind = mechanism.get("kind") if isinstance(mechanism, dict) else None
-    if kind == "gaussian":
-        held = _object("mechanism", mechanism, {"kind", "noise_multiplier"})
-        noise = _number("noise_multiplier", held["noise_multiplier"], 0.0)
-        if not noise > 0.0:
-            raise UnsupportedError("noise_multiplier must be > 0")
+    pure = mechanism["kind"] == "pure"
+    if pure:
+        epsilon = exact(mechanism["epsilon"])
+        excess = two_valued_excess(epsilon, passes)
+        ends = (-passes * epsilon).exp(), (passes * epsilon).exp()
+        variance = ((epsilon.exp() - 1 + (-epsilon).exp()) ** passes - 1).sqrt()
+    else:
+        noise = mechanism["noise_multiplier"]
         if released > 1 and noise < _LEAST_NOISE * math.sqrt(passes):
             raise UnsupportedError(
                 f"noise_multiplier must be at least {_LEAST_NOISE} times the root of passes in a"
@@ -350,18 +335,10 @@ def _steps(mechanism: Any, passes: int, released: int) -> Callable[[int, int], O
         sigma = exact(noise) / arb(passes).sqrt()
         excess, ends = gaussian_excess(sigma), (arb(0), arb("inf"))
         variance = ((1 / sigma**2).exp() - 1).sqrt()
-    elif kind == "pure":
-        held = _object("mechanism", mechanism, {"kind", "epsilon"})
-        epsilon = exact(_number("epsilon", held["epsilon"], 0.0))
-        excess = two_valued_excess(epsilon, passes)
-        ends = (-passes * epsilon).exp(), (passes * epsilon).exp()
-        variance = ((epsilon.exp() - 1 + (-epsilon).exp()) ** passes - 1).sqrt()
-    else:
-        raise UnsupportedError(f"no certificate for a mechanism of kind {kind!r:.60}")
     deviation = min(float(variance.mid()), 1e100) if variance.is_finite() else 1e100
 
     def target(t: int, s: int) -> OrderedTarget:
-        if kind == "pure" and math.comb(s + passes, passes) <= _MOST_LISTED:
+        if pure and math.comb(s + passes, passes) <= _MOST_LISTED:
             return _listed_steps(two_valued_ratios(epsilon, passes), t, s)
         return AllocatedSteps(excess, deviation, t, s, *ends)
 
@@ -377,48 +354,21 @@ def _listed_steps(ratios: list[tuple[arb, arb]], t: int, s: int) -> OrderedTarge
 
 
 def _table_round(state: State) -> Part:
-    wanted = {"kind", "adjacency", "remove", "add", "optimistic_remove", "optimistic_add"}
-    state = _object("round", state, wanted)
-    if state["adjacency"] not in (REPLACE_ONE, ZERO_OUT):
-        raise UnsupportedError("adjacency must be replace-one or zero-out")
-    for name in ("optimistic_remove", "optimistic_add"):  # part of the round, not of the claim
-        if state[name] is not None:
-            _table(name, state[name])
-    remove = _table("remove", state["remove"])
-    same = state["add"] is None
-    add = remove if same else _table("add", state["add"])
-    return Part("pld", state["adjacency"], 1, TableProfile(remove, add, same))
+    # optimistic tables are part of the round, not of the claim
+    tables = {
+        name: None if state[name] is None else _table(name, state[name])
+        for name in ("remove", "add", "optimistic_remove", "optimistic_add")
+    }
+    remove, add = tables["remove"], tables["add"]
+    assert remove is not None
+    profile = TableProfile(remove, remove if add is None else add, same=add is None)
+    return Part("pld", state["adjacency"], 1, profile)
 
 
-def _table(name: str, state: Any) -> LossTable:
-    held = _object(name, state, {"losses", "probabilities", "infinity_mass"})
-    losses, masses = held["losses"], held["probabilities"]
-    if not isinstance(losses, list) or not isinstance(masses, list) or len(losses) != len(masses):
+def _table(name: str, state: State) -> LossTable:
+    losses, masses = state["losses"], state["probabilities"]
+    if len(losses) != len(masses):
         raise UnsupportedError(f"{name} must have as many losses as probabilities")
-    losses = [_number("losses", loss, -1e6, 1e6) for loss in losses]
     if any(a >= b for a, b in pairwise(losses)):
-        raise UnsupportedError("losses must ascend")
-    masses = [_number("probabilities", mass, 0.0, 1.001) for mass in masses]
-    return LossTable(losses, masses, _number("infinity_mass", held["infinity_mass"], 0.0, 1.0))
-
-
-def _object(name: str, state: Any, wanted: set[str]) -> State:
-    if not isinstance(state, dict) or set(state) != wanted:
-        raise UnsupportedError(f"{name} must be an object with fields {', '.join(sorted(wanted))}")
-    return state
-
-
-def _integer(name: str, value: Any, minimum: int, maximum: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
-        raise UnsupportedError(f"{name} must be an integer in {minimum} to {maximum}")
-    return value
-
-
-def _number(name: str, value: Any, minimum: float, maximum: float = math.inf) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise UnsupportedError(f"{name} must be a number")
-    if isinstance(value, int) and abs(value) > 2**53:
-        raise UnsupportedError(f"{name} must be an integer of at most 2^53, or a double")
-    if not minimum <= value <= maximum or math.isinf(value):
-        raise UnsupportedError(f"{name} must be a finite number in [{minimum:g}, {maximum:g}]")
-    return float(value)
+        raise UnsupportedError(f"losses of {name} must ascend")
+    return LossTable(losses, masses, state["infinity_mass"])

@@ -23,9 +23,10 @@ from shuffle_accountant.certificates.balls import (
     exact,
     working_precision,
 )
-from shuffle_accountant.certificates.certificate import SCHEMA, Certificate
+from shuffle_accountant.certificates.certificate import Certificate
 from shuffle_accountant.certificates.composition import GridLaw, composed
 from shuffle_accountant.certificates.description import Part, adjacency_of, parts_of
+from shuffle_accountant.certificates.schema import DOCUMENT, VERSION, check
 from shuffle_accountant.certificates.verification import Grid
 from shuffle_accountant.engine.evaluation import evaluate
 from shuffle_accountant.engine.question import Query
@@ -89,7 +90,9 @@ def certify(
         query = Query(delta=validate.open_unit(delta=delta))
     else:
         query = Query(epsilon=validate.finite_nonnegative(epsilon=epsilon))
-    parts_of(protocol.to_dict())  # refuses what is not covered before anything takes time
+    state = protocol.to_dict()
+    check(state, "protocol", DOCUMENT["properties"]["protocol"])
+    parts_of(state)  # refuses what is not covered before anything takes time
     pairs = [(one.reduced(), count) for one, count in protocol.in_order]
     upper = evaluate(pairs, query, _TOLERANCE, memory_limit).upper
     if query.delta is not None and not math.isfinite(upper):
@@ -154,7 +157,7 @@ def _certificate(
         claim = _claim(witnesses, grid, query)
         return Certificate.from_content(
             {
-                "schema": SCHEMA,
+                "schema": VERSION,
                 "protocol": state,
                 "adjacency": adjacency_of(parts),
                 "claim": claim,

@@ -37,9 +37,7 @@ from shuffle_accountant.certificates.description import (
 __all__ = ["Grid", "Verification", "verify"]
 
 _ATTEMPTS = 3
-_LEAST_BITS, _MOST_BITS = 64, 4096
-_LEAST_CELLS, _MOST_CELLS = 64, 1 << 14
-_MOST_KINKS = 1 << 16
+_MOST_CELLS = 1 << 14
 _ORDERS = ("forward", "backward")
 
 
@@ -125,14 +123,14 @@ def verify(certificate: Certificate) -> Verification:
 
 
 def _attempt(content: dict[str, Any], attempt: int) -> Verification:
-    grid = _grid(content["grid"])
+    grid = Grid(**content["grid"])
     effort = grid.effort(attempt)
     with working_precision(effort.precision):
         parts = parts_of(content["protocol"])
         if content["adjacency"] != adjacency_of(parts):
             raise _Refuted(f"adjacency must be {adjacency_of(parts)!r}")
         witnesses = content["witnesses"]
-        if not isinstance(witnesses, list) or len(witnesses) != len(parts):
+        if len(witnesses) != len(parts):
             raise _Refuted(f"witnesses must be a list of {len(parts)}")
         laws = [
             dict(_checked(i, part, state, grid, effort))
@@ -173,19 +171,19 @@ def _above(value: arb) -> float:
 
 
 def _checked(
-    index: int, part: Part, state: Any, grid: Grid, effort: Effort
+    index: int, part: Part, state: dict[str, Any], grid: Grid, effort: Effort
 ) -> Iterator[tuple[str, GridLaw]]:
     """Check 2: the laws of one round by their order, each proven to dominate it."""
     orders = _ORDERS[:1] if part.profile.symmetric else _ORDERS
     wanted = {"theorem", "count", *orders}
-    if not isinstance(state, dict) or set(state) != wanted:
+    if set(state) != wanted:
         raise _Refuted(f"witness {index} must have fields {', '.join(sorted(wanted))}")
     if state["theorem"] != part.theorem:
         raise _Refuted(f"theorem of witness {index} must be {part.theorem!r}")
-    if state["count"] != part.count or isinstance(state["count"], bool):
+    if state["count"] != part.count:
         raise _Refuted(f"count of witness {index} must be {part.count}")
     for order in orders:
-        law = _law(f"{order} of witness {index}", state[order], grid)
+        law = GridLaw(**state[order], bits=grid.bits)
         _dominates(f"the {order} witness {index}", law, part, order, grid, effort)
         yield order, law
 
@@ -207,33 +205,3 @@ def _dominates(name: str, law: GridLaw, part: Part, order: str, grid: Grid, effo
             if profile.definite(effort) and own < value:
                 raise _Refuted(text)
             raise UndecidedError(f"whether {text}")
-
-
-def _grid(state: Any) -> Grid:
-    limits = {
-        "numerator": (1, 1 << 64),
-        "exponent": (0, 128),
-        "bits": (_LEAST_BITS, _MOST_BITS),
-        "cells": (_LEAST_CELLS, _MOST_CELLS),
-    }
-    if not isinstance(state, dict) or set(state) != set(limits):
-        raise _Refuted(f"grid must have fields {', '.join(sorted(limits))}")
-    for name, (low, high) in limits.items():
-        value = state[name]
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise _Refuted(f"{name} of the grid must be an integer in {low} to {high}")
-    return Grid(**state)
-
-
-def _law(name: str, state: Any, grid: Grid) -> GridLaw:
-    if not isinstance(state, dict) or set(state) != {"first", "masses", "infinite"}:
-        raise _Refuted(f"{name} must have fields first, infinite, masses")
-    masses = state["masses"]
-    if not isinstance(masses, list) or not 0 < len(masses) <= _MOST_KINKS:
-        raise _Refuted(f"masses of {name} must be a list of at most {_MOST_KINKS}")
-    for value in (state["first"], state["infinite"], *masses):
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise _Refuted(f"{name} must hold integers")
-    if state["infinite"] < 0 or min(masses) < 0 or abs(state["first"]) > _MOST_KINKS:
-        raise _Refuted(f"{name} must hold masses >= 0 and a first place near 0")
-    return GridLaw(state["first"], tuple(masses), state["infinite"], grid.bits)

@@ -104,10 +104,11 @@ def check(state: StateFile, claim: Claim, delta: Delta, as_json: AsJson = False)
     """Say whether a state is within a claim (ε, δ); exit code 0 if that is certified, 1 if not."""
     claim = validate.finite_nonnegative(claim=claim)
     delta = validate.open_unit(delta=delta)
-    content = _json("state", _text("state", state))
+    text = _text("state", state)
+    content = _json("state", text)
     with recorded_warnings() as warnings, progress_bar("composing"):
         if isinstance(content, dict) and "witnesses" in content:
-            certified, known = _of_certificate(json.dumps(content), claim, delta)
+            certified, known = _of_certificate(text, claim, delta)
         else:
             upper = _restored(content).epsilon(delta=delta).upper
             certified, known = upper <= claim, f"epsilon <= {upper!r} at delta = {delta!r}"
@@ -163,7 +164,7 @@ def _text(name: str, path: Path) -> str:
 
 def _json(name: str, text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=validate.json_object)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name} must be JSON: {' '.join(str(error).split())}") from None
 

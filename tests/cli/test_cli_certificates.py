@@ -107,6 +107,17 @@ def test_bad_files_are_one_line_and_exit_2(command, text, named, tmp_path, capsy
         assert any(word in error for word in named.split("|"))
 
 
+@pytest.mark.parametrize("command", ["verify", "check"])
+def test_a_claim_given_twice_is_one_line_and_exit_2(command, written, capsys):
+    """A reader would see the first, and the program check the second."""
+    written.write_text('{"claim": {"epsilon": 0.1, "delta": 0.0}, ' + written.read_text()[1:])
+    further = ["--claim", "5", "--delta", "1e-6"] if command == "check" else []
+    assert main([command, str(written), *further]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "field 'claim' is given twice" in error
+
+
 @pytest.mark.parametrize("change", [["--claim", "-1"], ["--claim", "nan"], ["--delta", "2"]])
 def test_bad_claims_are_one_line_and_exit_2(written, change, capsys):
     assert main(["check", str(written), "--claim", "1", "--delta", "1e-6", *change]) == 2

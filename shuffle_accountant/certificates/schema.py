@@ -1,0 +1,293 @@
+"""The JSON Schema of certificates, and a check of values against it.
+
+`DOCUMENT` is the only statement of which fields a certificate has and in which ranges: it is what
+files are checked with when they are read, and what ``docs/reference/certificate.schema.json``
+publishes. An object has the fields of its schema and no other; a field that may be absent does not
+exist, so that each kind of randomizer, mechanism and round is one set of fields. Conditions between
+two fields (``users`` <= ``population``) are checked in `description`.
+
+An integer is one that is written without point and exponent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from shuffle_accountant.validation import shown
+
+__all__ = ["DOCUMENT", "VERSION", "check"]
+
+VERSION = 1
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+Schema = Mapping[str, Any]
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": sorted(properties),
+        "additionalProperties": False,
+    }
+
+
+def _integer(minimum: int, maximum: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": minimum, "maximum": maximum}
+
+
+def _number(minimum: float, maximum: float) -> dict[str, Any]:
+    return {"type": "number", "minimum": minimum, "maximum": maximum}
+
+
+def _list(items: Any, minimum: int, maximum: int) -> dict[str, Any]:
+    return {"type": "array", "items": items, "minItems": minimum, "maxItems": maximum}
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _nullable(schema: Any) -> dict[str, Any]:
+    return {"oneOf": [{"type": "null"}, schema]}
+
+
+def _kind(name: str, **properties: Any) -> dict[str, Any]:
+    return _object(kind={"const": name}, **properties)
+
+
+# The largest finite claim and parameter that is written as a decimal number.
+_LARGEST = 1e300
+_POSITIVE = {"type": "number", "exclusiveMinimum": 0, "maximum": _LARGEST}
+_EPSILON = _number(0, _LARGEST)
+_WHOLE = 2**53
+_CATEGORIES = _integer(2, _WHOLE)
+_ADJACENCIES = ["replace-one", "zero-out"]
+# An integer over 2^bits; the sum of a law's is checked to be 2^bits exactly.
+_MASS = {"type": "integer", "minimum": 0}
+# Masses of one witness, losses of one table, entries of a channel, rounds of a protocol.
+_MOST_MASSES, _MOST_LOSSES, _MOST_ENTRIES, _MOST_ROUNDS = 1 << 16, 1 << 20, 4096, 1 << 12
+# With more, profiles are sums over so many counts that no certificate is made.
+_MOST_USERS = _MOST_STEPS = 10**9
+_MOST_PASSES = 10**4
+_MOST_COUNT = 10**12
+
+_RANDOMIZERS = {
+    "general": _kind("general", eps0=_EPSILON, interactive={"type": "boolean"}),
+    "randomized-response": _kind("randomized-response", categories=_CATEGORIES, eps0=_EPSILON),
+    "randomized-response-by-gamma": _kind(
+        "randomized-response", categories=_CATEGORIES, gamma=_number(0, 1)
+    ),
+    "discrete": _kind(
+        "discrete", channel=_list(_list(_number(0, 1), 1, _MOST_ENTRIES), 2, _MOST_ENTRIES)
+    ),
+    "hadamard-response": _kind("hadamard-response", categories=_CATEGORIES, eps0=_POSITIVE),
+    "rappor": _kind("rappor", categories=_CATEGORIES, eps0=_POSITIVE),
+    "local-hashing": _kind(
+        "local-hashing", categories=_CATEGORIES, eps0=_POSITIVE, buckets=_integer(2, _WHOLE)
+    ),
+    "subset-selection": _kind(
+        "subset-selection", categories=_CATEGORIES, eps0=_POSITIVE, size=_integer(1, _WHOLE)
+    ),
+}
+_MECHANISMS = {
+    "gaussian": _kind(
+        "gaussian",
+        noise_multiplier={"type": "number", "exclusiveMinimum": 0, "maximum": 1e12},
+    ),
+    "pure": _kind("pure", epsilon=_EPSILON),
+}
+_ROUNDS = {
+    "shuffle": _object(
+        randomizer={"oneOf": [_ref(name) for name in _RANDOMIZERS]},
+        users=_integer(1, _MOST_USERS),
+        population=_nullable(_integer(1, _WHOLE)),
+        reduction={"enum": ["auto", "blanket", "clones", "strong"]},
+        variant={"enum": [None, "exact", "paper"]},
+    ),
+    "allocation": _kind(
+        "allocation",
+        mechanism={"oneOf": [_ref(name) for name in _MECHANISMS]},
+        steps=_integer(1, _MOST_STEPS),
+        selected=_integer(1, _MOST_STEPS),
+        released=_nullable(_integer(1, _MOST_STEPS)),
+        passes=_integer(1, _MOST_PASSES),
+    ),
+    "pld": _kind(
+        "pld",
+        adjacency={"enum": _ADJACENCIES},
+        remove=_ref("table"),
+        add=_nullable(_ref("table")),
+        optimistic_remove=_nullable(_ref("table")),
+        optimistic_add=_nullable(_ref("table")),
+    ),
+}
+_COUNT = _integer(1, _MOST_COUNT)
+# Of a block of an allocation: as many as rounds, times blocks.
+_COUNT_OF_WITNESS = _integer(1, _MOST_COUNT * _MOST_STEPS)
+_ONE_ORDER = {
+    "theorem": {"type": "string"},
+    "count": _COUNT_OF_WITNESS,
+    "forward": _ref("law"),
+}
+
+DOCUMENT: dict[str, Any] = {
+    "$schema": _DRAFT,
+    "title": "Certificate of shuffle_accountant",
+    **_object(
+        schema={"const": VERSION},
+        protocol=_object(
+            adjacency={"enum": [None, *_ADJACENCIES]},
+            rounds=_list(_object(round=_ref("round"), count=_COUNT), 0, _MOST_ROUNDS),
+        ),
+        adjacency={"enum": [None, *_ADJACENCIES]},
+        claim=_object(epsilon=_EPSILON, delta=_number(0, 1)),
+        grid=_object(
+            numerator=_integer(1, 1 << 64),
+            exponent=_integer(0, 128),
+            bits=_integer(64, 4096),
+            cells=_integer(64, 1 << 14),
+        ),
+        witnesses=_list(_ref("witness"), 0, 2 * _MOST_ROUNDS),
+        digest={"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
+    ),
+    "$defs": {
+        **_RANDOMIZERS,
+        **_MECHANISMS,
+        **_ROUNDS,
+        "round": {"oneOf": [_ref(name) for name in _ROUNDS]},
+        "table": _object(
+            losses=_list(_number(-1e6, 1e6), 0, _MOST_LOSSES),
+            probabilities=_list(_number(0, 1.001), 0, _MOST_LOSSES),
+            infinity_mass=_number(0, 1),
+        ),
+        "law": _object(
+            first=_integer(-_MOST_MASSES, _MOST_MASSES),
+            masses=_list(_MASS, 1, _MOST_MASSES),
+            infinite=_MASS,
+        ),
+        "witness": {
+            "oneOf": [_object(**_ONE_ORDER), _object(**_ONE_ORDER, backward=_ref("law"))],
+        },
+    },
+}
+
+_TYPES: Mapping[str, Any] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+_TEXTS = {
+    "object": "an object",
+    "array": "a list",
+    "string": "a text",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+}
+
+
+def check(value: Any, name: str, schema: Schema = DOCUMENT) -> None:
+    """Check a value that was read from JSON.
+
+    Args:
+        value: the value.
+        name: what messages call it.
+        schema: what it has to be; by default a whole certificate.
+
+    Raises:
+        ValueError: it is something else; the line names the first field that is wrong.
+    """
+    schema = _resolved(schema)
+    if "oneOf" in schema:
+        check(value, name, _alternative(value, name, schema["oneOf"]))
+        return
+    if "const" in schema or "enum" in schema:
+        allowed = schema.get("enum", [schema.get("const")])
+        if not any(type(value) is type(one) and value == one for one in allowed):
+            texts = ["null" if one is None else repr(one) for one in allowed]
+            raise _wrong(name, " or ".join(texts), value)
+        return
+    kind = schema["type"]
+    # True and False are integers to Python
+    if not isinstance(value, _TYPES[kind]) or (kind != "boolean" and isinstance(value, bool)):
+        raise _wrong(name, _TEXTS[kind], value)
+    if kind == "object":
+        _check_fields(value, name, schema)
+    elif kind == "array":
+        least, most = schema["minItems"], schema["maxItems"]
+        if not least <= len(value) <= most:
+            raise ValueError(f"{name} must have {least} to {most} entries, got {len(value)}")
+        for i, one in enumerate(value):
+            check(one, f"{name}[{i}]", schema["items"])
+    elif kind in ("integer", "number"):
+        _check_range(value, name, schema)
+    elif "pattern" in schema and not re.fullmatch(schema["pattern"], value):
+        raise _wrong(name, f"a text of the form {schema['pattern']}", value)
+
+
+def _check_fields(value: dict[Any, Any], name: str, schema: Schema) -> None:
+    wanted = schema["properties"]
+    for field in wanted:
+        if field not in value:
+            raise ValueError(f"{name} must be an object with the field {field!r}, which is missing")
+    for field in value:
+        if field not in wanted:
+            fields = ", ".join(wanted)
+            raise ValueError(
+                f"{name} must be an object with the fields {fields} alone, got {shown(field)} too"
+            )
+    for field, inner in wanted.items():
+        check(value[field], f"{name}.{field}", inner)
+
+
+def _check_range(value: float, name: str, schema: Schema) -> None:
+    if "exclusiveMinimum" in schema:
+        least, inside, left = schema["exclusiveMinimum"], value > schema["exclusiveMinimum"], "("
+    else:
+        least, inside, left = schema["minimum"], value >= schema["minimum"], "["
+    if "maximum" not in schema:
+        allowed = f">= {least}"
+    else:
+        inside = inside and value <= schema["maximum"]
+        allowed = f"in {left}{shown(least)}, {shown(schema['maximum'])}]"
+    if not inside:  # NaN is in no range
+        raise _wrong(name, f"{_TEXTS[schema['type']]} {allowed}", value)
+
+
+def _alternative(value: Any, name: str, options: list[Schema]) -> Schema:
+    """The one of some schemas that the value's kind, its being null or its fields point to."""
+    resolved = [_resolved(option) for option in options]
+    if options[0] == {"type": "null"}:
+        return resolved[0] if value is None else resolved[1]
+    if not isinstance(value, dict):
+        raise _wrong(name, "an object", value)
+    kinds = [o["properties"].get("kind", {}).get("const") for o in resolved]
+    kind = value.get("kind")
+    fitting = [o for o, own in zip(resolved, kinds, strict=True) if own == kind]
+    # a kind alone is missing, where another object needs none
+    missing = kind is None and any(set(o["properties"]) == {*value, "kind"} for o in resolved)
+    if missing or not fitting:
+        known = ", ".join(dict.fromkeys(repr(one) for one in kinds if one is not None))
+        raise _wrong(f"{name}.kind", f"one of {known}", kind)
+    # of two with the same kind: the one whose fields are nearest to the value's
+    return min(fitting, key=lambda one: len(set(one["properties"]) ^ set(value)))
+
+
+def _resolved(schema: Schema) -> Schema:
+    """The schema itself, or the one that it refers to."""
+    found: Schema = schema
+    if "$ref" in schema:
+        found = DOCUMENT["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+    return found
+
+
+def _wrong(name: str, allowed: str, value: Any) -> ValueError:
+    return ValueError(f"{name} must be {allowed}, got {shown(value)}")
