@@ -160,5 +160,5 @@ def test_exactly_one_keyword(named):
 
 def test_an_object_of_json_has_different_names():
     assert validate.json_object([("a", 1), ("b", 2)]) == {"a": 1, "b": 2}
-    with pytest.raises(ValueError, match="^field 'a' is given twice$"):
+    with pytest.raises(ValueError, match=r"^field 'a' is given twice$"):
         validate.json_object([("a", 1), ("b", 2), ("a", 1)])
