@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.numerics.secure import secure_generator
 
 __all__ = [
     "Array",
@@ -27,7 +28,7 @@ __all__ = [
 IntArray = NDArray[np.int64]
 
 RandomSource: TypeAlias = np.random.Generator | int | None
-"""A generator, a seed, or None for fresh randomness: what NumPy's `default_rng` takes."""
+"""A generator, a seed, or None for the operating system's cryptographic source."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -131,7 +132,7 @@ def random_source(rng: object) -> np.random.Generator:
         ValueError: a negative seed.
     """
     if rng is None:
-        return np.random.default_rng()
+        return secure_generator()
     if isinstance(rng, np.random.Generator | np.random.BitGenerator | np.random.SeedSequence):
         return np.random.default_rng(rng)
     return np.random.default_rng(validate.integer(minimum=0, rng=rng))

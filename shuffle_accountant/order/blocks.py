@@ -38,7 +38,7 @@ class BlockShuffler(Shuffler):
         self._label = label
         self._by_block = np.argsort(label, kind="stable")
 
-    def permutation(self, rng: RandomSource) -> IntArray:
+    def permutation(self, rng: RandomSource = None) -> IntArray:
         """See `Shuffler.permutation`."""
         mixed = random_source(rng).permutation(self.n)
         s = np.empty(self.n, dtype=np.int64)

@@ -29,11 +29,11 @@ class Shuffler(ABC):
         return self.groups.n
 
     @abstractmethod
-    def permutation(self, rng: RandomSource) -> IntArray:
+    def permutation(self, rng: RandomSource = None) -> IntArray:
         """A random shuffle s of the users, one-line: output i carries the value of user ``s[i]``.
 
         Args:
-            rng: generator or seed; None is fresh randomness.
+            rng: generator or seed; None is the operating system's source.
 
         Returns:
             Shape (n,).
@@ -42,12 +42,12 @@ class Shuffler(ABC):
             TypeError: ``rng`` is neither a generator nor a seed.
         """
 
-    def shuffle(self, y: Any, rng: RandomSource) -> Any:
+    def shuffle(self, y: Any, rng: RandomSource = None) -> Any:
         """The values in shuffled order, ``y[permutation]``; ``y`` itself is left as it is.
 
         Args:
             y: a list, tuple, array or pandas object with n entries along its first axis.
-            rng: generator or seed; None is fresh randomness.
+            rng: generator or seed; None is the operating system's source.
 
         Returns:
             New data of the same type.

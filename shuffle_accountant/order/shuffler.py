@@ -84,7 +84,7 @@ class DSigmaShuffler(Shuffler):
         self.law = LAWS[distance](groups.n, self.theta)
         self._warn()
 
-    def permutation(self, rng: RandomSource) -> IntArray:
+    def permutation(self, rng: RandomSource = None) -> IntArray:
         """See `Shuffler.permutation`."""
         s = np.empty(self.n, dtype=np.int64)
         s[self.sigma0] = self.sigma0[self.law.sample(rng)]

@@ -153,12 +153,12 @@ class RunsOnData(ABC):
     """What can be run on data, whatever is known of its law."""
 
     @abstractmethod
-    def randomize(self, values: Any, rng: np.random.Generator, /) -> Any:
+    def randomize(self, values: Any, rng: np.random.Generator | None = None, /) -> Any:
         """Randomize each user's value independently.
 
         Args:
             values: the users' values, one after the other along the first axes.
-            rng: source of randomness.
+            rng: source of randomness; by default the operating system's cryptographic one.
 
         Returns:
             One message per value.

@@ -81,12 +81,14 @@ class ChannelRandomizer(RunsOnData, FiniteRandomizer):
         columns = [tuple(column) for column in self.channel.T.tolist()]
         return sorted(columns) == sorted((b, a) for a, b in columns)
 
-    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+    def randomize(
+        self, values: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.int64]:
         """Randomize each user's value independently.
 
         Args:
             values: rows of the channel, integers, any shape.
-            rng: source of randomness.
+            rng: source of randomness; by default the operating system's cryptographic one.
 
         Returns:
             The messages, columns of the channel, of the same shape.

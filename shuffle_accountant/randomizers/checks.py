@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.numerics.secure import secure_generator
 
 __all__ = [
     "MOST_CATEGORIES",
@@ -26,11 +27,13 @@ _ROW_SUM_ERROR = 1e-9
 
 
 def generator(rng: object) -> np.random.Generator:
-    """The source of randomness, if it is one.
+    """The source of randomness, if it is one; for None the operating system's cryptographic one.
 
     Raises:
         TypeError: not a `numpy.random.Generator`.
     """
+    if rng is None:
+        return secure_generator()
     return validate.instance(np.random.Generator, rng=rng)
 
 

@@ -182,12 +182,12 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
         off = self.error * (3.0 + 2.0 * np.max(np.abs(self.log_density(near, edges))))
         return RatioTails.of_logs(logs, own, common, total, float(off))
 
-    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> Array:
+    def randomize(self, values: ArrayLike, rng: np.random.Generator | None = None) -> Array:
         """Randomize each user's value independently, by inverting the distribution function.
 
         Args:
             values: integers 0 and 1, any shape.
-            rng: source of randomness.
+            rng: source of randomness; by default the operating system's cryptographic one.
 
         Returns:
             The messages, real numbers, of the same shape.

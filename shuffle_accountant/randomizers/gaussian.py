@@ -144,12 +144,14 @@ class GaussianRandomizer(FromArguments, ContinuousRandomizer):
         away = 0.5 - y if likelier == 0 else y - 0.5
         return np.asarray(away / self.sigma**2)
 
-    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
+    def randomize(
+        self, values: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.float64]:
         """Add independent noise to each user's value.
 
         Args:
             values: integers 0 and 1, any shape.
-            rng: source of randomness.
+            rng: source of randomness; by default the operating system's cryptographic one.
 
         Returns:
             The messages, any real numbers, of the same shape.

@@ -65,12 +65,14 @@ class GaussianVectors(Estimator, FromArguments):
         """Zero-out: one user's vector is replaced by the vector 0, or the reverse."""
         return Adjacency.ZERO_OUT
 
-    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
+    def randomize(
+        self, values: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.float64]:
         """Add independent noise to each user's vector.
 
         Args:
             values: vectors of 2-norm at most 1, shape (..., d).
-            rng: source of randomness.
+            rng: source of randomness; by default the operating system's cryptographic one.
 
         Returns:
             The messages, of the same shape.

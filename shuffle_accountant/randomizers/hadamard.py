@@ -98,12 +98,14 @@ class HadamardResponse(FrequencyOracle):
         independent = ((0, 1, 3),) if self.categories >= 4 else ()
         return (*super().datasets(), *independent)
 
-    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+    def randomize(
+        self, values: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.int64]:
         """Randomize each user's value independently.
 
         Args:
             values: integers in 0 … k - 1, any shape.
-            rng: source of randomness.
+            rng: source of randomness; by default the operating system's cryptographic one.
 
         Returns:
             The messages, integers in 0 … K - 1, of the same shape.
@@ -113,7 +115,8 @@ class HadamardResponse(FrequencyOracle):
             ValueError: a value outside the range.
         """
         rows = category_values(values, self.categories) + 1
-        negative = generator(rng).random(rows.shape) >= self._keep_probability
+        rng = generator(rng)
+        negative = rng.random(rows.shape) >= self._keep_probability
         columns = rng.integers(self.columns, size=rows.shape)
         wrong = _odd(rows & columns) != negative
         # flipping a bit of the column that its row has changes the sign

@@ -174,12 +174,14 @@ class LaplaceRandomizer(FromArguments, ContinuousRandomizer):
             return laplace_tails(self._eps0 * abs(target - 0.5), 0.5 * self._eps0)
         return laplace_tails(self._eps0 * abs(target - other), 0.0)
 
-    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
+    def randomize(
+        self, values: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.float64]:
         """Add independent noise to each user's value.
 
         Args:
             values: numbers in [0, 1], any shape.
-            rng: source of randomness.
+            rng: source of randomness; by default the operating system's cryptographic one.
 
         Returns:
             The messages, any real numbers, of the same shape.

@@ -112,12 +112,14 @@ class LocalHashing(FrequencyOracle):
         buckets = (state % np.uint64(self.buckets)).astype(np.int64)
         return buckets.reshape(shape)
 
-    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+    def randomize(
+        self, values: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.int64]:
         """Randomize each user's value independently.
 
         Args:
             values: integers in 0 … k - 1, any shape.
-            rng: source of randomness.
+            rng: source of randomness; by default the operating system's cryptographic one.
 
         Returns:
             The seeds of the hash functions and the buckets, shape ``(*values.shape, 2)``.
@@ -127,7 +129,8 @@ class LocalHashing(FrequencyOracle):
             ValueError: a value outside the range.
         """
         own = category_values(values, self.categories)
-        seeds = generator(rng).integers(2**63 - 1, size=own.shape, endpoint=True)
+        rng = generator(rng)
+        seeds = rng.integers(2**63 - 1, size=own.shape, endpoint=True)
         buckets = self._response.randomize(self.hash(seeds, own), rng)
         return np.stack([seeds, buckets], axis=-1)
 

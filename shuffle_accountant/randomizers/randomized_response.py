@@ -149,12 +149,14 @@ class RandomizedResponse(CategoricalRandomizer):
         sent = np.any(probabilities > 0.0, axis=0)
         return LetterClasses(probabilities[rows][:, sent], blanket[sent])
 
-    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+    def randomize(
+        self, values: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.int64]:
         """Randomize each user's value independently.
 
         Args:
             values: integers in 0 … k - 1, any shape.
-            rng: source of randomness.
+            rng: source of randomness; by default the operating system's cryptographic one.
 
         Returns:
             The messages, integers in 0 … k - 1, of the same shape.
@@ -164,7 +166,8 @@ class RandomizedResponse(CategoricalRandomizer):
             ValueError: a value outside the range.
         """
         own = category_values(values, self.categories)
-        truthful = generator(rng).random(own.shape) < self.truthful
+        rng = generator(rng)
+        truthful = rng.random(own.shape) < self.truthful
         return np.where(truthful, own, rng.integers(self.categories, size=own.shape))
 
     @property

@@ -71,12 +71,14 @@ class RAPPOR(FrequencyOracle):
         rest: float = self.flip_probability ** (self.categories - len(asked))
         return rest
 
-    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def randomize(
+        self, values: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.bool_]:
         """Randomize each user's value independently.
 
         Args:
             values: integers in 0 … k - 1, any shape.
-            rng: source of randomness.
+            rng: source of randomness; by default the operating system's cryptographic one.
 
         Returns:
             The bits, shape ``(*values.shape, k)``.

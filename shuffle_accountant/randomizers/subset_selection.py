@@ -95,12 +95,14 @@ class SubsetSelection(FrequencyOracle):
         rest = (self.categories - self.size) / self.categories
         return np.array([float(self.size)]), np.array([share]), np.array([rest])
 
-    def randomize(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+    def randomize(
+        self, values: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.int64]:
         """Randomize each user's value independently.
 
         Args:
             values: integers in 0 … k - 1, any shape.
-            rng: source of randomness.
+            rng: source of randomness; by default the operating system's cryptographic one.
 
         Returns:
             The sets, each in rising order, shape ``(*values.shape, d)``.
@@ -111,7 +113,8 @@ class SubsetSelection(FrequencyOracle):
         """
         given = category_values(values, self.categories)
         own = given.ravel()
-        held = generator(rng).random(own.size) < self.include_probability
+        rng = generator(rng)
+        held = rng.random(own.size) < self.include_probability
         chosen = _subsets(rng, own.size, self.categories - 1, self.size)
         chosen += chosen >= own[:, np.newaxis]  # any categories but one's own
         place = rng.integers(self.size, size=own.size)

@@ -75,13 +75,15 @@ class DummyMessages(Tallying, Round):
         loss = _loss(self.hiding, self.kept, min(self.categories, 2))
         return _CountsPair(self.name, loss)
 
-    def shuffled(self, values: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+    def shuffled(
+        self, values: ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.int64]:
         """The messages that reach the analyst in a round, in random order.
 
         Args:
             values: the users' values, integers in 0 … categories - 1, any shape; bits for one
                 category.
-            rng: source of randomness.
+            rng: source of randomness; by default the operating system's cryptographic one.
 
         Returns:
             Categories, integers, shape (messages,).

@@ -41,7 +41,7 @@ def private_mean(
     randomizer: VectorRandomizer,
     *,
     max_norm: float | None = None,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None = None,
 ) -> Any:
     """What the server gets to see of a round: the mean of the shuffled messages.
 
@@ -55,7 +55,7 @@ def private_mean(
         randomizer: of dimension d.
         max_norm: Euclidean norm to clip to, at most the randomizer's radius, which is also what
             it is if left out.
-        rng: source of randomness.
+        rng: source of randomness; by default the operating system's cryptographic one.
 
     Returns:
         Shape (d,), an array or tensor like ``gradients``.
@@ -74,7 +74,7 @@ def private_mean(
     rows = as_rows("gradients", gradients, randomizer.dimension)
     if len(rows) == 0:
         raise ValueError(f"gradients must hold at least one row, got shape {rows.shape}")
-    mean = message_sum([rows], randomizer, norm, rng) / len(rows)
+    mean = message_sum([rows], randomizer, norm, generator(rng)) / len(rows)
     return like(mean.astype(rows.dtype), gradients)
 
 
@@ -97,7 +97,7 @@ def message_sum(
         Shape (dimension,).
     """
     # In floating point even a sum depends on the order: shuffle before adding.
-    order = generator(rng).permutation(len(parts[0]))
+    order = rng.permutation(len(parts[0]))
 
     ends = np.cumsum([part.shape[1] for part in parts]).tolist()
     places = [slice(end - part.shape[1], end) for end, part in zip(ends, parts, strict=True)]

@@ -40,7 +40,7 @@ class UserBatches:
         users: batch size m, in [1, N]. For "epoch" batches are as equal as can be and none is
             smaller.
         sampling: "fixed" or "epoch".
-        rng: source of randomness.
+        rng: source of randomness; by default the operating system's cryptographic one.
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -48,7 +48,12 @@ class UserBatches:
     """
 
     def __init__(
-        self, *, population: int, users: int, sampling: str = "fixed", rng: np.random.Generator
+        self,
+        *,
+        population: int,
+        users: int,
+        sampling: str = "fixed",
+        rng: np.random.Generator | None = None,
     ) -> None:
         self.population = validate.integer(minimum=1, population=population)
         self.users = validate.integer(minimum=1, maximum=self.population, users=users)

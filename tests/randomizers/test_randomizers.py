@@ -425,7 +425,7 @@ def test_bad_values(randomizer: ConcreteRandomizer) -> None:
     for values in (["a"], [True], None, [1j], [2**70]):
         with pytest.raises(TypeError, match="values must be"):
             randomizer.randomize(values, rng)
-    for no_rng in (None, 0, np.random.RandomState(0)):
+    for no_rng in (0, np.random.RandomState(0)):
         with pytest.raises(TypeError, match="rng must be a Generator"):
             randomizer.randomize([0], no_rng)  # type: ignore[arg-type]
 

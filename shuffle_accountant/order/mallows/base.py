@@ -46,11 +46,11 @@ class Mallows(ABC):
         object.__setattr__(self, "users", users)
         object.__setattr__(self, "theta", validate.nonnegative(theta=self.theta))
 
-    def sample(self, rng: RandomSource) -> IntArray:
+    def sample(self, rng: RandomSource = None) -> IntArray:
         """A random permutation in one-line form, shape (n,).
 
         Args:
-            rng: generator or seed; None is fresh randomness.
+            rng: generator or seed; None is the operating system's source.
 
         Raises:
             TypeError: ``rng`` is neither a generator nor a seed.

@@ -104,13 +104,13 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
             )
         return self.second_moment - norm * norm
 
-    def randomize(self, vectors: Any, rng: np.random.Generator) -> Any:
+    def randomize(self, vectors: Any, rng: np.random.Generator | None = None) -> Any:
         """Randomize each row independently.
 
         Args:
             vectors: shape (batch, dimension), rows in the ball up to a relative 1e-5; a NumPy array
                 or anything that becomes one, or a PyTorch tensor.
-            rng: source of randomness.
+            rng: source of randomness; by default the operating system's cryptographic one.
 
         Returns:
             One message per row, same shape: an array of the same precision (32-bit floats stay, all

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.numerics.secure import SecureGenerator
+
 __all__ = ["in_blocks", "sum_of_blocks"]
 
 # Half a megabyte of 32-bit floats, which a core's cache holds together with its inputs.
@@ -95,7 +97,9 @@ def _blocks(batch: int, dimension: int, size: int) -> range:
 
 
 def _seeded(count: int, rng: np.random.Generator) -> Callable[[int], np.random.Generator]:
-    """So many generators, each by its number."""
+    """So many generators, each by its number; of a secure one, secure ones."""
+    if isinstance(rng, SecureGenerator):
+        return lambda index: SecureGenerator()
     seeds = np.frombuffer(rng.bytes(_SEED_BYTES * count), np.uint32)
     seeds = seeds.reshape(-1, _SEED_BYTES // 4)
 

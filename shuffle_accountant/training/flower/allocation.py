@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.numerics.secure import secure_generator
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 from shuffle_accountant.training.flower.private import PrivateStrategy
@@ -122,7 +123,7 @@ class AllocationStrategy(PrivateStrategy):
         for update in self._updates(replies):
             total += clipped(update, self.max_norm)
         noise = self.epoch.mechanism.noise_multiplier * self.max_norm  # type: ignore[union-attr]
-        total += noise * np.random.default_rng().standard_normal(total.size)
+        total += noise * secure_generator().standard_normal(total.size)
         arrays = self._released(server_round, total / (self.users / self.epoch.steps))
         spent = self.epsilon()
         log(
@@ -145,7 +146,7 @@ class AllocationStrategy(PrivateStrategy):
         nodes = self._nodes(grid)
         self.accountant.compose(self.epoch)
         steps = self.epoch.steps
-        dealt = np.random.default_rng().integers(steps, size=len(nodes))
+        dealt = secure_generator().integers(steps, size=len(nodes))
         self._bins = [[] for _ in range(steps)]
         for node, step in zip(nodes, dealt.tolist(), strict=True):
             self._bins[step].append(node)

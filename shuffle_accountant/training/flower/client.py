@@ -12,6 +12,7 @@ from flwr.app import ConfigRecord, Error, Message, MessageType, MetricRecord, Re
 from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.numerics.secure import secure_generator
 from shuffle_accountant.randomizers.gaussian_vectors import GaussianVectors
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
 from shuffle_accountant.training.flower.updates import (
@@ -110,7 +111,7 @@ class LocalRandomizerMod:
             ctxt.state[_STATE] = ConfigRecord({_ROUNDS: rounds})
 
     def _randomized(self, update: NDArray[np.float64]) -> NDArray[np.float64]:
-        rng = np.random.default_rng()  # seeded by the operating system, for every round anew
+        rng = secure_generator()
         if isinstance(self.randomizer, GaussianVectors):
             unit = clipped(update, self.max_norm) / self.max_norm
             message = self.randomizer.randomize(unit[np.newaxis, :], rng)[0]

@@ -14,6 +14,7 @@ from flwr.supercore import log
 from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.numerics.secure import secure_generator
 from shuffle_accountant.training.budget import BudgetExceeded
 from shuffle_accountant.training.flower.private import PrivateStrategy
 from shuffle_accountant.training.flower.updates import (
@@ -144,7 +145,7 @@ class ShuffledStrategy(PrivateStrategy):
             except ValueError:  # not one record of arrays: no reply of the mod
                 continue
         rows = np.array(list(found.values())).reshape(len(found), dimension_of(self._sent))
-        return np.random.default_rng().permutation(rows)
+        return secure_generator().permutation(rows)
 
     def _metrics(self, users: int) -> Any:
         delta = self.ledger.state_dict()["target_delta"]

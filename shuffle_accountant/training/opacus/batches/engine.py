@@ -56,8 +56,8 @@ class AllocationPrivacyEngine(PrivacyEngine):
     """Opacus' privacy engine for batches that are dealt, or shuffled.
 
     Args:
-        rng: source of randomness for the deals; by default a fresh one, seeded by the operating
-            system. It is no part of a checkpoint. The noise is Opacus' own, see ``secure_mode`` and
+        rng: source of randomness for the deals; by default the operating system's cryptographic
+            one. It is no part of a checkpoint. The noise is Opacus' own, see ``secure_mode`` and
             ``noise_generator`` there.
         secure_mode: as for Opacus' engine.
 
@@ -69,7 +69,7 @@ class AllocationPrivacyEngine(PrivacyEngine):
         self, *, rng: np.random.Generator | None = None, secure_mode: bool = False
     ) -> None:
         super().__init__(accountant=AllocationAccountant.mechanism(), secure_mode=secure_mode)
-        self._rng = np.random.default_rng() if rng is None else generator(rng)
+        self._rng = generator(rng)
         self._sampler: DealtSampler | None = None
 
     def make_private(

@@ -78,7 +78,7 @@ class DealtSampler(Sampler):
     Args:
         records: how many there are, or which of them this process deals.
         steps: batches of an epoch, >= 1.
-        rng: source of randomness.
+        rng: source of randomness; by default the operating system's cryptographic one.
 
     Attributes:
         deal: what was dealt last, or None.
@@ -92,7 +92,11 @@ class DealtSampler(Sampler):
     sampling: str
 
     def __init__(
-        self, *, records: int | NDArray[np.int64], steps: int, rng: np.random.Generator
+        self,
+        *,
+        records: int | NDArray[np.int64],
+        steps: int,
+        rng: np.random.Generator | None = None,
     ) -> None:
         if not isinstance(records, np.ndarray):
             records = np.arange(validate.integer(minimum=1, records=records))
@@ -177,12 +181,12 @@ class ShuffledSampler(DealtSampler):
     Args:
         records: how many there are.
         size: of every batch, in [1, records].
-        rng: source of randomness.
+        rng: source of randomness; by default the operating system's cryptographic one.
     """
 
     sampling = "shuffle"
 
-    def __init__(self, *, records: int, size: int, rng: np.random.Generator) -> None:
+    def __init__(self, *, records: int, size: int, rng: np.random.Generator | None = None) -> None:
         records = validate.integer(minimum=1, records=records)
         self.size = validate.integer(minimum=1, maximum=records, size=size)
         super().__init__(records=records, steps=records // self.size, rng=rng)

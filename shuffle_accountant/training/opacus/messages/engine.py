@@ -21,6 +21,7 @@ from opacus.optimizers import DPOptimizer
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.calibrate import max_eps0
+from shuffle_accountant.numerics.secure import SecureGenerator
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.vectors import PrivUnit, VectorRandomizer
 from shuffle_accountant.rounds.shuffle import ShuffleRound
@@ -46,8 +47,8 @@ class ShufflePrivacyEngine(PrivacyEngine):
     """Opacus' privacy engine for the shuffle model.
 
     Args:
-        rng: source of randomness for batches and messages; by default a fresh one, seeded by the
-            operating system. It is never saved, for it would give the messages' randomness away;
+        rng: source of randomness for batches and messages; by default the operating system's
+            cryptographic one. It is never saved, for it would give the messages' randomness away;
             a checkpoint that is loaded mixes fresh entropy into it.
 
     Raises:
@@ -65,7 +66,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
             super().__init__(accountant=ShuffleAccountant.mechanism())
         self.randomizer: VectorRandomizer | None = None
         self.round: ShuffleRound | None = None
-        self._rng = np.random.default_rng() if rng is None else generator(rng)
+        self._rng = generator(rng)
         self._begun: WeakSet[Pass] = WeakSet()
 
     def make_private(
@@ -285,6 +286,8 @@ class ShufflePrivacyEngine(PrivacyEngine):
 
 def _mix_in_entropy(rng: np.random.Generator) -> None:
     """Go on from a state that depends on the present one and on the operating system's entropy."""
+    if isinstance(rng, SecureGenerator):
+        return  # which has no state
     bits = rng.bit_generator
     words = [*rng.integers(2**32, size=8).tolist(), *np.random.SeedSequence().generate_state(8)]
     seeded: Any = type(bits)(np.random.SeedSequence([int(word) for word in words]))
