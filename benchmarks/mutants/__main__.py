@@ -1,16 +1,20 @@
-"""`python -m benchmarks.mutants`: put every fault in, run its tests, name those nobody notices.
+"""`python -m benchmarks.mutants [FILE ...]`: make mutants, run the tests near each, name survivors.
 
-Exit code 0 if every mutant is killed, or is equivalent and survives; 1 if not; 2 for a wrong
-command line; 130 after Ctrl-C. What was found is kept, so that the next run goes on from there:
-a verdict holds as long as the mutant, its file and its tests are the same.
+FILE is the beginning of a path in the package, such as ``losses/steps``; all rooms without one.
+A mutant is killed if a test fails. Exit code 0 if every mutant is killed or proved to be
+equivalent; 1 if not (a mutant whose tests hang is named apart); 2 for a wrong command line; 130
+after Ctrl-C. Verdicts are kept as long as the mutant, its file and its tests stay the same, so the
+next run goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import queue
+import random
 import sys
 import tempfile
 import threading
@@ -20,9 +24,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from benchmarks.mutants.mutant import Mutant
-from benchmarks.mutants.table import MUTANTS
-from benchmarks.mutants.trial import BROKEN, KILLED, SLOW, SURVIVED, Copy
+from benchmarks.mutants.equivalent import EQUIVALENT
+from benchmarks.mutants.generate import generated
+from benchmarks.mutants.mutant import PACKAGE, ROOT, Mutant
+from benchmarks.mutants.rooms import stages
+from benchmarks.mutants.trial import BROKEN, HUNG, KILLED, SURVIVED, Copy
 
 _KEPT = Path(tempfile.gettempdir()) / f"shuffle-accountant-mutants-{os.getuid()}.json"
 
@@ -30,41 +36,57 @@ _KEPT = Path(tempfile.gettempdir()) / f"shuffle-accountant-mutants-{os.getuid()}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutants", description=__doc__)
-    parser.add_argument("--only", default="", help="mutants whose name holds this text")
+    parser.add_argument("files", nargs="*", help="beginnings of paths, such as losses/steps")
+    parser.add_argument("--list", action="store_true", help="print the mutants and end")
+    parser.add_argument("--count", type=int, help="draw this many of them")
+    parser.add_argument("--seed", type=int, default=0, help="of that draw; default: %(default)s")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="trials at once")
     parser.add_argument("--again", action="store_true", help="forget earlier verdicts")
     parser.add_argument("--kept", type=Path, default=_KEPT, help="file of earlier verdicts")
-    parser.add_argument("--list", action="store_true", help="print the mutants and end")
     given = parser.parse_args(arguments)
-    chosen = [mutant for mutant in MUTANTS if given.only in mutant.name]
+    chosen = [m for m in generated() if not given.files or m.file.startswith(tuple(given.files))]
     if not chosen or given.jobs < 1:
-        parser.error("no mutant has such a name" if not chosen else "--jobs must be at least 1")
+        parser.error("no such mutant" if not chosen else "--jobs must be at least 1")
+    if given.count is not None:
+        drawn = random.Random(given.seed).sample(chosen, min(given.count, len(chosen)))
+        chosen = sorted(drawn, key=lambda mutant: (mutant.file, mutant.start))
     if given.list:
         for mutant in chosen:
-            print(mutant.name + (f"  # {mutant.equivalent}" if mutant.equivalent else ""))
+            proof = f"  # {EQUIVALENT[mutant.id]}" if mutant.id in EQUIVALENT else ""
+            print(f"{mutant.id}{proof}")
         return 0
     known: dict[str, str] = {}
     if given.kept.exists() and not given.again:
         known = json.loads(given.kept.read_text(encoding="utf-8"))
+    tried = [mutant for mutant in chosen if mutant.id not in EQUIVALENT]
     try:
-        verdicts = _verdicts(chosen, known, given.jobs, given.kept)
+        verdicts = _verdicts(tried, known, given.jobs, given.kept)
     except KeyboardInterrupt:
         print("\nstopped; the next run goes on from here", file=sys.stderr)
         return 130
-    return _report(chosen, verdicts)
+    return _report(tried, len(chosen) - len(tried), verdicts)
+
+
+def key(mutant: Mutant) -> str:
+    """A digest of what decides whether the tests notice, but for other files of the package."""
+    digest = hashlib.sha256(repr((mutant.id, mutant.new)).encode())
+    tests = [name for stage in stages(mutant.file) for name in stage if name.endswith(".py")]
+    for path in (ROOT / PACKAGE / mutant.file, *(ROOT / name for name in dict.fromkeys(tests))):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:24]
 
 
 def _verdicts(
     chosen: Sequence[Mutant], known: dict[str, str], jobs: int, kept: Path
-) -> dict[Mutant, str]:
-    """The verdict on each mutant, those that are known without a trial."""
-    keys = {mutant: mutant.key() for mutant in chosen}
-    verdicts = {mutant: known[key] for mutant, key in keys.items() if key in known}
-    left = [mutant for mutant in chosen if mutant not in verdicts]
+) -> dict[str, str]:
+    """The verdict on each mutant by its id, those that are known without a trial."""
+    keys = {mutant.id: key(mutant) for mutant in chosen}
+    verdicts = {name: known[digest] for name, digest in keys.items() if digest in known}
+    left = [mutant for mutant in chosen if mutant.id not in verdicts]
     if not left:
         return verdicts
     started, lock = time.monotonic(), threading.Lock()
-    passed: set[str] = set()
+    usual: dict[tuple[str, ...], float] = {}
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copies = [Copy(Path(folder) / str(job)) for job in range(min(jobs, len(left)))]
         free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
@@ -72,14 +94,14 @@ def _verdicts(
             free.put(copy)
 
         def judge(mutant: Mutant) -> tuple[Mutant, str, str]:
-            copy = free.get()
+            copy, runs = free.get(), stages(mutant.file)
             try:
-                with lock:
-                    first = mutant.tests not in passed
-                    passed.add(mutant.tests)
-                if first:
-                    _check(mutant.tests, copy)
-                return mutant, *copy.trial(mutant)
+                seconds = []
+                for run in runs:
+                    if run not in usual:
+                        usual[run] = copy.timed(run)
+                    seconds.append(usual[run])
+                return mutant, *copy.trial(mutant, runs, seconds)
             finally:
                 free.put(copy)
 
@@ -87,11 +109,11 @@ def _verdicts(
         try:
             for done in as_completed([pool.submit(judge, mutant) for mutant in left]):
                 mutant, verdict, said = done.result()
-                verdicts[mutant] = verdict
+                verdicts[mutant.id] = verdict
                 with lock:
-                    known[keys[mutant]] = verdict
+                    known[keys[mutant.id]] = verdict
                     kept.write_text(json.dumps(known), encoding="utf-8")
-                _say(f"{len(verdicts)}/{len(chosen)} {verdict}: {mutant.name}")
+                _say(f"{len(verdicts)}/{len(chosen)} {verdict}: {mutant.id}")
                 if verdict == BROKEN:
                     _say(said)
         finally:
@@ -103,32 +125,20 @@ def _verdicts(
     return verdicts
 
 
-def _check(tests: str, copy: Copy) -> None:
-    """Stop if tests fail without a mutant."""
-    verdict, said = copy.run(tests.split())
-    if verdict != SURVIVED:
-        raise SystemExit(f"tests fail without any mutant: {tests}\n{said}")
-
-
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _report(chosen: Sequence[Mutant], verdicts: dict[Mutant, str]) -> int:
-    """Print the survivors and the count; the exit code."""
-    noticed = {KILLED, SLOW}
-    wrong = [
-        mutant for mutant in chosen if (verdicts[mutant] in noticed) == bool(mutant.equivalent)
-    ]
-    wrong += [mutant for mutant in chosen if verdicts[mutant] == BROKEN and mutant not in wrong]
-    for mutant in wrong:
-        told = "called equivalent, but " if mutant.equivalent else ""
-        print(f"{told}{verdicts[mutant]}: {mutant.name}\n    tests: {mutant.tests}")
-    counts = Counter(verdicts[mutant] for mutant in chosen if not mutant.equivalent)
-    equivalent = sum(bool(mutant.equivalent) for mutant in chosen)
-    told = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
-    print(f"{len(chosen)} mutants: {told or 'none tried'}, {equivalent} equivalent")
-    return 1 if wrong else 0
+def _report(tried: Sequence[Mutant], proved: int, verdicts: dict[str, str]) -> int:
+    """Print those that no test has killed and the count; the exit code."""
+    for verdict in (SURVIVED, HUNG, BROKEN):
+        for mutant in tried:
+            if verdicts[mutant.id] == verdict:
+                print(f"{verdict}: {mutant.id} (line {mutant.line})")
+    counts = Counter(verdicts[mutant.id] for mutant in tried)
+    told = [f"{number} {verdict}" for verdict, number in sorted(counts.items())]
+    print(f"{len(tried) + proved} mutants: {', '.join([*told, f'{proved} equivalent'])}")
+    return 0 if counts.keys() <= {KILLED} else 1
 
 
 if __name__ == "__main__":

@@ -9,16 +9,21 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.mutants.mutant import PACKAGE, ROOT, Mutant
 
-KILLED, SURVIVED, BROKEN, SLOW = "killed", "survived", "broken", "killed by the clock"
+KILLED, SURVIVED, BROKEN, HUNG = "killed", "survived", "broken", "hung"
 
-# Seconds; a mutant that never ends is noticed.
-_LONGEST = 300.0
-# Pytest's exit codes for "all passed" and "some failed".
-_PASSED, _FAILED = 0, 1
+# A run of tests hangs if it takes this many seconds and this many times longer than without a
+# mutant.
+_PATIENCE, _LONGER = 120.0, 8.0
+# Seconds for tests without any mutant.
+_LONGEST = 3000.0
+# Pytest's exit codes for "all passed", "some failed" and "no test was chosen".
+_PASSED, _FAILED, _NONE = 0, 1, 5
 
 
 class Copy:
@@ -41,29 +46,48 @@ class Copy:
             subprocess.run([*command, "checked-hash", PACKAGE, "tests"], cwd=folder, check=True)
         self._server: subprocess.Popen[bytes] | None = None
 
-    def trial(self, mutant: Mutant) -> tuple[str, str]:
-        """What becomes of the mutant, and the tests' last lines."""
+    def trial(
+        self, mutant: Mutant, stages: Sequence[Sequence[str]], seconds: Sequence[float]
+    ) -> tuple[str, str]:
+        """The verdict on a mutant, and the tests' last lines.
+
+        Args:
+            mutant: what is put in; the file is put back afterwards.
+            stages: arguments of pytest, one sequence for each run; the first failure ends it.
+            seconds: what the runs take without a mutant.
+        """
         path = self.folder / PACKAGE / mutant.file
         source = path.read_text(encoding="utf-8")
         path.write_text(mutant.applied(source), encoding="utf-8")
+        verdict, said = SURVIVED, ""
         try:
-            return self.run(mutant.tests.split())
+            for tests, usual in zip(stages, seconds, strict=True):
+                verdict, said = self.run(tests, _PATIENCE + _LONGER * usual)
+                if verdict != SURVIVED:
+                    break
         finally:
             path.write_text(source, encoding="utf-8")
-
-    def run(self, tests: list[str]) -> tuple[str, str]:
-        """The verdict of some tests on the copy as it is.
-
-        Of files that are named as a whole the slow tests are left out.
-        """
-        named = [test for test in tests if "::" in test]
-        whole = [test for test in tests if "::" not in test]
-        verdict, said = self._answer(named) if named else (SURVIVED, "")
-        if verdict == SURVIVED and whole:
-            return self._answer(["-m", "not slow", *whole])
         return verdict, said
 
-    def _answer(self, tests: list[str]) -> tuple[str, str]:
+    def timed(self, tests: Sequence[str]) -> float:
+        """Seconds of a run without a mutant.
+
+        Raises:
+            RuntimeError: a test fails.
+        """
+        start = time.monotonic()
+        verdict, said = self.run(tests, _LONGEST)
+        if verdict != SURVIVED:
+            raise RuntimeError(f"without any mutant: {verdict}: {' '.join(tests)}\n{said}")
+        return time.monotonic() - start
+
+    def run(self, tests: Sequence[str], limit: float) -> tuple[str, str]:
+        """The verdict of some tests on the copy as it is, and their last lines.
+
+        Args:
+            tests: arguments of pytest.
+            limit: seconds after which the tests hang.
+        """
         server = self._server = self._server or self._started()
         assert server.stdin is not None
         assert server.stdout is not None
@@ -71,15 +95,15 @@ class Copy:
         asked = json.dumps([*options, *tests]) + "\n"
         server.stdin.write(asked.encode())
         server.stdin.flush()
-        if not select.select([server.stdout], [], [], _LONGEST)[0]:
+        if not select.select([server.stdout], [], [], limit)[0]:
             self.stop()
-            return SLOW, ""
+            return HUNG, ""
         line = server.stdout.readline()
         if not line:
             self.stop()
             return BROKEN, "the process of the tests has ended"
         code, said = json.loads(line)
-        return {_PASSED: SURVIVED, _FAILED: KILLED}.get(code, BROKEN), said
+        return {_PASSED: SURVIVED, _NONE: SURVIVED, _FAILED: KILLED}.get(code, BROKEN), said
 
     def _started(self) -> subprocess.Popen[bytes]:
         # options and coverage of a run that these tests are part of would decide their exit code

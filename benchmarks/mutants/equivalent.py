@@ -1,0 +1,8 @@
+"""Mutants that no test can kill, with the proof; `tests/test_mutants.py` says if one is gone."""
+
+from __future__ import annotations
+
+PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = ()
+"""Pairs of a proof and the ids of the mutants that it is about."""
+
+EQUIVALENT = {mutant: proof for proof, mutants in PROOFS for mutant in mutants}
