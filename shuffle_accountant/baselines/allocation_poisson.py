@@ -117,7 +117,9 @@ def _nothing(losses: Array) -> tuple[Array, Array]:
 
 def _excess(round: RandomAllocation, rounds: int, delta: float) -> float:
     """``cosh(eps0) sqrt((2/t) log(1/delta'))``; inf for steps that no eps0 describes."""
-    eps0 = _eps0(step_ratio(round.mechanism), _SHARE * delta / rounds / round.steps)
+    eps0 = _eps0(
+        step_ratio(round.mechanism, 1, Bound.PESSIMISTIC), _SHARE * delta / rounds / round.steps
+    )
     if eps0 is None or eps0 > _LARGEST_EPS0:
         return math.inf
     log_inverse = math.log(rounds / _SHARE) - math.log(delta)

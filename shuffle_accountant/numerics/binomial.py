@@ -29,6 +29,7 @@ from shuffle_accountant.numerics.rounding import (
 )
 
 __all__ = [
+    "CHANCE",
     "RUN",
     "deviance",
     "log1p_minus",
@@ -40,6 +41,13 @@ __all__ = [
     "tail_ratio_error",
     "upper_tail_ratio",
 ]
+
+CHANCE = 8.0
+"""Roundings that a success probability p, and 1 - p, may each be off by.
+
+They are functions of a privacy parameter more often than not. Both move the logarithm of a
+probability by ``k - n p`` times what they are off by, relative to themselves.
+"""
 
 _NODES = 48
 # The logarithm of a probability whose products are about to lose digits.
@@ -177,13 +185,14 @@ def log_pmf_error(k: ArrayLike, n: ArrayLike, p: float, log_probability: ArrayLi
     """Bound on the absolute error of `log_pmf` (so, the relative error of the probability).
 
     The exponent's terms share a sign, so rounding costs a few units of its size; for p other than
-    1/2 the rounding of p and of q moves both deviances by ``u |k - n p|``.
+    1/2 what p and q are off by, and ``n p`` and ``n q``, moves both deviances by as much of ``|k -
+    n p|``.
     """
     k, n = np.asarray(k, dtype=float), np.asarray(n, dtype=float)
     size = np.minimum(np.abs(np.asarray(log_probability)), 1e6)
     error = 8.0 + 6.0 * size
     if p != 0.5:
-        error = error + 4.0 * np.abs(k - n * p)
+        error = error + 2.0 * (CHANCE + 1.0) * np.abs(k - n * p)
     return np.asarray(roundings(1.0) * error)
 
 
@@ -219,7 +228,7 @@ def pmf_runs(
     left = np.maximum(n[..., None] - counts[..., :-1], 0.0)
     # a quotient and two products; for p other than 1/2 another quotient, and the chances are off by
     # as much as in `log_pmf_error`
-    steps = 3 if p == q else 8
+    steps = 3 if p == q else 4 + 2 * CHANCE
     with np.errstate(over="ignore", invalid="ignore"):  # of rows that are listed below
         law[..., 1:] = rounded(left / counts[..., 1:] * (p / q), steps)
         np.cumprod(law, axis=-1, out=law)
@@ -258,7 +267,7 @@ def upper_tail_ratio(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
 
     Returns:
         Ratios >= 1 (up to rounding) with relative error `tail_ratio_error` plus, for p != 1/2,
-        ``8 u sqrt(n min(p, q))`` from the rounding of p and q.
+        ``4 (CHANCE + 1) u sqrt(n min(p, q))`` from what p and q are off by.
     """
     k, n = np.broadcast_arrays(np.asarray(k, dtype=float), np.asarray(n, dtype=float))
     shape = k.shape

@@ -309,8 +309,9 @@ class Binomial(CountLaw):
         return max(self.trials - count, 0.0) * odds / (count + 1.0)
 
     def honest(self, share: float) -> Binomial:
-        """Whole trials only."""
-        return Binomial(trials=math.floor(self.trials * share), probability=self.probability)
+        """Whole trials only: the exact product with the share is rounded down."""
+        trials = math.floor(self.trials * Fraction(share))
+        return Binomial(trials=trials, probability=self.probability)
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         """Independent numbers, shape (size,)."""

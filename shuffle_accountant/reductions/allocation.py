@@ -28,16 +28,24 @@ lemma of `shuffle_accountant.reductions.decoys`, for a target among t - 1 decoys
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.combined.by_side import by_side, share_of
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
+from shuffle_accountant.numerics.between import Between, quotient
 
 __all__ = ["AllocationPair", "allocation", "allocation_in_blocks", "poisson_sampling"]
+
+
+Ratio = Callable[[Bound], RatioSource]
+"""Law of the likelihood ratio of one step, with its parameters rounded to a side."""
 
 
 @dataclass(frozen=True)
@@ -50,42 +58,53 @@ class AllocationPair:
     loss: PrivacyLoss
 
 
-def allocation(ratio: RatioSource, steps: int, released: int) -> AllocationPair:
+def allocation(ratio: Ratio, steps: int, released: int) -> AllocationPair:
     """The pair of one epoch, or of its first steps.
 
     Args:
-        ratio: law of the likelihood ratio of one step.
+        ratio: law of the likelihood ratio of one step, by side.
         steps: number t of steps of the epoch.
         released: number s of steps whose outputs are seen, in 1 … t.
     """
-    return AllocationPair("allocation", _mean(ratio, released, released / steps))
+    return AllocationPair("allocation", _mean(ratio, released, quotient(released, steps)))
 
 
-def allocation_in_blocks(ratio: RatioSource, steps: int, selected: int) -> AllocationPair:
+def allocation_in_blocks(ratio: Ratio, steps: int, selected: int) -> AllocationPair:
     """The product of the pairs of blocks with one selected step each.
 
     Args:
-        ratio: law of the likelihood ratio of one step.
+        ratio: law of the likelihood ratio of one step, by side.
         steps: number t of steps of the epoch.
         selected: number k of steps that use a record, in 2 … t.
     """
     size, longer = divmod(steps, selected)
     counts = [(size + 1, longer), (size, selected - longer)]
-    parts = tuple((_mean(ratio, block, 1.0), count) for block, count in counts if count > 0)
+    whole = Between(1.0, 1.0)
+    parts = tuple((_mean(ratio, block, whole), count) for block, count in counts if count > 0)
     return AllocationPair("allocation, blocks", ProductLoss(parts))
 
 
-def poisson_sampling(ratio: RatioSource, rate: float) -> AllocationPair:
+def poisson_sampling(ratio: Ratio, rate: float) -> AllocationPair:
     """The pair of one step that a record takes part in with a probability.
 
     Args:
-        ratio: law of the likelihood ratio of the step with the record in it.
+        ratio: law of the likelihood ratio of the step with the record in it, by side.
         rate: the probability, in (0, 1].
     """
-    return AllocationPair("Poisson sampling", _mean(ratio, 1, rate))
+    return AllocationPair("Poisson sampling", _mean(ratio, 1, Between(rate, rate)))
 
 
-def _mean(ratio: RatioSource, steps: int, fraction: float) -> PrivacyLoss:
-    if isinstance(ratio, GaussianRatio):  # which may be beyond the range of doubles
-        return gaussian_mean_loss(ratio.sigma, steps, fraction)
-    return MeanRatioLoss(ratio, steps, fraction)
+def _mean(ratio: Ratio, steps: int, fraction: Between) -> PrivacyLoss:
+    """The loss of a mean of ratios; a larger fraction reveals more, in both orders.
+
+    Who draws from Q instead now and then, independently, turns the pair of a fraction into that of
+    a smaller one.
+    """
+
+    def mean(side: Bound) -> PrivacyLoss:
+        one, part = ratio(side), share_of(fraction, side)
+        if isinstance(one, GaussianRatio):  # which may be beyond the range of doubles
+            return gaussian_mean_loss(one.sigma, steps, part)
+        return MeanRatioLoss(one, steps, part)
+
+    return by_side(mean)

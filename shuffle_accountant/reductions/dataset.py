@@ -33,7 +33,7 @@ def attained(
     Returns:
         ``(lower, upper, (x0, x1, others))``: a bracket of that dataset's divergence.
     """
-    pairs = _pairs(randomizer, users / population)
+    pairs = _pairs(randomizer, users, population)
     pair, low, high = most_distinguishable(tuple(pairs), users, epsilon)
     return low, high, pairs[pair]
 
@@ -52,27 +52,31 @@ def dataset_losses(
         The datasets ``(x0, x1, others)`` by their loss; both orders of x0 and x1 are one loss.
     """
     losses: dict[OrderedPairLoss, tuple[int, int, int]] = {}
-    for pair, triple in _pairs(randomizer, users / population).items():
+    for pair, triple in _pairs(randomizer, users, population).items():
         losses.setdefault(OrderedPairLoss(pair, users), triple)
     return losses
 
 
-def _pairs(randomizer: FiniteRandomizer, fraction: float) -> dict[LetterPair, tuple[int, int, int]]:
+def _pairs(
+    randomizer: FiniteRandomizer, users: int, population: int
+) -> dict[LetterPair, tuple[int, int, int]]:
     """The datasets by their pairs of laws; another user takes the target's place if not drawn."""
     pairs: dict[LetterPair, tuple[int, int, int]] = {}
     for triple in randomizer.datasets():
         first, second, others = randomizer.classes(triple).probabilities
-        if fraction < 1.0:
-            first, second = (_mixture(fraction, law, others) for law in (first, second))
+        if users < population:
+            drawn, idle = users / population, (population - users) / population
+            first, second = (_mixture(drawn, law, idle, others) for law in (first, second))
         letters = LetterPair(np.array(first), np.array(second), others, randomizer.eps0)
         pairs.setdefault(letters, triple)
     return pairs
 
 
-def _mixture(fraction: float, law: Array, others: Array) -> Array:
+def _mixture(drawn: float, law: Array, idle: float, others: Array) -> Array:
     """The law of a message of the target or, if it is not drawn, of another user.
 
-    Off by a few units in the last place, or the smallest double, and never 0 where it is not.
+    A sum of positive terms: off by a few units in the last place, or the smallest double, and never
+    0 where it is not. Where both laws agree so does the mixture.
     """
-    mixed = others + fraction * (law - others)
+    mixed = np.where(law == others, others, drawn * law + idle * others)
     return np.where((mixed <= 0.0) & (law + others > 0.0), 5e-324, mixed)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from shuffle_accountant.losses.combined.by_side import by_side, share_of
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
+from shuffle_accountant.numerics.between import quotient
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
 from shuffle_accountant.reductions.base import Reduction
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys
@@ -27,9 +29,10 @@ def example(sigma: float, users: int, population: int) -> Reduction:
     """
     density = GaussianRandomizer(sigma).density
     zero, one = partial(density, 0.0), partial(density, 1.0)
+    fraction = quotient(users, population)
     name = "gaussian example" if users == population else "gaussian example, subsampled"
     return Reduction(
         name,
         DensitiesAmongDecoys(p0=one, p1=zero, q=zero, blank=0.0, n=users),
-        gaussian_mean_loss(sigma, users, users / population),
+        by_side(lambda side: gaussian_mean_loss(sigma, users, share_of(fraction, side))),
     )

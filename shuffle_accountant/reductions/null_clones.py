@@ -35,13 +35,15 @@ and Shenfeld 2025.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.combined.by_side import by_side, noise_of
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.losses.steps.null_clones import LEAST_SIGMA, NullCloneLoss
+from shuffle_accountant.numerics.between import over_root
 
 __all__ = ["NullClonePair", "null_clones"]
 
@@ -64,7 +66,12 @@ def null_clones(noise_multiplier: float, places: int, passes: int = 1) -> NullCl
         places: number of batches, or of messages.
         passes: how often the same placement is used.
     """
-    sigma = noise_multiplier / math.sqrt(passes)
-    if places == 1 or sigma < LEAST_SIGMA:  # nobody hides anybody
-        return NullClonePair(gaussian_mean_loss(sigma, 1))
-    return NullClonePair(NullCloneLoss(sigma, places))
+    found = over_root(noise_multiplier, passes)
+
+    def loss(side: Bound) -> PrivacyLoss:
+        sigma = noise_of(found, side)
+        if places == 1 or sigma < LEAST_SIGMA:  # nobody hides anybody
+            return gaussian_mean_loss(sigma, 1)
+        return NullCloneLoss(sigma, places)
+
+    return NullClonePair(by_side(loss))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from shuffle_accountant import validation as validate
@@ -12,6 +12,7 @@ from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import warn_if_loose
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.reductions.allocation import (
     AllocationPair,
     allocation,
@@ -97,7 +98,8 @@ class RandomAllocation(Round):
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        step_ratio(mechanism, passes)  # refuses what is out of range now rather than later
+        # refuses what is out of range now rather than later
+        step_ratio(mechanism, passes, Bound.PESSIMISTIC)
 
     @property
     def adjacency(self) -> Adjacency:
@@ -145,7 +147,7 @@ class RandomAllocation(Round):
 
 @lru_cache(maxsize=128)
 def _reduced(round: RandomAllocation) -> AllocationPair:
-    ratio = step_ratio(round.mechanism, round.passes)
+    ratio = partial(step_ratio, round.mechanism, round.passes)
     if round.selected > 1:
         return allocation_in_blocks(ratio, round.steps, round.selected)
     return allocation(ratio, round.steps, round.released or round.steps)

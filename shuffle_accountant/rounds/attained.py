@@ -14,8 +14,10 @@ from shuffle_accountant.engine.refinement import lower_end
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.ordered_pair import OrderedPairLoss
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.combined.by_side import by_side, noise_of
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
+from shuffle_accountant.numerics.between import over_root
 from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.reductions.dataset import dataset_losses
@@ -87,12 +89,13 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
 
 
 def _batches(round: ShuffledBatches, delta: float, rounds: int) -> Attained:
-    sigma = round.noise_multiplier / math.sqrt(round.passes)
-    own, upper = _both_ends(gaussian_mean_loss(sigma, 1), delta, rounds)
+    sigma = over_root(round.noise_multiplier, round.passes)
+    known = by_side(lambda side: gaussian_mean_loss(noise_of(sigma, side), 1))
+    own, upper = _both_ends(known, delta, rounds)
     dataset = (1, 0, -1)
     if own == 0.0 or round.steps == 1:
         return Attained(lower=own, upper=upper, dataset=dataset)
-    loss = AntipodalLoss(sigma, round.steps)
+    loss = AntipodalLoss(sigma.high, round.steps)
     lower = max(_lower_end(one, delta, rounds, upper) for one in (loss, loss.reversed))
     return Attained(lower=min(lower, upper), upper=upper, dataset=dataset)
 

@@ -8,12 +8,13 @@ dimension and the outputs of earlier steps; only its likelihood ratio X = dP/dQ 
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.combined.by_side import noise_of, share_of
 from shuffle_accountant.losses.steps.bounded_ratio import (
     LARGEST_LOSS,
     LaplaceRatio,
@@ -23,6 +24,7 @@ from shuffle_accountant.losses.steps.bounded_ratio import (
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.product_ratio import ProductRatio
+from shuffle_accountant.numerics.between import over_root, quotient
 
 __all__ = [
     "GaussianMechanism",
@@ -45,8 +47,12 @@ class Mechanism(ABC):
         Mechanism._kinds[cls.kind] = cls
 
     @abstractmethod
-    def ratio(self, passes: int) -> RatioSource:
+    def ratio(self, passes: int, side: Bound) -> RatioSource:
         """The law of the likelihood ratio of that many steps that all use the record.
+
+        Args:
+            passes: how many steps, >= 1.
+            side: which way parameters are rounded; PESSIMISTIC to what reveals more.
 
         Raises:
             ValueError: ratios beyond the range of double precision.
@@ -81,9 +87,10 @@ class GaussianMechanism(Mechanism):
         value = validate.noise_multiplier(noise_multiplier=self.noise_multiplier)
         object.__setattr__(self, "noise_multiplier", value)
 
-    def ratio(self, passes: int) -> RatioSource:
+    def ratio(self, passes: int, side: Bound) -> RatioSource:
         """A lognormal law."""
-        return GaussianRatio(self.noise_multiplier / math.sqrt(passes))
+        sigma = over_root(self.noise_multiplier, passes)
+        return GaussianRatio(noise_of(sigma, side))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +115,11 @@ class LaplaceMechanism(Mechanism):
             raise ValueError(f"scale must be at least {1.0 / LARGEST_LOSS:g}, got {value!r}")
         object.__setattr__(self, "scale", value)
 
-    def ratio(self, passes: int) -> RatioSource:
+    def ratio(self, passes: int, side: Bound) -> RatioSource:
         """A law between ``e^(-1/scale)`` and ``e^(1/scale)``."""
-        one = LaplaceRatio(1.0 / self.scale)
-        check_range(one.largest, passes)
+        eps0 = quotient(1, self.scale)
+        check_range(eps0.low, passes)
+        one = LaplaceRatio(share_of(eps0, side))
         return one if passes == 1 else ProductRatio(one, passes)
 
 
@@ -140,7 +148,7 @@ class PureMechanism(Mechanism):
             raise ValueError(f"epsilon must be at most {LARGEST_LOSS:g}, got {value!r}")
         object.__setattr__(self, "epsilon", value)
 
-    def ratio(self, passes: int) -> RatioSource:
+    def ratio(self, passes: int, side: Bound) -> RatioSource:
         """A law on ``e^epsilon`` and ``e^-epsilon``, or on products of them."""
         return TwoValuedRatio(self.epsilon, passes)
 

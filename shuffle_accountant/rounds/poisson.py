@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from shuffle_accountant import validation as validate
@@ -80,4 +80,4 @@ class PoissonSampled(Round):
 
 @lru_cache(maxsize=128)
 def _reduced(round: PoissonSampled) -> AllocationPair:
-    return poisson_sampling(step_ratio(round.mechanism), round.rate)
+    return poisson_sampling(partial(step_ratio, round.mechanism, 1), round.rate)

@@ -7,6 +7,7 @@ from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.losses.steps.table_ratio import TableRatio
@@ -37,14 +38,19 @@ def zero_out_step(mechanism: Mechanism | PldRound) -> Mechanism | PldRound:
 
 
 @lru_cache(maxsize=128)
-def step_ratio(mechanism: Mechanism | PldRound, passes: int = 1) -> RatioSource:
+def step_ratio(mechanism: Mechanism | PldRound, passes: int, side: Bound) -> RatioSource:
     """The law of the likelihood ratio of that many steps that all use the record.
+
+    Args:
+        mechanism: the step.
+        passes: how many, >= 1.
+        side: which way parameters are rounded; PESSIMISTIC to what reveals more.
 
     Raises:
         ValueError: ratios beyond the range of double precision.
     """
     if isinstance(mechanism, Mechanism):
-        return mechanism.ratio(passes)
+        return mechanism.ratio(passes, side)
     one = TableRatio(mechanism.loss.bounds)
     return one if passes == 1 else ProductRatio(one, passes)
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, Tabled
-from shuffle_accountant.numerics.rounding import outwards, roundings, share
+from shuffle_accountant.numerics.rounding import ELEMENTARY, outwards, roundings, share
 
 __all__ = ["DilutedLoss"]
 
-# Of a product with a probability that is itself rounded.
-_ERROR = roundings(4)
+# Of a product with a probability that is itself a function of eps0, good to a few roundings.
+_ERROR = roundings(ELEMENTARY + 8)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.numerics.binomial import (
+    CHANCE,
     log_pmf,
     log_pmf_error,
     log_upper_tail,
@@ -164,7 +165,7 @@ def tail_differences(
     mass = np.where(astride, 1.0 - lower[first] - upper[last], mass)
     # the pmf's error bound (with an exponent of at most 1000) and the tail ratio's
     distance = np.abs(edges - n * rate) + np.sqrt(n * rate)
-    relative = product(roundings(6000.0 + 8.0 * distance), tail_ratio_error())
+    relative = product(roundings(6000.0 + 4.0 * (CHANCE + 1.0) * distance), tail_ratio_error())
     tails = np.maximum(upper, lower) * relative
     error = tails[first] + tails[last] + np.where(astride, roundings(4), 0.0)
     return np.maximum(mass, 0.0), error
