@@ -21,10 +21,14 @@ from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.progress import counted
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
+from shuffle_accountant.seals import sealed, unsealed
 
 __all__ = ["FourierAccountant", "certified", "delta", "epsilon", "trade_off_of"]
 
-SCHEMA = 2
+SCHEMA = 3
+_FIELDS = ("schema", "tolerance", "memory_limit", "rounds")
+# by schema: the first knew one adjacency only, and the first two had no digest
+_STORED = {1: _FIELDS, 2: (*_FIELDS, "adjacency"), 3: (*_FIELDS, "adjacency")}
 # Brackets this wide, relative, say nothing more; grids for still wider ones have no spacing left.
 LOOSEST = 10.0
 # A trade-off curve is made of points of the profile down to this delta.
@@ -213,39 +217,34 @@ class FourierAccountant:
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on elsewhere, in plain JSON types."""
-        return {
-            "schema": SCHEMA,
-            "tolerance": self.tolerance,
-            "memory_limit": self.memory_limit,
-            **self.protocol.to_dict(),
-        }
+        """Everything needed to go on elsewhere, in plain JSON types, with a digest of it."""
+        return sealed(
+            {
+                "schema": SCHEMA,
+                "tolerance": self.tolerance,
+                "memory_limit": self.memory_limit,
+                **self.protocol.to_dict(),
+            }
+        )
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> FourierAccountant:
         """Inverse of `state_dict`; a JSON text round trip in between changes nothing.
 
+        States of versions 0.1.0 and 0.2.0 have no digest and are read with a warning.
+
         Raises:
             TypeError: not a dictionary, or a field of the wrong type.
-            ValueError: missing or unknown fields, values outside their range, or a schema newer
-                than this version knows.
+            ValueError: missing or unknown fields, another digest, values outside their range, or a
+                schema newer than this version knows.
         """
-        state = validate.instance(dict, state=state)
-        schema = validate.integer(minimum=1, maximum=SCHEMA, schema=state.get("schema"))
-        wanted = {"schema", "tolerance", "memory_limit", "rounds"}
-        if schema > 1:  # schema 1 knew one adjacency only
-            wanted |= {"adjacency"}
-        if set(state) != wanted:
-            raise ValueError(
-                f"state of schema {schema} must have fields {sorted(wanted)}, "
-                f"got {sorted(map(str, state))}"
-            )
+        state = unsealed(state, _STORED, sealed_since=3)
         accountant = cls(tolerance=state["tolerance"], memory_limit=state["memory_limit"])
-        if schema == 1:
-            accountant.compose(Protocol.from_list(state["rounds"]))
-        else:
+        if "adjacency" in state:
             held = {name: state[name] for name in ("adjacency", "rounds")}
             accountant.compose(Protocol.from_dict(held))
+        else:
+            accountant.compose(Protocol.from_list(state["rounds"]))
         return accountant
 
 

@@ -17,7 +17,7 @@ ROOT = Path(shuffle_accountant.__file__).parent
 # From the ground up: a room imports only from rooms before it. Rooms on one line know nothing of
 # each other. Files at the top of the package are rooms of their own.
 FLOORS = (
-    ("validation", "bracket", "progress", "facades", "registry", "adjacency", "numerics"),
+    ("validation", "bracket", "seals", "progress", "facades", "registry", "adjacency", "numerics"),
     ("lattice",),
     ("randomizers",),
     ("losses",),

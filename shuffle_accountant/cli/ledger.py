@@ -43,6 +43,10 @@ Count = Annotated[int, typer.Option(help="How many steps, >= 0.")]
 StepUsers = Annotated[
     int | None, typer.Option("--users", help="Users in each of them, if they were others.")
 ]
+AtLeast = Annotated[
+    str | None,
+    typer.Option(help="Receipt of an earlier step, which the ledger must still have."),
+]
 StepPopulation = Annotated[
     int | None, typer.Option("--population", help="That they were drawn from, if another.")
 ]
@@ -88,13 +92,13 @@ def step(
     """Record steps before they are released; exit code 1 if the budget refuses them."""
     ledger = _opened(url, name)
     try:
-        ledger.step(count, users=users, population=population)
+        receipt = ledger.step(count, users=users, population=population)
     except BudgetExceeded as refused:
         print(f"refused: {refused}")
         raise typer.Exit(_REFUSED) from None
     except StorageError as error:
         raise ValueError(str(error)) from None
-    print(f"recorded: {count} of now {len(ledger)} steps")
+    print(f"receipt: {receipt}\nrecorded: {count} of now {len(ledger)} steps")
 
 
 @examples("show sqlite:///budget.db survey --json")
@@ -104,6 +108,7 @@ def show(url: Url, name: Name, as_json: AsJson = False) -> None:
     state = ledger.state_dict()
     epsilon, delta = state["max_epsilon"], state["target_delta"]
     found: dict[str, Any] = {"steps": len(ledger), "budget": epsilon, "delta": delta}
+    found["receipt"] = state["receipt"]
     with recorded_warnings() as warnings:
         if delta is not None:
             spent = ledger.epsilon()
@@ -118,18 +123,21 @@ def show(url: Url, name: Name, as_json: AsJson = False) -> None:
         print(columns([("round", repr(ledger.round)), *rows]))
 
 
-@examples("verify sqlite:///budget.db survey")
-def verify(url: Url, name: Name) -> None:
+@examples("verify sqlite:///budget.db survey --at-least RECEIPT")
+def verify(url: Url, name: Name, at_least: AtLeast = None) -> None:
     """Check a ledger's file and every entry's digest; exit code 2 if anything is wrong."""
-    print(f"verified: {len(_opened(url, name))} steps")
+    print(f"verified: {len(_opened(url, name, at_least=at_least))} steps")
 
 
 def _opened(url: str, name: str, **options: Any) -> ShuffleLedger:
     """The ledger; whatever is wrong as a ValueError of one line."""
-    try:
-        return ShuffleLedger.open(url, name, **options)
-    except (StorageError, ImportError) as error:
-        raise ValueError(str(error)) from None
+    with recorded_warnings() as warnings:
+        try:
+            ledger = ShuffleLedger.open(url, name, **options)
+        except (StorageError, ImportError) as error:
+            raise ValueError(str(error)) from None
+    print_warnings(warnings)
+    return ledger
 
 
 for _command in (create, step, show, verify):

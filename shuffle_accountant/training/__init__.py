@@ -25,6 +25,7 @@ from shuffle_accountant.training.budget import BudgetExceeded
 from shuffle_accountant.training.filters import PersonalFilter, PrivacyFilter
 from shuffle_accountant.training.ledger import ShuffleLedger
 from shuffle_accountant.training.randomize import clip, private_mean
+from shuffle_accountant.training.receipts import Receipt
 from shuffle_accountant.training.store import StorageError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ __all__ = [
     "PersonalFilter",
     "PrivUnit",
     "PrivacyFilter",
+    "Receipt",
     "SampledCoordinates",
     "ShuffleLedger",
     "StorageError",

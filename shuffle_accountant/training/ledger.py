@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterable
 from typing import Any, Self
@@ -12,17 +13,22 @@ from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
+from shuffle_accountant.seals import sealed, unsealed
 from shuffle_accountant.training.budget import BudgetExceeded, budget_cache
 from shuffle_accountant.training.cohorts import CohortBudget
-from shuffle_accountant.training.store import Entry, Head, LedgerStore
+from shuffle_accountant.training.receipts import Receipt
+from shuffle_accountant.training.store import Entry, LedgerStore
 
 __all__ = ["ShuffleLedger"]
 
 # Limits whose remaining rounds are remembered.
 _MOST_BUDGETS = 8
 
-SCHEMA = 2
-_FIELDS = ("schema", "round", "steps", "cohorts", "target_delta", "max_epsilon", "tolerance")
+SCHEMA = 3
+_CONFIG = ("round", "target_delta", "max_epsilon", "tolerance")
+_EQUAL = ("schema", "steps", *_CONFIG)
+# by schema: the first knew equal steps only, and the first two had no digest
+_STORED = {1: _EQUAL, 2: (*_EQUAL, "cohorts"), 3: (*_EQUAL, "cohorts", "receipt")}
 
 
 class ShuffleLedger:
@@ -79,7 +85,7 @@ class ShuffleLedger:
         self._cohorts = FourierAccountant(tolerance=self._tolerance)  # steps of other sizes
         self._budgets: dict[tuple[float, float], CohortBudget] = {}
         self._store: LedgerStore | None = None
-        self._head = Head(0, "")
+        self._receipt = Receipt.first("", SCHEMA, json.dumps(self._configuration()))
         self._lock = threading.RLock()
 
     @classmethod
@@ -93,6 +99,7 @@ class ShuffleLedger:
         population: int | None = None,
         budget: tuple[float, float] | None = None,
         tolerance: float | None = None,
+        at_least: Receipt | str | None = None,
     ) -> Self:
         """A ledger that is kept in a database, made there if it is new (extra ``ledger``).
 
@@ -111,14 +118,18 @@ class ShuffleLedger:
             population: that each step draws its users from, or None; see `ShuffleLedger`.
             budget: (epsilon, delta) that no step goes over, or None.
             tolerance: relative width in epsilon of brackets, > 0; 1e-3 for a new ledger.
+            at_least: a receipt of an earlier `step`, or its text. A ledger that does not have that
+                entry, as one from an older backup, is refused; no new one is made.
 
         Raises:
             ImportError: SQLAlchemy, or the database's driver, is not installed.
             TypeError: an argument of the wrong type.
             ValueError: an argument outside its range; a ledger of another configuration, of a newer
-                schema, cut or altered; no ledger of that name, and no randomizer for a new one.
+                schema, cut, altered, or behind ``at_least``; no ledger of that name, and no
+                randomizer for a new one.
             StorageError: the database cannot be read or written.
         """
+        least = None if at_least is None else Receipt.read(at_least=at_least)
         asked = None
         if randomizer is not None:
             epsilon, delta = (None, None) if budget is None else _budget(budget)
@@ -133,22 +144,34 @@ class ShuffleLedger:
         elif any(given is not None for given in (users, population, budget, tolerance)):
             raise ValueError("users, population, budget and tolerance need a randomizer, got none")
         store = LedgerStore(url, name)
-        found = store.open(None if asked is None else asked._configuration())
-        ledger = cls.from_state_dict({"schema": SCHEMA, "steps": 0, "cohorts": [], **found})
+        new = asked is not None and least is None
+        config, entries, end = store.open(asked._configuration() if asked and new else None)
+        try:
+            ledger = cls._configured(config)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"ledger {store!r} cannot be read: {error}") from None
         if asked is not None and asked._promise() != ledger._promise():
             raise ValueError(
                 f"ledger {name!r} is of another configuration, {ledger._told()}, got "
                 f"{asked._told()}"
             )
-        store.verify()
+        if least is not None:
+            store.require(least)
         ledger._store = store
-        ledger._refresh()
+        ledger._follow(entries, end)
         return ledger
 
     @property
     def round(self) -> ShuffleRound:
         """What happens in each step."""
         return self._round
+
+    @property
+    def receipt(self) -> Receipt:
+        """Number and digest of the last entry; kept elsewhere it shows that entries were lost."""
+        with self._lock:
+            self._refresh()
+            return self._receipt
 
     @property
     def num_releases(self) -> int:
@@ -171,8 +194,8 @@ class ShuffleLedger:
 
     def step(
         self, count: int = 1, *, users: int | None = None, population: int | None = None
-    ) -> None:
-        """Record ``count`` further steps, before their output is used.
+    ) -> Receipt:
+        """Record ``count`` further steps, before their output is used; the receipt of them.
 
         Args:
             count: how many, >= 0.
@@ -191,7 +214,7 @@ class ShuffleLedger:
             usual.plain_users if users is None else users,
             usual.population if population is None else population,
         )
-        self._record(round, self._count(count))
+        return self._record(round, self._count(count))
 
     def epsilon(self, *, delta: float | None = None) -> Bracket:
         """Certified bracket of the epsilon (nats) spent; 0 before the first step.
@@ -247,26 +270,29 @@ class ShuffleLedger:
             self._total(count)
             return self._exceeded_by(event, count, limit, delta)
 
-    def compose(self, event: ShuffleRound, count: int = 1) -> None:
-        """Record ``count`` steps of a round of this ledger's randomizer.
+    def compose(self, event: ShuffleRound, count: int = 1) -> Receipt:
+        """Record ``count`` steps of a round of this ledger's randomizer; the receipt of them.
 
         Raises:
             TypeError: ``event`` is not a round, or ``count`` not an integer.
             ValueError: a round of another randomizer than this ledger's, or a negative count.
             BudgetExceeded: as for `step`.
         """
-        self._record(self._own(event), self._count(count))
+        return self._record(self._own(event), self._count(count))
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on elsewhere, in plain JSON types."""
+        """Everything needed to go on elsewhere, in plain JSON types, with a digest of it."""
         with self._lock:
             self._refresh()
-            return {
-                "schema": SCHEMA,
-                "steps": self._steps,
-                "cohorts": self._cohorts.protocol.to_dict()["rounds"],
-                **self._configuration(),
-            }
+            return sealed(
+                {
+                    "schema": SCHEMA,
+                    "steps": self._steps,
+                    "cohorts": self._cohorts.protocol.to_dict()["rounds"],
+                    "receipt": str(self._receipt),
+                    **self._configuration(),
+                }
+            )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state of the same configuration; this ledger's budget stays.
@@ -286,40 +312,49 @@ class ShuffleLedger:
             )
         with self._lock:
             self._steps, self._cohorts = other._steps, other._cohorts
+            self._receipt = other._receipt
             self._budgets = {}
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> Self:
         """A new ledger from `state_dict`; a JSON text round trip in between changes nothing.
 
+        States of versions 0.1.0 and 0.2.0 have no digest and are read with a warning.
+
         Raises:
             TypeError: not a dictionary, or a field of the wrong type.
-            ValueError: missing or unknown fields, values outside their range, or a schema newer
-                than this version knows.
+            ValueError: missing or unknown fields, another digest, values outside their range, or a
+                schema newer than this version knows.
         """
-        state = validate.instance(dict, state=state)
-        schema = validate.integer(minimum=1, maximum=SCHEMA, schema=state.get("schema"))
-        # schema 1 knew equal steps only
-        wanted = set(_FIELDS) - (set() if schema > 1 else {"cohorts"})
-        if set(state) != wanted:
-            raise ValueError(
-                f"state of schema {schema} must have fields {sorted(wanted)}, "
-                f"got {sorted(map(str, state))}"
-            )
-        round = ShuffleRound.from_dict(state["round"])
+        state = unsealed(state, _STORED, sealed_since=3)
+        ledger = cls._configured(state)
+        steps = validate.integer(minimum=0, maximum=MAX_ROUNDS, steps=state["steps"])
+        cohorts = Protocol.from_list(state.get("cohorts", []))
+        for one, count in ((ledger._round, steps), *cohorts):
+            if count > 0:
+                ledger._total(count)
+                ledger._receipt = ledger._next(ledger._own(one), count)
+                ledger._apply(one, count)
+        if "receipt" in state:
+            ledger._receipt = Receipt.read(receipt=state["receipt"])
+        return ledger
+
+    @classmethod
+    def _configured(cls, config: dict[str, Any]) -> Self:
+        """A ledger without steps from `_configuration`."""
+        if not set(config) >= set(_CONFIG):
+            raise ValueError(f"configuration must have fields {sorted(_CONFIG)}")
+        round = ShuffleRound.from_dict(config["round"])
         ledger = cls(
             round.randomizer,
             users=round.plain_users,
             population=round.population,
-            target_delta=state["target_delta"],
-            max_epsilon=state["max_epsilon"],
-            tolerance=state["tolerance"],
+            target_delta=config["target_delta"],
+            max_epsilon=config["max_epsilon"],
+            tolerance=config["tolerance"],
         )
         if ledger._round != round:
             raise ValueError(f"round must be of reduction='auto' in a ledger, got {round!r}")
-        ledger._steps = validate.integer(minimum=0, maximum=MAX_ROUNDS, steps=state["steps"])
-        for one, count in Protocol.from_list(state.get("cohorts", [])):
-            ledger._cohorts.compose(ledger._own(one), count=ledger._total(count) - ledger._recorded)
         return ledger
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
@@ -356,18 +391,28 @@ class ShuffleLedger:
         """Everything recorded."""
         return self._cohorts.protocol + Protocol([(self._round, self._steps)])
 
-    def _record(self, round: ShuffleRound, count: int) -> None:
+    def _record(self, round: ShuffleRound, count: int) -> Receipt:
         with self._lock:
             # of a ledger in a database most brackets are worked out before others have to wait
             self._refresh()
             self._require_budget(round, count)
-            if self._store is not None and count > 0:
-                with self._store.transaction() as transaction:
-                    self._follow(*transaction.entries(self._head))
-                    self._require_budget(round, count)
-                    head = transaction.append(Entry(round.plain_users, round.population, count))
-                self._head = head
-            self._apply(round, count)
+            if count > 0:
+                after = self._next(round, count)
+                if self._store is not None:
+                    entry = Entry(round.plain_users, round.population, count)
+                    with self._store.transaction() as transaction:
+                        self._follow(*transaction.entries(self._receipt))
+                        self._require_budget(round, count)
+                        after = transaction.append(entry)
+                self._apply(round, count)
+                self._receipt = after
+            return self._receipt
+
+    def _next(self, round: ShuffleRound, count: int) -> Receipt:
+        """The receipt of a ledger in memory after these steps."""
+        if round.plain:
+            return self._receipt.after("", round.plain_users, round.population, count)
+        return self._receipt.after("", round.to_dict(), count)
 
     def _require_budget(self, round: ShuffleRound, count: int) -> None:
         total = self._total(count)
@@ -390,12 +435,12 @@ class ShuffleLedger:
     def _refresh(self) -> None:
         """Take in what other processes have recorded."""
         if self._store is not None:
-            self._follow(*self._store.entries(self._head))
+            self._follow(*self._store.entries(self._receipt))
 
-    def _follow(self, entries: Iterable[Entry], head: Head) -> None:
+    def _follow(self, entries: Iterable[Entry], end: Receipt) -> None:
         for entry in entries:
             self._apply(self._sized(entry.users, entry.population), entry.count)
-        self._head = head
+        self._receipt = end
 
     def _sized(self, users: int, population: int | None) -> ShuffleRound:
         if (users, population) == (self._round.plain_users, self._round.population):

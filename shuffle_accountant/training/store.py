@@ -1,10 +1,13 @@
 """Steps of a ledger in a database: an append-only log, written in transactions (extra ``ledger``).
 
-Two tables. ``shuffle_ledgers`` has one row for each ledger: its configuration, the number of its
-last entry and that entry's digest. ``shuffle_ledger_entries`` has one row for each entry: which
-round, how often, and a SHA-256 digest of all that and of the entry before. A log that was cut, or
-altered by mistake, does not fit its digests and is refused; a whole database that was put back to
-an earlier state cannot be told from one that never went on, and who may write to it can forge it.
+Two tables. ``shuffle_ledgers`` has one row for each ledger: its configuration, and the number and
+digest of its last entry. ``shuffle_ledger_entries`` has one row for each entry: which round, how
+often, and its digest, which depends on the configuration and on all entries before
+(`shuffle_accountant.training.receipts`).
+
+*What is seen.* A database that was altered or cut by accident, in any field of these tables, is
+refused. Whoever may write to the database can compute the digests anew, or put back an older copy
+of all of it: that is seen only by a receipt that was kept elsewhere.
 
 An entry is appended under a lock that all writers take first: SQLite's (``BEGIN IMMEDIATE``), or
 PostgreSQL's on the ledger's row. It is on disk when the transaction returns. Of two writers who
@@ -12,33 +15,41 @@ got past each other the primary key would refuse the second. What the database u
 other writers is tried again; what may have been committed is not, and its error is raised: then
 the entry may be there, but the caller must not release the round.
 
-SQLite files are in its write-ahead mode, with every commit synchronised; they must be on a disk of
-the machine, not on a network's.
+SQLite files have a rollback journal, which is there only while a step is being recorded, and every
+commit synchronises the file and its directory: what is acknowledged is in the file itself. They
+must be on a disk of the machine, not on a network's. A new file appears under its name with the
+tables in it, so that an empty one is known to have lost its content.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import json
 import os
 import random
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.bracket import warn_loose
+from shuffle_accountant.training.receipts import Receipt
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine, Table
+    from sqlalchemy import Connection, Engine, MetaData, Table
 
 __all__ = ["Entry", "LedgerStore", "StorageError", "Transaction"]
 
 T = TypeVar("T")
 
-SCHEMA = 1
+SCHEMA = 2
+# Version 0.2.0's: its digests do not depend on the configuration.
+_UNSEALED = 1
 _MISSING = (
     "ShuffleLedger.open needs SQLAlchemy: install the extra, pip install '.[ledger]' in a clone"
 )
@@ -68,14 +79,6 @@ class Entry:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """Where a log ends: the number of the last entry, 0 if there is none, and its digest."""
-
-    number: int
-    digest: str
-
-
 class LedgerStore:
     """One ledger in a database.
 
@@ -91,35 +94,72 @@ class LedgerStore:
     """
 
     def __init__(self, url: str, name: str) -> None:
-        self.url = validate.instance(str, url=url)
-        self.name = validate.instance(str, name=name)
+        self.url = _storable(url=url)
+        self.name = _storable(name=name)
         if not 1 <= len(name) <= _MOST_NAME:
             raise ValueError(f"name must have 1 to {_MOST_NAME} characters, got {name!r:.60}")
         self._engine = _engine(url)
         self._ledgers, self._entries = _tables()
         self._process = os.getpid()
+        self._start = Receipt(0, "")
 
     def __repr__(self) -> str:
-        return f"{self._engine.url.render_as_string(hide_password=True)} {self.name!r}"
+        return f"{self._where} {self.name!r}"
 
-    def open(self, config: dict[str, Any] | None) -> dict[str, Any]:
-        """The ledger's configuration; a new ledger if there is none and one is given.
+    @property
+    def _where(self) -> str:
+        return str(self._engine.url.render_as_string(hide_password=True))
+
+    @property
+    def _named(self) -> str:
+        """The ledger and its database, for messages."""
+        return f"ledger {self.name!r} in {self._where}"
+
+    def open(self, config: dict[str, Any] | None) -> tuple[dict[str, Any], list[Entry], Receipt]:
+        """The ledger's configuration, its entries, and where they end; all of it was checked.
+
+        A new ledger is made if there is none and a configuration is given. One of version 0.2.0
+        gets the digests of this version, with a warning.
 
         Raises:
             ValueError: there is no such ledger, its schema is newer, or the database is damaged.
             StorageError: the database cannot be read, or written.
         """
         with self._errors():
-            if config is None:
-                self._require_tables()
-                found = self._retried(lambda connection: self._config(connection))
-            else:
-                found = self._retried(
-                    lambda connection: self._config_or_new(connection, config), writing=True
+            if self._engine.dialect.name == "sqlite":
+                self._require_file(making=config is not None)
+            schema = self._retried(
+                lambda connection: self._found_or_made(connection, config),
+                writing=config is not None,
+            )
+            if schema == _UNSEALED:
+                count = self._retried(self._seal, writing=True)
+                warn_loose(
+                    f"{self._named} was kept by version 0.2.0 and not sealed: its {count} entries "
+                    "are taken as they are and sealed now; compare them with what was released",
+                    UserWarning,
                 )
-        if found is None:
-            raise ValueError(f"there is no ledger {self.name!r} in {self._engine.url!r}")
-        return found
+            return self._retried(self._whole)
+
+    def require(self, receipt: Receipt) -> None:
+        """Refuse a log, once opened, that does not have the entry of a receipt.
+
+        Raises:
+            ValueError: it ends before, or had another history.
+            StorageError: the database cannot be read.
+        """
+        table = self._entries
+        query = table.select().where(table.c.ledger == self.name, table.c.number == receipt.number)
+        with self._errors():
+            row = self._retried(lambda connection: connection.execute(query).one_or_none())
+        digest = self._start.digest if receipt.number == 0 else getattr(row, "digest", None)
+        if digest is None:
+            raise ValueError(f"{self._named} is behind receipt {receipt}: it lost its last entries")
+        if digest != receipt.digest:
+            raise ValueError(
+                f"{self._named} is another than that of receipt {receipt}: its entry of that "
+                f"number has digest {validate.shown(digest)}"
+            )
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -143,7 +183,7 @@ class LedgerStore:
             finally:
                 connection.close()
 
-    def entries(self, after: Head) -> tuple[list[Entry], Head]:
+    def entries(self, after: Receipt) -> tuple[list[Entry], Receipt]:
         """The entries behind a place of the log, checked, and where the log ends now.
 
         Raises:
@@ -152,21 +192,6 @@ class LedgerStore:
         """
         with self._errors():
             return self._retried(lambda connection: self._read(connection, after))
-
-    def verify(self) -> None:
-        """Read everything and check it.
-
-        Raises:
-            ValueError: the file is damaged, or the log does not fit its digests.
-            StorageError: the database cannot be read.
-        """
-        with self._errors(), self._live().connect() as connection:
-            self._require_whole(connection)
-        self.entries(self.start())
-
-    def start(self) -> Head:
-        """The place before the first entry."""
-        return Head(0, "")
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -194,84 +219,168 @@ class LedgerStore:
                     raise
                 time.sleep(random.uniform(0.001, 0.02))
 
-    def _require_tables(self) -> None:
+    def _require_file(self, *, making: bool) -> None:
+        """Make the file of a new database; refuse one that has lost its content, or its name."""
+        path = Path(str(self._engine.url.database))
+        if path.exists():
+            if path.stat().st_size == 0:
+                raise ValueError(
+                    f"database {self._where} is damaged: the file is empty; remove it only if no "
+                    "ledger was ever in it"
+                )
+            return
+        for beside in ("-journal", "-wal"):
+            if path.with_name(path.name + beside).exists():
+                raise ValueError(
+                    f"database {self._where} is damaged: the file is gone, and its {beside} is not"
+                )
+        if not making:
+            raise ValueError(f"there is no {self._named}")
+        _make_file(path, self._ledgers.metadata)
+
+    def _found_or_made(self, connection: Connection, config: dict[str, Any] | None) -> int:
+        """The schema of the ledger, made if there is none and a configuration is given."""
         import sqlalchemy
 
-        if not sqlalchemy.inspect(self._live()).has_table(self._ledgers.name):
-            with self._live().connect() as connection:
-                self._require_whole(connection)
-            raise ValueError(f"there is no ledger {self.name!r} in {self._engine.url!r}")
+        if self._engine.dialect.name == "postgresql" and config is not None:
+            # two creators would get in each other's way
+            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7302190413)")
+        there = [
+            sqlalchemy.inspect(connection).has_table(table.name)
+            for table in (self._ledgers, self._entries)
+        ]
+        if any(there) and not all(there):
+            raise ValueError(f"database {self._where} is damaged: one of its two tables is gone")
+        row = self._row(connection) if all(there) else None
+        if row is not None:
+            if row.schema > SCHEMA:
+                raise ValueError(
+                    f"{self._named} has schema {row.schema}, newer than {SCHEMA}, which this "
+                    "version knows"
+                )
+            return int(row.schema)
+        # what a file has lost must not be taken for what was never there
+        self._require_whole(connection)
+        entries = self._entries.select().where(self._entries.c.ledger == self.name).limit(1)
+        if all(there) and connection.execute(entries).first() is not None:
+            raise ValueError(f"{self._named} was altered: it has entries, and no configuration")
+        if config is None:
+            raise ValueError(f"there is no {self._named}")
+        self._ledgers.metadata.create_all(connection)
+        text = json.dumps(config, sort_keys=True)
+        start = Receipt.first(self.name, SCHEMA, text)
+        values = {"name": self.name, "schema": SCHEMA, "config": text}
+        connection.execute(
+            self._ledgers.insert().values(**values, number=start.number, digest=start.digest)
+        )
+        return SCHEMA
+
+    def _seal(self, connection: Connection) -> int:
+        """Give a ledger of version 0.2.0 the digests of this version; the number of its entries."""
+        row = self._require_row(connection, lock=True)
+        if row.schema != _UNSEALED:  # another process was faster
+            return int(row.number)
+        self._config(row)
+        entries, _ = self._read(connection, Receipt(0, ""), Receipt(row.number, row.digest))
+        receipt = Receipt.first(self.name, SCHEMA, row.config)
+        for entry in entries:
+            receipt = receipt.after(self.name, *astuple(entry))
+            one = self._entries.update().where(
+                self._entries.c.ledger == self.name, self._entries.c.number == receipt.number
+            )
+            connection.execute(one.values(digest=receipt.digest))
+        own = self._ledgers.update().where(self._ledgers.c.name == self.name)
+        connection.execute(own.values(schema=SCHEMA, digest=receipt.digest))
+        return receipt.number
+
+    def _whole(self, connection: Connection) -> tuple[dict[str, Any], list[Entry], Receipt]:
+        """Everything, checked from the first byte on."""
+        self._require_whole(connection)
+        row = self._require_row(connection)
+        self._start = Receipt.first(self.name, row.schema, row.config)
+        entries, end = self._read(connection, self._start, Receipt(row.number, row.digest))
+        return self._config(row), entries, end
+
+    def _config(self, row: Any) -> dict[str, Any]:
+        try:
+            config = json.loads(row.config)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{self._named} was altered: its configuration: {error}") from None
+        if not isinstance(config, dict):
+            raise ValueError(
+                f"{self._named} was altered: its configuration is {validate.shown(config)}"
+            )
+        return config
 
     def _require_whole(self, connection: Connection) -> None:
         if self._engine.dialect.name == "sqlite":
             found = connection.exec_driver_sql("PRAGMA integrity_check").scalar()
             if found != "ok":
                 told = " ".join(str(found).split())
-                raise ValueError(f"database {self._engine.url!r} is damaged: {told}")
-
-    def _config(self, connection: Connection) -> dict[str, Any] | None:
-        row = self._row(connection)
-        if row is None:
-            # what a file has lost must not be taken for what was never there
-            self._require_whole(connection)
-            return None
-        if row.schema > SCHEMA:
-            raise ValueError(
-                f"ledger {self.name!r} has schema {row.schema}, newer than {SCHEMA}, which this "
-                "version knows"
-            )
-        return dict(json.loads(row.config))
-
-    def _config_or_new(self, connection: Connection, config: dict[str, Any]) -> dict[str, Any]:
-        if self._engine.dialect.name == "postgresql":  # two creators would get in each other's way
-            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7302190413)")
-        self._ledgers.metadata.create_all(connection)
-        found = self._config(connection)
-        if found is None:
-            values = {
-                "name": self.name,
-                "schema": SCHEMA,
-                "config": json.dumps(config, sort_keys=True),
-                "number": 0,
-                "digest": "",
-            }
-            connection.execute(self._ledgers.insert().values(values))
-            return config
-        return found
+                raise ValueError(f"database {self._where} is damaged: {told:.200}")
 
     def _row(self, connection: Connection, *, lock: bool = False) -> Any:
+        """The ledger's own row, with fields of the right types; None if there is none."""
         query = self._ledgers.select().where(self._ledgers.c.name == self.name)
-        return connection.execute(query.with_for_update() if lock else query).one_or_none()
+        row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+        if row is None:
+            return None
+        wanted = {"name": str, "schema": int, "config": str, "number": int, "digest": str}
+        for field, kind in wanted.items():
+            held = getattr(row, field)
+            if not isinstance(held, kind):
+                raise ValueError(
+                    f"{self._named} was altered: {field} must be of type {kind.__name__}, got "
+                    f"{validate.shown(held)}"
+                )
+        if row.name != self.name:
+            raise ValueError(f"{self._named} was altered: its row has name {row.name!r:.80}")
+        return row
 
-    def _head(self, connection: Connection, *, lock: bool = False) -> Head:
+    def _require_row(self, connection: Connection, *, lock: bool = False) -> Any:
+        row = self._row(connection, lock=lock)
+        if row is None:
+            raise ValueError(f"there is no {self._named}")
+        return row
+
+    def _head(self, connection: Connection, *, lock: bool = False) -> Receipt:
         if self._engine.dialect.name == "postgresql" and lock:
             # an acknowledged step must survive a crash of the server, whatever its settings
             connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-        row = self._row(connection, lock=lock)
-        if row is None:
-            raise ValueError(f"there is no ledger {self.name!r} in {self._engine.url!r}")
-        return Head(row.number, row.digest)
+        row = self._require_row(connection, lock=lock)
+        if Receipt.first(self.name, row.schema, row.config) != self._start:
+            raise ValueError(f"{self._named} was altered: it has another configuration now")
+        return Receipt(row.number, row.digest)
 
     def _read(
-        self, connection: Connection, after: Head, head: Head | None = None
-    ) -> tuple[list[Entry], Head]:
+        self, connection: Connection, after: Receipt, head: Receipt | None = None
+    ) -> tuple[list[Entry], Receipt]:
         head = self._head(connection) if head is None else head
         if head == after:
             return [], head
         table = self._entries
         query = table.select().where(table.c.ledger == self.name, table.c.number > after.number)
-        found, digest, number = [], after.digest, after.number
+        found: list[Entry] = []
+        end = after
         for row in connection.execute(query.order_by(table.c.number)):
             entry = Entry(row.users, row.population, row.count)
-            number += 1
-            digest = _digest(self.name, digest, number, entry)
-            if row.number != number or row.digest != digest:
-                raise ValueError(f"ledger {self.name!r} was altered at entry {number}")
+            known = all(
+                isinstance(held, int) for held in (row.number, row.users, row.count)
+            ) and isinstance(row.population, int | None)
+            if known:
+                end = end.after(self.name, *astuple(entry))
+            if not known or Receipt(row.number, row.digest) != end:
+                raise ValueError(
+                    f"{self._named} was altered at entry {after.number + len(found) + 1} or in its "
+                    "configuration"
+                )
             found.append(entry)
-        if Head(number, digest) != head:
+        if end.number != head.number:
             raise ValueError(
-                f"ledger {self.name!r} was cut: it has {number} entries, not {head.number}"
+                f"{self._named} was cut: it has {end.number} entries, not {head.number}"
             )
+        if end != head:
+            raise ValueError(f"{self._named} was altered: it does not end in its own digest")
         return found, head
 
     @contextmanager
@@ -282,14 +391,18 @@ class LedgerStore:
         try:
             yield
         except sqlalchemy.exc.DBAPIError as error:
-            cause = " ".join(str(error.orig).split())
-            where = self._engine.url.render_as_string(hide_password=True)
-            damaged = ("malformed", "not a database", "file is encrypted")
+            cause = f"{' '.join(str(error.orig).split()):.200}"
+            damaged = ("malformed", "not a database", "encrypted", "Could not decode", "no such ")
             if any(word in cause for word in damaged):
-                raise ValueError(f"database {where} is damaged: {cause}") from None
-            raise StorageError(f"database {where} cannot be used: {cause}") from None
-        except sqlalchemy.exc.SQLAlchemyError as error:
-            raise StorageError(" ".join(str(error).split())) from None
+                raise ValueError(f"database {self._where} is damaged: {cause}") from None
+            raise StorageError(f"database {self._where} cannot be used: {cause}") from None
+        except UnicodeDecodeError:  # of the database's own message about what is in the file
+            raise ValueError(f"database {self._where} is damaged: no UTF-8 in it") from None
+        except StorageError:
+            raise
+        except (sqlalchemy.exc.SQLAlchemyError, OSError) as error:
+            cause = f"{' '.join(str(error).split()):.200}"
+            raise StorageError(f"database {self._where} cannot be used: {cause}") from None
 
 
 class Transaction:
@@ -301,40 +414,48 @@ class Transaction:
         head: where the log ends.
     """
 
-    def __init__(self, store: LedgerStore, connection: Connection, head: Head) -> None:
+    def __init__(self, store: LedgerStore, connection: Connection, head: Receipt) -> None:
         self._store, self._connection, self._head = store, connection, head
 
-    def entries(self, after: Head) -> tuple[list[Entry], Head]:
+    def entries(self, after: Receipt) -> tuple[list[Entry], Receipt]:
         """As `LedgerStore.entries`."""
         return self._store._read(self._connection, after, self._head)
 
-    def append(self, entry: Entry) -> Head:
+    def append(self, entry: Entry) -> Receipt:
         """Append an entry; where the log ends then."""
-        number = self._head.number + 1
-        digest = _digest(self._store.name, self._head.digest, number, entry)
+        store, before = self._store, self._head
+        after = before.after(store.name, *astuple(entry))
         values = {
-            "ledger": self._store.name,
-            "number": number,
+            "ledger": store.name,
+            "number": after.number,
             "users": entry.users,
             "population": entry.population,
             "count": entry.count,
-            "digest": digest,
+            "digest": after.digest,
         }
-        self._connection.execute(self._store._entries.insert().values(values))
-        ledgers = self._store._ledgers
+        self._connection.execute(store._entries.insert().values(values))
+        ledgers = store._ledgers
         moved = ledgers.update().where(
-            ledgers.c.name == self._store.name, ledgers.c.number == self._head.number
+            ledgers.c.name == store.name, ledgers.c.number == before.number
         )
-        changed = self._connection.execute(moved.values(number=number, digest=digest))
+        changed = self._connection.execute(moved.values(number=after.number, digest=after.digest))
         if changed.rowcount != 1:
-            raise StorageError(f"ledger {self._store.name!r} moved on in the middle of a step")
-        self._head = Head(number, digest)
-        return self._head
+            raise StorageError(f"ledger {store.name!r} moved on in the middle of a step")
+        self._head = after
+        return after
 
 
-def _digest(name: str, before: str, number: int, entry: Entry) -> str:
-    text = json.dumps([name, before, number, entry.users, entry.population, entry.count])
-    return hashlib.sha256(text.encode()).hexdigest()
+def _storable(**named: object) -> str:
+    """A text that databases can hold."""
+    (argument,) = named
+    text: str = validate.instance(str, **named)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{argument} must be text that UTF-8 can hold, got {text!a:.80}") from None
+    if "\0" in text:
+        raise ValueError(f"{argument} must not have null characters, got {text!a:.80}")
+    return text
 
 
 def _engine(url: str) -> Engine:
@@ -354,39 +475,65 @@ def _engine(url: str) -> Engine:
         raise ValueError(f"url must be sqlite:///… or postgresql+psycopg://…, got {made!r:.80}")
     if dialect == "postgresql":
         return sqlalchemy.create_engine(made, pool_pre_ping=True, isolation_level="READ COMMITTED")
-    if made.database in (None, "", ":memory:"):
+    if made.database in (None, "", ":memory:") or str(made.database).startswith("file:"):
         raise ValueError(f"url must name a file, since memory forgets, got {url!r:.80}")
     engine = sqlalchemy.create_engine(made, connect_args={"timeout": _PATIENCE})
     prepared = threading.Lock()
 
+    def connect(dialect: Any, record: Any, arguments: Any, options: Any) -> None:
+        arguments[0] = f"{Path(arguments[0]).as_uri()}?mode=rw"  # never makes a file
+        options["uri"] = True
+
     def prepare(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # transactions begin where they are begun below
         with prepared:
-            _write_ahead(connection)
-        connection.execute("PRAGMA synchronous = FULL")
+            _roll_back_by_journal(connection)
+        connection.execute("PRAGMA synchronous = EXTRA")  # the file, and then its directory
 
     def begin(connection: Any) -> None:
         writing = connection.get_execution_options().get("writing", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
+    event.listen(engine, "do_connect", connect)
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", begin)
     return engine
 
 
-def _write_ahead(connection: Any) -> None:
-    """Switch a file to write-ahead mode, for which it may not be in use; it stays in it."""
-    if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-        return
+def _roll_back_by_journal(connection: Any) -> None:
+    """Leave the write-ahead mode of version 0.2.0, for which the file may not be in use."""
     deadline = time.monotonic() + _PATIENCE
-    while True:
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
+            connection.execute("PRAGMA journal_mode = DELETE")
         except Exception as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(random.uniform(0.001, 0.02))
+
+
+def _make_file(path: Path, tables: MetaData) -> None:
+    """Make a database with empty tables, which is whole when it appears under its name."""
+    import sqlalchemy
+
+    made = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    engine = sqlalchemy.create_engine(f"sqlite:///{made}")
+    try:
+        try:
+            tables.create_all(engine)
+        finally:
+            engine.dispose()
+        try:
+            os.link(made, path)
+        except FileExistsError:
+            pass  # another process was faster
+        except OSError:  # a file system without hard links
+            with contextlib.suppress(FileExistsError), path.open("xb") as file:
+                file.write(made.read_bytes())
+                file.flush()
+                os.fsync(file.fileno())
+    finally:
+        made.unlink(missing_ok=True)
 
 
 def _tables() -> tuple[Table, Table]:

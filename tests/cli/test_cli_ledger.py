@@ -31,13 +31,24 @@ def test_a_budget_from_the_command_line(
     one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=2.0), users=1000)
     most = int(sa.max_rounds(round=one, target_epsilon=1.0, delta=1e-6))
     assert main(["ledger", "step", *where, "--count", str(most)]) == 0
-    assert capsys.readouterr().out.endswith(f"recorded: {most} of now {most} steps\n")
+    said = capsys.readouterr().out
+    assert said.endswith(f"recorded: {most} of now {most} steps\n")
+    assert f"receipt: {sa.training.ShuffleLedger.open(*where).receipt}\n" in said
     assert main(["ledger", "step", *where, "--users", "900"]) == 1
     assert capsys.readouterr().out.startswith("refused: step ")
     assert main(["ledger", "show", *where, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["steps"], shown["budget"], shown["another_fits"]) == (most, 1.0, False)
     assert shown["upper"] == float(sa.epsilon(one, rounds=most, delta=1e-6))
+    receipt = sa.training.ShuffleLedger.open(*where).receipt
+    assert shown["receipt"] == str(receipt)
+    assert main(["ledger", "verify", *where, "--at-least", str(receipt)]) == 0
+    assert capsys.readouterr().out == f"verified: {most} steps\n"
+    later = f"{receipt.number + 1}:{receipt.digest}"
+    assert main(["ledger", "verify", *where, "--at-least", later]) == 2
+    assert f"is behind receipt {later}" in capsys.readouterr().err
+    assert main(["ledger", "verify", *where, "--at-least", "7"]) == 2
+    assert "at_least must be a receipt" in capsys.readouterr().err
     assert main(["ledger", "show", *where]) == 0
     assert "another fits" in capsys.readouterr().out
     assert main(["ledger", "verify", *where]) == 0

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import shuffle_accountant as sa
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
+from shuffle_accountant.seals import sealed
 
 __all__ = [
     "CALLS",
@@ -64,6 +65,13 @@ def _verified(state: Any) -> Any:
     """With its digest computed anew, so that the content itself is looked at."""
     content = sa.certificates.Certificate.from_content(state)
     return sa.certificates.verify(content)
+
+
+def _resealed(state: Any) -> Any:
+    """With its digest computed anew, so that the content itself is looked at."""
+    if not isinstance(state, dict) or "digest" not in state:
+        return state
+    return sealed({name: held for name, held in state.items() if name != "digest"})
 
 
 def _rounds() -> Iterator[tuple[str, Any]]:
@@ -117,14 +125,23 @@ def _formats() -> Iterator[tuple[str, Format]]:
     accountant = sa.FourierAccountant().compose(made[0], count=3).compose(made[3])
     yield (
         "accountant",
-        Format(plain(accountant.state_dict()), sa.FourierAccountant.from_state_dict),
+        Format(
+            plain(accountant.state_dict()),
+            lambda state: sa.FourierAccountant.from_state_dict(_resealed(state)),
+        ),
     )
     ledger = sa.training.ShuffleLedger(
         sa.GeneralRandomizer(eps0=1.0), users=100, target_delta=1e-6, max_epsilon=5.0
     )
     ledger.step()
     ledger.step(users=90)
-    yield "ledger", Format(plain(ledger.state_dict()), sa.training.ShuffleLedger.from_state_dict)
+    yield (
+        "ledger",
+        Format(
+            plain(ledger.state_dict()),
+            lambda state: sa.training.ShuffleLedger.from_state_dict(_resealed(state)),
+        ),
+    )
 
 
 FORMATS: dict[str, Format] = dict(_formats())

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,120 @@ def test_smaller_rounds_cost_more_and_are_refused_in_time(url: str, name: str) -
     steps = len(ledger)
     small = sa.ShuffleRound(RANDOMIZER, users=300)
     assert steps == int(sa.max_rounds(round=small, target_epsilon=0.5, delta=DELTA))
+
+
+def test_receipts(url: str, name: str) -> None:
+    ledger = opened(url, name, budget=(3.0, DELTA))
+    start = ledger.receipt
+    receipts = [start, ledger.step(), ledger.step(4, users=900), ledger.step()]
+    assert [one.number for one in receipts] == [0, 1, 2, 3]
+    assert len({one.digest for one in receipts}) == 4
+    assert ledger.receipt == receipts[-1]
+    other = opened(url, f"{name[:190]}, other", budget=(3.0, DELTA))
+    assert other.receipt != start  # the name counts
+    other.step()
+    for receipt in receipts:
+        for told in (receipt, str(receipt)):
+            assert ShuffleLedger.open(url, name, at_least=told).receipt == receipts[-1]
+        assert len(opened(url, name, budget=(3.0, DELTA), at_least=receipt)) == 6
+    with pytest.raises(ValueError, match="is another than that of receipt 1:"):
+        opened(url, f"{name[:190]}, other", budget=(3.0, DELTA), at_least=receipts[1])
+    with pytest.raises(ValueError, match=f"is behind receipt {receipts[2]}"):
+        opened(url, f"{name[:190]}, other", budget=(3.0, DELTA), at_least=receipts[2])
+    with pytest.raises(ValueError, match="there is no ledger"):  # and none is made
+        opened(url, f"{name[:190]}, third", at_least=start)
+    with pytest.raises(TypeError, match="at_least must be a receipt, got 3 of type int"):
+        ShuffleLedger.open(url, name, at_least=3)  # type: ignore[arg-type]
+    for wrong in ("", "3", f"-1:{start.digest}", f"1:{start.digest[1:]}", f"1:{start.digest}\n"):
+        with pytest.raises(ValueError, match="at_least must be a receipt, NUMBER:DIGEST") as raised:
+            ShuffleLedger.open(url, name, at_least=wrong)
+        assert "\n" not in str(raised.value)
+
+
+def stored_by_version_0_2_0(url: str) -> Any:
+    """Put its ledger 'survey' into a database; what it answered, its lower and upper end first."""
+    stored = json.loads((Path(__file__).parents[1] / "states" / "0.2.0.json").read_text())
+    if url.startswith("sqlite"):
+        path = url.removeprefix("sqlite:///")
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript("\n".join(stored["database"]))
+        return stored["database_epsilon"]
+    import sqlalchemy
+
+    opened(url, "another")  # makes the tables, which are the same
+    engine = sqlalchemy.create_engine(url)
+    with engine.begin() as connection:
+        for table in ("shuffle_ledger_entries", "shuffle_ledgers"):
+            of = "ledger" if table == "shuffle_ledger_entries" else "name"
+            connection.exec_driver_sql(f"DELETE FROM {table} WHERE {of} = 'survey'")
+        inserts = [line for line in stored["database"] if line.startswith("INSERT")]
+        for line in sorted(inserts, key=lambda line: "shuffle_ledgers" not in line):
+            connection.exec_driver_sql(line)
+    engine.dispose()
+    return stored["database_epsilon"]
+
+
+def test_a_ledger_of_version_0_2_0(url: str) -> None:
+    lower, upper, _ = stored_by_version_0_2_0(url)
+    with pytest.warns(UserWarning, match="was kept by version 0.2.0 and not sealed: its 3") as told:
+        ledger = ShuffleLedger.open(url, "survey")
+    assert len(told) == 1
+    assert "\n" not in str(told[0].message)
+    assert len(ledger) == 6
+    assert ledger.epsilon().lower <= upper
+    assert lower <= ledger.epsilon().upper
+    receipt = ledger.step()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = opened(url, "survey", budget=(2.0, DELTA), at_least=receipt)
+    assert again.state_dict() == ledger.state_dict()
+
+
+def test_an_altered_ledger_of_version_0_2_0(tmp_path: Path) -> None:
+    for statement, match in [
+        ("UPDATE shuffle_ledger_entries SET count = 0 WHERE number = 2", "altered at entry 2"),
+        ("DELETE FROM shuffle_ledger_entries WHERE number = 3", "it has 2 entries, not 3"),
+        ("UPDATE shuffle_ledgers SET config = '{'", "was altered: its configuration: "),
+        ("UPDATE shuffle_ledgers SET config = '[]'", "was altered: its configuration is "),
+    ]:
+        path = tmp_path / f"{len(match)}.db"
+        stored_by_version_0_2_0(f"sqlite:///{path}")
+        edited(path, statement)
+        for _ in range(2):  # nothing was sealed
+            with pytest.raises(ValueError, match=match):
+                ShuffleLedger.open(f"sqlite:///{path}", "survey")
+
+
+MAKE = """
+import sys
+import shuffle_accountant as sa
+from shuffle_accountant.training import ShuffleLedger
+print("ready", flush=True)
+sys.stdin.readline()
+ledger = ShuffleLedger.open(
+    sys.argv[1], sys.argv[2], randomizer=sa.GeneralRandomizer(eps0=1.0), users=1000
+)
+ledger.step()
+"""
+
+
+@pytest.mark.slow
+def test_six_processes_make_one_ledger(url: str, name: str) -> None:
+    command = [sys.executable, "-c", MAKE, url, name]
+    pipe = subprocess.PIPE
+    makers = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(6)]
+    for maker in makers:
+        assert maker.stdout is not None
+        assert maker.stdout.readline() == "ready\n"
+    for maker in makers:
+        assert maker.stdin is not None
+        maker.stdin.write("go\n")
+        maker.stdin.flush()
+    for maker in makers:
+        maker.communicate(timeout=300)
+    assert [maker.returncode for maker in makers] == [0] * 6
+    assert len(ShuffleLedger.open(url, name)) == 6
 
 
 STEPS = """
@@ -285,8 +400,8 @@ def edited(file: Path, statement: str) -> None:
         ("DELETE FROM shuffle_ledger_entries WHERE number = 7", "altered at entry 7"),
         ("DELETE FROM shuffle_ledger_entries WHERE number > 290", "it has 290 entries, not 300"),
         ("UPDATE shuffle_ledgers SET number = 290", "was cut"),
-        ("UPDATE shuffle_ledgers SET schema = 99", "has schema 99, newer than 1"),
-        ("DELETE FROM shuffle_ledgers", "there is no ledger 'survey'"),
+        ("UPDATE shuffle_ledgers SET schema = 99", "has schema 99, newer than 2"),
+        ("DELETE FROM shuffle_ledgers", "it has entries, and no configuration"),
     ],
 )
 def test_an_altered_log(file: Path, statement: str, match: str) -> None:

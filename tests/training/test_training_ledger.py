@@ -20,11 +20,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import shuffle_accountant as sa
+from shuffle_accountant.seals import sealed
 from shuffle_accountant.training import (
     BudgetExceeded,
     DuchiL2,
     DuchiLInf,
     PrivUnit,
+    Receipt,
     SampledCoordinates,
     ShuffleLedger,
     clip,
@@ -136,18 +138,22 @@ def test_state_is_json_and_resumes() -> None:
     ("change", "error", "message"),
     [
         ({"users": 100}, ValueError, "state is of another configuration"),
-        ({"schema": 3}, ValueError, "schema must be an integer >= 1 and <= 2, got 3"),
+        ({"schema": 4}, ValueError, "schema must be an integer >= 1 and <= 3, got 4"),
         ({"cohorts": 1}, TypeError, "rounds must be a list, got int"),
         ({"steps": -1}, ValueError, "steps must be an integer >= 0"),
         ({"steps": 1.5}, TypeError, "steps must be an integer"),
         ({"tolerance": 0.0}, ValueError, "tolerance must be a finite number > 0"),
         ({"more": 1}, ValueError, "must have fields"),
         ({"round": {}}, ValueError, "round must be an object"),
+        ({"receipt": "3"}, ValueError, "receipt must be a receipt, NUMBER:DIGEST"),
     ],
 )
 def test_another_state_changes_nothing(change: Any, error: Any, message: str) -> None:
     other = ledger(**change) if "users" in change else ledger()
-    state = other.state_dict() if "users" in change else {**other.state_dict(), **change}
+    state = other.state_dict()
+    if "users" not in change:
+        del state["digest"]
+        state = sealed({**state, **change})
     mine = ledger()
     mine.step(3)
     with pytest.raises(error, match=message) as raised:
@@ -156,6 +162,31 @@ def test_another_state_changes_nothing(change: Any, error: Any, message: str) ->
     assert len(mine) == 3
     with pytest.raises(TypeError, match="state must be a dict"):
         mine.load_state_dict([])  # type: ignore[arg-type]
+
+
+def test_receipts_of_a_ledger_in_memory() -> None:
+    spent = ledger()
+    start = spent.receipt
+    first = spent.step()
+    assert (start.number, first.number, spent.step(0), spent.receipt) == (0, 1, first, first)
+    assert Receipt.read(receipt=str(first)) == first
+    resumed = ShuffleLedger.from_state_dict(json.loads(json.dumps(spent.state_dict())))
+    assert resumed.receipt == first
+    assert resumed.step(3) == spent.step(3) != ledger().step(3)
+    # the configuration, what was recorded, its order and its numbers of users all count
+    steps: list[list[dict[str, int]]] = [
+        [{}, {"users": 150}],
+        [{"users": 150}, {}],
+        [{}, {"users": 150, "count": 2}],
+        [{}, {"users": 150, "population": 1000}],
+    ]
+    ends = []
+    for one in steps:
+        other = ledger()
+        ends.append([other.step(**step) for step in one][-1])
+    ends.append(ledger(users=201).receipt)
+    ends.append(ledger(tolerance=2e-3).receipt)
+    assert len({end.digest for end in [start, *ends]}) == len(steps) + 3
 
 
 # Cohorts of different sizes
@@ -235,14 +266,11 @@ def test_cohorts_survive_states_and_copies() -> None:
         assert other.epsilon() == spent.epsilon()
         other.step(users=120)
         assert len(other) == 7
-    old = {**ledger().state_dict(), "schema": 1}  # which knew no cohorts
-    del old["cohorts"]
-    assert len(ShuffleLedger.from_state_dict(old)) == 0
     foreign = sa.Protocol([(sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=9), 1)])
+    state = {**spent.state_dict(), "cohorts": foreign.to_dict()["rounds"]}
+    del state["digest"]
     with pytest.raises(ValueError, match="event must be a round of this ledger's randomizer"):
-        ShuffleLedger.from_state_dict(
-            {**spent.state_dict(), "cohorts": foreign.to_dict()["rounds"]}
-        )
+        ShuffleLedger.from_state_dict(sealed(state))
     with pytest.raises(ValueError, match="population must be an integer >= 3000"):
         spent.step(users=3000)
     assert len(spent) == 6
