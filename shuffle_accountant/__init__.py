@@ -41,7 +41,7 @@ from shuffle_accountant.randomizers.randomized_response import (
 from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
-from shuffle_accountant.rounds.protocol import Protocol
+from shuffle_accountant.rounds.protocol import Protocol, conditions
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ __all__ = [
     "baselines",
     "certificates",
     "compare",
+    "conditions",
     "delta",
     "design",
     "epsilon",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -270,7 +271,11 @@ def certified(
         if answer.cause is None or parts.exact:
             break
         width = CLASS_REFINED * width if width > CLASS_FINEST * goal else 0.0
-    found = answer.bracket(reduction=theorems(parts.above), adjacency=protocol.adjacency)
+    found = answer.bracket(
+        reduction=theorems(parts.above),
+        adjacency=protocol.adjacency,
+        conditions=partial(getattr, protocol, "conditions"),
+    )
     return found, answer.cause
 
 

@@ -98,15 +98,18 @@ class Bracket(float):
         reduction: name of the theorem that turned the protocol into the pair that was evaluated.
         adjacency: what the datasets that are told apart may differ in; None where the answer is
             not about neighbouring datasets.
+        conditions: returns the bracket's conditions; called only when they are asked for. None
+            where the answer is not about rounds.
 
     Raises:
         ValueError: the ends are NaN, negative or in the wrong order, which is always a bug in the
             code that built them and never the fault of user input.
     """
 
-    __slots__ = ("_adjacency", "_ledger", "_lower", "_reduction")
+    __slots__ = ("_adjacency", "_conditions", "_ledger", "_lower", "_reduction")
 
     _adjacency: Adjacency | None
+    _conditions: Callable[[], tuple[str, ...]] | None
     _ledger: ErrorLedger
     _lower: float
     _reduction: str
@@ -119,6 +122,7 @@ class Bracket(float):
         ledger: ErrorLedger | None = None,
         reduction: str,
         adjacency: Adjacency | None = None,
+        conditions: Callable[[], tuple[str, ...]] | None = None,
     ) -> Bracket:
         """Check the ends and build the float."""
         if not 0.0 <= lower <= upper:  # also false for NaN
@@ -130,6 +134,7 @@ class Bracket(float):
         self._ledger = ErrorLedger() if ledger is None else ledger
         self._reduction = reduction
         self._adjacency = adjacency
+        self._conditions = conditions
         return self
 
     @property
@@ -158,6 +163,11 @@ class Bracket(float):
         return self._adjacency
 
     @property
+    def conditions(self) -> tuple[str, ...]:
+        """What must hold for the number to mean something, a sentence each with its theorem."""
+        return () if self._conditions is None else self._conditions()
+
+    @property
     def width(self) -> float:
         """Upper minus lower end."""
         return 0.0 if self._lower == self.upper else self.upper - self._lower
@@ -177,6 +187,7 @@ class Bracket(float):
             "upper": self.upper,
             "reduction": self._reduction,
             "adjacency": None if self._adjacency is None else self._adjacency.value,
+            "conditions": list(self.conditions),
             "ledger": self._ledger.as_dict(),
             "version": __version__,
         }
@@ -186,7 +197,14 @@ class Bracket(float):
         return f"Bracket({lower} <= x <= {upper}, reduction={self._reduction!r})"
 
     def __reduce__(self) -> tuple[Callable[..., Bracket], tuple[Any, ...]]:
-        return _rebuild, (self._lower, self.upper, self._ledger, self._reduction, self._adjacency)
+        return _rebuild, (
+            self._lower,
+            self.upper,
+            self._ledger,
+            self._reduction,
+            self._adjacency,
+            self._conditions,
+        )
 
 
 def _rebuild(
@@ -195,10 +213,16 @@ def _rebuild(
     ledger: ErrorLedger,
     reduction: str,
     adjacency: Adjacency | None = None,  # brackets pickled by 0.1.0 have none
+    conditions: Callable[[], tuple[str, ...]] | None = None,  # nor have those of 0.2.0
 ) -> Bracket:
     """Inverse of `Bracket.__reduce__`: pickling and copying."""
     return Bracket(
-        lower=lower, upper=upper, ledger=ledger, reduction=reduction, adjacency=adjacency
+        lower=lower,
+        upper=upper,
+        ledger=ledger,
+        reduction=reduction,
+        adjacency=adjacency,
+        conditions=conditions,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TypeVar
 
 import numpy as np
@@ -274,6 +274,7 @@ class TradeOffTarget(RiskTarget):
             upper=max(raised(1.0 - self.rate - float(lower[0]), 1e-15), 0.0),
             reduction=reduction,
             adjacency=protocol.adjacency,
+            conditions=partial(getattr, protocol, "conditions"),
         )
         return found, None
 

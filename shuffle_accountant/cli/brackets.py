@@ -17,7 +17,7 @@ from shuffle_accountant.cli.output import (
 from shuffle_accountant.cli.parsing import examples
 from shuffle_accountant.cli.protocol import Protocol, with_flags_of
 from shuffle_accountant.progress import progress_bar
-from shuffle_accountant.reports.tables import columns
+from shuffle_accountant.reports.tables import columns, only_if
 
 if TYPE_CHECKING:
     from shuffle_accountant import FourierAccountant
@@ -82,6 +82,7 @@ def _as_object(
         "upper": json_number(bracket.upper),
         "reduction": bracket.reduction,
         "adjacency": bracket.as_dict()["adjacency"],
+        "conditions": list(bracket.conditions),
         "ledger": {name: json_number(width) for name, width in bracket.ledger.as_dict().items()},
         "limited_by": bracket.ledger.limited_by,
         "question": {
@@ -103,4 +104,4 @@ def _as_table(quantity: str, at: dict[str, float], bracket: Bracket) -> str:
         ("reduction", bracket.reduction),
         ("adjacency", bracket.as_dict()["adjacency"] or "no rounds"),
     ]
-    return columns(rows)
+    return "\n".join([columns(rows), *only_if(bracket.conditions)])

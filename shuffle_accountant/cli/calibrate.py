@@ -28,7 +28,7 @@ from shuffle_accountant.cli.output import (
 from shuffle_accountant.cli.parsing import examples, one_of
 from shuffle_accountant.cli.protocol import NamedRandomizer, with_flags_of
 from shuffle_accountant.progress import progress_bar
-from shuffle_accountant.reports.tables import columns
+from shuffle_accountant.reports.tables import columns, only_if
 from shuffle_accountant.rounds.samplings import SAMPLINGS
 
 if TYPE_CHECKING:
@@ -255,6 +255,7 @@ def _as_object(
         "lower": evidence.bracket.lower,
         "upper": evidence.bracket.upper,
         "reduction": evidence.bracket.reduction,
+        "conditions": list(evidence.bracket.conditions),
         "next_value": evidence.next_value,
         "next_lower": None if further is None else json_number(further.lower),
         "next_upper": None if further is None else json_number(further.upper),
@@ -285,7 +286,7 @@ def _as_table(
             ("next lower", lower),
             ("next upper", upper),
         ]
-    return columns(rows)
+    return "\n".join([columns(rows), *only_if(evidence.bracket.conditions)])
 
 
 def _told(question: dict[str, Any]) -> str:

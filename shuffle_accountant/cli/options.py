@@ -67,7 +67,10 @@ Others = Annotated[
 Colluding = Annotated[int, typer.Option(help="How many of all users the adversary knows.")]
 Participation = Annotated[
     float | None,
-    typer.Option(help="Probability, in (0, 1), that each of the users takes part in a round."),
+    typer.Option(
+        help="Probability, in (0, 1], that each of the users takes part in a round: only if "
+        "attendance is secret; otherwise give the fewest who will send as --users."
+    ),
 ]
 Categories = Annotated[
     int | None,

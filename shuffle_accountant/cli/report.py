@@ -53,6 +53,13 @@ def report(
         rows = [{k: json_number(v) for k, v in asdict(row).items()} for row in found.rows]
         question: dict[str, Any] = protocol.question() | {"delta": delta}
         question = {name: json_number(value) for name, value in question.items()}
-        print_json({"rows": rows, "question": question, "warnings": warnings})
+        print_json(
+            {
+                "rows": rows,
+                "conditions": list(found.conditions),
+                "question": question,
+                "warnings": warnings,
+            }
+        )
     else:
         print(found)

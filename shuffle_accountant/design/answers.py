@@ -88,6 +88,7 @@ class DesignRow:
             "messages": self.messages,
             "epsilon": {"lower": lower, "upper": upper, "reduction": self.bracket.reduction},
             "adjacency": None if self.bracket.adjacency is None else self.bracket.adjacency.value,
+            "conditions": list(self.bracket.conditions),
         }
 
 

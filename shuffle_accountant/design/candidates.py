@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from scipy.special import ndtri
@@ -45,6 +46,17 @@ __all__ = [
 _USELESS = 1.0
 # The largest error of all categories is below the stated one with this probability.
 _CONFIDENCE = 0.95
+# What must hold where nothing is shuffled.
+_ELSEWHERE = {
+    "central": (
+        "The curator is trusted with all values, adds the noise stated, with fresh coins, and "
+        "releases nothing else (central differential privacy).",
+    ),
+    "local": (
+        "Each message is made on its user's device by the randomizer stated, with fresh coins that "
+        "nobody else learns (local differential privacy).",
+    ),
+}
 # Amounts of noise that are looked at.
 MOST_DUMMIES = 2**40
 
@@ -159,6 +171,7 @@ class Candidate(ABC):
                 ledger=bracket.ledger,
                 reduction=bracket.reduction,
                 adjacency=self.adjacency,
+                conditions=partial(_conditions, self.place, bracket),
             )
 
         further = evidence.next_bracket
@@ -175,6 +188,12 @@ class Candidate(ABC):
     def _largest(self, mechanism: Any, question: Question) -> float:
         # each of k errors is beyond with a k-th of the probability at most
         return self.quantile(mechanism, question, (1.0 - _CONFIDENCE) / question.size)
+
+
+def _conditions(place: str, bracket: Bracket) -> tuple[str, ...]:
+    """Of a design's row, which may stand for a curator or for messages that nobody shuffles."""
+    found = _ELSEWHERE.get(place)
+    return bracket.conditions if found is None else found
 
 
 class RandomizedMessages(Candidate):

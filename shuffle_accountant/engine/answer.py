@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shuffle_accountant.adjacency import Adjacency
@@ -37,12 +38,19 @@ class Answer:
             cause=higher.cause,
         )
 
-    def bracket(self, *, reduction: str, adjacency: Adjacency | None) -> Bracket:
+    def bracket(
+        self,
+        *,
+        reduction: str,
+        adjacency: Adjacency | None,
+        conditions: Callable[[], tuple[str, ...]],
+    ) -> Bracket:
         """The ends as users see them.
 
         Args:
             reduction: the theorems behind them.
             adjacency: what the datasets may differ in; None if there was no round.
+            conditions: returns what must hold for the ends, a sentence each.
         """
         return Bracket(
             lower=self.lower,
@@ -50,6 +58,7 @@ class Answer:
             ledger=self.ledger,
             reduction=reduction,
             adjacency=adjacency,
+            conditions=conditions,
         )
 
 

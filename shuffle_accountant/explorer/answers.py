@@ -46,6 +46,11 @@ class Answer:
     warnings: tuple[str, ...] = field(default=())
 
     @property
+    def conditions(self) -> tuple[str, ...]:
+        """What must hold in reality for it, a sentence each."""
+        return self.bracket.conditions
+
+    @property
     def ends(self) -> str:
         """Both ends as text, rounded outwards."""
         return " to ".join(self.bracket.ends())

@@ -95,11 +95,13 @@ def _(categories, delta, eps0, randomizer, rounds, users):
 def _(chosen):
     answer = answers.epsilon_told(chosen)
     warned = "".join(f"<p>{html.escape(line)}</p>" for line in answer.warnings)
+    only_if = "".join(f"<li>{html.escape(line)}</li>" for line in answer.conditions)
     mo.Html(
         '<p style="font-size: 1.5rem">ε = '
         f'<strong id="epsilon">{answer.ends}</strong> nats at δ = {chosen.delta:g}</p>'
         f'<p>by the reduction <em id="reduction">{answer.bracket.reduction}</em>; '
         f'without the shuffler it would be <span id="local">{answer.local:g}</span>.</p>{warned}'
+        f'<p>It holds only if:</p><ul id="conditions">{only_if}</ul>'
     )
     return
 

@@ -135,6 +135,11 @@ class LocalRandomizer(ABC):
         return None
 
     @property
+    def conditions(self) -> tuple[str, ...]:
+        """What must hold for its law to be the stated one, a sentence each without a full stop."""
+        return ()
+
+    @property
     def delta0(self) -> float:
         """Probability up to which `eps0` holds: 0 unless it says otherwise."""
         return 0.0

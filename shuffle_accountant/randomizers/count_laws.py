@@ -257,7 +257,8 @@ class Binomial(CountLaw):
 
     Args:
         trials: 0 <= trials <= 2^53.
-        probability: of a success, in [1e-280, 1).
+        probability: of a success, in [1e-280, 1]; 1 is every trial, which is for participation
+            alone, as dummies of a known number hide nothing.
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -272,7 +273,7 @@ class Binomial(CountLaw):
     def __post_init__(self) -> None:
         checked = validate.integer(minimum=0, maximum=_MOST, trials=self.trials)
         object.__setattr__(self, "trials", checked)
-        probability = validate.open_unit(probability=self.probability)
+        probability = validate.closed_unit(probability=self.probability)
         if probability < _LEAST_CHANCE:
             raise ValueError(f"probability must be at least {_LEAST_CHANCE:g}, got {probability!r}")
         object.__setattr__(self, "probability", probability)

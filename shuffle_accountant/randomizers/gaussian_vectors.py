@@ -51,6 +51,11 @@ class GaussianVectors(Estimator, FromArguments):
         object.__setattr__(self, "noise_multiplier", value)
 
     @property
+    def conditions(self) -> tuple[str, ...]:
+        """That vectors are not longer than they may be."""
+        return ("Each user's vector has 2-norm at most 1 before the noise is added to it",)
+
+    @property
     def eps0(self) -> float:
         """Infinite: the ratio of two normal densities is not bounded."""
         return math.inf

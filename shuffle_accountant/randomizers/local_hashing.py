@@ -60,6 +60,11 @@ class LocalHashing(FrequencyOracle):
         checked = validate.integer(minimum=2, maximum=MOST_CATEGORIES, buckets=buckets)
         object.__setattr__(self, "buckets", checked)
 
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """That the hash functions are the ideal ones."""
+        return ("Hash functions are uniformly random, and each user's independent of all others",)
+
     @cached_property
     def _response(self) -> RandomizedResponse:
         """What happens to the bucket."""

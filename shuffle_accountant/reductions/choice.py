@@ -15,7 +15,7 @@ from shuffle_accountant.reductions.strong import VARIANTS, strong
 from shuffle_accountant.reductions.subsampling import subsampled
 from shuffle_accountant.reductions.zero_out import null_law
 
-__all__ = ["REDUCTIONS", "check", "reduce"]
+__all__ = ["REDUCTIONS", "check", "reduce", "theorem"]
 
 REDUCTIONS = ("auto", "clones", "blanket", "strong", "example", "null clones", "null law")
 
@@ -101,3 +101,18 @@ def reduce(
     else:
         inner = blanket(randomizer, users)
     return subsampled(inner, users, population)
+
+
+def theorem(randomizer: LocalRandomizer, reduction: str, variant: str | None) -> str:
+    """The name of what `reduce` returns, without reducing anything; that of a sample's has more."""
+    if reduction == "example" and randomizer.normal_noise is not None:
+        return "gaussian example"
+    if randomizer.noisy_vectors is not None:
+        return "null clones"
+    if randomizer.adjacency is Adjacency.ZERO_OUT:
+        return "null law"
+    if reduction == "strong" and randomizer.mixture is not None:
+        return f"strong, {variant or VARIANTS[0]}"
+    if reduction == "clones" or not isinstance(randomizer, ConcreteRandomizer):
+        return "interactive clones" if randomizer.interactive else "clones"
+    return "blanket"

@@ -8,7 +8,6 @@ from shuffle_accountant import order as orders
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.randomizers.count_laws import Binomial
 from shuffle_accountant.reports.measures.registry import (
     MEASURES,
     Measure,
@@ -54,7 +53,7 @@ def report(
     measured = Subject(accountant, delta, order)
     _check_order(measured)
     about = protocol_told(accountant.protocol)
-    return Report(delta, tuple(_rows(measured)), tuple(_fixed(measured)), about)
+    return Report(delta, tuple(_rows(measured)), accountant.protocol.conditions, about)
 
 
 def accountant_of(
@@ -83,22 +82,6 @@ def _check_order(subject: Subject) -> None:
         raise ValueError(
             f"order must be a shuffler of all users of each round, got one of {order.n} users for "
             f"{[one for one, _ in subject.protocol]!r:.80}"
-        )
-
-
-def _fixed(subject: Subject) -> Iterator[str]:
-    """What nobody may have chosen by looking at the data, for the rounds that there are."""
-    rounds = [one for one, _ in subject.shuffled]
-    if any(not one.plain for one in rounds):
-        yield "Fixed beforehand: the rounds, their number and their parameters."
-    if any(one.others for one in rounds):
-        yield "Fixed beforehand: who is in which group."
-    if any(one.colluding for one in rounds):
-        yield "Assumed beforehand: how many collude, at most; which ones may be any."
-    if any(isinstance(one.users, Binomial) for one in rounds):
-        yield (
-            "Fixed beforehand: the probability to take part, which must not depend on the data; "
-            "who took part must stay hidden."
         )
 
 

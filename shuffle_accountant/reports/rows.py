@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from shuffle_accountant.bracket import format_ends
-from shuffle_accountant.reports.tables import rounded_up, rows_of_lines, under
+from shuffle_accountant.reports.tables import only_if, rounded_up, rows_of_lines, under
 
 __all__ = ["Report", "ReportRow"]
 
@@ -79,20 +79,22 @@ class Report:
     Attributes:
         delta: of the differential privacy, over all rounds.
         rows: one for each measure.
-        fixed: what must have been fixed beforehand for the numbers to hold, a sentence each, where
-            that is more than the rounds themselves.
+        conditions: what must hold in reality for the numbers, a sentence each with its theorem.
         about: the protocol in one line.
     """
 
     delta: float
     rows: tuple[ReportRow, ...]
-    fixed: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
     about: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain Python types; infinities are floats."""
-        found: dict[str, Any] = {"delta": self.delta, "rows": [asdict(row) for row in self.rows]}
-        return found | ({"fixed": list(self.fixed)} if self.fixed else {})
+        return {
+            "delta": self.delta,
+            "rows": [asdict(row) for row in self.rows],
+            "conditions": list(self.conditions),
+        }
 
     def __str__(self) -> str:
         header = ("measure", "value", "no leak", "all")
@@ -101,7 +103,7 @@ class Report:
             under("\n".join(lines), _about(row))
             for lines, row in zip(numbers, self.rows, strict=True)
         ]
-        return "\n".join([*first, *table, *self.fixed])
+        return "\n".join([*first, *table, *only_if(self.conditions)])
 
 
 def _numbers(row: ReportRow) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from functools import singledispatch
 from typing import Any
@@ -24,6 +25,14 @@ __all__ = ["Statement", "statement"]
 
 # Of epsilon in the text, which is rounded up.
 _DIGITS = 4
+# By the least probability that the best guess between two equally likely neighbours is wrong.
+_CERTAINTY = (
+    (0.45, "can hardly tell"),
+    (0.3, "can tell a little better than by guessing"),
+    (0.1, "can tell clearly better than by guessing"),
+    (0.01, "can mostly tell"),
+    (0.0, "can tell nearly for certain"),
+)
 _HIDDEN = {
     Adjacency.REPLACE_ONE: "whether any one person's data are replaced by any other data",
     Adjacency.ZERO_OUT: "whether any one person's data are used, or nothing in their place",
@@ -39,6 +48,7 @@ class Statement:
         adjacency: which two datasets are told apart; None if nothing is released.
         epsilon: nats; the certified upper end, rounded up to the digits that the text shows.
         delta: in (0, 1).
+        conditions: what must hold in reality, a sentence each with its theorem.
         theorem: what the guarantee rests on, as `Bracket.reduction` names it.
         lower: certified lower end of the same bracket, nats: how far the theorem is exhausted.
         upper: its upper end, nats.
@@ -50,6 +60,7 @@ class Statement:
     epsilon: float
     delta: float
     theorem: str
+    conditions: tuple[str, ...]
     lower: float
     upper: float
     version: str = __version__
@@ -61,18 +72,24 @@ class Statement:
             return f"Nothing is released, which has {claim} whatever the data are ({source})."
         hidden = _HIDDEN[Adjacency(self.adjacency)]
         done = "; ".join(self.protocol)
+        only_if = " ".join(self.conditions)
         return (
             f"What is released comes from {done}. All of it together has {claim} of adjacency "
-            f"{self.adjacency}: whoever sees everything that is released can hardly tell "
-            f"{hidden}. Epsilon = {self.epsilon:g} at delta = {self.delta:g} is an upper "
-            f"bound, rounded up, by the theorem named '{self.theorem}'; it was computed with "
-            f"certified error bounds by {source}. It holds if the rounds, their number and their "
-            "parameters do not depend on the data."
+            f"{self.adjacency}: whoever sees everything that is released "
+            f"{told_apart(self.epsilon, self.delta, hidden)}. "
+            f"Epsilon = {self.epsilon:g} at delta = {self.delta:g} is an upper bound, rounded up, "
+            f"by the theorem named '{self.theorem}'; it was computed with certified error bounds "
+            f"by {source}. It holds only if all of this does: {only_if}"
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain Python types, with the paragraph as ``text``."""
-        return {"text": str(self), **asdict(self), "protocol": list(self.protocol)}
+        return {
+            "text": str(self),
+            **asdict(self),
+            "protocol": list(self.protocol),
+            "conditions": list(self.conditions),
+        }
 
 
 def statement(
@@ -104,8 +121,32 @@ def statement(
         epsilon=max(epsilon, bracket.upper),
         delta=delta,
         theorem=bracket.reduction,
+        conditions=bracket.conditions,
         lower=bracket.lower,
         upper=bracket.upper,
+    )
+
+
+def told_apart(epsilon: float, delta: float, question: str) -> str:
+    """How well the best observer can answer a question about two neighbours, as a phrase.
+
+    With both neighbours equally likely, no test is right with a larger probability than
+    ``(e^epsilon + delta)/(e^epsilon + 1)``: it gains ``(e^epsilon - 1 + 2 delta)/(e^epsilon + 1)``
+    over guessing at most (Kairouz et al. 2015), half of which is added to a half. Its odds are
+    ``e^epsilon`` to one where delta is 0.
+
+    Args:
+        epsilon: nats, finite, >= 0.
+        delta: in [0, 1].
+        question: what there is to tell, such as "whether it rained".
+    """
+    odds = math.exp(-epsilon)
+    wrong = (1.0 - delta) * odds / (1.0 + odds)
+    words = next(text for least, text in _CERTAINTY if wrong >= least)
+    right = rounded_up(100.0 * (1.0 - wrong), 4 if wrong > 1e-3 else 8)
+    return (
+        f"{words} {question}: a guess between two that are equally likely is right with "
+        f"probability {right} % at most, and 50 % without anything released"
     )
 
 

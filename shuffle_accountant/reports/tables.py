@@ -8,7 +8,16 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-__all__ = ["TIED", "WIDTH", "columns", "interval", "rounded_up", "rows_of_lines", "under"]
+__all__ = [
+    "TIED",
+    "WIDTH",
+    "columns",
+    "interval",
+    "only_if",
+    "rounded_up",
+    "rows_of_lines",
+    "under",
+]
 
 WIDTH = 80
 """Columns of a terminal, which no table is wider than, but for words that are."""
@@ -53,6 +62,19 @@ def under(heading: str, text: str, *, indent: int = 4) -> str:
     return f"{heading}\n" + textwrap.fill(
         text, WIDTH, initial_indent=blank, subsequent_indent=blank, break_long_words=False
     )
+
+
+def only_if(conditions: Sequence[str]) -> list[str]:
+    """The lines below a table that say what must hold for its numbers; none for no conditions."""
+    if not conditions:
+        return []
+    return [
+        "holds only if:",
+        *(
+            textwrap.fill(text, WIDTH, initial_indent="  - ", subsequent_indent="    ")
+            for text in conditions
+        ),
+    ]
 
 
 def interval(ends: tuple[str, str]) -> str:

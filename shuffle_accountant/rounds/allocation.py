@@ -18,7 +18,7 @@ from shuffle_accountant.reductions.allocation import (
     allocation,
     allocation_in_blocks,
 )
-from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.base import Round, conditions_of, needed
 from shuffle_accountant.rounds.mechanisms import Mechanism
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.steps import step_from_dict, step_ratio, zero_out_step
@@ -106,6 +106,18 @@ class RandomAllocation(Round):
         """Zero-out."""
         return Adjacency.ZERO_OUT
 
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """How records must be dealt, and what a step must be."""
+        theorem = "allocation" if self.selected == 1 else "allocation, blocks"
+        dealt: tuple[str, ...] = (
+            "Every record is dealt to its steps uniformly at random and independently of the other "
+            "records, and the deal stays hidden; several epochs are dealt anew, but for passes",
+        )
+        if self.released is not None:
+            dealt += ("How many steps of the epoch are released was fixed beforehand",)
+        return needed(theorem, *dealt) + self.mechanism.conditions
+
     def reduced(self) -> AllocationPair:
         """The dominating pair: "allocation", or "allocation, blocks" for several selected steps."""
         return _reduced(self)
@@ -116,7 +128,11 @@ class RandomAllocation(Round):
             return super()._bracket(query)
         pair = self.reduced()
         answer = evaluate([(pair, 1)], query, _TOLERANCE, MEMORY_LIMIT)
-        found = answer.bracket(reduction=pair.name, adjacency=self.adjacency)
+        found = answer.bracket(
+            reduction=pair.name,
+            adjacency=self.adjacency,
+            conditions=partial(conditions_of, (self,)),
+        )
         warn_if_loose(found, answer.cause, _TOLERANCE)
         return found
 

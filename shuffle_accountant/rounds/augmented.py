@@ -7,7 +7,13 @@ from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.count_laws import CountLaw, count_law_from_dict
-from shuffle_accountant.rounds.messages import DummyMessages, checked_categories
+from shuffle_accountant.rounds.base import needed
+from shuffle_accountant.rounds.messages import (
+    COUNTS_ALONE,
+    DummyMessages,
+    checked_categories,
+    checked_dummies,
+)
 
 __all__ = ["AugmentedShuffle"]
 
@@ -42,10 +48,20 @@ class AugmentedShuffle(DummyMessages):
         kept = validate.closed_unit(keep=keep)
         if kept == 0.0:
             raise ValueError("keep must be a number in (0, 1], got 0.0")
-        law = validate.instance(CountLaw, dummies=dummies)  # type: ignore[type-abstract]
+        law = checked_dummies(dummies)
         object.__setattr__(self, "categories", checked_categories(categories))
         object.__setattr__(self, "keep", kept)
         object.__setattr__(self, "dummies", law)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What the shuffler must do, and what is seen."""
+        return needed(
+            self.name,
+            "The shuffler keeps each message with the probability stated, independently, adds "
+            "dummies by the law stated, with fresh coins, and does not work with the analyst",
+            COUNTS_ALONE,
+        )
 
     @property
     def kept(self) -> float:

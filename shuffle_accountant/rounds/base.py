@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from shuffle_accountant import validation as validate
@@ -14,10 +16,15 @@ from shuffle_accountant.engine.single import single_answer
 from shuffle_accountant.engine.tolerance import warn_if_below_floor, warn_if_loose
 from shuffle_accountant.reductions.base import DominatingPair
 
-__all__ = ["Round"]
+__all__ = ["Round", "conditions_of", "needed"]
 
 # The accuracy that an accountant aims for unless it is told another.
 _TOLERANCE = 1e-3
+# Of any composition, and of one round alone.
+_FIXED = (
+    "The rounds, their number and their parameters are fixed beforehand: they depend neither on "
+    "the data nor on what earlier rounds released (adaptive composition).",
+)
 
 
 class Round(ABC):
@@ -27,6 +34,14 @@ class Round(ABC):
     @abstractmethod
     def adjacency(self) -> Adjacency:
         """What two datasets that the round must not tell apart may differ in."""
+
+    @property
+    @abstractmethod
+    def conditions(self) -> tuple[str, ...]:
+        """What must hold in reality for the round's answers, a sentence each with its theorem.
+
+        They name no numbers, so that rounds of one kind that differ in numbers have the same ones.
+        """
 
     @abstractmethod
     def reduced(self) -> DominatingPair:
@@ -77,7 +92,22 @@ class Round(ABC):
         """The answer; warns if it is much wider than a finite sum should be."""
         pair = self.reduced()
         answer = single_answer(pair.loss, query, _TOLERANCE)
-        found = answer.bracket(reduction=pair.name, adjacency=self.adjacency)
+        found = answer.bracket(
+            reduction=pair.name,
+            adjacency=self.adjacency,
+            conditions=partial(conditions_of, (self,)),
+        )
         warn_if_loose(found, answer.cause, _TOLERANCE)
         warn_if_below_floor(found, query, [(self.floor, 1)])
         return found
+
+
+def needed(theorem: str, *sentences: str) -> tuple[str, ...]:
+    """Sentences that a theorem needs, each with its name."""
+    return tuple(f"{sentence} ({theorem})." for sentence in sentences)
+
+
+def conditions_of(rounds: Iterable[Round]) -> tuple[str, ...]:
+    """What must hold for an answer about these rounds together, each sentence once; () for none."""
+    every = [sentence for one in rounds for sentence in one.conditions]
+    return tuple(dict.fromkeys((*_FIXED, *every))) if every else ()

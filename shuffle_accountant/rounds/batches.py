@@ -9,7 +9,8 @@ from typing import Any
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.reductions.null_clones import NullClonePair, null_clones
-from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.base import Round, needed
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 
 __all__ = ["ShuffledBatches"]
 
@@ -55,6 +56,17 @@ class ShuffledBatches(Round):
     def adjacency(self) -> Adjacency:
         """Zero-out."""
         return Adjacency.ZERO_OUT
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """How records must be shuffled, and what a step must be."""
+        shuffled = needed(
+            "null clones",
+            "All records are shuffled uniformly at random and dealt into full batches of one size "
+            "in that order, and the order stays hidden; several epochs are shuffled anew, but for "
+            "passes",
+        )
+        return shuffled + GaussianMechanism.conditions
 
     def reduced(self) -> NullClonePair:
         """The dominating pair by null clones."""

@@ -39,6 +39,8 @@ class Mechanism(ABC):
     """One step; implementations are frozen dataclasses of plain numbers."""
 
     kind: ClassVar[str]
+    conditions: ClassVar[tuple[str, ...]]
+    """What a step must be in reality, a sentence each."""
     _kinds: ClassVar[dict[str, type[Mechanism]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -80,6 +82,11 @@ class GaussianMechanism(Mechanism):
     """
 
     kind: ClassVar[str] = "gaussian"
+    conditions: ClassVar[tuple[str, ...]] = (
+        "What a record contributes to a step has 2-norm at most 1 where the noise has the "
+        "deviation stated, and nothing else of a step depends on the record, such as the size of "
+        "its batch (Gaussian mechanism).",
+    )
 
     noise_multiplier: float
 
@@ -106,6 +113,11 @@ class LaplaceMechanism(Mechanism):
     """
 
     kind: ClassVar[str] = "laplace"
+    conditions: ClassVar[tuple[str, ...]] = (
+        "What a record contributes to a step has 1-norm at most 1 where the noise has the scale "
+        "stated, and nothing else of a step depends on the record, such as the size of its batch "
+        "(Laplace mechanism).",
+    )
 
     scale: float
 
@@ -139,6 +151,10 @@ class PureMechanism(Mechanism):
     """
 
     kind: ClassVar[str] = "pure"
+    conditions: ClassVar[tuple[str, ...]] = (
+        "Each step that uses a record has the epsilon stated, whatever earlier steps released "
+        "(pure differential privacy).",
+    )
 
     epsilon: float
 

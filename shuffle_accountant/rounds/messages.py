@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,11 +17,17 @@ from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.tables.dummies import dummy_loss, infinite_mass
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values, generator
-from shuffle_accountant.randomizers.count_laws import CountLaw
+from shuffle_accountant.randomizers.count_laws import Binomial, CountLaw
 from shuffle_accountant.randomizers.estimation import Estimate, Tallying, tally_of
-from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.base import Round, conditions_of
 
-__all__ = ["DummyMessages", "checked_categories"]
+__all__ = ["COUNTS_ALONE", "DummyMessages", "checked_categories", "checked_dummies"]
+
+COUNTS_ALONE = (
+    "Of the messages nothing but how often each value was sent is seen: not who sent one, nor in "
+    "which order, nor when"
+)
+"""A condition of all rounds with dummies."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,13 @@ class DummyMessages(Tallying, Round):
         at all, or more than there can be.
         """
         lower, upper = infinite_mass(self.reduced().loss)
-        return Bracket(lower=lower, upper=upper, reduction=self.name, adjacency=self.adjacency)
+        return Bracket(
+            lower=lower,
+            upper=upper,
+            reduction=self.name,
+            adjacency=self.adjacency,
+            conditions=partial(conditions_of, (self,)),
+        )
 
     def reduced(self) -> _CountsPair:
         """The laws of the counts of both categories."""
@@ -171,6 +183,19 @@ class DummyMessages(Tallying, Round):
     def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
         named = category_values(messages, self.categories, name="messages")
         return np.bincount(named.ravel(), minlength=self.categories), named.size
+
+
+def checked_dummies(dummies: CountLaw) -> CountLaw:
+    """A law of dummies that is one.
+
+    Raises:
+        TypeError: not a law.
+        ValueError: every trial of a binomial law succeeds.
+    """
+    law = validate.instance(CountLaw, dummies=dummies)  # type: ignore[type-abstract]
+    if isinstance(law, Binomial) and law.probability == 1.0:
+        raise ValueError(f"dummies must be of a number that is random, got {law!r}")
+    return law
 
 
 def checked_categories(categories: int) -> int:

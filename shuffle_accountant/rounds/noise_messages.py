@@ -7,7 +7,13 @@ from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.count_laws import CountLaw, count_law_from_dict
-from shuffle_accountant.rounds.messages import DummyMessages, checked_categories
+from shuffle_accountant.rounds.base import needed
+from shuffle_accountant.rounds.messages import (
+    COUNTS_ALONE,
+    DummyMessages,
+    checked_categories,
+    checked_dummies,
+)
 
 __all__ = ["NoiseMessages"]
 
@@ -47,7 +53,7 @@ class NoiseMessages(DummyMessages):
     honest: float
 
     def __init__(self, *, categories: int, dummies: CountLaw, honest: float = 1.0) -> None:
-        law = validate.instance(CountLaw, dummies=dummies)  # type: ignore[type-abstract]
+        law = checked_dummies(dummies)
         if not law.divisible:
             raise ValueError(
                 "dummies must be a law that users can share (NegativeBinomial, Poisson or "
@@ -59,6 +65,17 @@ class NoiseMessages(DummyMessages):
         object.__setattr__(self, "categories", checked_categories(categories))
         object.__setattr__(self, "dummies", law)
         object.__setattr__(self, "honest", share)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Who must draw dummies, and what is seen."""
+        return needed(
+            self.name,
+            "The share of honest users that is stated, at least, draw their dummies by the law "
+            "stated, with fresh coins, and tell nobody how many; a user who does not send adds no "
+            "dummies, so count on the fewest who will send",
+            COUNTS_ALONE,
+        )
 
     @property
     def kept(self) -> float:

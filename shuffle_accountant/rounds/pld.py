@@ -11,7 +11,7 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable, TabulatedLoss
-from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.base import Round, needed
 
 __all__ = ["PldRound"]
 
@@ -135,6 +135,15 @@ class PldRound(Round):
     def adjacency(self) -> Adjacency:
         """What its distribution was made for."""
         return self.made_for
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """That the tables are what they are said to be."""
+        return needed(
+            "pld",
+            "The privacy loss distribution that was given bounds the mechanism, for the adjacency "
+            "stated and whatever earlier rounds released: it is taken as it is",
+        )
 
     def reduced(self) -> _TabulatedPair:
         """The pair of laws the tables stand for."""

@@ -9,7 +9,7 @@ from typing import Any
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.reductions.allocation import AllocationPair, poisson_sampling
-from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.mechanisms import Mechanism
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.steps import step_from_dict, step_ratio, zero_out_step
@@ -52,6 +52,16 @@ class PoissonSampled(Round):
     def adjacency(self) -> Adjacency:
         """Zero-out."""
         return Adjacency.ZERO_OUT
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """How records must be drawn, and what a step must be."""
+        drawn = needed(
+            "Poisson sampling",
+            "Every record is in each step with the rate stated, independently of the other records "
+            "and steps, and which steps it is in stays hidden: loaders that shuffle do not do that",
+        )
+        return drawn + self.mechanism.conditions
 
     def reduced(self) -> AllocationPair:
         """The dominating pair."""

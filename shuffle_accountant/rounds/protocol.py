@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.base import Round, conditions_of
 from shuffle_accountant.rounds.registry import round_from_dict
 
-__all__ = ["MAX_ROUNDS", "Protocol", "Rounds", "as_protocol"]
+__all__ = ["MAX_ROUNDS", "Protocol", "Rounds", "as_protocol", "conditions"]
 
 MAX_ROUNDS = 10**12
 """No protocol has more rounds."""
@@ -63,6 +63,11 @@ class Protocol:
     def adjacency(self) -> Adjacency | None:
         """The adjacency of all its rounds; None if there are none."""
         return next((one.adjacency for one in self._counts), None)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What must hold in reality for answers about it, see `conditions`."""
+        return conditions_of(self._counts)
 
     @property
     def distinct(self) -> tuple[tuple[Round, int], ...]:
@@ -193,6 +198,24 @@ def as_protocol(value: Rounds, *, name: str = "rounds") -> Protocol:
     for entry in value:
         _check_pair(entry, name)
     return Protocol(value)
+
+
+def conditions(protocol_or_round: Rounds) -> tuple[str, ...]:
+    """What must hold in reality for answers about these rounds, a sentence each with its theorem.
+
+    Brackets, reports, statements and what the command line prints carry the same sentences.
+
+    Args:
+        protocol_or_round: a round, a `Protocol`, or a list of pairs (round, count).
+
+    Returns:
+        The sentences, each once; none for no rounds, of which nothing is released.
+
+    Raises:
+        TypeError: anything else.
+        ValueError: a count outside its range, or rounds of different adjacency.
+    """
+    return as_protocol(protocol_or_round, name="protocol_or_round").conditions
 
 
 def _check_pair(value: Any, name: str) -> None:

@@ -11,18 +11,22 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Attained
 from shuffle_accountant.engine.classes import Member
-from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
+from shuffle_accountant.randomizers.base import (
+    ConcreteRandomizer,
+    FiniteRandomizer,
+    LocalRandomizer,
+)
 from shuffle_accountant.randomizers.count_laws import Binomial, count_law_from_dict
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
 from shuffle_accountant.reductions.base import DominatingPair, Reduction
-from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce
+from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce, theorem
 from shuffle_accountant.reductions.crowd import Groups, crowd, messages_in_common
 from shuffle_accountant.reductions.dataset import attained
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.reductions.participation import participation
 from shuffle_accountant.reductions.strong import VARIANTS
 from shuffle_accountant.reductions.subsampling import among_colluders
-from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.family import family_of
 
 __all__ = ["ShuffleRound"]
@@ -39,8 +43,9 @@ class ShuffleRound(Round):
             by looking at the outputs of earlier rounds.
         users: messages that are shuffled, >= 1; with ``others`` those of users who apply
             ``randomizer``. Or a `Binomial`: each of ``trials`` people takes part independently with
-            that probability, and the number of messages is visible. Who took part must stay hidden,
-            and must not depend on the data.
+            that probability, and the number of messages is visible. Only if attendance is secret
+            (and does not depend on the data); otherwise give the fewest who will send. Probability
+            1 is everybody, which equals ``users=trials``.
         population: if given, the ``users`` are drawn anew for this round, uniformly without
             replacement, from this many (>= ``users``); the privacy is that of one person of the
             population. A population equal to ``users`` is no population.
@@ -85,6 +90,8 @@ class ShuffleRound(Round):
     ) -> None:
         random = isinstance(users, Binomial)
         users = _checked_users(users)
+        if isinstance(users, Binomial) and users.probability == 1.0:
+            users, random = users.trials, False  # equal rounds are to be equal values
         if population is not None and isinstance(users, Binomial):
             raise ValueError(
                 f"population must be None with users={users!r:.80}, whose trials are the population"
@@ -162,6 +169,57 @@ class ShuffleRound(Round):
     def adjacency(self) -> Adjacency:
         """What the randomizer is about: one user's value is replaced, or zeroed out."""
         return self.randomizer.adjacency
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Who must send, who must not know what, and what the theorem of the round asks for."""
+        name = theorem(self.randomizer, self.reduction, self.variant)
+        if isinstance(self.users, Binomial):
+            name += ", random participation"
+            attendance = (
+                "Each person takes part with the probability stated, independently of all others "
+                "and of the data, and who took part stays hidden: the number holds only if "
+                "attendance is secret; otherwise design for the fewest who will send"
+            )
+        elif self.population is not None:
+            name += ", subsampled"
+            attendance = (
+                "The users of each round are drawn anew, uniformly without replacement, from the "
+                "population stated, all who are drawn send a message, and who was drawn is secret"
+            )
+        else:
+            name = "blanket, mixed crowd" if self.others else name
+            attendance = (
+                "As many users as stated send a message in each round, or more: if fewer send, the "
+                "number does not hold, so design for the fewest who will send"
+            )
+        independent = "" if self.randomizer.interactive else ", whatever the other messages are"
+        found = [
+            attendance,
+            "Each message is made on its user's device by the randomizer stated, with fresh coins "
+            f"that nobody else learns{independent}",
+            "The shuffler removes who sent a message, in which order and when, and does not work "
+            "with the observer",
+        ]
+        if self.colluding:
+            found.append("No more users than stated work with the observer; which ones may be any")
+        else:
+            found.append("No user works with the observer: who does is to be counted as colluding")
+        if self.others:
+            found.append(
+                "Who applies which randomizer is fixed beforehand and does not depend on the data; "
+                "the number is that of users of the round's own randomizer"
+            )
+        kinds = self.kinds_of_users
+        if any(not isinstance(one, ConcreteRandomizer) for one in kinds):
+            found.append("The randomizer has the local privacy stated, for all inputs of a user")
+        found += [sentence for one in kinds for sentence in one.conditions]
+        if self.reduction == "example":
+            found.append(
+                "The datasets are the example's, the target holding 0 or 1 and all others 0; other "
+                "datasets may lose more"
+            )
+        return needed(name, *found)
 
     def reduced(self) -> DominatingPair:
         """The dominating pair of this round, with the theorem it comes from."""

@@ -143,14 +143,17 @@ def test_no_rounds_cost_nothing(run):
 def test_the_table(run, one):
     code, out, err = run(*EPSILON)
     assert (code, err) == (0, "")
-    rows = dict(line.split(maxsplit=1) for line in out.splitlines())
+    table, _, conditions = out.partition("holds only if:\n")
+    rows = dict(line.split(maxsplit=1) for line in table.splitlines())
     bracket = sa.epsilon(one, delta=1e-6, rounds=4)
+    told = " ".join(conditions.split()).removeprefix("- ").split(" - ")
+    assert tuple(told) == bracket.conditions
     assert list(rows) == ["epsilon", "lower", "upper", *LEDGER, "reduction", "adjacency"]
     assert rows["epsilon"] == "at delta = 1e-06"
     assert (rows["lower"], rows["upper"]) == bracket.ends()
     assert rows["reduction"] == "clones"
     assert rows["adjacency"] == "replace-one"
-    starts = {len(line) - len(line.split(maxsplit=1)[1]) for line in out.splitlines()}
+    starts = {len(line) - len(line.split(maxsplit=1)[1]) for line in table.splitlines()}
     assert len(starts) == 1, "the second column is aligned"
 
 

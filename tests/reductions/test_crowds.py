@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import time
@@ -384,3 +385,25 @@ def test_random_participation_of_those_who_hardly_randomize(
     epsilon = 2.0 * eps0 - 0.25
     bracket = sa.delta(one, epsilon=epsilon, rounds=2)
     assert bracket.lower <= -math.expm1(-0.25) / 16.0**2 <= bracket.upper
+
+
+def test_everybody_takes_part_with_probability_one() -> None:
+    everybody = sa.ShuffleRound(RESPONSE, users=sa.Binomial(trials=1000, probability=1.0))
+    plain = sa.ShuffleRound(RESPONSE, users=1000)
+    assert everybody == plain
+    assert sa.epsilon(everybody, delta=1e-6).upper == sa.epsilon(plain, delta=1e-6).upper
+    assert sa.conditions(everybody) == sa.conditions(plain)
+    known = sa.ShuffleRound(RESPONSE, users=sa.Binomial(trials=1000, probability=1.0), colluding=9)
+    assert known == sa.ShuffleRound(RESPONSE, users=1000, colluding=9)
+    # and the law of random participation goes there: brackets of the same truth, as p goes to 1
+    nearly = sa.ShuffleRound(RESPONSE, users=sa.Binomial(trials=1000, probability=1.0 - 2.0**-53))
+    found, wanted = (sa.delta(one, epsilon=0.2) for one in (nearly, plain))
+    # one of 1000 people is missing with probability 1000 2^-53, whatever that changes
+    assert found.lower <= wanted.upper + 1e-12
+    assert wanted.lower <= found.upper + 1e-12
+    for kind in (sa.NoiseMessages, functools.partial(sa.AugmentedShuffle, keep=0.5)):
+        with pytest.raises(ValueError, match="dummies must be of a number that is random, got"):
+            kind(categories=2, dummies=sa.Binomial(trials=9, probability=1.0))
+    for wrong in (0.0, 1.0 + 1e-15, -0.5):
+        with pytest.raises(ValueError, match="probability must be"):
+            sa.Binomial(trials=9, probability=wrong)

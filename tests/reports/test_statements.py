@@ -12,6 +12,7 @@ ONE = sa.ShuffleRound(sa.GeneralRandomizer(eps0=4.0), users=10_000)
 
 def test_it_says_protocol_adjacency_number_theorem_and_version() -> None:
     said = sa.statement(sa.Protocol([(ONE, 4)]), delta=1e-6)
+    bracket = sa.epsilon(ONE, delta=1e-6, rounds=4)
     text = str(said)
     assert "\n" not in text
     for part in (
@@ -22,7 +23,9 @@ def test_it_says_protocol_adjacency_number_theorem_and_version() -> None:
         "Epsilon = 0.8539 at delta = 1e-06",
         "'clones'",
         f"shuffle-accountant {sa.__version__}",
-        "do not depend on the data",
+        "can tell clearly better than by guessing whether any one person's data are replaced",
+        "right with probability 70.14 % at most",  # e^0.8539/(1 + e^0.8539) = 0.70137
+        *bracket.conditions,
     ):
         assert part in text
 

@@ -420,7 +420,7 @@ def test_states(one: DummyMessages) -> None:
     [
         (lambda: sa.Poisson(mean=0.0), ValueError, "mean must be a finite number > 0"),
         (lambda: sa.Binomial(trials=2.5, probability=0.5), TypeError, "trials must be an integer"),
-        (lambda: sa.Binomial(trials=2, probability=1.0), ValueError, "probability must be"),
+        (lambda: sa.Binomial(trials=2, probability=1.5), ValueError, "probability must be"),
         (
             lambda: sa.NegativeBinomial(size=-1.0, probability=0.5),
             ValueError,

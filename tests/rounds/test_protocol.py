@@ -117,7 +117,15 @@ def test_every_answer_says_its_adjacency():
     assert sa.FourierAccountant().epsilon(delta=0.1).adjacency is None
     record = json.loads(json.dumps(composed.as_dict()))
     assert record["adjacency"] == "zero-out"
-    assert set(record) == {"lower", "upper", "reduction", "adjacency", "ledger", "version"}
+    assert set(record) == {
+        "lower",
+        "upper",
+        "reduction",
+        "adjacency",
+        "conditions",
+        "ledger",
+        "version",
+    }
     assert record["version"] == sa.__version__
 
 

@@ -1,0 +1,226 @@
+"""What must hold for a number is said in one place, for every kind of round, and wherever it is."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+import shuffle_accountant as sa
+from shuffle_accountant.cli import main
+from shuffle_accountant.explorer.answers import epsilon_told
+from shuffle_accountant.explorer.settings import Deployment
+from shuffle_accountant.randomizers.registry import REGISTRY
+from shuffle_accountant.randomizers.vectors import DuchiL2, DuchiLInf, PrivUnit, SampledCoordinates
+from shuffle_accountant.reductions.choice import REDUCTIONS
+from shuffle_accountant.rounds import registry
+from shuffle_accountant.rounds.registry import round_from_dict
+
+GENERAL = sa.GeneralRandomizer(eps0=1.0)
+RESPONSE = sa.RandomizedResponse(categories=4, eps0=1.0)
+NOISE = sa.GaussianMechanism(noise_multiplier=2.0)
+RANDOMIZERS: dict[str, Any] = {
+    "approximate": sa.ApproximateRandomizer(eps0=1.0, delta0=1e-9),
+    "discrete": sa.DiscreteRandomizer([[0.6, 0.4], [0.4, 0.6]]),
+    "duchi-l2": DuchiL2(dimension=3, eps0=1.0),
+    "duchi-linf": DuchiLInf(dimension=3, eps0=1.0),
+    "gaussian": sa.GaussianRandomizer(sigma=4.0),
+    "general": GENERAL,
+    "hadamard": sa.HadamardResponse(categories=5, eps0=1.0),
+    "laplace": sa.LaplaceRandomizer(eps0=1.0),
+    "local-hashing": sa.LocalHashing(categories=5, eps0=1.0),
+    "privunit": PrivUnit(dimension=3, eps0=1.0),
+    "randomized-response": RESPONSE,
+    "rappor": sa.RAPPOR(categories=5, eps0=1.0),
+    "sampled-coordinates": SampledCoordinates(dimension=3, eps0=1.0),
+    "subset-selection": sa.SubsetSelection(categories=9, eps0=1.0, size=2),
+    "gaussian vectors": sa.GaussianVectors(noise_multiplier=2.0),
+}
+ATTENDANCE = "only if attendance is secret; otherwise design for the fewest who will send"
+FEWEST = "if fewer send, the number does not hold, so design for the fewest who will send"
+BATCHES = "the size of its batch"
+
+# Rounds, and parts of what must be said of each.
+SHUFFLED: dict[str, tuple[sa.ShuffleRound, tuple[str, ...]]] = {
+    **{
+        f"of {name}": (sa.ShuffleRound(one, users=50), (FEWEST, "fresh coins", "the shuffler"))
+        for name, one in RANDOMIZERS.items()
+    },
+    "by clones": (sa.ShuffleRound(RESPONSE, users=50, reduction="clones"), (FEWEST,)),
+    "strong": (sa.ShuffleRound(RESPONSE, users=50, reduction="strong"), (FEWEST,)),
+    "tail": (
+        sa.ShuffleRound(RESPONSE, users=50, reduction="strong", variant="tail"),
+        (FEWEST,),
+    ),
+    "example": (
+        sa.ShuffleRound(RANDOMIZERS["gaussian"], users=50, reduction="example"),
+        ("other datasets may lose more",),
+    ),
+    "null law": (
+        sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.0, adjacency=sa.Adjacency.ZERO_OUT), users=50),
+        ("has the local privacy stated",),
+    ),
+    "interactive": (
+        sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.0, interactive=True), users=50),
+        (FEWEST,),
+    ),
+    "sampled": (
+        sa.ShuffleRound(RESPONSE, users=50, population=250),
+        ("drawn anew, uniformly without replacement", "who was drawn is secret"),
+    ),
+    "participation": (
+        sa.ShuffleRound(RESPONSE, users=sa.Binomial(trials=50, probability=0.5)),
+        (ATTENDANCE, "independently of all others and of the data"),
+    ),
+    "participation, any randomizer": (
+        sa.ShuffleRound(GENERAL, users=sa.Binomial(trials=50, probability=0.5)),
+        (ATTENDANCE,),
+    ),
+    "others": (
+        sa.ShuffleRound(
+            RESPONSE, users=40, others={sa.RandomizedResponse(categories=4, eps0=2.0): 10}
+        ),
+        ("Who applies which randomizer is fixed beforehand", FEWEST),
+    ),
+    "colluding": (
+        sa.ShuffleRound(RESPONSE, users=50, colluding=10),
+        ("No more users than stated work with the observer",),
+    ),
+}
+TABLE = sa.LossTable([-0.5, 0.5], [0.4, 0.6])
+OTHERS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "allocation": (sa.RandomAllocation(NOISE, steps=20), ("the deal stays hidden", BATCHES)),
+    "allocation to several": (
+        sa.RandomAllocation(sa.LaplaceMechanism(scale=2.0), steps=20, selected=2),
+        ("the deal stays hidden", BATCHES),
+    ),
+    "allocation, released": (
+        sa.RandomAllocation(sa.PureMechanism(epsilon=1.0), steps=20, released=5),
+        ("was fixed beforehand", "whatever earlier steps released"),
+    ),
+    "batches": (
+        sa.ShuffledBatches(noise_multiplier=4.0, steps=20),
+        ("the order stays hidden", BATCHES),
+    ),
+    "poisson": (sa.PoissonSampled(NOISE, rate=0.1), ("independently", BATCHES)),
+    "poisson, table": (
+        sa.PoissonSampled(
+            sa.PldRound.from_tables(TABLE, adjacency=sa.Adjacency.ZERO_OUT), rate=0.1
+        ),
+        ("independently", "taken as it is"),
+    ),
+    "table": (sa.PldRound.from_tables(TABLE), ("taken as it is",)),
+    "noise messages": (
+        sa.NoiseMessages(categories=3, dummies=sa.Poisson(mean=200.0), honest=0.9),
+        ("honest users", "a user who does not send adds no dummies", "nothing but how often"),
+    ),
+    "augmented": (
+        sa.AugmentedShuffle(categories=3, keep=0.5, dummies=sa.Poisson(mean=200.0)),
+        ("does not work with the analyst", "nothing but how often"),
+    ),
+}
+EVERY = {**SHUFFLED, **OTHERS}
+
+
+def test_every_kind_of_round_randomizer_and_theorem_is_here() -> None:
+    kinds = {home for _, home in registry._HOMES.values()}
+    assert {type(one).__name__ for one, _ in EVERY.values()} == kinds
+    assert set(REGISTRY) <= set(RANDOMIZERS)
+    names = " ".join(one.reduced().name for one, _ in SHUFFLED.values())
+    # the example's pair is of normal noise, and says so
+    assert all(name in names for name in REDUCTIONS if name != "auto")
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_each_sentence_has_its_theorem(name: str) -> None:
+    one, parts = EVERY[name]
+    found = sa.conditions(one)
+    assert len(found) == len(set(found)) >= 2
+    theorems = set()
+    for sentence in found:
+        assert sentence[0].isupper()
+        assert sentence.endswith(").")
+        assert "\n" not in sentence
+        theorems.add(sentence.removesuffix(").").rpartition(" (")[2])
+    assert one.reduced().name in theorems
+    steps = {"Gaussian mechanism", "Laplace mechanism", "pure differential privacy", "pld"}
+    assert theorems <= {one.reduced().name, "adaptive composition", *steps}
+    for part in parts:
+        assert any(part in sentence for sentence in found) or part in "the shuffler", part
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EVERY)
+def test_all_answers_carry_the_same(name: str) -> None:
+    one, _ = EVERY[name]
+    wanted, delta = sa.conditions(one), 0.3
+    assert sa.conditions(sa.Protocol([(one, 3)])) == sa.conditions([(one, 2)]) == wanted
+    bracket = sa.epsilon(one, delta=delta)
+    report, statement = sa.report(one, delta=delta), sa.statement(one, delta=delta)
+    assert bracket.conditions == one.epsilon(delta=delta).conditions == wanted
+    assert sa.delta(one, epsilon=0.5).conditions == one.delta(epsilon=0.5).conditions == wanted
+    assert pickle.loads(pickle.dumps(bracket)).conditions == wanted
+    assert report.conditions == statement.conditions == wanted
+    for told in (bracket.as_dict(), report.as_dict(), statement.as_dict()):
+        assert json.loads(json.dumps(told["conditions"])) == list(wanted)
+    said, table = str(statement), " ".join(str(report).split())
+    for sentence in wanted:
+        assert sentence in said
+        assert sentence in table
+    again = round_from_dict(json.loads(json.dumps(one.to_dict())))
+    assert sa.conditions(again) == wanted
+
+
+def test_several_rounds_say_each_sentence_once() -> None:
+    rounds = [SHUFFLED["sampled"][0], SHUFFLED["participation"][0], SHUFFLED["of general"][0]]
+    protocol = sa.Protocol([(one, 2) for one in rounds])
+    found = sa.conditions(protocol)
+    assert set(found) == {sentence for one in rounds for sentence in sa.conditions(one)}
+    assert len(found) == len(set(found))
+    assert sa.epsilon(protocol, delta=1e-4).conditions == found
+    # sizes are no sentences of their own
+    many = sa.Protocol([(sa.ShuffleRound(GENERAL, users=n), 1) for n in range(100, 600)])
+    assert sa.conditions(many) == sa.conditions(rounds[2])
+
+
+def test_of_nothing_nothing_is_said() -> None:
+    assert sa.conditions(sa.Protocol()) == ()
+    assert sa.epsilon(sa.Protocol(), delta=0.1).conditions == ()
+    assert sa.Bracket(lower=0.0, upper=1.0, reduction="none").conditions == ()
+    with pytest.raises(TypeError, match="protocol_or_round must be a round, a Protocol"):
+        sa.conditions("round")  # type: ignore[arg-type]
+
+
+TYPED = {
+    "--eps0 1 --users 50": SHUFFLED["of general"][0],
+    "--eps0 1 --users 50 --categories 4": SHUFFLED["of randomized-response"][0],
+    "--eps0 1 --users 50 --categories 4 --participation 0.5": SHUFFLED["participation"][0],
+    "--eps0 1 --users 50 --categories 4 --population 250": SHUFFLED["sampled"][0],
+    "--eps0 1 --users 50 --categories 4 --colluding 10": SHUFFLED["colluding"][0],
+    "--eps0 1 --users 40 --categories 4 --others 2:10": SHUFFLED["others"][0],
+    "--eps0 1 --users 50 --interactive": SHUFFLED["interactive"][0],
+}
+
+
+@pytest.mark.parametrize("command", ["epsilon", "delta", "report", "statement"])
+@pytest.mark.parametrize("typed", TYPED)
+def test_the_command_line_carries_the_same(command: str, typed: str, capsys: Any) -> None:
+    wanted = list(sa.conditions(TYPED[typed]))
+    asked = ["--epsilon", "0.5"] if command == "delta" else ["--delta", "1e-4"]
+    assert main([command, *typed.split(), *asked, "--json"]) in (0, None)
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["conditions"] == wanted
+    assert main([command, *typed.split(), *asked]) in (0, None)
+    printed = " ".join(capsys.readouterr().out.split())
+    for sentence in wanted:
+        assert sentence in printed
+
+
+def test_the_explorer_carries_the_same() -> None:
+    chosen = Deployment(
+        users=500, rounds=2, eps0=1.5, delta=1e-5, categories=8, randomizer="local-hashing"
+    )
+    assert epsilon_told(chosen).conditions == sa.conditions(chosen.protocol)
+    assert any("Hash functions" in one for one in epsilon_told(chosen).conditions)
