@@ -9,6 +9,7 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import (
     Attained,
     Bracket,
+    CrossedEndsError,
     ErrorLedger,
     FloorWarning,
     LooseBracketWarning,
@@ -83,6 +84,7 @@ __all__ = [
     "BinaryRandomizedResponse",
     "Binomial",
     "Bracket",
+    "CrossedEndsError",
     "DensitiesAmongDecoys",
     "DiscreteGaussian",
     "DiscreteRandomizer",

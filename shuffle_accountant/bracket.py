@@ -32,6 +32,14 @@ class FloorWarning(UserWarning):
     """Epsilon is infinite because something is seen, too often, that one neighbour cannot cause."""
 
 
+class CrossedEndsError(UserWarning):
+    """Two certified ends came out in the wrong order: an error in this package, to be reported.
+
+    It is issued as a warning, and the answer is widened until it contains both ends. Filters that
+    make warnings errors raise it.
+    """
+
+
 def warn_loose(message: str, category: type[UserWarning] = LooseBracketWarning) -> None:
     """Issue a warning that points at the line which called this package.
 
@@ -42,6 +50,18 @@ def warn_loose(message: str, category: type[UserWarning] = LooseBracketWarning) 
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def in_order(lower: float, upper: float) -> tuple[float, float]:
+    """The two ends in ascending order; warns with `CrossedEndsError` if they were not."""
+    if not lower > upper:
+        return lower, upper
+    warn_loose(
+        f"internal error, please report it: crossed ends, lower={lower!r} and upper={upper!r}; "
+        "the answer is widened to contain both",
+        CrossedEndsError,
+    )
+    return upper, lower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +113,8 @@ class Bracket(float):
 
     Args:
         lower: certified lower end, >= 0.
-        upper: certified upper end, >= lower; inf where nothing finite is true.
+        upper: certified upper end; inf where nothing finite is true. An upper end below the lower
+            one is an error in this package: the two are exchanged, with a `CrossedEndsError`.
         ledger: where the width comes from.
         reduction: name of the theorem that turned the protocol into the pair that was evaluated.
         adjacency: what the datasets that are told apart may differ in; None where the answer is
@@ -102,8 +123,8 @@ class Bracket(float):
             where the answer is not about rounds.
 
     Raises:
-        ValueError: the ends are NaN, negative or in the wrong order, which is always a bug in the
-            code that built them and never the fault of user input.
+        ValueError: the ends are NaN or negative, which is always a bug in the code that built them
+            and never the fault of user input.
     """
 
     __slots__ = ("_adjacency", "_conditions", "_ledger", "_lower", "_reduction")
@@ -125,10 +146,11 @@ class Bracket(float):
         conditions: Callable[[], tuple[str, ...]] | None = None,
     ) -> Bracket:
         """Check the ends and build the float."""
-        if not 0.0 <= lower <= upper:  # also false for NaN
+        if not (lower >= 0.0 and upper >= 0.0):  # also false for NaN
             raise ValueError(
                 f"internal error: not a bracket: lower={float(lower)!r}, upper={float(upper)!r}"
             )
+        lower, upper = in_order(float(lower), float(upper))
         self = super().__new__(cls, upper)
         self._lower = float(lower)
         self._ledger = ErrorLedger() if ledger is None else ledger
@@ -244,8 +266,9 @@ class Attained(float):
 
     def __new__(cls, *, lower: float, upper: float, dataset: tuple[int, int, int]) -> Attained:
         """Check the ends and build the float."""
-        if not 0.0 <= lower <= upper:  # also false for NaN
+        if not (lower >= 0.0 and upper >= 0.0):  # also false for NaN
             raise ValueError(f"internal error: not a bracket: lower={lower!r}, upper={upper!r}")
+        lower, upper = in_order(float(lower), float(upper))
         self = super().__new__(cls, lower)
         self._upper, self._dataset = float(upper), dataset
         return self
@@ -331,8 +354,9 @@ class PrivacyProfile:
     The arrays are read-only copies.
 
     Raises:
-        ValueError: arrays of different shapes or not one-dimensional, or a lower end that is
-            negative, NaN or above its upper end (a bug in the code that built them).
+        ValueError: arrays of different shapes or not one-dimensional, or an end that is negative
+            or NaN (a bug in the code that built them). Ends in the wrong order are exchanged, with
+            a `CrossedEndsError`.
     """
 
     epsilons: npt.NDArray[np.float64]
@@ -347,8 +371,7 @@ class PrivacyProfile:
         shapes = {self.epsilons.shape, self.lower.shape, self.upper.shape}
         if len(shapes) != 1 or self.epsilons.ndim != 1:
             raise ValueError(f"internal error: a profile needs three equal shapes (m,): {shapes}")
-        if not np.all((self.lower >= 0.0) & (self.lower <= self.upper)):
-            raise ValueError("internal error: not a profile: 0 <= lower <= upper fails")
+        _order_ends(self, "a profile")
 
     def __len__(self) -> int:
         """Number of points m."""
@@ -368,8 +391,8 @@ class TradeOffCurve:
     The arrays are read-only copies.
 
     Raises:
-        ValueError: arrays of different shapes, or a lower end above its upper end (a bug in the
-            code that built them).
+        ValueError: arrays of different shapes, or an end that is negative or NaN (a bug in the
+            code that built them). Ends in the wrong order are exchanged, with a `CrossedEndsError`.
     """
 
     false_positive_rates: npt.NDArray[np.float64]
@@ -383,9 +406,22 @@ class TradeOffCurve:
             object.__setattr__(self, field.name, array)
         if not self.false_positive_rates.shape == self.lower.shape == self.upper.shape:
             raise ValueError("internal error: a trade-off curve needs three equal shapes (m,)")
-        if not np.all((self.lower >= 0.0) & (self.lower <= self.upper)):
-            raise ValueError("internal error: not a trade-off curve: 0 <= lower <= upper fails")
+        _order_ends(self, "a trade-off curve")
 
     def __len__(self) -> int:
         """Number of points m."""
         return self.false_positive_rates.size
+
+
+def _order_ends(curve: PrivacyProfile | TradeOffCurve, name: str) -> None:
+    """Exchange the curve's ends where the lower one is above the upper one, with one warning."""
+    lower, upper = curve.lower, curve.upper
+    if not np.all((lower >= 0.0) & (upper >= 0.0)):  # also false for NaN
+        raise ValueError(f"internal error: not {name}: an end is negative or NaN")
+    crossed = np.flatnonzero(lower > upper)
+    if crossed.size == 0:
+        return
+    in_order(float(lower[crossed[0]]), float(upper[crossed[0]]))
+    for end, array in (("lower", np.minimum(lower, upper)), ("upper", np.maximum(lower, upper))):
+        array.setflags(write=False)
+        object.__setattr__(curve, end, array)

@@ -13,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shuffle_accountant.bracket import (
+    Attained,
     Bracket,
+    CrossedEndsError,
     ErrorLedger,
     LooseBracketWarning,
     PrivacyProfile,
+    TradeOffCurve,
     format_ends,
 )
 
@@ -70,13 +73,11 @@ def test_keyword_only():
 @pytest.mark.parametrize(
     ("lower", "upper"),
     [
-        (0.2, 0.1),
         (-1e-300, 1.0),
         (-1.0, -0.5),
         (math.nan, 1.0),
         (0.0, math.nan),
         (math.nan, math.nan),
-        (math.inf, 1.0),
     ],
 )
 def test_refuses_what_is_no_bracket(lower, upper):
@@ -191,11 +192,44 @@ def test_profile():
 
 @pytest.mark.parametrize(
     ("lower", "upper"),
-    [([0.1, 0.3], [0.2, 0.2]), ([-0.1, 0.0], [0.2, 0.2]), ([math.nan, 0.0], [0.2, 0.2])],
+    [([-0.1, 0.0], [0.2, 0.2]), ([0.0, 0.0], [0.2, -0.2]), ([math.nan, 0.0], [0.2, 0.2])],
 )
-def test_profile_refuses_ends_in_the_wrong_order(lower, upper):
+def test_curves_refuse_ends_that_are_no_probabilities(lower, upper):
     with pytest.raises(ValueError, match="not a profile"):
         PrivacyProfile(np.zeros(2), lower, upper)
+    with pytest.raises(ValueError, match="not a trade-off curve"):
+        TradeOffCurve(np.zeros(2), lower, upper)
+
+
+CROSSED = r"^internal error, please report it: crossed ends, lower=0.3 and upper=0.2; the answer"
+
+
+def test_crossed_ends_are_an_error_of_their_own():
+    """Raised where warnings are errors, as they are in these tests."""
+    for make in (
+        lambda: Bracket(lower=0.3, upper=0.2, reduction="clones"),
+        lambda: Attained(lower=0.3, upper=0.2, dataset=(0, 1, 2)),
+        lambda: PrivacyProfile(np.zeros(2), [0.1, 0.3], [0.2, 0.2]),
+        lambda: TradeOffCurve(np.zeros(2), [0.1, 0.3], [0.2, 0.2]),
+    ):
+        with pytest.raises(CrossedEndsError, match=CROSSED):
+            make()
+
+
+def test_users_get_a_warning_and_an_answer_with_both_ends():
+    with pytest.warns(CrossedEndsError, match=CROSSED):
+        found = Bracket(lower=0.3, upper=0.2, reduction="clones")
+    assert (found.lower, found.upper, float(found)) == (0.2, 0.3, 0.3)
+    with pytest.warns(CrossedEndsError, match=CROSSED):
+        attained = Attained(lower=0.3, upper=0.2, dataset=(0, 1, 2))
+    assert (attained.lower, attained.upper, float(attained)) == (0.2, 0.3, 0.2)
+    for curve in (PrivacyProfile, TradeOffCurve):
+        with pytest.warns(CrossedEndsError, match=CROSSED) as caught:
+            made = curve(np.zeros(3), [0.1, 0.3, 0.4], [0.2, 0.2, 0.1])
+        assert len(caught) == 1
+        assert (made.lower.tolist(), made.upper.tolist()) == ([0.1, 0.2, 0.1], [0.2, 0.3, 0.4])
+        with pytest.raises(ValueError, match="read-only"):
+            made.upper[0] = 0.0
 
 
 def test_profile_refuses_other_shapes():

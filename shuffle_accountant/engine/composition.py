@@ -41,6 +41,8 @@ __all__ = ["Composition", "DeltaTerms", "DirectSum", "TiltedSum"]
 
 # Products with less may have lost digits, or be 0.
 _FEW_DIGITS = 1e-280
+# Points of a grid (in spacings) that are further away than this are in no window.
+_FARTHEST = 2.0**62
 # Tilts that Chernoff's bound is tried at, of a normal law's, and smaller ones if those do better.
 _STEPS, _SMALLER_STEPS = 2.0 ** np.arange(-5.0, 4.5, 0.5), 2.0 ** np.arange(-4.5, 0.0, 0.5)
 
@@ -278,14 +280,16 @@ class TiltedSum:
         epsilon += -source.loss_error if upper else source.loss_error
         spacing = source.spacing
         size = law.mass.size
-        first = min(max(math.floor(epsilon / spacing) - law.start, 0), size)
+        place = min(max(epsilon / spacing, -_FARTHEST), _FARTHEST)
+        first = min(max(math.floor(place) - law.start, 0), size)
         if first == size:  # no point of the window is as large as epsilon
             outside = self.beyond()[1] if upper else 0.0
             value = min(outside + source.infinite, 1.0)
             return DeltaTerms(value, source.truncated, aliasing=outside, round_off=0.0)
         stop, beyond = size, 0.0
         if lam > 0:
-            reach = math.ceil((epsilon + budget().reach / lam) / spacing) - law.start
+            furthest = (epsilon + budget().reach / lam) / spacing
+            reach = math.ceil(min(furthest, _FARTHEST)) - law.start
             if reach < size:  # terms further above epsilon weigh next to nothing
                 stop, beyond = max(reach, first), math.exp(-budget().reach) * 1.01
         above = spacing * np.arange(law.start + first, law.start + stop) - epsilon

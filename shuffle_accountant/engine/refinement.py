@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shuffle_accountant.bracket import ErrorLedger
+from shuffle_accountant.bracket import ErrorLedger, in_order
 from shuffle_accountant.engine.answer import Answer
 from shuffle_accountant.engine.ends import End, find_end
 from shuffle_accountant.engine.loss_grids import GridTooFine
@@ -247,7 +247,7 @@ def _too_coarse_a_tail(problem: Problem, plan: Plan, ends: _Ends) -> bool:
 def _answer(problem: Problem, plan: Plan, ends: _Ends) -> Answer:
     """The ends with their ledger."""
     upper, lower = ends.upper, ends.lower
-    low, high = min(lower.value, upper.value), upper.value
+    low, high = in_order(lower.value, upper.value)
     memory = "the memory limit" if plan.limited else None
     if high == math.inf:  # what was cut off may be more than delta
         ledger = ErrorLedger(truncation=math.inf)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from shuffle_accountant.bracket import ErrorLedger
+from shuffle_accountant.bracket import ErrorLedger, in_order
 from shuffle_accountant.engine.answer import Answer
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import excess
@@ -98,6 +98,7 @@ def _delta(
             tail = max(low * _NEGLIGIBLE, tail**3, _SMALLEST_TAIL)
         if low == 0.0:
             break  # narrower blocks would not change that
+    low, high = in_order(low, high)
     cut = min(tail, high - low)
     return low, high, ErrorLedger(discretisation=max(high - low - cut, 0.0), truncation=cut)
 
@@ -143,7 +144,10 @@ def _epsilon(
     _, upper, slope = find_crossing(above, largest, guess, step, rtol, slope)
     step = 0.01 * resolution * upper
     lower = find_crossing(below, upper, upper, step, rtol, slope).left
-    return lower, upper, ErrorLedger(discretisation=max(upper - lower, 0.0))
+    if lower == upper < largest:  # delta's lower end is larger than asked there
+        lower = find_crossing(below, largest, upper, step, rtol, slope).left
+    lower, upper = in_order(lower, upper)
+    return lower, upper, ErrorLedger(discretisation=upper - lower)
 
 
 def _worse(loss: PrivacyLoss, epsilon: float, side: Bound, effort: Effort) -> float:

@@ -29,6 +29,7 @@ from shuffle_accountant.lattice.even_cells import EvenCells, even_cells
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.pairs import pair_sums
 from shuffle_accountant.lattice.positive import convolution_roundings
+from shuffle_accountant.numerics.hockey_stick import Ratios
 from shuffle_accountant.numerics.rounding import (
     Array,
     lowered,
@@ -73,8 +74,6 @@ _WORTH_FINER, _FINER = 3.0, 0.5
 # Where no more than so many times what may be left out lies beyond, cells are wider by the root of
 # how much less it is, and at most so much wider.
 _NEAR_BUDGET, _WIDER = 1e8, 8.0
-# e^epsilon overflows beyond.
-_LARGEST_EXPONENT = 700.0
 # Points of one spacing, which cost so little, are closer by this than cells of a score's width.
 # Of laws with more points than that all pairs are taken.
 _CLOSER, _MOST_EVEN = 0.8, 5000
@@ -123,14 +122,9 @@ class SumLaw:
         """Bound of ``H_alpha(P‖Q)``, or of ``H_alpha(Q‖P)``, where this is the law of dP/dQ."""
         sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
         total = self.lost if swapped else self.lost_gain
-        if epsilon > _LARGEST_EXPONENT:
-            total += float(self.mass[self.value == 0.0].sum()) if swapped else 0.0
-        else:
-            alpha = math.exp(epsilon)
-            value = self.value * (1.0 + (-sign if swapped else sign) * self.moved)
-            with np.errstate(over="ignore"):
-                above = 1.0 - alpha * value if swapped else value - alpha
-            total += float(np.sum(self.mass * np.maximum(above, 0.0)))
+        ratios = Ratios.of(self.value, self.moved)
+        terms = ratios.below(epsilon) if swapped else ratios.above(epsilon)
+        total += float(np.sum(self.mass * terms.positive(upper=side is Bound.PESSIMISTIC)))
         rounding = sign * (pairwise_sum(own=8) * total + 1e-300)
         return min(max(total + rounding, 0.0), 1.0)
 

@@ -453,7 +453,7 @@ def _by_table(
     """The same by frequencies, or None."""
     if not _smooth(pairs, users, effort):
         return None
-    found = closest_profile(pairs, users, np.array([epsilon]), effort)
+    found = closest_profile(pairs, users, np.array([float(epsilon)]), effort)
     if not found.narrow.all():
         return None
     gains = found.profile.d - found.excess * found.profile.q

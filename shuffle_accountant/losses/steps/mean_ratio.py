@@ -20,6 +20,7 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.hockey_stick import Ratios
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -163,21 +164,14 @@ class MeanRatioLoss:
             effort = replace(effort, tail=min(_SINGLE * effort.tail, 1e-12))
         law = _law(self.source, self.users, side, effort)
         total = self._infinite(law) if upper else 0.0
-        if epsilon < 700.0:
-            # values are off by a relative amount; take the worse, or the better
-            nudge = (1.0 + law.moved) if upper != self.swapped else (1.0 - law.moved)
-            gain = self.fraction * (law.value * nudge / self.users - 1.0)
-            growth = math.expm1(epsilon)
-            with np.errstate(over="ignore"):  # down to -inf, of which 0 is left
-                above = -growth - (1.0 + growth) * gain if self.swapped else gain - growth
-            total += rounded(float(np.sum(law.mass * np.maximum(above, 0.0))), 8)
-        elif self.swapped and self.fraction == 1.0:
-            total += float(np.sum(law.mass[law.value == 0.0]))
+        ratios = self._ratios(law)
+        terms = ratios.below(epsilon) if self.swapped else ratios.above(epsilon)
+        total += rounded(float(np.sum(law.mass * terms.positive(upper=upper))), 8)
         if upper:
             total = raised(total, pairwise_sum(own=8)) + _SUBNORMAL
             # with all other messages revealed; a target that may not take part is told apart less
             alone = self.fraction * self.source.alone(epsilon, side, self.swapped)
-            return min(total, alone, self._pointed_out(epsilon, side), 1.0)
+            return min(total, raised(alone, roundings(2)), self._pointed_out(epsilon, side), 1.0)
         total = max(total * (1.0 - pairwise_sum(own=8)) - _SUBNORMAL, 0.0)
         if not self.swapped:
             total += self.fraction * self.source.infinite * (1.0 - roundings(4))
@@ -185,6 +179,18 @@ class MeanRatioLoss:
             if self.fraction == 1.0:
                 total = max(total, self.source.told_apart(epsilon, self.users))
         return min(total, 1.0)
+
+    def _ratios(self, law: SumLaw) -> Ratios:
+        """The ratio ``1 + g (mean - 1)`` of each value of the sum."""
+        part = self.fraction * (law.value / self.users)
+        gain = self.fraction * (law.value / self.users - 1.0)
+        return Ratios(
+            value=(1.0 - self.fraction) + part,
+            gain=gain,
+            value_error=product(law.moved, roundings(4)),
+            # the quotient and the product round, and the difference in between
+            gain_error=part * product(law.moved, roundings(3)) + roundings(3) * np.abs(gain),
+        )
 
     def _without_law(self, epsilon: float, side: Bound) -> float | None:
         """The bound, where one message decides so clearly that the law of the sum is not needed.

@@ -373,11 +373,14 @@ def _divergences(law: SumLaw, losses: Array, side: Bound) -> tuple[Array, Array]
     sign = 1.0 if upper else -1.0
     excess = np.expm1(losses)
     noise, own = sequential_sum(law.mass.size + 16), roundings(4)
+    # ratios this close to alpha, relative to it, may be on either side: they add next to nothing
+    near = roundings(2 * ELEMENTARY + 4)
     # forward: values above alpha, from the largest down; moved the worse way, or the better
     gain = law.value * (1.0 + sign * law.moved) / law.count - 1.0
     mass, moment = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (law.mass, law.mass * gain))
     at = np.searchsorted(gain, excess, side="right")
     error = (noise + own) * (moment[at] + excess * mass[at]) + own * mass[at]
+    error += near * (1.0 + excess) * mass[np.searchsorted(gain, excess - near * (1.0 + excess))]
     forward = moment[at] - excess * mass[at] + sign * error
     # backward: values below 1 / alpha, from the smallest up
     gain = law.value * (1.0 - sign * law.moved) / law.count - 1.0
@@ -385,6 +388,7 @@ def _divergences(law: SumLaw, losses: Array, side: Bound) -> tuple[Array, Array]
     mass, moment = (np.append(0.0, np.cumsum(x)) for x in (law.mass, law.mass * -gain))
     at = np.searchsorted(gain, -short, side="left")
     error = (noise + own) * (moment[at] + short * mass[at]) + own * mass[at]
+    error += near * mass[np.searchsorted(gain, near - short, side="right")]
     backward = np.exp(losses) * (moment[at] - short * mass[at] + sign * error)
     if upper:
         forward, backward = forward + law.lost_gain, backward + law.lost

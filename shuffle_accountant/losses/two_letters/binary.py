@@ -38,6 +38,7 @@ from shuffle_accountant.numerics.binomial import (
     tail_ratio_error,
     upper_tail_ratio,
 )
+from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -200,12 +201,20 @@ def _conditional(epsilon: float, blocks: BinaryBlocks) -> tuple[Array, Array]:
     m = blocks.count
     # a gap below all doubles adds less than what is allowed for numbers as small
     reach = math.tanh(0.5 * epsilon) / np.maximum(blocks.gap, underflow(1))
-    first = np.minimum(np.floor(0.5 * m * (1.0 + reach)) + 1.0, m)  # smallest a with loss > eps
+    away = 0.5 * m * reach  # the losses of a > m/2 + away are above epsilon
+    first, last = (
+        np.minimum(np.floor(0.5 * m) + np.floor(moved * away + 0.5 * (m % 2.0)) + 1.0, m)
+        for moved in (1.0 - roundings(32), 1.0 + roundings(32))
+    )
     log_f = _of_pairs(_log_half, first, m)
     f = np.exp(log_f)
-    value, scale = _bracket(epsilon, first, blocks)
-    error = scale + np.abs(value) * exponential(log_pmf_error(first, m, 0.5, log_f))
-    return f * np.maximum(value - error, 0.0), f * np.maximum(value + error, 0.0)
+    terms = _bracket(epsilon, first, blocks)
+    # counts of which rounding decides whether they belong to the sum: P - alpha Q is next to 0
+    doubtful = (last - first) * (roundings(64) * math.expm1(min(epsilon, 700.0)))
+    error = terms.error + doubtful
+    error = error + np.abs(terms.value) * exponential(log_pmf_error(first, m, 0.5, log_f))
+    found = Difference(terms.value, error)
+    return f * found.positive(upper=False), f * found.positive(upper=True)
 
 
 def _log_half(a: Array, m: Array) -> Array:
@@ -240,8 +249,8 @@ def _all_pairs(function: Callable[[Array, Array], Array], size: int) -> Array:
     return function(np.minimum(a, m), m)
 
 
-def _bracket(epsilon: float, a: Array, blocks: BinaryBlocks) -> tuple[Array, Array]:
-    """``sum_{i >= a} (P - alpha Q)(i) / f(a)`` and a bound on its rounding error."""
+def _bracket(epsilon: float, a: Array, blocks: BinaryBlocks) -> Difference:
+    """``sum_{i >= a} (P - alpha Q)(i) / f(a)``."""
     m, gap = blocks.count, blocks.gap
     b, share = m - a, a / m
     if epsilon < _REGROUP_FROM:
@@ -259,7 +268,7 @@ def _bracket(epsilon: float, a: Array, blocks: BinaryBlocks) -> tuple[Array, Arr
     # e^epsilon times a factor is the exponential of a sum of logarithms, of which only those up to
     # about epsilon in size count
     own = exponential(roundings(ELEMENTARY + 1) * (1.0 + epsilon), own=8)
-    return gain - cost, (gain + cost) * min(product(tail_ratio_error(), own), 1.0)
+    return difference_of(gain, cost, min(product(tail_ratio_error(), own), 1.0))
 
 
 def _scaled_exp(epsilon: float, factor: Array) -> Array:

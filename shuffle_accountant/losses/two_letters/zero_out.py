@@ -44,10 +44,12 @@ from shuffle_accountant.numerics.binomial import (
     tail_ratio_error,
     upper_tail_ratio,
 )
+from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
     exponential,
+    outwards,
     pairwise_sum,
     product,
     roundings,
@@ -295,25 +297,32 @@ def _given_last(
         return _call(eps0, np.expm1(points), k, m, last, side) * own
     # E (1 - alpha r)_+ = alpha E (1/alpha - r)_+, by parity where 1/alpha is above the mean
     short = np.expm1(-points)
-    above = short + last / k
-    value = np.zeros(above.shape)
-    if np.any(above <= 0.0):
+    above = difference_of(last / k, -short, roundings(ELEMENTARY + 1))  # 1/alpha less the mean
+    value = np.zeros(above.value.shape)
+    if np.any(above.value <= 0.0):
         value = _put(eps0, np.minimum(short, -last / k), k, m, last, side)
-    if np.any(above > 0.0):
-        parity = above * own + _call(eps0, np.maximum(short, -last / k), k, m, last, side)
-        value = np.where(above > 0.0, np.maximum(parity, 0.0), value)
+    if np.any(above.value > -above.error):
+        call = _call(eps0, np.maximum(short, -last / k), k, m, last, side)
+        value = np.where(above.value > 0.0, above.value + call, value)
+        value = value + np.where(above.value > -above.error, sign * above.error, 0.0)
+        value = np.maximum(value, 0.0)
     return np.exp(points) * value * own
 
 
-def _place(eps0: float, excess: Array, k: Array, m: Array, last: float) -> Array:
+def _place(eps0: float, excess: Array, k: Array, m: Array, last: float) -> Difference:
     """The a, not whole, where ``r(a) = 1 + excess``."""
-    return (k * excess + last - m * math.expm1(-eps0)) / (2.0 * math.sinh(eps0))
+    slope = 2.0 * math.sinh(eps0)
+    idle = -math.expm1(-eps0)
+    size = (k * np.abs(excess) + last + m * idle) / slope
+    return Difference((k * excess + last + m * idle) / slope, size * roundings(32))
 
 
 def _call(eps0: float, excess: Array, k: Array, m: Array, last: float, side: Bound) -> Array:
     """Bound of ``E (r - c)_+`` for c = 1 + excess, at or above the mean M/K."""
     s, t = chances(eps0)
-    first = np.maximum(np.floor(_place(eps0, excess, k, m, last)) + 1.0, 1.0)
+    place, error = _place(eps0, excess, k, m, last)
+    first = np.maximum(np.floor(place - error) + 1.0, 1.0)
+    doubtful = np.maximum(np.floor(place + error) + 1.0, 1.0) - first
     inside = first <= m
     a, n = np.where(inside, first, 1.0), np.broadcast_to(np.maximum(m, 1.0), first.shape)
     logs = log_pmf(a, n, s, t)
@@ -321,13 +330,16 @@ def _call(eps0: float, excess: Array, k: Array, m: Array, last: float, side: Bou
     rest = np.where(a < n, (n - a) / (a + 1.0) * math.exp(-eps0), 0.0)
     rest = rest * upper_tail_ratio(beyond, n, s, t)
     gain, cost = a * (math.expm1(eps0) / k), (1.0 + rest) * np.maximum(excess + last / k, 0.0)
-    return _rounded(logs, gain, cost, _OFF * log_pmf_error(a, n, s, logs), n, excess, inside, side)
+    off = _OFF * log_pmf_error(a, n, s, logs)
+    return _rounded(logs, gain, cost, off, n, excess, inside, doubtful, side)
 
 
 def _put(eps0: float, excess: Array, k: Array, m: Array, last: float, side: Bound) -> Array:
     """Bound of ``E (c - r)_+`` for c = 1 + excess, at or below the mean M/K."""
     s, t = chances(eps0)
-    final = np.minimum(np.ceil(_place(eps0, excess, k, m, last)) - 1.0, m - 1.0)
+    place, error = _place(eps0, excess, k, m, last)
+    final = np.minimum(np.ceil(place + error) - 1.0, m - 1.0)
+    doubtful = final - np.minimum(np.ceil(place - error) - 1.0, m - 1.0)
     inside = (final >= 0.0) & (m >= 1.0)
     a, n = np.where(inside, final, 0.0), np.broadcast_to(np.maximum(m, 1.0), final.shape)
     logs = log_pmf(a, n, s, t)
@@ -336,7 +348,8 @@ def _put(eps0: float, excess: Array, k: Array, m: Array, last: float, side: Boun
     rest = rest * upper_tail_ratio(beyond, n, t, s)
     gain = (n - a) * (-math.expm1(-eps0) / k)
     cost = (1.0 + rest) * np.maximum(-(excess + last / k), 0.0)
-    return _rounded(logs, gain, cost, _OFF * log_pmf_error(a, n, s, logs), n, excess, inside, side)
+    off = _OFF * log_pmf_error(a, n, s, logs)
+    return _rounded(logs, gain, cost, off, n, excess, inside, doubtful, side)
 
 
 def _rounded(
@@ -347,16 +360,20 @@ def _rounded(
     n: Array,
     excess: Array,
     inside: NDArray[np.bool_],
+    doubtful: Array,
     side: Bound,
 ) -> Array:
-    """``e^logs (gain - cost)`` with what rounding may have moved it by."""
+    """``e^logs (gain - cost)`` with what rounding may have moved it by.
+
+    Of so many doubtful counts it decides whether they belong to the sum: they add next to nothing.
+    """
     # a tail ratio whose p and q are rounded, and the place of its first count
     own = product(tail_ratio_error(), roundings(40)) + roundings(8) * np.sqrt(n)
-    scale = (gain + cost) * own + roundings(16) * (1.0 + np.abs(excess))
-    value = gain - cost
-    chance = np.exp(logs)
-    if side is Bound.PESSIMISTIC:
-        found = chance * (1.0 + exponential(log_error)) * (value + scale) + _SUBNORMAL
-    else:
-        found = chance * np.maximum(1.0 - exponential(log_error), 0.0) * (value - scale)
+    terms = difference_of(gain, cost, own)
+    error = terms.error + roundings(16.0 + 64.0 * doubtful) * (1.0 + np.abs(excess))
+    upper = side is Bound.PESSIMISTIC
+    value = Difference(terms.value, error).positive(upper=upper)
+    found = outwards(np.exp(logs) * value, exponential(log_error), upper=upper)
+    if upper:
+        found = found + _SUBNORMAL
     return np.where(inside, np.maximum(found, 0.0), 0.0)
