@@ -89,12 +89,14 @@ class Ratios:
             return Difference(np.full_like(self.value, -1.0), np.zeros_like(self.value))
         growth = rounded(math.expm1(epsilon), ELEMENTARY)
         size = np.abs(self.gain) + growth
-        return Difference(
-            self.gain - growth, self.gain_error + roundings(ELEMENTARY + 2.0) * size
-        )
+        return Difference(self.gain - growth, self.gain_error + roundings(ELEMENTARY + 2.0) * size)
 
     def below(self, epsilon: float) -> Difference:
-        """``1 - alpha x``, shape (m,), for epsilon >= 0; where alpha overflows, only x = 0 is so small."""
+        """``1 - alpha x``, shape (m,), for epsilon >= 0.
+
+        Differences below -1e6 are cut off there. Where alpha overflows, only x = 0 has a positive
+        part.
+        """
         if epsilon > LARGEST_EXPONENT:
             return Difference(np.where(self.value == 0.0, 1.0, -1.0), np.zeros_like(self.value))
         alpha = rounded(math.exp(epsilon), ELEMENTARY)

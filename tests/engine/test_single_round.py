@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -22,6 +23,10 @@ from oracles.precision import MP, exact
 from oracles.references import REFERENCES
 
 import shuffle_accountant as sa
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.single import single_answer
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
 
 ONE_ROUND = [e for e in REFERENCES if e["kind"] == "clones" and e["rounds"] == 1]
 
@@ -311,3 +316,53 @@ def test_noise_whose_ratios_are_far_from_normal(
     assert found.lower <= before[1]
     assert before[0] <= found.upper
     assert found.upper - found.lower <= 0.02 * found.upper
+
+
+# ------------------------------------------------------------------------------------ crossed ends
+
+
+@dataclass(frozen=True)
+class Crossed(SymmetricLoss):
+    """The divergence ``e^-epsilon / 2`` with a lower end above the upper one."""
+
+    lower: float
+    upper: float
+    largest: float = 50.0
+    deviation: float = 1.0
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        factor = self.upper if side is Bound.PESSIMISTIC else self.lower
+        return 0.5 * factor * math.exp(-epsilon) if epsilon < self.largest else 0.0
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("query", [Query(epsilon=1.0), Query(delta=1e-3)])
+def test_crossed_ends_are_an_error_here_and_a_wider_answer_elsewhere(query: Query) -> None:
+    loss = Crossed(lower=1.01, upper=0.99)
+    with pytest.raises(sa.CrossedEndsError, match="internal error, please report it: crossed ends"):
+        single_answer(loss, query, 1e-3)
+    with pytest.warns(sa.CrossedEndsError):
+        found = single_answer(loss, query, 1e-3)
+    inside = [0.5 * part * math.exp(-1.0) for part in (0.99, 1.01)]
+    if query.delta is not None:
+        inside = [math.log(500.0 * part) for part in (0.99, 1.01)]
+    # both ends of epsilon are located to 1e-5 of the resolution
+    assert found.lower == pytest.approx(inside[0], rel=1e-6)
+    assert found.upper == pytest.approx(inside[1], rel=1e-6)
+    assert found.ledger.total == pytest.approx(found.upper - found.lower, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("one", "epsilon"),
+    [
+        (sa.RandomAllocation(sa.PureMechanism(epsilon=38.0), steps=100), 37.9999999999999),
+        (sa.RandomAllocation(sa.LaplaceMechanism(scale=0.1), steps=1), 9.999999999998),
+    ],
+)
+def test_brackets_next_to_the_largest_loss(one: Any, epsilon: float) -> None:
+    """Where ends crossed once, and the budget of errors was refused for it."""
+    with pytest.warns(sa.LooseBracketWarning):  # of a few digits more than there are
+        found = one.delta(epsilon=epsilon)
+    assert 0.0 < found.lower < found.upper < 2.0 * found.lower

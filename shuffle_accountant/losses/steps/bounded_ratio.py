@@ -15,7 +15,14 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import disturbed
-from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, pairwise_sum, roundings
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    NORMAL,
+    SMALLEST,
+    Array,
+    pairwise_sum,
+    roundings,
+)
 
 __all__ = ["LARGEST_LOSS", "LaplaceRatio", "TwoValuedRatio", "check_range", "rounded"]
 
@@ -79,8 +86,11 @@ class TwoValuedRatio(RatioSource):
         count = np.arange(low, high + 1, dtype=np.float64)
         logs = log_pmf(count, float(trials), above, below)
         error = log_pmf_error(count, float(trials), above, logs) + roundings(8)
-        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
-        return count, np.exp(np.maximum(logs, -745.0)) * np.maximum(1.0 + sign * error, 0.0)
+        mass = np.exp(logs)
+        if side is Bound.PESSIMISTIC:
+            return count, mass * (1.0 + error) + 2.0 * SMALLEST
+        # ratios multiply what subnormal numbers are off by
+        return count, np.where(mass >= NORMAL, mass * np.maximum(1.0 - error, 0.0), 0.0)
 
     def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """All values, exactly."""
