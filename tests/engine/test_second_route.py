@@ -77,6 +77,7 @@ def rounds() -> Iterator[tuple[str, Any]]:
     yield "two-valued", sa.RandomAllocation(sa.PureMechanism(epsilon=20.0), steps=50)
     yield "far two-valued", sa.RandomAllocation(sa.PureMechanism(epsilon=50.0), steps=2)
     yield "part", sa.RandomAllocation(sa.PureMechanism(epsilon=8.0), steps=8, released=3)
+    yield "a third", sa.RandomAllocation(sa.PureMechanism(epsilon=9.0), steps=3, released=1)
     yield "passes", sa.RandomAllocation(sa.PureMechanism(epsilon=4.0), steps=3, passes=3)
     yield "Laplace", sa.RandomAllocation(sa.LaplaceMechanism(scale=0.1), steps=5)
     yield "one Laplace", sa.RandomAllocation(sa.LaplaceMechanism(scale=0.1), steps=1)
