@@ -1,0 +1,400 @@
+"""Counts of very many users in wide blocks, and what blocks leave out, source by source.
+
+Up to a few users every block is one count, so that it does not matter from which end of a block a
+count is taken. Here blocks are wide: a million users against sums of double precision over all
+counts that matter, and blocks of a few dozen against fractions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from oracles.atoms import divergence
+from oracles.precision import MP, Real, exact
+from scipy.stats import binom
+
+from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.decoys.counts import CountBlocks, count_blocks
+from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law
+from shuffle_accountant.losses.two_letters import mixed_responses, response, zero_out
+from shuffle_accountant.losses.two_letters.binary import BinaryLoss
+from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
+from shuffle_accountant.losses.two_letters.response import NumberOfResponses
+from shuffle_accountant.losses.two_letters.zero_out import ZeroOutLoss
+from shuffle_accountant.numerics.budget import stress
+
+SIDES = pytest.mark.parametrize("side", list(Bound))
+UNIT = 2.0**-34
+BUDGETS: dict[str, dict[str, float]] = {
+    "as it is": {},
+    "roundings up": {"roundoff": UNIT, "adverse": 1.0},
+    "roundings down": {"roundoff": UNIT, "adverse": -1.0},
+}
+budgets = pytest.mark.parametrize("name", BUDGETS)
+KEPT = (
+    count_blocks,
+    count_law,
+    zero_out._envelope,
+    zero_out._table,
+    response._blocks,
+    mixed_responses._blocks,
+)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> Any:
+    """What functions keep does not know the budget."""
+    for function in KEPT:
+        function.cache_clear()
+    yield
+    for function in KEPT:
+        function.cache_clear()
+
+
+def bounds(found: Any, truth: Any, side: Bound) -> bool:
+    return bool(found >= truth if side is Bound.PESSIMISTIC else found <= truth)
+
+
+def edges(largest: float) -> Array:
+    return 1e-3 * np.arange(math.ceil(largest / 1e-3) + 2)
+
+
+# ------------------------------------------------------------ one target among draws of its null law
+
+
+def bag_profile(eps0: float, count: Array, last: int, epsilon: float, *, swapped: bool) -> Array:
+    """The divergence given K = count messages, of which some are the last letter: tails of counts.
+
+    A difference of two numbers of the size of the tail's probability: where that is 1e3 times the
+    divergence, twelve digits of scipy's tails leave nine.
+    """
+    odds, m = math.exp(eps0), count - last
+    p, k = 1.0 / (1.0 + odds), count
+    level = math.exp(-epsilon) if swapped else math.exp(epsilon)
+    first = np.floor((k * level - m / odds) / (odds - 1.0 / odds)) + 1.0  # the first a above it
+    if swapped:  # alpha E (1/alpha - r)_+
+        below = binom.cdf(first - 1.0, m, p)
+        moment = m * p * binom.cdf(first - 2.0, m - 1.0, p)
+        return math.exp(epsilon) * (
+            (level - m / odds / k) * below - (odds - 1.0 / odds) / k * moment
+        )
+    above = binom.sf(first - 1.0, m, p)
+    moment = m * p * binom.sf(first - 2.0, m - 1.0, p)
+    return (odds - 1.0 / odds) / k * moment + (m / odds / k - level) * above
+
+
+@cache
+def zero_out_truth(loss: ZeroOutLoss, epsilon: float) -> tuple[float, float]:
+    """The two bounds whose envelope the profile is: among the others, and alone."""
+    rate = math.exp(-loss.eps0)
+    mean, deviation = loss.others * rate, math.sqrt(loss.others * rate * (1.0 - rate))
+    low, high = max(math.floor(mean - 9.0 * deviation), 0), math.ceil(mean + 9.0 * deviation)
+    others = np.arange(low, min(high, loss.others) + 1.0)
+    weight = binom.pmf(others, loss.others, rate)
+    found = []
+    for count, mass in ((others + 1.0, weight), (np.ones(1), np.ones(1))):
+        total = 0.0 if loss.swapped else loss.delta0
+        for last in range(8):
+            chance = binom.pmf(last, count, loss.delta0) if loss.delta0 else np.ones(count.size)
+            some = count > last
+            part = bag_profile(loss.eps0, count[some], last, epsilon, swapped=loss.swapped)
+            total += float(np.sum((mass * chance)[some] * part))
+            if loss.swapped:  # a bag of last letters alone has no ratio but 0
+                total += float(np.sum((mass * chance)[count == last]))
+            if not loss.delta0:
+                break
+        found.append(total)
+    charge = loss.others * rate * loss.delta0 * (1.0 + math.exp(epsilon))
+    return found[0] + charge, found[1]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("delta0", [0.0, 3e-10, 1e-8])
+@pytest.mark.parametrize("resolution", [1e-4, 0.05])
+def test_a_million_draws_of_the_null_law(resolution: float, delta0: float, swapped: bool) -> None:
+    loss = ZeroOutLoss(1.0, delta0, 10**6, swapped)
+    for z in (0.0, 1.0, 3.0):
+        epsilon = z * loss.deviation
+        truth = min(zero_out_truth(loss, epsilon))
+        low, high = (
+            loss.delta(epsilon, side, Effort(1e-30, resolution))
+            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        )
+        # digits of the oracle; tails fall like e^(-z^2 / 2), and blocks are as wide as said
+        assert low <= truth * (1.0 + 1e-8)
+        assert truth * (1.0 - 1e-8) <= high
+        assert high - low <= (1e-3 + 2.0 * resolution * (1.0 + z * z)) * truth
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_law_of_a_million_draws(swapped: bool) -> None:
+    """Atoms between the points of a profile, where chords are above it and tangents below."""
+    loss = ZeroOutLoss(1.0, 0.0, 10**6, swapped)
+    laws = {side: loss.atoms(side, edges, Effort(1e-20, 0.05)) for side in Bound}
+    for z in (0.0, 0.7, 2.0, 4.0):
+        epsilon = z * loss.deviation
+        truth = min(zero_out_truth(loss, epsilon))
+        low, high = (
+            float(divergence(laws[side], epsilon)) for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        )
+        assert low <= truth * (1.0 + 1e-7)
+        assert truth * (1.0 - 1e-7) <= high
+
+
+@cache
+def bag_truth(eps0: float, k: int, delta0: float, epsilon: float) -> tuple[Real, Real]:
+    """Both divergences of a bag of k, over all numbers of the last and the second letter."""
+    odds, alpha = MP.exp(exact(eps0)), MP.exp(exact(epsilon))
+    forward, backward = exact(delta0), exact(0)
+    for last in range(k + 1):
+        share = MP.binomial(k, last) * exact(delta0) ** last * (1 - exact(delta0)) ** (k - last)
+        m = k - last
+        for a in range(m + 1):
+            chance = share * MP.binomial(m, a) * odds ** (m - a) / (1 + odds) ** m
+            ratio = (a * odds + (m - a) / odds) / k
+            forward += chance * max(ratio - alpha, 0)
+            backward += chance * max(1 - alpha * ratio, 0)
+    return forward, backward
+
+
+@budgets
+@SIDES
+@pytest.mark.parametrize("points", [1, 40])
+@pytest.mark.parametrize("tail", [1e-40, 0.3])
+@pytest.mark.parametrize(("k", "delta0"), [(9, 0.4), (40, 0.25), (40, 0.01)])
+def test_last_letters_that_are_not_looked_at(
+    k: int, delta0: float, tail: float, points: int, side: Bound, name: str
+) -> None:
+    """One bag, so that nothing hides what is left out of it; one question and a whole profile."""
+    loss = ZeroOutLoss(1.0, delta0, k - 1)
+    for epsilon in (0.0, 0.2, 0.6):
+        where = np.linspace(epsilon, epsilon + 0.3, points) if points > 1 else np.array([epsilon])
+        with stress(**BUDGETS[name]):
+            found = zero_out._mixture(
+                loss, where, (0, 1), np.array([float(k)]), np.ones(1), side, tail
+            )
+        truth = bag_truth(1.0, k, delta0, epsilon)
+        for value, true in zip(found[:, 0].tolist(), truth, strict=True):
+            assert bounds(exact(value), true, side)
+
+
+# ------------------------------------------------------------------------- k-ary randomized response
+
+
+def mirrored(count: Array, gap: Array, alpha: float) -> Array:
+    """``E (1 + z - alpha (1 - z))_+``, z the gap times the mean of so many signs, by tails."""
+    growth = 1.0 + alpha
+    first = np.floor(0.5 * count * (1.0 + (alpha - 1.0) / growth / gap)) + 1.0
+    above = binom.sf(first - 1.0, count, 0.5)
+    moment = 0.5 * count * binom.sf(first - 2.0, count - 1.0, 0.5)
+    return np.asarray((1.0 - alpha) * above + growth * gap * (2.0 * moment / count - above))
+
+
+def spaced(n: float, rate: float, step: int) -> tuple[Array, Array]:
+    """Every step-th count within nine deviations, and the probability of so many counts.
+
+    Sums over a smooth law in steps of a fifth of its deviation are exact to all digits.
+    """
+    deviation = math.sqrt(n * rate * (1.0 - rate))
+    counts = np.arange(
+        max(math.floor(n * rate - 9.0 * deviation), 0), min(n * rate + 9.0 * deviation, n), step
+    )
+    return counts, step * binom.pmf(counts, n, rate)
+
+
+@pytest.mark.parametrize("resolution", [1e-3, 0.05])
+def test_a_million_responses(resolution: float) -> None:
+    k, gamma, n = 3, 0.9, 10**6
+    eps0 = math.log1p(k * (1.0 - gamma) / gamma)
+    source = NumberOfResponses(k, gamma, 1.0 - gamma, n - 1, eps0)
+    m = 2.0 * gamma / (k * (1.0 - gamma))
+    shown, weight = spaced(n - 1, source.pair_rate, 61)
+    for z in (0.5, 2.0):
+        epsilon, truth = z * source.deviation, 0.0
+        for count, mass in zip(shown.tolist(), weight.tolist(), strict=True):
+            rate = source.other_rate / (1.0 - source.pair_rate)
+            others, chance = spaced(n - 1 - count, rate, 47)
+            for mine, own in ((1.0, 1.0 - gamma + source.pair_rate), (0.0, source.other_rate)):
+                c = np.full(others.size, count + mine)
+                gap = c / ((1.0 + m) * c + m * (others + 1.0 - mine))
+                truth += mass * own * float(np.sum(chance * mirrored(c, gap, math.exp(epsilon))))
+        low, high = (
+            BinaryLoss(source).delta(epsilon, side, Effort(1e-20, resolution))
+            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        )
+        assert low <= truth * (1.0 + 1e-6)  # of the sums in steps
+        assert truth * (1.0 - 1e-6) <= high
+        assert high - low <= (1e-3 + 5.0 * resolution * (1.0 + z * z)) * truth
+
+
+@cache
+def binomial(trials: int, rate: Fraction) -> tuple[Fraction, ...]:
+    return tuple(
+        math.comb(trials, k) * rate**k * (1 - rate) ** (trials - k) for k in range(trials + 1)
+    )
+
+
+@budgets
+@SIDES
+@pytest.mark.parametrize(("tail", "width"), [(1e-30, 1), (1e-30, 3), (1e-30, 7), (0.2, 3)])
+def test_others_are_no_more_than_any_count_of_a_block_leaves(
+    tail: float, width: int, side: Bound, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block's law of the other values is above each of its counts' in ``E (t - O)_+``, or below.
+
+    The divergence falls with O and is convex in it, a mixture of such functions.
+    """
+    source = NumberOfResponses(4, 0.5, 0.5, 40, math.log(5.0))
+    monkeypatch.setattr(NumberOfResponses, "_width", lambda *_: width)
+    low, high = np.array([0.0, 5.0, 20.0]), np.array([4.0, 19.0, 40.0])
+    blocks = CountBlocks(np.ones(3) / 3.0, low, high, 0.0, 0.0)
+    with stress(**BUDGETS[name]):
+        law = source.others(blocks, side, tail, 1e-3, 1.0)
+    rate = Fraction(1, 4) / Fraction(3, 4)  # of the others, who are not on the pair, at random
+    values = np.broadcast_to(law.count, law.weight.shape)
+    for row, ends in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        listed = list(zip(values[row].tolist(), law.weight[row].tolist(), strict=True))
+        listed = [(Fraction(x), Fraction(p)) for x, p in listed]
+        for count in {int(ends[0]), int(ends[1])}:
+            truth = binomial(40 - count, rate)
+            for t in range(0, 42, 3):
+                found = sum(p * max(t - x, Fraction(0)) for x, p in listed)
+                true = sum(p * max(t - o, 0) for o, p in enumerate(truth))
+                # 1/3 is no double, and its last digit moves 40 others by less
+                slack = Fraction(1, 10**12) * t + (Fraction(law.missing) * t if tail > 0.1 else 0)
+                if side is Bound.PESSIMISTIC:
+                    assert found + slack >= true
+                else:
+                    assert found - Fraction(1, 10**12) * t <= true
+        total = sum(p for _, p in listed)
+        if side is Bound.PESSIMISTIC:
+            assert total + Fraction(law.missing) >= 1
+
+
+def kept_mass(blocks: Any) -> Fraction:
+    return sum(map(Fraction, blocks.weight.tolist()), Fraction(blocks.silent))
+
+
+def without_the_first(blocks: CountBlocks) -> CountBlocks:
+    """The same with one more source of error: its first counts are missing, a quarter or more."""
+    cut = int(np.searchsorted(np.cumsum(blocks.weight), 0.25)) + 1
+    return replace(
+        blocks,
+        weight=blocks.weight[cut:],
+        low=blocks.low[cut:],
+        high=blocks.high[cut:],
+        missing=blocks.missing + float(blocks.weight[:cut].sum()) * (1.0 + 1e-12),
+    )
+
+
+def sources(monkeypatch: pytest.MonkeyPatch, lost: str) -> Callable[[Bound, Effort], Any]:
+    """Blocks of a round of k-RR of which one source of error has lost a quarter."""
+    if lost in ("counts", "others", "rare"):
+        if lost == "counts":
+            monkeypatch.setattr(
+                response, "count_blocks", lambda *a, **b: without_the_first(count_blocks(*a, **b))
+            )
+        if lost == "others":
+            others = NumberOfResponses.others
+
+            def fewer(*arguments: Any) -> Any:
+                law = others(*arguments)
+                return replace(law, weight=0.75 * law.weight, missing=law.missing + 0.25)
+
+            monkeypatch.setattr(NumberOfResponses, "others", fewer)
+        return NumberOfResponses(4, 0.5, 0.5, 40, math.log(5.0)).blocks
+    if lost == "decoys":
+        monkeypatch.setattr(
+            mixed_responses, "count_law", lambda *a, **b: without_the_first(count_law(*a, **b))
+        )
+    groups = Decoys(30, 0.5, 0.5), Decoys(10, 0.25, 0.75)
+    return NumberOfMixedResponses(4, 0.5, 0.5, math.log(5.0), groups).blocks
+
+
+@pytest.mark.parametrize("lost", ["counts", "others", "rare", "decoys", "rare, mixed"])
+def test_blocks_say_what_they_miss(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each source of error alone: all that is in no block is missing."""
+    blocks = sources(monkeypatch, lost)
+    for tail in (0.9, 0.3) if lost.startswith("rare") else (1e-20,):
+        found = blocks(Bound.PESSIMISTIC, Effort(tail, 1e-9))
+        left_out = 1 - kept_mass(found)
+        assert left_out <= Fraction(found.missing)
+        assert left_out > Fraction(1, 5) or lost.startswith("rare")
+        if lost.startswith("rare"):
+            assert found.missing < 1.0  # it is a probability
+
+
+@budgets
+@SIDES
+def test_blocks_of_mixed_responses_are_on_their_side(side: Bound, name: str) -> None:
+    """Certain decoys, so that all that may err are the counts given their number."""
+    source = NumberOfMixedResponses(4, 0.5, 0.5, math.log(5.0), (Decoys(40, 1.0, 0.0),))
+    with stress(**BUDGETS[name]):
+        found = source.blocks(side, Effort(1e-30, 1e-9))
+    total = kept_mass(found)
+    assert bounds(total, 1 if side is Bound.PESSIMISTIC else 1 + Fraction(1, 10**15), side)
+
+
+@budgets
+@SIDES
+def test_numbers_of_decoys_are_gathered_with_their_mean(side: Bound, name: str) -> None:
+    """``E (t - J)_+`` of a block is no less than its members' (PESSIMISTIC), or no more."""
+    number = np.arange(20.0, 60.0)
+    weight = np.stack([np.sin(number) ** 2, np.cos(0.3 * number) ** 2], axis=1) / 64.0
+    with stress(**BUDGETS[name]):
+        values, mass = mixed_responses._gathered(number, weight, 0.3, side)
+    assert values.shape[0] < number.size
+    for column in range(2):
+        kept = list(zip(values[:, column].tolist(), mass[:, column].tolist(), strict=True))
+        before = list(zip(number.tolist(), weight[:, column].tolist(), strict=True))
+        for t in range(18, 64, 2):
+            found, true = (
+                sum(Fraction(p) * max(t - Fraction(x), Fraction(0)) for x, p in listed)
+                for listed in (kept, before)
+            )
+            # without exaggerated roundings a mean is off by its own
+            slack = Fraction(0) if BUDGETS[name] else Fraction(1, 10**13)
+            sign = 1 if side is Bound.PESSIMISTIC else -1
+            assert sign * (found - true) >= -slack
+
+
+def test_a_million_users_of_two_groups() -> None:
+    """Wide blocks of the number of random answers and of those on the pair."""
+    k, gamma, n = 3, 0.9, 10**6
+    truthful = 1.0 - gamma
+    eps0 = math.log1p(k * truthful / gamma)
+    groups = Decoys(n // 2, 0.9, 0.1), Decoys(n // 2, 0.5, 0.5)
+    source = NumberOfMixedResponses(k, gamma, truthful, eps0, groups)
+    first, first_mass = spaced(n // 2, 0.9, 31)
+    second, second_mass = spaced(n // 2, 0.5, 53)
+    m = 2.0 * gamma / (k * truthful)
+    epsilon, truth = 1.5 * source.deviation, 0.0
+    # the number of random answers is normal enough for every third of its values
+    law: dict[float, float] = {}
+    mean = float(np.sum(first * first_mass) + np.sum(second * second_mass))
+    spread = math.sqrt(n / 2 * (0.9 * 0.1 + 0.25))
+    for step in np.arange(-8.0, 8.01, 0.25):
+        law[round(mean + step * spread)] = 0.25 * math.exp(-0.5 * step**2) / math.sqrt(2 * math.pi)
+    for number, mass in law.items():
+        shown, chance = spaced(number, 2.0 / k, 61)
+        for mine, own in ((1.0, truthful + gamma * 2 / k), (0.0, gamma * (k - 2) / k)):
+            c = shown + mine
+            gap = c / (c + m * (number + 1.0))
+            truth += mass * own * float(np.sum(chance * mirrored(c, gap, math.exp(epsilon))))
+    for resolution in (1e-3, 0.02):
+        low, high = (
+            BinaryLoss(source).delta(epsilon, side, Effort(1e-20, resolution))
+            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        )
+        # a normal law of J is off by 1e-3 deviations, which move the divergence by far less
+        assert low <= truth * (1.0 + 1e-5)
+        assert truth * (1.0 - 1e-5) <= high
