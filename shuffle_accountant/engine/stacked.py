@@ -17,6 +17,7 @@ from shuffle_accountant.engine.plan import MANY_LOSSES
 from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.lattice.stack import Stack, rows_times, stack_sum
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -141,7 +142,7 @@ class StackedComposition(Composition):
         error = exponential(roundings(2 * ELEMENTARY) * moved) + sequential_sum(2)
         stack = Stack(
             offset=self._offset,
-            mass=self._mass * growth / total[:, None],
+            mass=rounded(self._mass * growth / total[:, None], ELEMENTARY),
             count=self._count,
             mass_error=np.asarray(error),
         )

@@ -68,7 +68,7 @@ def stress(**sources: float) -> Iterator[Budget]:
         _current.reset(token)
 
 
-def rounded(values: Numbers, count: float = 1.0) -> Numbers:
+def rounded(values: Numbers, count: Any = 1.0) -> Numbers:
     """What so many roundings make of numbers: nothing more, unless they err adversely."""
     found = _current.get()
     if found.adverse == 0.0:

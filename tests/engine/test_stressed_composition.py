@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +20,13 @@ from oracles.precision import MP, Real, exact
 
 from shuffle_accountant.engine import composed_law as module
 from shuffle_accountant.engine import composition as composition_module
+from shuffle_accountant.engine import ends, stacked
 from shuffle_accountant.engine.composed_law import _masses, _onto, _whole, composed_law
 from shuffle_accountant.engine.composition import Composition, DeltaTerms, DirectSum
+from shuffle_accountant.engine.stacked import StackedComposition
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
+from shuffle_accountant.lattice.stack import Stack, stack_sum
 from shuffle_accountant.losses.divergence import PROBABILISTIC_DP
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import SMALLEST
@@ -390,3 +395,66 @@ def test_ends_do_not_swallow_what_is_no_number() -> None:
     )
     direct = DirectSum(Composition([(grid, 1)]), 0.5)
     assert not direct.delta(0.1).value >= 0.0
+
+
+@pytest.mark.parametrize("side", list(Bound))
+@pytest.mark.parametrize("name", ["as it is", "roundings up", "roundings down"])
+def test_sums_of_stacked_rows_contain_the_truth(name: str, side: Bound) -> None:
+    """Rows of one matrix instead of losses one by one, steep tilts among them."""
+    parts = [
+        (part(seed, side, infinite), 1 + seed % 2)
+        for seed, infinite in enumerate((0.0, 2.0**-6, 0.0, 2.0**-30, 0.0))
+    ]
+    truth = truth_of(parts)
+    asked = [(x, truth.delta(x)) for x in epsilons(parts)[::3]]
+    with stress(**BUDGETS[name]):
+        composition = StackedComposition(parts)
+        for lam in (0.0, 0.5, 3.0, 30.0):
+            tilted = composition.tilted(lam)
+            for epsilon, delta in asked:
+                assert holds(tilted.delta(epsilon), delta, side), (lam, epsilon)
+
+
+@pytest.mark.parametrize("adverse", [-1.0, 1.0])
+@pytest.mark.parametrize("lam", [0.0, 2.0, 20.0])
+def test_stacked_weights_state_their_error(
+    lam: float, adverse: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Stack] = []
+
+    def noted(stack: Stack, start: int, length: int) -> WindowedSum:
+        made.append(stack)
+        return stack_sum(stack, start, length)
+
+    monkeypatch.setattr(stacked, "stack_sum", noted)
+    parts = [(part(seed, Bound.PESSIMISTIC), 2) for seed in range(4)]
+    with stress(roundoff=UNIT, adverse=adverse):
+        StackedComposition(parts).tilted(lam)
+    for (grid, _), found, error in zip(parts, made[0].mass, made[0].mass_error, strict=True):
+        at = grid.offset - made[0].offset
+        masses = zip(map(exact, grid.mass.tolist()), map(exact, grid.losses.tolist()), strict=True)
+        weights = [p * MP.exp(exact(lam) * x) for p, x in masses]
+        total, kept = MP.fsum(weights), found[at : at + len(weights)].tolist()
+        wrong = MP.fsum(abs(exact(w) - t / total) for w, t in zip(kept, weights, strict=True))
+        assert UNIT < wrong <= error < 0.1
+
+
+def test_a_delta_below_the_infinite_losses_is_met_at_the_largest_loss() -> None:
+    """The upper end need not look; the lower one looks, because not all that is cut off is true."""
+    problem: Any = SimpleNamespace(query=SimpleNamespace(delta=1e-3), largest=7.0, tolerance=1e-3)
+
+    class Law:
+        """Delta falls through the one asked about at 2; nobody asks beyond the largest loss."""
+
+        def delta(self, epsilon: float) -> Any:
+            return SimpleNamespace(value=1e-3 * math.exp(2.0 - epsilon))
+
+    law: Any = Law()
+    for side, infinite, least, most in (
+        (Bound.PESSIMISTIC, 0.25, 7.0, 7.0),
+        (Bound.OPTIMISTIC, 0.25, 1.99, 2.0),
+        (Bound.PESSIMISTIC, 0.0, 2.0, 2.01),
+        (Bound.OPTIMISTIC, 0.0, 1.99, 2.0),
+    ):
+        composition: Any = SimpleNamespace(side=side, infinite=infinite)
+        assert least <= ends._epsilon(problem, composition, law, 1.0, 1.0) <= most

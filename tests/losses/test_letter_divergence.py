@@ -8,14 +8,15 @@ import math
 import numpy as np
 import pytest
 from oracles import blanket as exact_blanket
-from oracles.precision import exact
+from oracles.precision import MP, exact
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets import letter_divergence
 from shuffle_accountant.losses.alphabets.anchored_profile import bracket_at
 from shuffle_accountant.losses.alphabets.letter_divergence import LetterDivergence
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.letters import LetterPair, gains
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.budget import stress
 
 # Sums of at most a few thousand masses of total one, each with a few roundings.
 ROUND_OFF = 1e-12
@@ -149,3 +150,46 @@ def test_laws_of_letters_that_are_too_small(seed: int) -> None:
         truth = exact_blanket.lemma(pair.p0, pair.p1, pair.q, users, 1 + exact(math.expm1(epsilon)))
         assert exact(found[0]) <= truth
         assert truth <= exact(found[1]) * (1 + exact(1e-14)) or truth <= 1e-300
+
+
+@pytest.mark.parametrize("users", [30, 1000])
+def test_letters_that_come_alone_are_not_counted_too_often(users: int) -> None:
+    """Letters that decoys never send, or hardly ever: the lower end is below one times one."""
+    pair = pair_of([0.4, 0.35, 0.25], [0.5, 0.4, 0.1], [0.6, 0.4, 0.0])
+    rare = pair_of([0.4, 0.35, 0.25], [0.5, 0.4, 0.1], [0.6, 0.4 - 1e-3, 1e-3])
+    for epsilon in (0.0, 0.1, 0.8):
+        alpha = exact(math.exp(epsilon))
+        for one in (pair, rare):
+            low, high = (
+                LetterDivergence(one, users, epsilon, side).bound(EFFORT)
+                for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+            )
+            if users == 30:
+                truth = exact_blanket.lemma(one.p0, one.p1, one.q, users, alpha)
+                assert exact(low) <= truth * (1 + exact(1e-14))
+                assert truth * (1 - exact(1e-14)) <= exact(high)
+            else:  # letters that come alone are bounded by what each letter gains at most
+                assert low <= high
+    # with a thousand others a letter of probability 1e-3 comes alone with e^-1
+    value, row = np.array([2e6, 1.0]), np.array([0.1, 1.0])
+    question = LetterDivergence(pair, 1001, 0.0, Bound.OPTIMISTIC)
+    share, heavy = np.array([1e-3, 0.999]), np.array([True, False])
+    found = question._exposed(value, row, share, heavy)
+    gained = max(0.25 - 0.1, 0.0) + 2e3
+    assert found <= gained * (1.0 - 1e-3) ** 1000
+
+
+@pytest.mark.parametrize("side", list(Bound))
+@pytest.mark.parametrize("terms", [1, 4, 400])
+def test_gains_of_sums_of_many_terms(terms: int, side: Bound) -> None:
+    """Each number lost two roundings a term, one way; the other number the other way."""
+    unit = 2.0**-34
+    p0, p1 = np.array([0.5, 0.25, 3.0]), np.array([0.25, 0.5, 1.0])
+    sign = -1.0 if side is Bound.PESSIMISTIC else 1.0
+    moved = (1.0 + unit) ** (2 * terms + 8)
+    for epsilon in (0.0, 0.2, 2.0):
+        with stress(roundoff=unit):
+            found = gains(p0 * moved**sign, p1 / moved**sign, epsilon, side, terms)
+        for value, a, b in zip(found.tolist(), p0.tolist(), p1.tolist(), strict=True):
+            truth = exact(a) - MP.exp(exact(epsilon)) * exact(b)
+            assert exact(value) >= truth if side is Bound.PESSIMISTIC else exact(value) <= truth

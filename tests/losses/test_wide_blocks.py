@@ -67,7 +67,7 @@ def edges(largest: float) -> Array:
     return 1e-3 * np.arange(math.ceil(largest / 1e-3) + 2)
 
 
-# ------------------------------------------------------------ one target among draws of its null law
+# ------------------------------------------------------- one target among draws of its null law
 
 
 def bag_profile(eps0: float, count: Array, last: int, epsilon: float, *, swapped: bool) -> Array:
@@ -187,7 +187,7 @@ def test_last_letters_that_are_not_looked_at(
             assert bounds(exact(value), true, side)
 
 
-# ------------------------------------------------------------------------- k-ary randomized response
+# ------------------------------------------------------------------ k-ary randomized response
 
 
 def mirrored(count: Array, gap: Array, alpha: float) -> Array:

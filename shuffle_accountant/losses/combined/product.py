@@ -13,6 +13,7 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.positive import positive_sum
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
 from shuffle_accountant.losses.divergence import Divergence
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     Array,
     outwards,
@@ -109,7 +110,7 @@ def _atoms(loss: ProductLoss, side: Bound, effort: Effort) -> PldAtoms:
     law = positive_sum(grids, side, first, last)
     upper = side is Bound.PESSIMISTIC
     rounding = law.relative + roundings(8)
-    losses = spacing * (law.offset + np.arange(law.scaled.size, dtype=np.float64))
+    losses = rounded(spacing * (law.offset + np.arange(law.scaled.size, dtype=np.float64)), 2)
     held = law.scaled > 0.0
     mass = np.where(held, outwards(law.mass, rounding, upper=upper), 0.0)
     infinite = outwards(law.infinite, rounding, upper=upper)

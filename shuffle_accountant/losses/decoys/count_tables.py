@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, pairwise_sum, product, roundings
 from shuffle_accountant.randomizers.count_laws import CountLaw
 
@@ -55,12 +56,12 @@ def count_table(law: CountLaw) -> CountTable:
     mode = law.centre
     up, above = _upwards(law, mode)
     down, below = _downwards(law, mode)
-    weights = np.concatenate([down[::-1], up])
     first = mode - down.size
-    steps = np.abs(np.arange(weights.size, dtype=np.float64) - down.size)
+    steps = np.abs(np.arange(down.size + up.size, dtype=np.float64) - down.size)
     own = law.roundings + 1.0  # of a ratio, and of the multiplication or division by it
+    weights = rounded(np.concatenate([down[::-1], up]), own * steps)
     error = roundings(own * steps)
-    total = float(np.sum(weights))
+    total = rounded(float(np.sum(weights)), 4)
     cut = (above + below) * (1.0 + roundings(own * float(steps.max()) + 16.0))
     # the total's own error: that of its terms, of the sum, and what is cut off
     off = float(np.sum(weights * error)) / total * 2.0 + pairwise_sum(own=4) + cut / total

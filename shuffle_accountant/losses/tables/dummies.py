@@ -21,6 +21,7 @@ from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.losses.decoys.count_tables import CountTable, count_table
 from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable, TabulatedLoss
+from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -68,6 +69,7 @@ class ReplacedValue(ProductLoss):
             reach = sum(float(np.max(np.abs(one.losses), initial=0.0)) for one in (first, second))
             moved = roundings(3) * (reach + epsilon)
             total += _pair_sum(first, second, epsilon - moved if upper else epsilon + moved)
+        total = rounded(total, 2 * ELEMENTARY)
         total = outwards(total, pairwise_sum(own=2 * ELEMENTARY), upper=upper)
         return min(max(total, 0.0), 1.0)
 
@@ -94,7 +96,7 @@ def infinite_mass(loss: PrivacyLoss) -> tuple[float, float]:
         ends = []
         for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC):
             first, second = (_table(part, side).infinity_mass for part, _ in loss.parts)
-            total = first + second * (1.0 - first)
+            total = rounded(first + second * (1.0 - first), 3)
             ends.append(outwards(total, roundings(4), upper=side is Bound.PESSIMISTIC))
         return ends[0], min(ends[1], 1.0)
     assert isinstance(loss, TabulatedLoss)
@@ -116,7 +118,9 @@ def _pair_sum(first: PldTable, second: PldTable, epsilon: float) -> float:
     for start in range(0, first.losses.size, rows):
         own, weight = first.losses[start : start + rows], first.probabilities[start : start + rows]
         lowest = int(np.searchsorted(loss, epsilon - float(own.max()), side="right"))
-        gap = np.minimum(epsilon - own[:, None] - loss[None, lowest:], 0.0)
+        gap = epsilon - own[:, None] - loss[None, lowest:]
+        size = epsilon + np.abs(own[:, None]) + np.abs(loss[None, lowest:])
+        gap = np.minimum(disturbed(gap, roundings(2) * size), 0.0)
         sums.append(float(np.sum(weight[:, None] * mass[None, lowest:] * -np.expm1(gap))))
     return math.fsum(sums)
 
@@ -127,7 +131,7 @@ def _single(law: CountLaw, keep: float) -> TabulatedLoss:
     table = count_table(law)
     counts, present, error = _with_message(table, keep)
     ratios = law.ratios(counts)
-    ratio = (1.0 - keep) + keep * ratios
+    ratio = rounded((1.0 - keep) + keep * ratios, law.roundings + 4.0)
     # the ratio is off by those of its terms; either may be rounded to itself
     off = roundings(law.roundings + 4.0)
     forward = [_bound(ratio, off, present, error, table.cut, side) for side in _SIDES]
@@ -152,7 +156,7 @@ def _with_message(table: CountTable, keep: float) -> tuple[Array, Array, Array]:
     without = np.append(table.probabilities, 0.0) * (1.0 - keep)
     moved = np.append(0.0, table.probabilities) * keep
     error = np.maximum(np.append(table.error, 0.0), np.append(0.0, table.error))
-    return counts.astype(np.float64), without + moved, error + roundings(4)
+    return counts.astype(np.float64), rounded(without + moved, 4), error + roundings(4)
 
 
 def _bound(
@@ -174,7 +178,7 @@ def _bound(
     slack = float(np.max(error[never], initial=0.0)) + pairwise_sum(own=4)
     infinite = outwards(infinite, slack, upper=upper) + (cut * (1.0 + 1e-12) if upper else 0.0)
     seen = ~never & (mass > 0.0) & (ratio > 0.0)  # a ratio of 0 has no mass under P
-    log = np.log(ratio[seen])
+    log = rounded(np.log(ratio[seen]), ELEMENTARY)
     shift = logarithm(log, off) + 2.0**-1000
     losses = log + shift if upper else log - shift
     masses = outwards(mass[seen], error[seen] + roundings(4), upper=upper)
