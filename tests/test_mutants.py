@@ -72,8 +72,8 @@ def test_what_reads_files_is_asked_whether_it_checks_them(benchmark_script: Any)
         "def check(state):\n"
         "    if state['name'] != name:\n"
         "        raise ValueError(name)\n"
-        "def _digest(name, count):\n"
-        "    return sha(json.dumps([name, count]))\n"
+        "def receipt(name, count):\n"
+        "    return Receipt(digest_of([name, count]))\n"
     )
     generate = benchmark_script("mutants.generate")
     kinds = [m.kind for m in generate.mutants_of("training/small.py", source)]

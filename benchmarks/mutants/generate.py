@@ -248,9 +248,10 @@ class _Reader:
                 self._change(keyword.value, function, OTHER_SIDE, f"not {text}", said)
             elif _tokens(keyword.arg) & _ERRORS:
                 self._each_term(keyword.value, function)
-        if name == "dumps" and function.endswith("digest") and isinstance(node.args[0], ast.List):
+        if name == "digest_of" and isinstance(node.args[0], ast.List | ast.Tuple):
             for element in node.args[0].elts:
-                self._change(element, function, NOT_SIGNED, "None")
+                new = "*()" if isinstance(element, ast.Starred) else "None"
+                self._change(element, function, NOT_SIGNED, new)
 
     def _assigned(self, target: ast.expr, value: ast.expr, function: str) -> None:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
@@ -262,6 +263,10 @@ class _Reader:
     def _each_term(self, value: ast.expr, function: str) -> None:
         """The terms of an error are left out, one at a time."""
         if isinstance(value, ast.Lambda | ast.Dict | ast.List | ast.Compare | ast.BoolOp):
+            return
+        if isinstance(value, ast.Tuple):
+            for element in value.elts:
+                self._each_term(element, function)
             return
         for term in self._terms(value):
             self._leave_out(term, function)

@@ -235,9 +235,12 @@ def test_steep_profiles_of_sums_of_losses_that_err(side: Bound, adverse: float) 
 
 @SIDES
 @ROUNDINGS
-def test_pairs_of_counts_err_by_no_more_than_is_allowed(side: Bound, adverse: float) -> None:
+@pytest.mark.parametrize("infinite", [0.0, 0.0625])
+def test_pairs_of_counts_err_by_no_more_than_is_allowed(
+    infinite: float, side: Bound, adverse: float
+) -> None:
     """Tables that are exact, so that what the sum over pairs allows for is all there is."""
-    losses, infinite = [-1.5, -0.25, 0.5, 9.0, 20.0], 0.0625
+    losses = [-1.5, -0.25, 0.5, 9.0, 20.0]
     masses = [0.125, 0.25, 0.25, 0.25, 0.0625]
     table = PldTable(losses, masses, infinity_mass=infinite)
     one = TabulatedLoss(LossBounds(table, table), LossBounds(table, table))
