@@ -181,3 +181,89 @@ def test_imports_are_read_as_python_reads_them(source: str, found: str) -> None:
 
 def test_imports_of_other_packages_are_none_of_ours() -> None:
     assert not list(targets(ast.parse("import numpy, shuffle_accountants").body[0]))
+
+
+# Where divergences are computed: numbers that grow with alpha = e^epsilon are subtracted, or
+# subtracted from, in `numerics.hockey_stick` alone, which returns the absolute error as well.
+# In the alphabets' rooms alpha is a parameter, and the errors of such differences are theirs.
+DIVERGENCES = ("losses.steps", "losses.tables", "losses.combined", "losses.two_letters")
+DIVERGENCES += ("losses.decoys", "lattice.doubling", "engine.single")
+ASKED_ABOUT = {"epsilon", "epsilons", "losses", "points"}
+
+
+def called(node: ast.Call) -> str:
+    function = node.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def grows_with_alpha(node: ast.AST, names: set[str]) -> bool:
+    """Whether an expression holds ``exp`` or ``expm1`` of what was asked about, or such a name."""
+    if isinstance(node, ast.Call):
+        if called(node) in {"exp", "expm1"}:
+            inside = list(ast.walk(node.args[0]))
+            # e^-epsilon is at most 1, and a difference in the exponent keeps its digits
+            small = any(isinstance(one, ast.UnaryOp | ast.Sub) for one in inside)
+            return not small and any(getattr(one, "id", "") in ASKED_ABOUT for one in inside)
+        if called(node) in {"log", "log1p", "searchsorted"}:
+            return False
+    if isinstance(node, ast.Name):
+        return node.id in names
+    return any(grows_with_alpha(child, names) for child in ast.iter_child_nodes(node))
+
+
+def assigned(function: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                pairs = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+                yield from zip(target.elts, node.value.elts) if pairs else [(target, node.value)]  # type: ignore[attr-defined]  # noqa: B905
+
+
+def differences_with_alpha(function: ast.AST) -> list[str]:
+    """Differences of which one side grows with alpha."""
+    names: set[str] = set()
+    for _ in range(3):  # through names that are made of such names
+        for target, value in assigned(function):
+            if grows_with_alpha(value, names):
+                names |= {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return [
+        ast.unparse(node)
+        for node in ast.walk(function)
+        if isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Sub)
+        and (grows_with_alpha(node.left, names) or grows_with_alpha(node.right, names))
+    ]
+
+
+def functions(module: str) -> Iterator[ast.FunctionDef]:
+    tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
+    yield from (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def test_differences_with_alpha_come_with_their_error() -> None:
+    wrong = [
+        f"{module}.{function.name}: {found}"
+        for module in FILES
+        if module.removeprefix(f"{PACKAGE}.").startswith(DIVERGENCES)
+        for function in functions(module)
+        for found in differences_with_alpha(function)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("above = -growth - (1.0 + growth) * gain", 1),
+        ("above = 1.0 - alpha * value", 1),
+        ("cost = alpha * rest\nabove = gain - cost", 1),
+        ("above = value - math.exp(epsilon)", 1),
+        ("above = gain - math.expm1(epsilon)", 1),
+        ("weight = -math.expm1(epsilon - loss)", 0),
+        ("weight = 1.0 - math.exp(-epsilon)", 0),
+        ("above = difference_of(gain, alpha * rest, error)", 0),
+    ],
+)
+def test_differences_with_alpha_are_found(source: str, found: int) -> None:
+    lines = f"growth, alpha = np.expm1(epsilon), math.exp(epsilon)\n{source}"
+    assert len(differences_with_alpha(ast.parse(lines))) == found

@@ -398,3 +398,27 @@ def test_losses_too_small_for_squares_are_answered_by_pure_privacy() -> None:
         chance = sa.delta(one, epsilon=1e-300, rounds=5)
     assert 0.0 == chance.lower < chance.upper <= 2.6e-300
     assert sa.epsilon(one, delta=1e-6, rounds=5) == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [1e19, 1e308, 1.7976931348623157e308])
+@pytest.mark.parametrize(
+    ("one", "rounds"),
+    [
+        (sa.NoiseMessages(categories=3, dummies=sa.Poisson(mean=50.0)), 2),
+        (
+            sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=1e12), steps=3, selected=3),
+            1,
+        ),
+        (sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=1e12), steps=3), 2),
+    ],
+    ids=["noise messages", "blocks", "allocations"],
+)
+def test_epsilon_may_be_as_large_as_doubles_are(one: Any, rounds: int, epsilon: float) -> None:
+    """More spacings of a grid than a double can count: only infinite losses are left."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sa.LooseBracketWarning)
+        found = sa.delta(one, epsilon=epsilon, rounds=rounds)
+    floor = getattr(one, "floor", None)
+    none = 0.0 if floor is None else -math.expm1(rounds * math.log1p(-floor.upper))
+    assert found.lower <= none <= found.upper
+    assert found.width <= 1e-3 * none + 1e-200

@@ -10,9 +10,11 @@ import pytest
 from oracles import blanket as exact_blanket
 from oracles.precision import MP, exact
 
+import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets import letter_divergence
 from shuffle_accountant.losses.alphabets.anchored_profile import bracket_at
+from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, _by_table
 from shuffle_accountant.losses.alphabets.letter_divergence import LetterDivergence
 from shuffle_accountant.losses.alphabets.letters import LetterPair, gains
 from shuffle_accountant.losses.base import Effort
@@ -193,3 +195,18 @@ def test_gains_of_sums_of_many_terms(terms: int, side: Bound) -> None:
         for value, a, b in zip(found.tolist(), p0.tolist(), p1.tolist(), strict=True):
             truth = exact(a) - MP.exp(exact(epsilon)) * exact(b)
             assert exact(value) >= truth if side is Bound.PESSIMISTIC else exact(value) <= truth
+
+
+def test_a_whole_epsilon_is_the_same_number_as_a_double() -> None:
+    """Tables are looked up by the bytes of doubles."""
+    blanket = sa.ShuffleRound(sa.GaussianRandomizer(sigma=1.0), users=5000).reduced().loss
+    assert isinstance(blanket, BlanketLoss)
+    effort = Effort(tail=1e-12, resolution=1e-3)
+    asked = blanket.pairs, blanket.users
+    at_0, at_1 = (_by_table(*asked, epsilon, effort) for epsilon in (0.0, 1.0))
+    _by_table.cache_clear()  # which takes 1 for 1.0
+    whole = _by_table(*asked, 1, effort)
+    assert at_0 is not None
+    assert at_1 is not None
+    assert whole == at_1
+    assert at_1[1] < at_0[0]

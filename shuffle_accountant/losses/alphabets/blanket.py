@@ -41,8 +41,9 @@ from shuffle_accountant.losses.alphabets.shared_profile import (
     users_range,
 )
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
+from shuffle_accountant.numerics.hockey_stick import difference_of
 from shuffle_accountant.numerics.kept import kept
-from shuffle_accountant.numerics.rounding import Array, lowered, roundings
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, roundings
 
 __all__ = ["CHORDS", "BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]
 
@@ -456,9 +457,11 @@ def _by_table(
     found = closest_profile(pairs, users, np.array([float(epsilon)]), effort)
     if not found.narrow.all():
         return None
-    gains = found.profile.d - found.excess * found.profile.q
-    # the product and the difference
-    low = float(np.max(lowered(gains, roundings(4)) - roundings(4) * found.profile.d, initial=0.0))
+    # alpha and the product round
+    gains = difference_of(
+        found.profile.d, found.excess * found.profile.q, roundings(ELEMENTARY + 2)
+    )
+    low = float(np.max(gains.positive(upper=False), initial=0.0))
     return low, float(found.profile.upper[0])
 
 

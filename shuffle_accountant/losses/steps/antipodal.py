@@ -25,6 +25,7 @@ from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile
 from shuffle_accountant.numerics.budget import budget
+from shuffle_accountant.numerics.hockey_stick import difference_of
 from shuffle_accountant.numerics.normal import normal_cells
 from shuffle_accountant.numerics.rounding import Array, pairwise_sum, roundings, sequential_sum
 
@@ -42,6 +43,8 @@ _GROWTH, _POINTS_NEAR_0 = 0.002, 200
 _LARGEST_LOSS = 650.0
 _THRESHOLDS = 1500
 _FARTHEST = 1e280
+# More than two logarithms of probabilities above 1e-320, and their difference, are off (nats).
+_CLOSE_RATIOS = 1e-12
 
 
 @dataclass(frozen=True)
@@ -195,12 +198,14 @@ def _profile(found: Hypotheses, loss: Array) -> tuple[Array, Array]:
     plus = np.where(right, above_p[at], alpha * below_q[at])
     minus = np.where(right, alpha * above_q[at], below_p[at])
     error = found.error + sequential_sum(p.size + 16)
-    noise = error * (plus + minus)
-    low = np.maximum(plus - minus - noise, 0.0)
-    # one more outcome: that something was dropped
-    missing = np.where(right, 1.0, alpha) * found.lost
     # relative to the computed numbers an error may be larger than relative to the true ones
-    return low, np.maximum(plus - minus, 0.0) + noise / max(1.0 - error, 1e-300) + missing
+    terms = difference_of(plus, minus, error / max(1.0 - error, 1e-300))
+    # outcomes whose ratio is so close to alpha that rounding decides where they count
+    near = (np.searchsorted(ratio, loss + sign * _CLOSE_RATIOS) for sign in (-1.0, 1.0))
+    first, last = (below_p[places] for places in near)
+    # one more outcome: that something was dropped
+    missing = np.where(right, 1.0, alpha) * found.lost + _CLOSE_RATIOS * (last - first)
+    return terms.positive(upper=False), terms.positive(upper=True) + missing
 
 
 def _by_largest(sigma: float, steps: int, loss: Array) -> tuple[Array, Array]:
@@ -220,7 +225,7 @@ def _by_largest(sigma: float, steps: int, loss: Array) -> tuple[Array, Array]:
             gain, cost = plus[:, None], np.multiply.outer(minus, alpha[part])
         else:
             gain, cost = np.multiply.outer(plus, alpha[part]), minus[:, None]
-        error = budget().normal * (gain + cost)
-        low[part] = np.maximum(np.max(gain - cost - error, axis=0), 0.0)
-        high[part] = np.maximum(np.max(gain - cost + error, axis=0), 0.0)
+        terms = difference_of(gain, cost, budget().normal)
+        low[part] = np.max(terms.positive(upper=False), axis=0)
+        high[part] = np.max(terms.positive(upper=True), axis=0)
     return low, high

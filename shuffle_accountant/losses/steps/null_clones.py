@@ -31,6 +31,7 @@ from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile
 from shuffle_accountant.numerics.binomial import RUN, pmf_runs
 from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.hockey_stick import difference_of
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,
@@ -379,17 +380,19 @@ def _divergences(law: SumLaw, losses: Array, side: Bound) -> tuple[Array, Array]
     gain = law.value * (1.0 + sign * law.moved) / law.count - 1.0
     mass, moment = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (law.mass, law.mass * gain))
     at = np.searchsorted(gain, excess, side="right")
-    error = (noise + own) * (moment[at] + excess * mass[at]) + own * mass[at]
-    error += near * (1.0 + excess) * mass[np.searchsorted(gain, excess - near * (1.0 + excess))]
-    forward = moment[at] - excess * mass[at] + sign * error
+    found = difference_of(moment[at], excess * mass[at], noise + own)
+    decided = mass[np.searchsorted(gain + near * (1.0 + np.abs(gain)), excess)]
+    error = found.error + own * mass[at] + near * (1.0 + excess) * decided
+    forward = found.value + sign * error
     # backward: values below 1 / alpha, from the smallest up
     gain = law.value * (1.0 - sign * law.moved) / law.count - 1.0
     short = -np.expm1(-losses)
     mass, moment = (np.append(0.0, np.cumsum(x)) for x in (law.mass, law.mass * -gain))
     at = np.searchsorted(gain, -short, side="left")
-    error = (noise + own) * (moment[at] + short * mass[at]) + own * mass[at]
+    found = difference_of(moment[at], short * mass[at], noise + own)
+    error = found.error + own * mass[at]
     error += near * mass[np.searchsorted(gain, near - short, side="right")]
-    backward = np.exp(losses) * (moment[at] - short * mass[at] + sign * error)
+    backward = np.exp(losses) * (found.value + sign * error)
     if upper:
         forward, backward = forward + law.lost_gain, backward + law.lost
         return np.clip(forward, 0.0, 1.0), np.clip(backward, 0.0, 1.0)
