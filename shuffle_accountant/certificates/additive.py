@@ -11,9 +11,10 @@ exact arithmetic with integers.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, zip_longest
 from typing import Self, TypeVar
@@ -21,8 +22,21 @@ from typing import Self, TypeVar
 from flint import arb, fmpq, fmpz_poly
 
 from shuffle_accountant.certificates.balls import Effort, ceiling, lower
+from shuffle_accountant.certificates.work import Work, deviations, product_work, spend
 
-__all__ = ["Falling", "GradedLaw", "Rising", "graded", "power", "spread"]
+__all__ = [
+    "Falling",
+    "GradedLaw",
+    "Moments",
+    "Rising",
+    "graded",
+    "power",
+    "power_work",
+    "spread",
+]
+
+# Units of work for one mass of a graded grid, besides products.
+_EACH = 25.0
 
 # So many doublings of the spacing have places in common.
 _COMMON = 3
@@ -106,6 +120,7 @@ class GradedLaw(ABC):
         spacing = max(self.spacing, other.spacing)
         left, right = self._widened(spacing), other._widened(spacing)
         levels = max(len(left), len(right))
+        spend(_plus_work(levels, 2 * self.half, self.bits).units)
         origin, up = self.origin + other.origin, (1 << self.bits) - 1
         atoms: list[Atom] = []
         near_left, near_right, far = list[int](), list[int](), list[int]()
@@ -256,6 +271,49 @@ def power(law: Law, count: int, effort: Effort) -> Law:
             assert result is not None
             return result
         law = law.plus(law, effort)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of one summand >= 0, in units of a grid's places.
+
+    Attributes:
+        mean: of the summand.
+        variance: of the summand.
+        largest: value.
+    """
+
+    mean: float
+    variance: float
+    largest: float
+
+    def levels(self, count: int, effort: Effort) -> float:
+        """About how many blocks the grid of a sum of so many has, as `Falling` makes it."""
+        mean, variance = count * self.mean, count * self.variance
+        second = variance + mean * self.mean
+        low = max(mean - math.sqrt(2.0 * second * math.log(2.0) * effort.cut), 0.0)
+        beyond = deviations(variance, self.largest, effort.cut)
+        high = min(count * self.largest, mean + beyond)
+        spacing = max(min(low, mean - low) / effort.cells / 2.0, 1.0)
+        return max(math.log2(max((high - low) / (effort.cells / 2.0 * spacing), 1.0)), 0.0) + 2.0
+
+
+def power_work(levels: Callable[[int], float], count: int, effort: Effort) -> Work:
+    """What `power` takes, given the number of blocks of the sum of so many."""
+    work, added = Work(), 1
+    while added <= count:
+        if 2 * added <= count:
+            work += _plus_work(levels(2 * added), effort.cells, effort.fine_bits)
+        if count & added and count & (added - 1):
+            work += _plus_work(levels(count & (2 * added - 1)), effort.cells, effort.fine_bits)
+        added *= 2
+    return work
+
+
+def _plus_work(levels: float, cells: int, bits: int) -> Work:
+    products = product_work(cells, cells, bits).times(2.0)
+    each = products + Work(_EACH * cells)
+    return Work(each.units * levels, 4.0 * each.memory * levels)
 
 
 def _few(atoms: Sequence[Atom], allowed: int) -> tuple[int, int]:

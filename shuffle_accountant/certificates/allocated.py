@@ -15,22 +15,24 @@ and those beyond the last one are cut there, which only adds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import Protocol
 
-from flint import arb, fmpq
+from flint import arb, ctx, fmpq
 
-from shuffle_accountant.certificates.additive import Falling, Rising, graded, power
+from shuffle_accountant.certificates.additive import Falling, Rising, graded, power, power_work
 from shuffle_accountant.certificates.balls import Effort, at_least, ceiling, dyadic, lower, upper
 from shuffle_accountant.certificates.letters import LettersAmongDecoys
+from shuffle_accountant.certificates.work import BINOMIAL, ERFC, EXP, Work, price, spend
 
 __all__ = [
     "AllocatedSteps",
+    "Excess",
+    "GaussianExcess",
     "ListedSteps",
-    "gaussian_excess",
-    "two_valued_excess",
+    "TwoValuedExcess",
     "two_valued_ratios",
 ]
 
@@ -39,8 +41,22 @@ _FINEST = 2.0**-40
 # Ratios that are followed are larger than this.
 _SMALLEST = 2.0**-1000
 
-# E(X - x)_+ as a function of x >= 0.
-Excess = Callable[[arb], arb]
+# Where the excess is followed to is found in steps of this ratio.
+_STEP = 1.25
+
+
+class Excess(Protocol):
+    """``E(X - x)_+`` of one step's ratio X, as a function of x >= 0."""
+
+    @property
+    def units(self) -> float:
+        """Units of work of one value, times the price."""
+
+    def farthest(self, bits: int) -> float:
+        """No less than ``|log X|``, except with a chance of ``2**-bits``."""
+
+    def __call__(self, x: arb) -> arb:
+        """The value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +83,40 @@ class AllocatedSteps:
         """Whether one ratio says all; sums are bounded from above."""
         return self.released == 1
 
+    def work(self, forward: int, backward: int, effort: Effort) -> Work:
+        """What `forward` and `backward` take at so many α each."""
+        each = self.excess.units * price(effort.precision)
+        if self.released == 1:
+            return Work((forward + backward) * 2.0 * each)
+        far = max(self.excess.farthest(effort.cut + 8), math.log1p(2.5 * self.deviation), _FINEST)
+        far = min(far + math.log(_STEP), 700.0)
+        inside = math.log(-math.expm1(-far))
+        work = Work((forward + backward) * 30.0 * price(effort.precision))
+        searched = 60.0 + 2.0 * far / math.log(_STEP)
+        # logarithms of what the grid goes over and of what its first block resolves
+        for asked, span, reach, fine in (
+            (forward, far, inside, replace(effort, further=math.ceil(far / math.log(2.0)))),
+            (
+                backward,
+                min(far, math.log(self.released)),
+                min(inside, -far),
+                effort.often(self.released),
+            ),
+        ):
+            if asked:
+                first = max((span + inside - reach) / math.log(2.0), 0.0) + 4.0
+                work += Work((searched + 0.5 * effort.cells * (first + 1.0)) * each)
+                work += self._adding_work(first, fine)
+        return work
+
+    def _adding_work(self, first: float, effort: Effort) -> Work:
+        """What adding up takes, given the number of blocks of one ratio's grid."""
+        return power_work(lambda count: first + 0.5 * math.log2(count), self.released, effort)
+
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Upper bounds of ``H(α)`` at each α >= 1."""
         if self.released == 1:  # one ratio needs no grid
+            spend(len(alphas) * self.excess.units * price(ctx.prec))
             return [self.excess(self.steps * (alpha - 1) + 1) / self.steps for alpha in alphas]
         law, unit = _rising_sum(self, effort)
         offsets = [self.steps * (alpha - 1) + self.released for alpha in alphas]
@@ -82,6 +129,7 @@ class AllocatedSteps:
     def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Upper bounds of ``H'(α)`` at each α >= 1."""
         if self.released == 1:
+            spend(len(alphas) * self.excess.units * price(ctx.prec))
             return [self._single_backward(alpha) for alpha in alphas]
         law, unit = _falling_sum(self, effort)
         offsets = [self.steps * (1 / alpha - 1) + self.released for alpha in alphas]
@@ -104,14 +152,16 @@ class AllocatedSteps:
         """A point beyond which the excess is below a number."""
         away = 2.0 * min(self.deviation, 1.0)
         while not self.excess(arb(1.0 + away)) <= negligible and away < 1e300:
-            away *= 1.25
+            spend(self.excess.units * price(ctx.prec))
+            away *= _STEP
         return 1.0 + away
 
     def start(self, negligible: float) -> float:
         """A point x below which ``E(x - X)_+ = x - 1 + E(X - x)_+`` is below a share of x."""
         away, x = max(2.0 * self.deviation, _FINEST), arb(1)
         while x > _SMALLEST:
-            away *= 1.25
+            spend(self.excess.units * price(ctx.prec))
+            away *= _STEP
             x = arb(1.0 / (1.0 + away))
             if x - 1 + self.excess(x) <= negligible * x:
                 break
@@ -137,6 +187,7 @@ class AllocatedSteps:
             found.append(x)
             if x >= last and len(found) > 1:
                 break
+        spend(len(found) * self.excess.units * price(ctx.prec))
         return found, [self.excess(x * arb(unit)) if x else arb(1) for x in found], unit
 
 
@@ -155,6 +206,10 @@ class ListedSteps:
     def definite(self, effort: Effort) -> bool:
         """Whether they are listed."""
         return self.letters.definite(effort)
+
+    def work(self, forward: int, backward: int, effort: Effort) -> Work:
+        """What `forward` and `backward` take at so many α each."""
+        return self.letters.work(forward, effort) + self.exchanged.work(backward, effort)
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """``H(α)`` at each α."""
@@ -207,20 +262,37 @@ def _atoms(places: list[int], slopes: list[arb], bits: int) -> list[tuple[int, i
     return list(zip(places, masses, strict=True))
 
 
-def gaussian_excess(noise: arb) -> Excess:
-    """Of ``X = exp(Z/σ - 1/(2σ²))``, Z standard normal: the formula of Black and Scholes."""
-    root = arb(2).sqrt()
+@dataclass(frozen=True, eq=False)
+class GaussianExcess:
+    """Of ``X = exp(Z/σ - 1/(2σ²))``, Z standard normal: the formula of Black and Scholes.
 
-    def excess(x: arb) -> arb:
-        far = noise * x.log()
-        half = 1 / (2 * noise)
+    Attributes:
+        noise: σ.
+    """
+
+    noise: arb
+
+    @property
+    def units(self) -> float:
+        """Of two error functions and a logarithm."""
+        return 2.0 * ERFC + EXP + 10.0
+
+    def farthest(self, bits: int) -> float:
+        """By the Gaussian tail."""
+        ratio = float((1 / self.noise).mid())
+        return ratio * math.sqrt(2.0 * math.log(2.0) * bits) + 0.5 * ratio**2
+
+    def __call__(self, x: arb) -> arb:
+        """The value."""
+        root = arb(2).sqrt()
+        far = self.noise * x.log()
+        half = 1 / (2 * self.noise)
         return (((far - half) / root).erfc() - x * ((far + half) / root).erfc()) / 2
-
-    return excess
 
 
 def two_valued_ratios(epsilon: arb, passes: int) -> list[tuple[arb, arb]]:
     """Products of ratios ``e^ε`` or ``e^-ε`` of mean one each, with their probabilities."""
+    spend((BINOMIAL + 3.0 * EXP) * (passes + 1.0) * price(ctx.prec))
     likely = 1 / (1 + (-epsilon).exp())
     rare = 1 / (1 + epsilon.exp())
     return [
@@ -232,11 +304,34 @@ def two_valued_ratios(epsilon: arb, passes: int) -> list[tuple[arb, arb]]:
     ]
 
 
-def two_valued_excess(epsilon: arb, passes: int) -> Excess:
-    """Of such a product."""
-    atoms = two_valued_ratios(epsilon, passes)
+@dataclass(frozen=True, eq=False)
+class TwoValuedExcess:
+    """Of such a product.
 
-    def excess(x: arb) -> arb:
-        return sum((q * arb(0).max(value - x) for value, q in atoms), arb(0))
+    Attributes:
+        epsilon: ε, nats.
+        passes: number of ratios.
+    """
 
-    return excess
+    epsilon: arb
+    passes: int
+
+    @cached_property
+    def atoms(self) -> list[tuple[arb, arb]]:
+        """The products with their probabilities."""
+        return two_valued_ratios(self.epsilon, self.passes)
+
+    @property
+    def units(self) -> float:
+        """Of a sum over the products."""
+        return 5.0 * (self.passes + 1.0)
+
+    def farthest(self, bits: int) -> float:
+        """By Hoeffding's inequality."""
+        epsilon, n = min(float(self.epsilon.mid()), 1e100), self.passes
+        beyond = epsilon * math.sqrt(2.0 * n * math.log(2.0) * bits)
+        return min(n * epsilon, n * epsilon * math.tanh(epsilon / 2.0) + beyond)
+
+    def __call__(self, x: arb) -> arb:
+        """The value."""
+        return sum((q * arb(0).max(value - x) for value, q in self.atoms), arb(0))

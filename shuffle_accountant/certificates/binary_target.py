@@ -14,6 +14,7 @@ what is cut counts with the largest value there is, ``u - αv``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from flint import arb, ctx
@@ -24,6 +25,14 @@ from shuffle_accountant.certificates.balls import (
     at_least,
     between_zero_and,
     ceiling,
+)
+from shuffle_accountant.certificates.work import (
+    BINOMIAL,
+    Work,
+    ball_bytes,
+    deviations,
+    price,
+    spend,
 )
 
 __all__ = ["BinaryTarget"]
@@ -49,8 +58,20 @@ class BinaryTarget:
         """True: divergences are enclosed."""
         return True
 
+    def work(self, count: int, effort: Effort) -> Work:
+        """What `divergences` takes at so many α."""
+        n, rate = self.decoys, min(max(float(self.rate.mid()), 0.0), 1.0)
+        beyond = deviations(n * rate * (1.0 - rate), 1.0, effort.cut + 8)
+        counts = min(n, 2.0 * beyond) + 2.0
+        # masses of Bin(c, 1/2) fall by 2^-precision within the root of this
+        tail = min(n, math.sqrt(0.5 * n * math.log(2.0) * effort.precision)) + 2.0
+        each = 20.0 * counts + 5.0 * tail + BINOMIAL
+        units = price(effort.precision) * (count * each + 6.0 * counts + 2.0 * BINOMIAL)
+        return Work(units, counts * ball_bytes(effort.precision))
+
     def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Balls of ``H(α)`` at each α >= 1."""
+        spend(self.work(len(alphas), effort).units)
         first, weights, rest = self._counts(effort.cut)
         return [self._divergence(alpha, first, weights, rest) for alpha in alphas]
 

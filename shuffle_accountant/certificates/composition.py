@@ -6,14 +6,19 @@ Masses are integers over ``2**bits``, on losses ``k h``; the Q-mass of a loss is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flint import arb, fmpz_poly
+from flint import arb, ctx, fmpz_poly
 
 from shuffle_accountant.certificates.balls import Effort, dyadic
+from shuffle_accountant.certificates.work import EXP, Work, deviations, price, product_work, spend
 
-__all__ = ["GridLaw", "composed"]
+__all__ = ["GridLaw", "composed", "composed_work"]
+
+# Rounded-up tails are cut where they are below ``2**-cut`` by so many bits.
+_SPARE = 8
 
 
 @dataclass(frozen=True)
@@ -37,10 +42,18 @@ class GridLaw:
         """All mass."""
         return int(sum(self.masses)) + self.infinite
 
+    @property
+    def variance(self) -> float:
+        """Variance of the place of a finite loss."""
+        total = max(sum(self.masses), 1)
+        mean = sum(i * mass for i, mass in enumerate(self.masses)) / total
+        return math.fsum((i - mean) ** 2 * (mass / total) for i, mass in enumerate(self.masses))
+
     def profile(self, spacing: arb) -> tuple[list[arb], arb]:
         """``H(e^(k h))`` at every place of the grid, and the Q-mass of all losses."""
         above, weighted = self.infinite, arb(0)
         found = []
+        spend(len(self.masses) * (2.0 * EXP + 6.0) * price(ctx.prec))
         for i in range(len(self.masses) - 1, -1, -1):
             place = (self.first + i) * spacing
             # a loss at the kink itself adds nothing
@@ -51,6 +64,7 @@ class GridLaw:
 
     def times(self, other: GridLaw, cut: int) -> GridLaw:
         """The composition of two, from above, without tails below ``2**-cut``."""
+        spend(product_work(len(self.masses), len(other.masses), self.bits).units)
         product = fmpz_poly(list(self.masses)) * fmpz_poly(list(other.masses))
         up = (1 << self.bits) - 1
         masses = [(int(c) + up) >> self.bits for c in product.coeffs()]
@@ -71,6 +85,7 @@ class GridLaw:
     def delta(self, epsilon: arb, spacing: arb) -> arb:
         """``sum of masses times (1 - e^(ε - loss))_+``."""
         zero, gain = arb(0), arb(0)
+        spend(len(self.masses) * (EXP + 6.0) * price(ctx.prec))
         for i, mass in enumerate(self.masses):
             loss = (self.first + i) * spacing
             if mass and not loss < epsilon:
@@ -81,7 +96,7 @@ class GridLaw:
 def composed(parts: Iterable[tuple[GridLaw, int]], effort: Effort) -> GridLaw:
     """The composition of laws, each as often as it is counted, from above."""
     result = GridLaw(0, (1 << effort.bits,), 0, effort.bits)
-    cut = effort.cut + 8
+    cut = effort.cut + _SPARE
     for law, count in parts:
         base = law
         while count:
@@ -91,3 +106,40 @@ def composed(parts: Iterable[tuple[GridLaw, int]], effort: Effort) -> GridLaw:
             if count:
                 base = base.times(base, cut)
     return result
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """Places of a sum of losses: their number, were none cut, variance, and those of one loss."""
+
+    places: float = 1.0
+    variance: float = 0.0
+    largest: float = 0.0
+
+    def plus(self, other: _Sum) -> _Sum:
+        return _Sum(
+            self.places + other.places - 1.0,
+            self.variance + other.variance,
+            max(self.largest, other.largest),
+        )
+
+    def length(self, cut: int) -> float:
+        """How many places are left after cutting, at most."""
+        return min(self.places, 2.0 * deviations(self.variance, self.largest, cut) + 2.0)
+
+
+def composed_work(parts: Iterable[tuple[GridLaw, int]], effort: Effort) -> Work:
+    """What `composed` takes, and `GridLaw.delta` of its result, before anything is done."""
+    cut = effort.cut + _SPARE
+    result, work = _Sum(), Work()
+    for law, count in parts:
+        base = _Sum(len(law.masses), law.variance, len(law.masses))
+        while count:
+            if count & 1:
+                work += product_work(result.length(cut), base.length(cut), effort.bits)
+                result = result.plus(base)
+            count >>= 1
+            if count:
+                work += product_work(base.length(cut), base.length(cut), effort.bits)
+                base = base.plus(base)
+    return work + Work(2.0 * EXP * price(effort.precision) * result.length(cut))

@@ -18,9 +18,10 @@ from flint import arb, fmpq
 
 from shuffle_accountant.certificates.allocated import (
     AllocatedSteps,
+    Excess,
+    GaussianExcess,
     ListedSteps,
-    gaussian_excess,
-    two_valued_excess,
+    TwoValuedExcess,
     two_valued_ratios,
 )
 from shuffle_accountant.certificates.balls import at_least, exact
@@ -35,12 +36,15 @@ from shuffle_accountant.certificates.profiles import (
     TableProfile,
     Target,
 )
+from shuffle_accountant.certificates.work import BINOMIAL, EXP, Work
 
-__all__ = ["Part", "UnsupportedError", "adjacency_of", "parts_of"]
+__all__ = ["Part", "UnsupportedError", "adjacency_of", "parts_of", "reading_work"]
 
 REPLACE_ONE, ZERO_OUT = "replace-one", "zero-out"
 # Entries of a channel.
 _MOST_ENTRIES = 4096
+# Units of work, and bytes, of a letter of a pair of a channel's inputs.
+_EACH_LETTER, _BYTES_PER_LETTER = 40.0, 500.0
 # With less noise ratios are up to e^300 and more, and sums of them take minutes.
 _LEAST_NOISE = 0.1
 # Epochs of pure steps with no more outcomes are listed.
@@ -88,6 +92,21 @@ def parts_of(protocol: State) -> list[Part]:
     if len(kinds) > 1 or protocol["adjacency"] != next(iter(kinds), None):
         raise UnsupportedError("adjacency must be that of all rounds")
     return parts
+
+
+def reading_work(protocol: State) -> Work:
+    """What `parts_of` takes, from sizes alone: pairs of a channel's inputs, products of ratios."""
+    work = Work()
+    for entry in protocol["rounds"]:
+        state = entry["round"]
+        work += Work(500.0)
+        if state.get("kind") == "allocation":
+            work += Work(2.0 * state["passes"] * (BINOMIAL + 3.0 * EXP))
+        elif state.get("kind") != "pld" and state["randomizer"]["kind"] == "discrete":
+            rows = state["randomizer"]["channel"]
+            letters = float(len(rows)) * (len(rows) - 1) * (len(rows[0]) + 1)
+            work += Work(_EACH_LETTER * letters, _BYTES_PER_LETTER * letters)
+    return work
 
 
 def adjacency_of(parts: list[Part]) -> str | None:
@@ -208,22 +227,25 @@ def _channel(state: State, users: int) -> list[Target]:
         total = sum(given, Fraction(0))
         laws.append([entry / total for entry in given])
     blanket = [min(column) for column in zip(*laws, strict=True)]
-    blank = (Fraction(0), Fraction(0), 1 - sum(blanket, Fraction(0)))
+    rest = 1 - sum(blanket, Fraction(0))
+    # places in the list of all numbers are compared faster than these
+    numbers = sorted({Fraction(0), rest, *(x for law in laws for x in law)})
+    place = {number: i for i, number in enumerate(numbers)}
+    places = [[place[x] for x in law] for law in laws]
+    least = [place[x] for x in blanket]
+    blank = (place[Fraction(0)], place[Fraction(0)], place[rest])
     # pairs that differ in the names of messages alone are one
     pairs = {
-        tuple(sorted([*zip(first, second, blanket, strict=True), blank]))
-        for i, first in enumerate(laws)
-        for j, second in enumerate(laws)
+        tuple(sorted([*zip(first, second, least, strict=True), blank]))
+        for i, first in enumerate(places)
+        for j, second in enumerate(places)
         if i != j
     }
+    balls = [arb(fmpq(number.numerator, number.denominator)) for number in numbers]
     return [
-        LettersAmongDecoys(tuple(tuple(map(_ball, letter)) for letter in letters), users)  # type: ignore[misc]
+        LettersAmongDecoys(tuple((balls[a], balls[b], balls[c]) for a, b, c in letters), users)
         for letters in sorted(pairs)
     ]
-
-
-def _ball(value: Fraction) -> arb:
-    return arb(fmpq(value.numerator, value.denominator))
 
 
 def _bits(
@@ -319,10 +341,11 @@ def _allocation(state: State) -> list[Part]:
 
 def _steps(mechanism: State, passes: int, released: int) -> Callable[[int, int], OrderedTarget]:
     """The pair of so many steps, of which so many are released."""
+    excess: Excess
     pure = mechanism["kind"] == "pure"
     if pure:
         epsilon = exact(mechanism["epsilon"])
-        excess = two_valued_excess(epsilon, passes)
+        excess = TwoValuedExcess(epsilon, passes)
         ends = (-passes * epsilon).exp(), (passes * epsilon).exp()
         variance = ((epsilon.exp() - 1 + (-epsilon).exp()) ** passes - 1).sqrt()
     else:
@@ -333,12 +356,14 @@ def _steps(mechanism: State, passes: int, released: int) -> Callable[[int, int],
                 f" certificate of several steps, got {noise!r}"
             )
         sigma = exact(noise) / arb(passes).sqrt()
-        excess, ends = gaussian_excess(sigma), (arb(0), arb("inf"))
+        excess, ends = GaussianExcess(sigma), (arb(0), arb("inf"))
         variance = ((1 / sigma**2).exp() - 1).sqrt()
     deviation = min(float(variance.mid()), 1e100) if variance.is_finite() else 1e100
 
     def target(t: int, s: int) -> OrderedTarget:
-        if pure and math.comb(s + passes, passes) <= _MOST_LISTED:
+        # a binomial coefficient of two large numbers is large, and takes long
+        few = min(s, passes) < _MOST_LISTED.bit_length()
+        if pure and few and math.comb(s + passes, passes) <= _MOST_LISTED:
             return _listed_steps(two_valued_ratios(epsilon, passes), t, s)
         return AllocatedSteps(excess, deviation, t, s, *ends)
 

@@ -17,9 +17,10 @@ from functools import cached_property, lru_cache
 
 from flint import arb, fmpq
 
-from shuffle_accountant.certificates.additive import power, spread
+from shuffle_accountant.certificates.additive import Moments, power, power_work, spread
 from shuffle_accountant.certificates.balls import Effort, at_least, dyadic, upper
 from shuffle_accountant.certificates.multisets import ListedMultisets
+from shuffle_accountant.certificates.work import Work, price
 
 __all__ = ["LettersAmongDecoys"]
 
@@ -27,6 +28,8 @@ __all__ = ["LettersAmongDecoys"]
 _UNITS = 64.0
 # No unit is a smaller share of the largest value.
 _FINEST = 2.0**-40
+# Work is estimated for sums at these.
+_TYPICAL = (1.0, 2.0, 8.0)
 # Multisets are listed if they are likelier than what is cut by so many bits less.
 _SPARE = 24
 
@@ -58,6 +61,32 @@ class LettersAmongDecoys:
             if letter[2].upper() > 0
         ]
 
+    def work(self, count: int, effort: Effort) -> Work:
+        """What `divergences` takes at so many α."""
+        sent = self.sent
+        letters = 10.0 * len(self.letters) * price(effort.precision)
+        cut = effort.cut + _SPARE
+        listing, or_added = ListedMultisets.work(sent, self.users, cut, effort.precision)
+        # whether they are listed is asked again where a check fails
+        work = listing.times(2.0) + Work(count * (letters + 50.0 * price(effort.precision)))
+        if or_added:
+            adding = (self._adding_work(alpha, effort.often(self.users)) for alpha in _TYPICAL)
+            work += max(adding, key=lambda one: one.units).times(count)
+        return work
+
+    def _adding_work(self, alpha: float, often: Effort) -> Work:
+        """What adding up takes at one α."""
+        held = [tuple(float(x.mid()) for x in letter) for letter in self.sent]
+        values = [((p0 - alpha * p1) / q if q > 0.0 else 0.0, q) for p0, p1, q in held]
+        top = max(value for value, _ in values)
+        if not (0.0 < top < math.inf):
+            return Work()
+        unit = float(arb(_unit(values, self.users * top)))
+        mean = math.fsum((top - x) * q for x, q in values) / unit
+        variance = math.fsum(((top - x) / unit - mean) ** 2 * q for x, q in values)
+        moments = Moments(mean, variance, max((top - x) / unit for x, _ in values))
+        return power_work(lambda count: moments.levels(count, often), self.users, often)
+
     def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Balls of ``H(α)`` at each α, or upper bounds if these are not definite."""
         return [self._seen(alpha) + self._hidden(alpha, effort) for alpha in alphas]
@@ -77,7 +106,8 @@ class LettersAmongDecoys:
             return arb(0)
         top = max(upper(value) for value, _ in summands)
         often = effort.often(self.users)
-        unit = _unit(summands, self.users * float(arb(top)))
+        middles = [(float(x.mid()), float(q.mid())) for x, q in summands]
+        unit = _unit(middles, self.users * float(arb(top)))
         lacking = [(at_least(0, top - value), q) for value, q in summands]
         law = power(spread(lacking, unit, often), self.users, often)
         (gained,) = law.below([self.users * top], unit)
@@ -91,9 +121,8 @@ def _listed(target: LettersAmongDecoys, cut: int) -> ListedMultisets | None:
     return ListedMultisets.of(target.sent, target.users, cut)
 
 
-def _unit(summands: Sequence[tuple[arb, arb]], gain: float) -> fmpq:
+def _unit(values: Sequence[tuple[float, float]], gain: float) -> fmpq:
     """A spacing, a power of two; any would do, this one is close and cheap."""
-    values = [(float(x.mid()), float(q.mid())) for x, q in summands]
     mean = math.fsum(x * q for x, q in values)
     deviation = math.sqrt(math.fsum((x - mean) ** 2 * q for x, q in values))
     largest = max(abs(x) for x, _ in values)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from flint import arb
 
 from shuffle_accountant.certificates.balls import Effort, at_least, exact
+from shuffle_accountant.certificates.work import EXP, Work, price, spend
 
 __all__ = ["LossTable"]
 
@@ -26,8 +27,13 @@ class LossTable:
     masses: Sequence[float]
     infinite: float
 
+    def work(self, count: int, effort: Effort) -> Work:
+        """What `divergences` takes at so many α."""
+        return Work(price(effort.precision) * (count + 2.0 * len(self.losses)) * (2.0 * EXP + 8.0))
+
     def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Balls of ``H(α)``, at most 1, at ascending α."""
+        spend(self.work(len(alphas), effort).units)
         masses = [exact(mass) for mass in self.masses]
         missing = at_least(0, 1 - sum(masses, exact(self.infinite)))
         total = exact(self.infinite) + missing

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Self
 
-from flint import arb
+from flint import arb, ctx
 
 from shuffle_accountant.certificates.balls import (
     UndecidedError,
@@ -23,6 +23,7 @@ from shuffle_accountant.certificates.balls import (
     between_zero_and,
     ceiling,
 )
+from shuffle_accountant.certificates.work import Work, ball_bytes, deviations, price, spend
 
 __all__ = ["ListedMultisets"]
 
@@ -30,6 +31,8 @@ __all__ = ["ListedMultisets"]
 _BITS = 128
 # So many can be listed; estimates may be off by such a factor.
 _MOST, _ABOUT = 1 << 17, 4.0
+# Units of work for each count of a letter that is tried, and each multiset that is listed.
+_EACH_COUNT, _EACH_MULTISET = 6.0, 30.0
 # p0, p1 and q of a letter.
 Letter = tuple[arb, arb, arb]
 
@@ -49,6 +52,25 @@ class ListedMultisets:
     masses: Sequence[tuple[arb, arb]]
     above: Sequence[tuple[arb, arb]]
     rest: arb
+
+    @staticmethod
+    def work(letters: Sequence[Letter], users: int, cut: int, precision: int) -> tuple[Work, bool]:
+        """What `of` takes, and whether it may come to nothing."""
+        about = _about(letters, users, cut)
+        if about > _ABOUT * _MOST:
+            return Work(), True
+        chances = sorted(min(max(float(q.mid()), 0.0), 1.0) for _, _, q in letters)
+        bits = cut + math.log2(users) + 2.0
+        nodes, prefixes = 0.0, 1.0
+        for i, q in enumerate(chances[:-1]):
+            nodes += min(prefixes, math.comb(users + i, i))
+            prefixes *= min(2.0 * deviations(users * q * (1.0 - q), 1.0, bits), users) + 1.0
+        powers = 2.0 * len(letters) * (users + 1.0)
+        listed = min(_ABOUT * about, _MOST) + 1.0
+        units = 2.0 * powers + _EACH_COUNT * (users + 1.0) * min(nodes, 16.0 * _MOST)
+        units += _EACH_MULTISET * listed
+        memory = (powers + 6.0 * listed) * ball_bytes(precision)
+        return Work(units * price(precision), memory), about > _MOST / _ABOUT**2
 
     @classmethod
     def of(cls, letters: Sequence[Letter], users: int, cut: int) -> Self | None:
@@ -81,6 +103,7 @@ class ListedMultisets:
         least = bisect_right(self.shares, -ceiling(-share, _BITS))  # none before gains anything
         sure = bisect_left(self.shares, ceiling(share, _BITS) + 2)  # all from there on gain
         p, q = self.above[sure]
+        spend((_EACH_MULTISET + 4.0 * max(sure - least, 0)) * price(ctx.prec))
         near = (at_least(0, one - alpha * other) for one, other in self.masses[least:sure])
         return sum(near, p - alpha * q) + between_zero_and(self.rest)
 
@@ -111,6 +134,7 @@ def _multisets(
     """P's share and the masses of each multiset that P or Q may send, but for unlikely ones."""
     rare_first = sorted(letters, key=lambda letter: float(letter[2].mid()))
     ratios = [(p0 / q, p1 / q) if q > 0 else (p0, p1) for p0, p1, q in rare_first]
+    spend(4.0 * len(letters) * (users + 1) * price(ctx.prec))
     powers = [_powers(q, users) for _, _, q in rare_first]
     # of what is to come after each letter
     later = list(accumulate((q for _, _, q in reversed(rare_first)), initial=arb(0)))[::-1]
@@ -121,6 +145,8 @@ def _multisets(
         i: int, left: int, chance: arb, p: arb, q: arb
     ) -> Iterator[tuple[int, tuple[arb, arb]]]:
         first, second = ratios[i]
+        tried = left + 1 if i < last else 1
+        spend((_EACH_COUNT * tried + _EACH_MULTISET * (i == last)) * price(ctx.prec))
         for count in range(left + 1) if i < last else (left,):
             here = chance * powers[i][count]
             own, other = p + count * first, q + count * second

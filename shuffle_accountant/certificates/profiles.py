@@ -15,6 +15,7 @@ from flint import arb
 
 from shuffle_accountant.certificates.balls import Effort, at_least
 from shuffle_accountant.certificates.loss_table import LossTable
+from shuffle_accountant.certificates.work import Work, left, spend
 
 __all__ = [
     "OrderedProfile",
@@ -35,6 +36,9 @@ class Target(Protocol):
     def definite(self, effort: Effort) -> bool:
         """Whether divergences are enclosed; else bounded from above."""
 
+    def work(self, count: int, effort: Effort) -> Work:
+        """What `divergences` takes at so many α."""
+
     def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """``H(α)``, or upper bounds of it."""
 
@@ -44,6 +48,9 @@ class OrderedTarget(Protocol):
 
     def definite(self, effort: Effort) -> bool:
         """Whether divergences are enclosed; else bounded from above."""
+
+    def work(self, forward: int, backward: int, effort: Effort) -> Work:
+        """What `forward` and `backward` take at so many α each."""
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """``H(α)`` of the pair at each α >= 1."""
@@ -63,6 +70,10 @@ class Profile(ABC):
     @abstractmethod
     def definite(self, effort: Effort) -> bool:
         """Whether values enclose the truth; else their upper ends bound it, and no more."""
+
+    @abstractmethod
+    def work(self, below: int, above: int, effort: Effort) -> Work:
+        """What each order takes at so many consecutive ``e^(k h)`` below 1, and so many others."""
 
     @abstractmethod
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
@@ -97,11 +108,22 @@ class SymmetricProfile(Profile):
         """Whether divergences of all are enclosed."""
         return all(target.definite(effort) for target in self.targets)
 
+    def work(self, below: int, above: int, effort: Effort) -> Work:
+        """Of all targets, at alphas and inverses that are different."""
+        count = above + max(below - max(above - 1, 0), 0)
+        work = Work(_compared(below, above))
+        for target in self.targets:
+            work += target.work(count, effort)
+            if work.units > left():  # too much already, whatever the others take
+                break
+        return work
+
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Values at ascending alphas, those below one from their inverses."""
         below = [alpha for alpha in alphas if alpha < 1]
         above = [alpha for alpha in alphas if not alpha < 1]
         mirrored = [1 / alpha for alpha in reversed(below)]
+        spend(_compared(len(below), len(above)))
         # inverses that are asked for anyway are not computed twice
         known = list(above)
         known += [alpha for alpha in mirrored if not any(alpha.overlaps(one) for one in above)]
@@ -141,6 +163,10 @@ class OrderedProfile(Profile):
         """Whether divergences are enclosed."""
         return self.target.definite(effort)
 
+    def work(self, below: int, above: int, effort: Effort) -> Work:
+        """Of the pair's own orders, either of which may be asked at any alpha."""
+        return self.target.work(below + above, below + above, effort)
+
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Record against none."""
         return self._mirrored(self.target.forward, self.target.backward, alphas, effort)
@@ -175,6 +201,11 @@ class TableProfile(Profile):
         """True."""
         return True
 
+    def work(self, below: int, above: int, effort: Effort) -> Work:
+        """Of the larger table."""
+        tables = (self.remove.work(below + above, effort), self.add.work(below + above, effort))
+        return max(tables, key=lambda one: one.units)
+
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Of the table for "remove"; a profile is never below ``1 - α``."""
         return _lawful(self.remove.divergences(alphas, effort), alphas)
@@ -182,6 +213,11 @@ class TableProfile(Profile):
     def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Of the table for "add"."""
         return _lawful(self.add.divergences(alphas, effort), alphas)
+
+
+def _compared(below: int, above: int) -> float:
+    """Units of finding inverses among alphas, each compared with all."""
+    return float(below) * (2.0 * above + below)
 
 
 def _lawful(values: list[arb], alphas: list[arb]) -> list[arb]:

@@ -12,12 +12,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from flint import arb
+from flint import arb, ctx
 
+from shuffle_accountant import validation as validate
 from shuffle_accountant.certificates.balls import (
     Effort,
     UndecidedError,
@@ -26,16 +26,31 @@ from shuffle_accountant.certificates.balls import (
     working_precision,
 )
 from shuffle_accountant.certificates.certificate import Certificate, digest_of
-from shuffle_accountant.certificates.composition import GridLaw, composed
+from shuffle_accountant.certificates.composition import GridLaw, composed, composed_work
 from shuffle_accountant.certificates.description import (
     Part,
     UnsupportedError,
     adjacency_of,
     parts_of,
+    reading_work,
+)
+from shuffle_accountant.certificates.work import (
+    EXP,
+    TooMuchWorkError,
+    Work,
+    left,
+    limited_to,
+    price,
+    spend,
 )
 
-__all__ = ["Grid", "Verification", "verify"]
+__all__ = ["MAX_WORK", "Grid", "Verification", "verify"]
 
+MAX_WORK = 5e9
+"""Units of work that a check may take by default; ten million take about a second."""
+
+# Bytes that a check may need.
+_MOST_MEMORY = 2.0**31
 _ATTEMPTS = 3
 _MOST_CELLS = 1 << 14
 _ORDERS = ("forward", "backward")
@@ -87,6 +102,7 @@ class Grid:
 
     def alphas(self, first: int, count: int) -> list[arb]:
         """``e^(k h)`` for ``count`` consecutive k."""
+        spend(count * EXP * price(ctx.prec))
         return [(k * self.spacing).exp() for k in range(first, first + count)]
 
 
@@ -94,37 +110,61 @@ class _Refuted(Exception):
     """A check failed."""
 
 
-def verify(certificate: Certificate) -> Verification:
+class _NotBegun(Exception):
+    """A check would take more than it may; the text is the estimate."""
+
+
+def verify(certificate: Certificate, *, max_work: float = MAX_WORK) -> Verification:
     """Check a certificate.
 
     Args:
         certificate: what is to be checked.
+        max_work: units of work that the check may take, > 0. A unit is an arithmetic operation on
+            intervals of up to 512 bits, about 0.1 µs on an ordinary machine: ten million take a
+            second, and the default eight minutes. Work is estimated from above before it is done;
+            a check that would take more, or more than 2 GiB of memory, is not begun.
 
     Returns:
-        Whether the claim is proven, with the upper bound of δ that was found, or what failed.
+        Whether the claim is proven, with the upper bound of δ that was found, or what failed: of a
+        check that is not begun the estimate.
 
     Raises:
-        TypeError: not a certificate.
+        TypeError: not a certificate, or not a number.
+        ValueError: ``max_work`` is not positive.
     """
     if not isinstance(certificate, Certificate):
         raise TypeError(f"certificate must be a Certificate, got {type(certificate).__name__}")
+    max_work = validate.positive(max_work=max_work)
     content = certificate.content
     if digest_of(content) != content["digest"]:
         return Verification(False, 1.0, "the digest is not that of the content")
-    reason = ""
+    with limited_to(max_work):
+        return _decided(content, max_work)
+
+
+def _decided(content: dict[str, Any], max_work: float) -> Verification:
+    """The first attempt that decides."""
+    reasons: list[str] = []
     for attempt in range(_ATTEMPTS):
         try:
             return _attempt(content, attempt)
         except UndecidedError as undecided:
-            reason = f"not decided at this precision: {undecided}"
+            reasons = [f"not decided at this precision: {undecided}"]
         except (_Refuted, UnsupportedError) as refuted:
             return Verification(False, 1.0, str(refuted))
-    return Verification(False, 1.0, reason)
+        except _NotBegun as estimate:
+            reasons.append(str(estimate))
+            break
+        except TooMuchWorkError:
+            reasons.append(f"the check was stopped after max_work = {max_work:.3g} units of work")
+            break
+    return Verification(False, 1.0, "; ".join(reasons))
 
 
 def _attempt(content: dict[str, Any], attempt: int) -> Verification:
     grid = Grid(**content["grid"])
     effort = grid.effort(attempt)
+    _affordable(reading_work(content["protocol"]))
     with working_precision(effort.precision):
         parts = parts_of(content["protocol"])
         if content["adjacency"] != adjacency_of(parts):
@@ -133,11 +173,50 @@ def _attempt(content: dict[str, Any], attempt: int) -> Verification:
         if len(witnesses) != len(parts):
             raise _Refuted(f"witnesses must be a list of {len(parts)}")
         laws = [
-            dict(_checked(i, part, state, grid, effort))
+            _laws(i, part, state, grid)
             for i, (part, state) in enumerate(zip(parts, witnesses, strict=True))
         ]
+        _affordable(_work(parts, laws, effort))
+        for i, (part, by_order) in enumerate(zip(parts, laws, strict=True)):
+            for order, law in by_order.items():
+                _dominates(f"the {order} witness {i}", law, part, order, grid, effort)
         counts = [part.count for part in parts]
         return _compared(content["claim"], laws, counts, grid, effort)
+
+
+def _work(parts: list[Part], laws: list[dict[str, GridLaw]], effort: Effort) -> Work:
+    """What the checks 2 and 3 take."""
+    work = Work()
+    for part, by_order in zip(parts, laws, strict=True):
+        for law in by_order.values():
+            kinks = len(law.masses)
+            below = min(max(-law.first, 0), kinks)
+            work += Work(kinks * (3.0 * EXP + 8.0) * price(effort.precision))
+            work += part.profile.work(below, kinks - below, effort)
+    counts = [part.count for part in parts]
+    for order in _orders(laws):
+        chosen = [law.get(order, law["forward"]) for law in laws]
+        work += composed_work(zip(chosen, counts, strict=True), effort)
+    return work
+
+
+def _affordable(work: Work) -> None:
+    """Raise if an estimate is more than may be done."""
+    if not work.units <= left():
+        raise _NotBegun(
+            f"the check is estimated at {work.units:.3g} units of work or more, and max_work"
+            f" leaves {left():.3g}"
+        )
+    if not work.memory <= _MOST_MEMORY:
+        raise _NotBegun(
+            f"the check is estimated at {work.memory:.3g} bytes of memory, more than"
+            f" {_MOST_MEMORY:.3g}"
+        )
+
+
+def _orders(laws: list[dict[str, GridLaw]]) -> tuple[str, ...]:
+    """The orders of the datasets in which witnesses are composed."""
+    return _ORDERS if any("backward" in law for law in laws) else _ORDERS[:1]
 
 
 def _compared(
@@ -149,9 +228,8 @@ def _compared(
 ) -> Verification:
     """Check 3, for each order."""
     epsilon, most = exact(claim["epsilon"]), exact(claim["delta"])
-    orders = _ORDERS if any("backward" in law for law in laws) else _ORDERS[:1]
     largest = 0.0
-    for order in orders:
+    for order in _orders(laws):
         chosen = [law.get(order, law["forward"]) for law in laws]
         law = composed(zip(chosen, counts, strict=True), effort)
         delta = law.delta(epsilon, grid.spacing)
@@ -170,10 +248,8 @@ def _above(value: arb) -> float:
     return near if exact(near) >= value.upper() else math.nextafter(near, math.inf)
 
 
-def _checked(
-    index: int, part: Part, state: dict[str, Any], grid: Grid, effort: Effort
-) -> Iterator[tuple[str, GridLaw]]:
-    """Check 2: the laws of one round by their order, each proven to dominate it."""
+def _laws(index: int, part: Part, state: dict[str, Any], grid: Grid) -> dict[str, GridLaw]:
+    """The laws of one witness by their order, of the form that its round needs."""
     orders = _ORDERS[:1] if part.profile.symmetric else _ORDERS
     wanted = {"theorem", "count", *orders}
     if set(state) != wanted:
@@ -182,15 +258,15 @@ def _checked(
         raise _Refuted(f"theorem of witness {index} must be {part.theorem!r}")
     if state["count"] != part.count:
         raise _Refuted(f"count of witness {index} must be {part.count}")
-    for order in orders:
-        law = GridLaw(**state[order], bits=grid.bits)
-        _dominates(f"the {order} witness {index}", law, part, order, grid, effort)
-        yield order, law
+    laws = {order: GridLaw(**state[order], bits=grid.bits) for order in orders}
+    for order, law in laws.items():
+        if law.total != 1 << law.bits:
+            raise _Refuted(f"the masses of the {order} witness {index} do not add up to one")
+    return laws
 
 
 def _dominates(name: str, law: GridLaw, part: Part, order: str, grid: Grid, effort: Effort) -> None:
-    if law.total != 1 << law.bits:
-        raise _Refuted(f"the masses of {name} do not add up to one")
+    """Check 2: a law dominates its round."""
     held, weight = law.profile(grid.spacing)
     if weight > 1:
         raise _Refuted(f"the Q-masses of {name} add up to more than one")

@@ -33,6 +33,9 @@ StateFile = Annotated[
 ]
 GivenDelta = Annotated[float | None, typer.Option(help="δ of the claim, in (0, 1); or")]
 GivenEpsilon = Annotated[float | None, typer.Option(help="ε of the claim, >= 0.")]
+MaxWork = Annotated[
+    float, typer.Option(help="Units of work the check may take; ten million take about a second.")
+]
 Claim = Annotated[float, typer.Option(help="ε that must not be exceeded, >= 0.")]
 
 
@@ -74,13 +77,14 @@ def certify(
 
 @examples(
     "verify claim.json",
+    "verify claim.json --max-work 1e7",
 )
-def verify(certificate: CertificateFile, as_json: AsJson = False) -> None:
+def verify(certificate: CertificateFile, max_work: MaxWork = 5e9, as_json: AsJson = False) -> None:
     """Check a certificate in ball arithmetic; exit code 0 if its claim is proven, 1 if not."""
     with _extra_needed():
         claimed = sa.certificates.Certificate.from_json(_text("certificate", certificate))
         with progress_bar("verifying"):
-            found = sa.certificates.verify(claimed)
+            found = sa.certificates.verify(claimed, max_work=max_work)
     if as_json:
         claim = {"epsilon": claimed.epsilon, "delta": claimed.delta}
         answer = {"verified": found.verified, "delta": found.delta, "reason": found.reason}

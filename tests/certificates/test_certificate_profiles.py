@@ -21,10 +21,10 @@ from shuffle_accountant.certificates import multisets
 from shuffle_accountant.certificates.additive import Falling, Rising, power, spread
 from shuffle_accountant.certificates.allocated import (
     AllocatedSteps,
+    GaussianExcess,
+    TwoValuedExcess,
     _falling_sum,
     _rising_sum,
-    gaussian_excess,
-    two_valued_excess,
 )
 from shuffle_accountant.certificates.balls import (
     Effort,
@@ -327,7 +327,7 @@ def test_pure_allocations_in_both_orders(steps, released, loss):
     epsilon, alpha = mpmath.mpf(1), mpmath.exp(mpmath.mpf(loss))
     chance = 1 / (1 + mpmath.exp(epsilon))
     pair = AllocatedSteps(
-        two_valued_excess(arb(1), 1), 1.0, steps, released, arb(-1).exp(), arb(1).exp()
+        TwoValuedExcess(arb(1), 1), 1.0, steps, released, arb(-1).exp(), arb(1).exp()
     )
     forward = backward = mpmath.mpf(0)
     for j in range(released + 1):
@@ -351,7 +351,7 @@ def test_one_gaussian_step_is_the_gaussian_mechanism(loss):
     true = mpmath.ncdf(1 / (2 * sigma) - loss * sigma) - alpha * mpmath.ncdf(
         -1 / (2 * sigma) - loss * sigma
     )
-    pair = AllocatedSteps(gaussian_excess(arb(2)), 0.5, 1, 1, arb(0), arb("inf"))
+    pair = AllocatedSteps(GaussianExcess(arb(2)), 0.5, 1, 1, arb(0), arb("inf"))
     for found in (pair.forward, pair.backward):
         (value,) = found([exact(loss).exp()], EFFORT)
         assert abs(upper(value) - true) <= mpmath.mpf(10) ** -50  # no grid is needed
@@ -370,14 +370,14 @@ def test_two_gaussian_steps_against_quadrature():
     points = [-12, -4, 0, 1, mpmath.log(4) + mpmath.mpf("0.5"), 3, 6, 12]
     with mpmath.workdps(25):
         true = mpmath.quad(lambda z: mpmath.npdf(z) * inner(z), points) / 2
-    pair = AllocatedSteps(gaussian_excess(arb(1)), 1.3, 2, 2, arb(0), arb("inf"))
+    pair = AllocatedSteps(GaussianExcess(arb(1)), 1.3, 2, 2, arb(0), arb("inf"))
     (value,) = pair.forward([arb(2)], COARSE)
     assert true <= upper(value) <= true * mpmath.mpf("1.002")
 
 
 def test_next_to_no_noise():
     """Where one of two ratios outweighs all others, up to e^130: each is as likely to."""
-    excess, narrow = gaussian_excess(arb(1) / 10), Effort(bits=84, cells=64, precision=296)
+    excess, narrow = GaussianExcess(arb(1) / 10), Effort(bits=84, cells=64, precision=296)
     pair = AllocatedSteps(excess, 1e22, 2, 2, arb(0), arb("inf"))
     alphas = [arb(loss).exp() for loss in (40, 70, 100)]
     for alpha, value in zip(alphas, pair.forward(alphas, narrow), strict=True):
@@ -465,7 +465,7 @@ def two_gaussian_steps(alpha, backward):
 @pytest.mark.parametrize("backward", [False, True])
 def test_what_allocations_leave_out_is_counted(backward):
     """Where nothing is left but what was cut, the bound is still one; all mass is accounted for."""
-    pair = AllocatedSteps(gaussian_excess(arb(1)), 1.3, 2, 2, arb(0), arb("inf"))
+    pair = AllocatedSteps(GaussianExcess(arb(1)), 1.3, 2, 2, arb(0), arb("inf"))
     for alpha in (2, 30, 1000):
         (value,) = (pair.backward if backward else pair.forward)([arb(alpha)], CUT_SHORT)
         assert 0 < two_gaussian_steps(mpmath.mpf(alpha), backward) <= upper(value)

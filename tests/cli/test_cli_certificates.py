@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import pytest
@@ -10,6 +11,7 @@ pytest.importorskip("flint", reason="python-flint is the extra 'verify'")
 
 import shuffle_accountant as sa
 from shuffle_accountant.cli import main
+from shuffle_accountant.cli.certificates import verify
 
 FLAGS = ["--eps0", "2", "--users", "1000", "--rounds", "4"]
 
@@ -62,6 +64,20 @@ def test_verify_says_no(written, capsys):
     printed = json.loads(capsys.readouterr().out)
     assert printed["verified"] is False
     assert "delta" in printed["reason"]
+
+
+def test_verify_takes_no_more_work_than_it_may(written, capsys):
+    assert main(["verify", str(written), "--max-work", "1000", "--json"]) == 1
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["verified"] is False
+    assert "estimated at" in printed["reason"]
+    assert main(["verify", str(written), "--max-work", "0"]) == 2
+    assert capsys.readouterr().err.startswith("shuffle-accountant: error: max_work must")
+
+
+def test_the_default_work_is_the_library_s():
+    usual = inspect.signature(sa.certificates.verify).parameters["max_work"].default
+    assert inspect.signature(verify).parameters["max_work"].default == usual
 
 
 @pytest.mark.parametrize("kind", ["accountant", "ledger", "certificate"])
