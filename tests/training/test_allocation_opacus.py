@@ -29,6 +29,7 @@ from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 import shuffle_accountant as sa  # noqa: E402
+from shuffle_accountant.seals import sealed  # noqa: E402
 from shuffle_accountant.training import BudgetExceeded  # noqa: E402
 from shuffle_accountant.training.opacus import (  # noqa: E402
     AllocationAccountant,
@@ -255,7 +256,7 @@ def test_shuffled_epochs_count_whole() -> None:
     ("change", "message"),
     [
         ({"mechanism": "rdp"}, "mechanism must be 'allocation', got 'rdp'"),
-        ({"schema": 7}, "schema must be an integer >= 1 and <= 1"),
+        ({"schema": 7}, "schema must be an integer >= 1 and <= 2"),
         ({"history": [1]}, "history must hold objects"),
         (
             {
@@ -279,7 +280,8 @@ def test_bad_states_change_nothing(change: Any, message: str) -> None:
     accountant = create_accountant("allocation")
     accountant.step(noise_multiplier=1.0, steps=6)
     before = accountant.state_dict()
-    refused(message, lambda: accountant.load_state_dict({**before, **change}))
+    changed = {name: held for name, held in before.items() if name != "digest"} | change
+    refused(message, lambda: accountant.load_state_dict(sealed(changed)))
     assert accountant.state_dict() == before
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import secrets
 from abc import abstractmethod
 from typing import Any, ClassVar
 
@@ -14,12 +15,16 @@ from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import Protocol
+from shuffle_accountant.seals import sealed, unsealed
 from shuffle_accountant.training.budget import budget_cache
+from shuffle_accountant.training.receipts import Receipt
 
 __all__ = ["CertifiedAccountant"]
 
-SCHEMA = 1
+SCHEMA = 2
 _FIELDS = ("schema", "mechanism", "history")
+# by schema: the first knew no names of runs, and had no digest
+_STORED = {1: _FIELDS, 2: (*_FIELDS, "run")}
 
 
 class CertifiedAccountant(IAccountant):
@@ -27,6 +32,8 @@ class CertifiedAccountant(IAccountant):
 
     Attributes:
         history: what happened, in the order in which it did.
+        run: name of the run that this is the accounting of, 64 random hexadecimal digits; a state
+            that is loaded brings its own.
     """
 
     name: ClassVar[str]
@@ -35,11 +42,25 @@ class CertifiedAccountant(IAccountant):
     def __init__(self) -> None:
         super().__init__()
         self.history: list[Any] = []
+        self.run = secrets.token_hex(32)
 
     @classmethod
     def mechanism(cls) -> str:
         """The name Opacus knows it by."""
         return cls.name
+
+    @property
+    def receipt(self) -> Receipt:
+        """How many steps were recorded so far, and the name of the run in the place of a digest."""
+        return Receipt(len(self), self.run)
+
+    def has(self, receipt: Receipt) -> bool:
+        """Whether the steps of a receipt are among those recorded here."""
+        return receipt.digest == self.run and receipt.number <= len(self)
+
+    def go_on_from(self, other: CertifiedAccountant) -> None:
+        """Take over the history of another accountant, and its run."""
+        self.history, self.run = other.history, other.run
 
     @property
     @abstractmethod
@@ -110,36 +131,36 @@ class CertifiedAccountant(IAccountant):
         )
 
     def state_dict(self, destination: Any = None) -> Any:
-        """Everything needed to go on elsewhere, in plain JSON types.
+        """Everything needed to go on elsewhere, in plain JSON types, with a digest of it.
 
         Args:
             destination: a mapping to put it in; a new dictionary if left out.
         """
         destination = {} if destination is None else destination
-        destination["schema"] = SCHEMA
-        destination["mechanism"] = self.mechanism()
-        destination["history"] = [self.written(entry) for entry in self.history]
+        history = [self.written(entry) for entry in self.history]
+        held = {"schema": SCHEMA, "mechanism": self.mechanism(), "history": history}
+        destination.update(sealed({**held, "run": self.run}))
         return destination
 
     def load_state_dict(self, state_dict: Any) -> None:
         """Go on from `state_dict`; a JSON text round trip in between changes nothing.
 
+        States of version 0.2.0 have no digest and are read with a warning.
+
         Raises:
-            TypeError: a field of the wrong type.
-            ValueError: not such a dictionary, another mechanism's, or a schema newer than this
-                version knows. The accountant is unchanged.
+            TypeError: not a dictionary, or a field of the wrong type.
+            ValueError: missing or unknown fields, another digest, another mechanism's, or a schema
+                newer than this version knows. The accountant is unchanged.
         """
-        if not isinstance(state_dict, dict) or set(state_dict) != set(_FIELDS):
+        state = unsealed(state_dict, _STORED, sealed_since=2)
+        if state["mechanism"] != self.mechanism():
             raise ValueError(
-                f"state_dict must have fields {sorted(_FIELDS)}, got {state_dict!r:.80}"
+                f"mechanism must be {self.mechanism()!r}, got {state['mechanism']!r:.40}"
             )
-        if state_dict["mechanism"] != self.mechanism():
-            raise ValueError(
-                f"mechanism must be {self.mechanism()!r}, got {state_dict['mechanism']!r:.40}"
-            )
-        validate.integer(minimum=1, maximum=SCHEMA, schema=state_dict["schema"])
-        entries = validate.instance(list, history=state_dict["history"])
-        self.history = [self._entry(entry) for entry in entries]
+        entries = validate.instance(list, history=state["history"])
+        history = [self._entry(entry) for entry in entries]
+        run = state.get("run", secrets.token_hex(32))
+        self.history, self.run = history, Receipt.read(run=f"0:{run}").digest
 
     def _entry(self, entry: object) -> Any:
         fields = self.fields()

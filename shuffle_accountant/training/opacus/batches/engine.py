@@ -31,7 +31,11 @@ from shuffle_accountant.training.opacus.batches.sampler import (
     ShuffledSampler,
 )
 from shuffle_accountant.training.opacus.batches.steps import DealtSteps
-from shuffle_accountant.training.opacus.checkpoint import read_checkpoint, restore
+from shuffle_accountant.training.opacus.checkpoint import (
+    read_checkpoint,
+    require_accounted,
+    restore,
+)
 from shuffle_accountant.training.opacus.gradients import refuse_evaluation
 from shuffle_accountant.training.opacus.modules import (
     is_distributed,
@@ -128,11 +132,13 @@ class AllocationPrivacyEngine(PrivacyEngine):
         Raises:
             TypeError: an argument of the wrong type.
             ValueError: an argument outside its range, a loader or an option that the theorems do
-                not cover.
+                not cover, or an optimizer with the state of a private run that the accountant does
+                not have.
         """
         _refuse_options(options)
         distributed = is_distributed(module)
         require_own_parameters(module, optimizer)
+        require_accounted(optimizer.param_groups, self.accountant)
         grad_sample_mode = require_gradients(grad_sample_mode)
         clipping = validate.choice(_CLIPPINGS, clipping=clipping)
         if distributed and clipping != "flat":
@@ -325,8 +331,7 @@ class AllocationPrivacyEngine(PrivacyEngine):
         its = mine if not saved.history else (saved.history[-1].sampling, saved.history[-1].steps)
         if mine is not None and its != mine:
             raise ValueError(f"checkpoint is of another configuration, {its}, got by one of {mine}")
-        restore(checkpoint, module, optimizer, module_load_dict_kwargs)
-        self.accountant.history = saved.history
+        restore(checkpoint, saved, self.accountant, module, optimizer, module_load_dict_kwargs)
         if own is not None:
             own.give_up(resumed)
         return checkpoint

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from shuffle_accountant.training.opacus.batches.steps import DealtSteps
+from shuffle_accountant.training.opacus.checkpoint import CarriesReceipt
 from shuffle_accountant.training.opacus.gradients import (
     drop_gradients,
     refuse_scaling,
@@ -21,7 +22,7 @@ from shuffle_accountant.training.opacus.gradients import (
 __all__ = ["DealtOptimizer", "dealt"]
 
 
-class DealtOptimizer:
+class DealtOptimizer(CarriesReceipt):
     """Mixed into an optimizer of Opacus', whose clipping, noise and scaling stay what they are.
 
     A step whose batch is empty is made like any other: of the placeholder nothing is used but its
@@ -40,7 +41,7 @@ class DealtOptimizer:
 
     def __init__(self, *arguments: Any, steps: DealtSteps, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._steps = steps
+        self._steps, self.accountant = steps, steps.accountant
         self._parameters = len(self._opacus.params)
         self._rows = 0
         steps.sampler.on_deal = self._forget_batch
@@ -82,6 +83,7 @@ class DealtOptimizer:
 
     def _made(self, closure: Callable[[], float] | None) -> bool:
         refuse_scaling(self)
+        self._require_receipt(self._opacus.param_groups)
         size = self._steps.allow(self._opacus.noise_multiplier)
         samples = require_samples(self, self._parameters)
         self._count(len(samples[0]), size)
@@ -92,6 +94,7 @@ class DealtOptimizer:
         if not super_step(closure):
             return False
         self._steps.record()
+        self._give_receipt(self._opacus.param_groups)
         self._rows = 0
         return True
 

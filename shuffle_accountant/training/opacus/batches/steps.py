@@ -29,7 +29,7 @@ class DealtSteps:
         target_delta: float | None,
     ) -> None:
         self.sampler = sampler
-        self._accountant = accountant
+        self.accountant = accountant
         self._limit = math.inf if max_epsilon is None else max_epsilon
         self._delta = target_delta
 
@@ -57,7 +57,7 @@ class DealtSteps:
         if deal.allowed is None:
             deal.allowed = self._allowed(deal)
         if deal.released >= deal.allowed:
-            made = len(self._accountant)
+            made = len(self.accountant)
             raise BudgetExceeded(
                 f"step {made + 1} would exceed epsilon = {self._limit:g} at delta = "
                 f"{self._delta:g}; {made} recorded"
@@ -68,7 +68,7 @@ class DealtSteps:
         """Record the step."""
         deal = self._at_hand()
         assert deal.noise_multiplier is not None
-        self._accountant.step(
+        self.accountant.step(
             noise_multiplier=deal.noise_multiplier,
             steps=len(deal),
             sampling=self.sampler.sampling,
@@ -112,5 +112,5 @@ class DealtSteps:
             released=released,
         )
         earlier = AllocationAccountant()
-        earlier.history = self._accountant.history[: -1 if deal.released else None]
+        earlier.history = self.accountant.history[: -1 if deal.released else None]
         return not earlier.would_exceed(part.round, epsilon=self._limit, delta=self._delta)

@@ -25,7 +25,11 @@ from shuffle_accountant.numerics.secure import SecureGenerator
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.vectors import PrivUnit, VectorRandomizer
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.training.opacus.checkpoint import read_checkpoint, restore
+from shuffle_accountant.training.opacus.checkpoint import (
+    read_checkpoint,
+    require_accounted,
+    restore,
+)
 from shuffle_accountant.training.opacus.draws import Pass
 from shuffle_accountant.training.opacus.gradients import refuse_evaluation
 from shuffle_accountant.training.opacus.messages.accountant import ShuffleAccountant
@@ -110,7 +114,8 @@ class ShufflePrivacyEngine(PrivacyEngine):
         Raises:
             TypeError: an argument of the wrong type.
             ValueError: an argument outside its range, a batch larger than the population, a
-                sampler that the theorems do not cover, or a module distributed over processes.
+                sampler that the theorems do not cover, a module distributed over processes, or an
+                optimizer with the state of a private run that the accountant does not have.
         """
         require_one_process(module)
         grad_sample_mode = require_gradients(grad_sample_mode)
@@ -118,6 +123,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
         loss_reduction = validate.choice(("mean", "sum"), loss_reduction=loss_reduction)
         batches = self._user_batches(data_loader, sampling)
         dimension = trainable_dimension(module, optimizer)
+        require_accounted(optimizer.param_groups, self.accountant)
         made = randomizer(dimension=dimension, eps0=eps0, radius=max_grad_norm)
         made = validate.instance(VectorRandomizer, randomizer=made)  # type: ignore[type-abstract]
         round = batches.round(made)
@@ -266,8 +272,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
             )
         _mix_in_entropy(self._rng)
         self._begun.clear()
-        restore(checkpoint, module, optimizer, module_load_dict_kwargs)
-        self.accountant.history = saved.history
+        restore(checkpoint, saved, self.accountant, module, optimizer, module_load_dict_kwargs)
         return checkpoint
 
     def _user_batches(self, data_loader: Any, sampling: str) -> UserBatches:

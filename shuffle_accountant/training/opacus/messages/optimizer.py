@@ -14,6 +14,7 @@ from opacus.optimizers import DPOptimizer
 
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
 from shuffle_accountant.randomizers.vectors.tensors import as_rows
+from shuffle_accountant.training.opacus.checkpoint import CarriesReceipt
 from shuffle_accountant.training.opacus.gradients import (
     refuse_scaling,
     require_samples,
@@ -25,7 +26,7 @@ from shuffle_accountant.training.randomize import message_sum
 __all__ = ["ShuffleOptimizer"]
 
 
-class ShuffleOptimizer(DPOptimizer):
+class ShuffleOptimizer(CarriesReceipt, DPOptimizer):
     """An optimizer whose gradient is the mean of a batch's shuffled private messages.
 
     A batch may come in parts, each with a step of its own, as Opacus' `BatchMemoryManager` has it:
@@ -64,6 +65,7 @@ class ShuffleOptimizer(DPOptimizer):
         )
         self.randomizer = randomizer
         self._steps, self._rng = steps, rng
+        self.accountant = steps.accountant
         self._parameters = len(self.params)
         self._sum: NDArray[np.float64] | None = None
         steps.on_pass(self._forget_pass)
@@ -92,6 +94,7 @@ class ShuffleOptimizer(DPOptimizer):
     def _release(self) -> bool:
         """Replace the per-user gradients by what the server gets to see of them."""
         refuse_scaling(self)
+        self._require_receipt(self.param_groups)
         whole = not self._check_skip_next_step(pop_next=False)
         samples = require_samples(self, self._parameters)
         draw = self._steps.allow(len(samples[0]), whole)
@@ -105,6 +108,7 @@ class ShuffleOptimizer(DPOptimizer):
             self._is_last_step_skipped = True
             return False
         self._steps.record(draw)
+        self._give_receipt(self.param_groups)
         mean = self._sum / (draw.users if self.loss_reduction == "mean" else 1)
         ends = np.cumsum([parameter.numel() for parameter in self.params])
         for parameter, part in zip(self.params, np.split(mean, ends[:-1]), strict=True):

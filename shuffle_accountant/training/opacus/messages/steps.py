@@ -36,7 +36,7 @@ class Steps:
         max_epsilon: float | None,
         target_delta: float | None,
     ) -> None:
-        self._accountant, self._loader, self._round = accountant, loader, round
+        self.accountant, self._loader, self._round = accountant, loader, round
         self._limit = math.inf if max_epsilon is None else max_epsilon
         self._delta = target_delta
         self._begun = begun
@@ -79,17 +79,17 @@ class Steps:
             )
         if not self._begins_round(draw) or self._delta is None or self._limit == math.inf:
             return draw
-        if self._accountant.would_exceed(self._round, epsilon=self._limit, delta=self._delta):
+        if self.accountant.would_exceed(self._round, epsilon=self._limit, delta=self._delta):
             raise BudgetExceeded(
-                f"step {len(self._accountant) + 1} would exceed epsilon = {self._limit:g} at delta "
-                f"= {self._delta:g}; {len(self._accountant)} recorded"
+                f"step {len(self.accountant) + 1} would exceed epsilon = {self._limit:g} at delta "
+                f"= {self._delta:g}; {len(self.accountant)} recorded"
             )
         return draw
 
     def record(self, draw: Draw) -> None:
         """Record the step that uses this draw."""
         begins = self._begins_round(draw)
-        self._accountant.step(round=self._round, begins_round=begins)
+        self.accountant.step(round=self._round, begins_round=begins)
         self._begun.add(draw.of_pass)
         draw.used = True
 
