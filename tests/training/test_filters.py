@@ -166,6 +166,55 @@ def test_without_sampling_it_is_the_closed_form_of_normal_noise() -> None:
         assert exact * (1 - 1e-9) <= log_moment_cost(one, t) <= exact * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("order", [1.5, 2.0, 4.0])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_worse_direction_is_paid_for(order: float, swapped: bool) -> None:
+    """Removing a record costs much more than adding it, or the other way round."""
+    p, q = np.array([0.9, 0.1]), np.array([0.9999, 0.0001])
+    t = order - 1.0
+    exact = [math.log(math.fsum(a * (a / b) ** t)) for a, b in ((p, q), (q, p))]
+    assert exact[0] > 3.0 * exact[1] > 0.0
+    tables = [
+        sa.LossTable(losses=np.log(p / q), probabilities=p),
+        sa.LossTable(losses=np.log(q / p)[::-1], probabilities=q[::-1]),
+    ]
+    remove, add = reversed(tables) if swapped else tables
+    round = sa.PldRound.from_tables(remove, add=add, adjacency=sa.Adjacency.ZERO_OUT)
+    # two losses are on the grid's nodes or beside them: 2 % above the exact moment at most
+    assert exact[0] * (1.0 - 1e-12) <= log_moment_cost(round, t) <= 1.02 * exact[0]
+
+    budget = PrivacyFilter(epsilon=40.0, delta=DELTA, order=order)
+    count = 0
+    while not budget.would_exceed(round, count + 1):
+        count += 1
+    assert count > 2
+    people = PersonalFilter(epsilon=40.0, delta=DELTA, people=1, order=order)
+    for _ in range(count):
+        assert people.step(round).tolist() == [0]
+    assert people.step(round).tolist() == []
+    assert epsilon_of(count * exact[0], t, DELTA) <= budget.epsilon
+    assert epsilon_of(1.02 * (count + 1) * exact[0], t, DELTA) > budget.epsilon
+
+
+def test_allocations_pay_for_the_worse_direction() -> None:
+    """The null law over the mixture, with a moment of its own: 8.5 nats, not 3.7."""
+    steps, loss, t = 10, 3.0, 3.0
+    share = 1.0 / (1.0 + math.exp(loss))
+    exact = []
+    for mixture_first in (True, False):
+        total = []
+        for ones in range(steps + 1):
+            # of the steps that released the larger message, `ones`
+            null = (1.0 - share) ** (steps - ones) * share**ones * math.comb(steps, ones)
+            ratio = (ones * math.exp(loss) + (steps - ones) * math.exp(-loss)) / steps
+            top = null * ratio if mixture_first else null
+            total.append(top * (ratio if mixture_first else 1.0 / ratio) ** t)
+        exact.append(math.log(math.fsum(total)))
+    one = sa.RandomAllocation(sa.PureMechanism(epsilon=loss), steps=steps)
+    assert exact[1] > 2.0 * exact[0]
+    assert exact[1] * (1.0 - 1e-12) <= log_moment_cost(one, t) <= 1.02 * exact[1]
+
+
 def test_rounds_of_infinite_divergence_are_refused() -> None:
     budget = PrivacyFilter(epsilon=3.0, delta=DELTA, order=4.0)
     for round in (
