@@ -7,6 +7,9 @@ nothing with the package. Comparisons are strict: the lower end is not above the
 upper end not below it, without a tolerance. The one allowance is for channels whose rows of floats
 do not add up to one: four times users times that defect times 1 + e^epsilon.
 
+Steps and rounds of one user are asked by their closed forms, in both orders, and states and
+certificates are altered (see `benchmarks.fuzz_steps`).
+
 A check is one comparison of an answer with an exact value. Besides, no call may warn of anything
 but a loose bracket, raise, answer NaN, or take 20 seconds of the processor's time.
 """
@@ -35,6 +38,7 @@ from typing import Any
 import numpy as np
 
 import shuffle_accountant as sa
+from benchmarks import fuzz_steps
 
 _TESTS = str(Path(__file__).resolve().parent.parent / "tests")
 if _TESTS not in sys.path:
@@ -46,6 +50,8 @@ LONGEST = 20.0
 # The smallest double.
 _LEAST = 5e-324
 _UNIT = 2**53
+# Altered files are as likely as this after a random protocol.
+_FILES = 0.2
 
 Matrix = list[list[float]]
 
@@ -359,6 +365,7 @@ def epsilons(rng: np.random.Generator, eps0: float, losses: Sequence[float]) -> 
     found = [
         _around(rng, top),
         _around(rng, top),
+        max(top * (1.0 - 10.0 ** -rng.uniform(0.0, 17.0)), 0.0),
         top * float(rng.random()),
         float(rng.choice([0.0, _LEAST, 1e-300, 1e-17, 1e-10, 1e-5])),
     ]
@@ -807,14 +814,18 @@ def run(
         seed: of the generator.
         seconds: to go on for.
         checks: to make.
-        hostile: whether hostile arguments to bounds, measures and calibration are among them.
+        hostile: whether hostile arguments to bounds, measures and calibration are among them, and
+            altered files.
     """
     judge, rng = Judge(), np.random.default_rng(list(seed))
     end = time.monotonic() + seconds
     strange = hostile_arguments(rng) if hostile else None
     while time.monotonic() < end and judge.checks.total() < checks:
         step(judge, rng)
+        fuzz_steps.steps(judge, rng)
         if strange is not None:
+            if rng.random() < _FILES:
+                fuzz_steps.files(judge, rng)
             judge.style = "hostile arguments"
             for kind, said, line in itertools.islice(strange, 4):
                 judge.checks[judge.style] += 1

@@ -28,6 +28,7 @@ SEED = 20261
 CHUNKS, CHECKS = 6, 600
 # Seconds that no question may take.
 LONGEST = 20.0
+MECHANISM = sa.PureMechanism(epsilon=0.5)
 
 
 @pytest.fixture
@@ -51,6 +52,59 @@ def test_composed_rounds_of_each_style(fuzz: ModuleType, style: int) -> None:
     name = list(fuzz.STYLES)[style]
     fuzz.composed_channel(judge, rng, name, fuzz.STYLES[name](rng))
     assert not judge.failures, fuzz.report(judge.checks, judge.failures)
+
+
+@pytest.mark.parametrize("chunk", range(3))
+def test_closed_forms_in_both_orders(
+    fuzz: ModuleType, benchmark_script: Callable[[str], ModuleType], chunk: int
+) -> None:
+    judge, rng = fuzz.Judge(), np.random.default_rng([SEED, 200 + chunk])
+    for _ in range(12):
+        benchmark_script("fuzz_steps").steps(judge, rng)
+    assert judge.checks.total() > 200
+    assert not judge.failures, fuzz.report(judge.checks, judge.failures)
+
+
+@pytest.mark.slow
+def test_altered_files(fuzz: ModuleType, benchmark_script: Callable[[str], ModuleType]) -> None:
+    judge, rng = fuzz.Judge(), np.random.default_rng([SEED, 300])
+    for _ in range(4):
+        benchmark_script("fuzz_steps").files(judge, rng)
+    assert judge.checks.total() > 100
+    assert not judge.failures, fuzz.report(judge.checks, judge.failures)
+
+
+def test_closed_forms_notice_an_end_that_is_off(
+    fuzz: ModuleType,
+    benchmark_script: Callable[[str], ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An order that is asked for the other one, or an end that is off by a part in a thousand."""
+    steps = benchmark_script("fuzz_steps")
+    judge, rng = fuzz.Judge(), np.random.default_rng([SEED, 400])
+    direct = steps._direct
+    monkeypatch.setattr(steps, "_direct", lambda loss, x: direct(loss.reversed, x))
+    for _ in range(12):
+        steps.steps(judge, rng)
+    assert {"first order", "second order"} <= {f.kind.partition(":")[0] for f in judge.failures}
+    truth = steps.Digits(MP.mpf(1) / 4)
+    assert truth.may_reach(0.25)
+    assert truth.may_stay_below(0.25)
+    assert not truth.may_reach(math.nextafter(0.25, 1.0))
+    assert not truth.may_stay_below(math.nextafter(0.25, 0.0))
+
+
+def test_what_is_altered_under_its_old_digest_is_refused(
+    fuzz: ModuleType, benchmark_script: Callable[[str], ModuleType]
+) -> None:
+    steps = benchmark_script("fuzz_steps")
+    state = sa.FourierAccountant().compose(sa.PoissonSampled(MECHANISM, rate=0.5)).state_dict()
+    changed = {**state, "tolerance": 0.5}
+    for read, wrong in ((sa.FourierAccountant.from_state_dict, 0), (lambda _: None, 1)):
+        judge = fuzz.Judge()
+        steps._under_its_old_digest(judge, "accountant", read, state, changed)
+        steps._under_its_old_digest(judge, "accountant", read, state, dict(state))
+        assert len(judge.failures) == wrong
 
 
 # ----------------------------------------------------- channels on which answers were wrong once
