@@ -335,13 +335,49 @@ def test_blocks_say_what_they_miss(lost: str, monkeypatch: pytest.MonkeyPatch) -
 
 @budgets
 @SIDES
-def test_blocks_of_mixed_responses_are_on_their_side(side: Bound, name: str) -> None:
-    """Certain decoys, so that all that may err are the counts given their number."""
+@pytest.mark.parametrize("tail", [1e-30, 0.9])
+def test_blocks_of_mixed_responses_are_on_their_side(tail: float, side: Bound, name: str) -> None:
+    """A number of decoys that is certain, so that all that may err are the counts given it."""
     source = NumberOfMixedResponses(4, 0.5, 0.5, math.log(5.0), (Decoys(40, 1.0, 0.0),))
+    numbers, number = CountBlocks(np.ones(1), *np.full((2, 1), 40.0), 0.0, 0.25), np.full(1, 40.0)
     with stress(**BUDGETS[name]):
-        found = source.blocks(side, Effort(1e-30, 1e-9))
+        edges = mixed_responses._edges(number, 4, 0.2 * tail, 0.0)
+        found = mixed_responses._several_values(source, numbers, number, edges, side, tail, 0.1)
     total = kept_mass(found)
-    assert bounds(total, 1 if side is Bound.PESSIMISTIC else 1 + Fraction(1, 10**15), side)
+    assert found.missing < 1.0
+    if side is Bound.PESSIMISTIC:
+        assert total + Fraction(found.missing) >= 1
+        assert total >= 1 or tail > 0.1
+    else:  # as it is, masses add up to one but for some roundings
+        assert total <= (1 if BUDGETS[name] else 1 + Fraction(1, 10**15))
+    assert found.round_off >= 0.25
+    assert bool(BUDGETS[name]) == (found.round_off > 0.25 + UNIT)
+    assert (total < 1 - Fraction(1, 100)) == (tail > 0.1)
+
+
+@SIDES
+def test_of_two_values_every_answer_is_one(side: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of the number of decoys alone; a quarter of them is missing."""
+    source = NumberOfMixedResponses(2, 0.5, 0.5, math.log(3.0), (Decoys(60, 0.5, 0.5),))
+    truth = binomial(60, Fraction(1, 2))
+    for resolution in (0.0, 0.3):
+        found = source.blocks(side, Effort(1e-20, resolution))
+        count = found.count.tolist()
+        for k in range(61):
+            kept = sum(
+                Fraction(w) for w, c in zip(found.weight.tolist(), count, strict=True) if c <= k + 1
+            )
+            if side is Bound.PESSIMISTIC:  # fewer decoys are worse
+                assert kept + Fraction(found.missing) >= sum(truth[: k + 1])
+            else:
+                assert kept <= sum(truth[: k + 1]) + Fraction(1, 10**12)
+        assert 0.0 < found.round_off < 1e-9
+    mixed_responses._blocks.cache_clear()
+    monkeypatch.setattr(
+        mixed_responses, "count_law", lambda *a, **b: without_the_first(count_law(*a, **b))
+    )
+    left = source.blocks(Bound.PESSIMISTIC, Effort(1e-20, 0.0))
+    assert Fraction(1, 5) < 1 - kept_mass(left) <= Fraction(left.missing)
 
 
 @budgets

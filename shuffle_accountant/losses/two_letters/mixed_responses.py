@@ -29,6 +29,7 @@ from shuffle_accountant.losses.decoys.counts import CountBlocks, bulk, tail_diff
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, average, count_law, joined
 from shuffle_accountant.losses.two_letters.listing import BinaryBlocks
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, outwards, roundings, sequential_sum
 
 __all__ = ["NumberOfMixedResponses"]
@@ -189,7 +190,7 @@ def _several_values(
         np.concatenate([column.ravel() for column in columns])
         for columns in zip(*parts, strict=True)
     )
-    mass = outwards(mass, roundings(8), upper=upper)
+    mass = outwards(rounded(mass, 4), roundings(8), upper=upper)
     silent = (count == 0.0) | (gap == 0.0)
     heard = ~silent & (mass > 0.1 * tail / mass.size)
     return BinaryBlocks(
@@ -214,7 +215,8 @@ def _gathered(number: Array, weight: Array, width: float, side: Bound) -> tuple[
     noise = sequential_sum(number.size, own=4)
     low = number[starts][:, None]
     high = np.append(number[starts[1:] - 1], number[-1])[:, None]
-    mass = outwards(np.add.reduceat(weight, starts), noise, upper=upper)
+    mass = rounded(np.add.reduceat(weight, starts), number.size)
+    mass = outwards(mass, noise, upper=upper)
     moment = np.add.reduceat(
         weight * (number - np.repeat(low[:, 0], np.diff(starts, append=number.size)))[:, None],
         starts,
