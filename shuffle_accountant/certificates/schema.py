@@ -97,7 +97,7 @@ _MECHANISMS = {
         "gaussian",
         noise_multiplier={"type": "number", "exclusiveMinimum": 0, "maximum": 1e12},
     ),
-    "pure": _kind("pure", epsilon=_EPSILON),
+    "pure": _kind("pure", epsilon=_POSITIVE),
 }
 _ROUNDS = {
     "shuffle": _object(
@@ -290,4 +290,4 @@ def _resolved(schema: Schema) -> Schema:
 
 
 def _wrong(name: str, allowed: str, value: Any) -> ValueError:
-    return ValueError(f"{name} must be {allowed}, got {shown(value)}")
+    return ValueError(f"{name} must be {allowed}, got {shown(value):.100}")

@@ -235,6 +235,11 @@ def test_what_is_refused_with_clones_is_verified_without_the_fault(made: Any) ->
     [
         ("subsampled", {"population": 7}, "population must be at least users"),
         ("two values", {"variant": "exact"}, "variant"),
+        (
+            "pure blocks",
+            {"mechanism": {"kind": "pure", "epsilon": 0.0}},
+            "epsilon must be a number in (0",
+        ),
         ("one step of some", {"released": 4}, "released must be at most steps"),
         ("pure blocks", {"selected": 4}, "selected must be at most steps"),
         ("one step of some", {"selected": 2}, "released goes with"),
