@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from shuffle_accountant import validation as validate
@@ -33,7 +34,7 @@ from shuffle_accountant.calibration.target import (
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
-from shuffle_accountant.rounds.shuffle import ShuffleRound
+from shuffle_accountant.rounds.shuffle import ShuffleRound, attendance
 
 __all__ = [
     "LARGEST_EPS0",
@@ -67,6 +68,9 @@ def max_eps0(
     target_advantage: float | None = None,
     target_trade_off: tuple[float, float] | None = None,
     target_reidentification: float | None = None,
+    min_users: int | None = None,
+    participation: float | None = None,
+    colluding: int = 0,
     population: int | None = None,
     randomizer: Callable[..., LocalRandomizer] = GeneralRandomizer,
     reduction: str = "auto",
@@ -80,7 +84,7 @@ def max_eps0(
     which the evidence then is.
 
     Args:
-        users: messages that are shuffled in each round, >= 1.
+        users: people who are asked in each round, >= 1.
         rounds: number of rounds, >= 0.
         target_epsilon: nats, finite, > 0, with ``delta``.
         delta: in (0, 1).
@@ -91,6 +95,11 @@ def max_eps0(
         target_reidentification: chance to name the target's message with one guess, in (0, 1), for
             a single round without ``population``; see
             `shuffle_accountant.leakage.reidentification.bound`.
+        min_users: the fewest of them who will send, if some may not, without ``population``; by
+            default all of them do.
+        participation: instead, the probability, in (0, 1], that each of them sends, independently
+            and whatever the data are: only if attendance is secret.
+        colluding: how many of them work with the observer, see `ShuffleRound`.
         population: if given, the users of each round are drawn from this many (>= ``users``).
         randomizer: makes the randomizer when called with ``eps0=``; by default that is any
             eps0-LDP randomizer. ``functools.partial(RandomizedResponse, categories=4)`` is another.
@@ -120,13 +129,20 @@ def max_eps0(
         target_reidentification=target_reidentification,
     )
     make = _maker(randomizer)
+    who = attendance(users, min_users=min_users, participation=participation)
+    if min_users is not None and population is not None:
+        raise ValueError(
+            "min_users must be None with population: no theorem is about a sample that not all "
+            f"send from, got {min_users!r}"
+        )
     # about this is enough without any shuffling, except against a stronger adversary
     alone = min(max(target.goal / max(rounds, 1), LEAST_EPS0), LARGEST_EPS0)
 
     def one_round(eps0: float) -> ShuffleRound:
         return ShuffleRound(
             make(eps0=eps0),
-            users=users,
+            users=who,
+            colluding=colluding,
             population=population,
             reduction=reduction,
             variant=variant,
@@ -135,14 +151,15 @@ def max_eps0(
     def protocol(eps0: float) -> Protocol:
         return Protocol([(one_round(eps0), rounds)])
 
-    one = one_round(alone)
-    drawn = one.plain_users / (one.population or one.plain_users)
-    signal = target.signal / _squared(drawn) * one.plain_users / max(rounds, 1)
+    one = one_round(alone)  # which checks the arguments
+    sent = who if isinstance(who, int) else who.expectation
+    drawn = sent / (one.population or users)
+    signal = target.signal / _squared(drawn) * max(sent - colluding, 1.0) / max(rounds, 1)
     # solve `_signal` for e^eps0 - 1
     guess = math.log1p(0.125 * (signal + math.sqrt(signal) * math.sqrt(signal + 32.0)))
     guess = min(max(guess, alone), LARGEST_EPS0)
     ladder = decimals_downwards(LARGEST_EPS0, LEAST_EPS0)
-    named = f"rounds={rounds} with users={one.plain_users} and eps0={LEAST_EPS0:g}"
+    named = f"rounds={rounds} with users={who!r} and eps0={LEAST_EPS0:g}"
     return CalibratedFloat(*target.search(ladder, protocol, guess, max(1.0, 0.5 * guess), named))
 
 
@@ -152,6 +169,8 @@ def min_users(
     rounds: int,
     target_epsilon: float,
     delta: float,
+    participation: float | None = None,
+    colluding: int = 0,
     randomizer: Callable[..., LocalRandomizer] = GeneralRandomizer,
     reduction: str = "auto",
     variant: str | None = None,
@@ -164,6 +183,9 @@ def min_users(
         rounds: number of rounds, >= 0.
         target_epsilon: nats, finite, > 0.
         delta: in (0, 1).
+        participation: probability, in (0, 1], that each of them sends, as for `max_eps0`; by
+            default the answer is the number of users who must send.
+        colluding: how many of them work with the observer.
         randomizer: makes the randomizer when called with ``eps0=``, as for `max_eps0`.
         reduction: theorem to use, see `ShuffleRound`.
         variant: form of the strong reduction, see `ShuffleRound`.
@@ -183,15 +205,27 @@ def min_users(
     target = Target(target_epsilon, delta, tolerance)
     made = _maker(randomizer)(eps0=eps0)
 
-    def protocol(users: int) -> Protocol:
-        one = ShuffleRound(made, users=users, reduction=reduction, variant=variant)
+    colluding = validate.integer(minimum=0, maximum=MOST_USERS, colluding=colluding)
+
+    def protocol(honest: int) -> Protocol:
+        one = ShuffleRound(
+            made,
+            users=attendance(honest + colluding, participation=participation),
+            colluding=colluding,
+            reduction=reduction,
+            variant=variant,
+        )
         return Protocol([(one, rounds)])
 
+    attendance(1, participation=participation)  # checks it
     guess = rounds * _signal(eps0) * target.log_delta / _squared(target.epsilon)
     guess = min(max(guess, 1.0), MOST_USERS)
     ladder = integers_upwards(MOST_USERS)
     named = f"rounds={rounds} with users={MOST_USERS} and eps0={eps0!r}"
-    return CalibratedInt(*target.search(ladder, protocol, guess, 0.5, named))
+    honest, evidence = target.search(ladder, protocol, guess, 0.5, named)
+    if evidence.next_value is not None:
+        evidence = replace(evidence, next_value=evidence.next_value + colluding)
+    return CalibratedInt(honest + colluding, evidence)
 
 
 def max_rounds(

@@ -13,7 +13,10 @@ import shuffle_accountant as sa
 from shuffle_accountant.cli.options import (
     AsJson,
     Categories,
+    Colluding,
     Interactive,
+    MinUsers,
+    Participation,
     Population,
     Reduction,
     Tolerance,
@@ -30,6 +33,7 @@ from shuffle_accountant.cli.protocol import NamedRandomizer, with_flags_of
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.tables import columns, only_if
 from shuffle_accountant.rounds.samplings import SAMPLINGS
+from shuffle_accountant.rounds.shuffle import attendance
 
 if TYPE_CHECKING:
     from shuffle_accountant.calibration.evidence import CalibratedFloat, CalibratedInt
@@ -93,6 +97,9 @@ def calibrate(
             "are wanted."
         ),
     ] = None,
+    min_users: MinUsers = None,
+    participation: Participation = None,
+    colluding: Colluding = 0,
     population: Population = None,
     categories: Categories = None,
     reduction: Reduction = "auto",
@@ -123,6 +130,9 @@ def calibrate(
         "eps0": eps0,
         "users": users,
         "rounds": rounds,
+        "min_users": min_users,
+        "participation": participation,
+        "colluding": colluding,
         "population": population,
         "categories": categories,
         "reduction": reduction,
@@ -184,7 +194,7 @@ def _training(run: dict[str, Any], question: dict[str, Any]) -> dict[str, Any]:
     """The question about noise; flags about local randomizers have no place in it."""
     needed = ("tolerance", "target_epsilon", "delta")
     for name, value in question.items():
-        if name not in needed and value not in (None, False, "auto"):
+        if name not in needed and value not in (None, False, 0, "auto"):
             raise ValueError(
                 f"{name} must be left out with sampling, steps or epochs, got {value!r}"
             )
@@ -209,6 +219,11 @@ def _wanted(question: dict[str, Any], law: NamedRandomizer) -> str:
             raise ValueError("users must be given to find eps0, or eps0 to find users")
         return "eps0"
     if question["users"] is None:
+        if question["min_users"] is not None:
+            raise ValueError(
+                "min_users must be left out to find users, who are the fewest that must send, got "
+                f"{question['min_users']}"
+            )
         if question["population"] is not None:
             raise ValueError(
                 "population must be left out to find users (sampled epsilon need not fall with "
@@ -235,12 +250,16 @@ def _solve(
     target |= take("delta", "tolerance")
     how = take("reduction", "variant")
     if wanted == "eps0":
-        given = take("users", "rounds", "population")
+        given = take("users", "min_users", "participation", "colluding", "rounds", "population")
         return sa.max_eps0(**given, **target, **how, randomizer=make)
     if wanted == "users":
-        return sa.min_users(**take("eps0", "rounds"), **target, **how, randomizer=make)
+        given = take("eps0", "rounds", "participation", "colluding")
+        return sa.min_users(**given, **target, **how, randomizer=make)
     randomizer = make() if question["eps0"] is None else make(eps0=question["eps0"])
-    one = sa.ShuffleRound(randomizer, **take("users", "population"), **how)
+    if question["min_users"] is not None and question["population"] is not None:
+        raise ValueError(f"min_users must be None with population, got {question['min_users']}")
+    who = attendance(**take("users", "min_users", "participation"))
+    one = sa.ShuffleRound(randomizer, users=who, **take("colluding", "population"), **how)
     return sa.max_rounds(one, **target)
 
 

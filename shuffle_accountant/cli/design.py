@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import shuffle_accountant as sa
-from shuffle_accountant.cli.options import AsJson, Delta, Rounds, Tolerance, Users
+from shuffle_accountant.cli.options import (
+    AsJson,
+    Colluding,
+    Delta,
+    MinUsers,
+    Participation,
+    Rounds,
+    Tolerance,
+    Users,
+)
 from shuffle_accountant.cli.output import (
     print_json,
     print_warnings,
@@ -33,6 +42,7 @@ Output = Annotated[
 
 @examples(
     "design --users 1e5 --categories 100 --target-epsilon 1 --delta 1e-8",
+    "design --users 1e5 --min-users 9e4 --categories 4 --target-epsilon 1 --delta 1e-8",
     "design --users 1e5 --dimension 100 --target-epsilon 1 --delta 1e-8",
 )
 def design(
@@ -41,6 +51,9 @@ def design(
     delta: Delta,
     categories: Categories = None,
     dimension: Dimension = None,
+    min_users: MinUsers = None,
+    participation: Participation = None,
+    colluding: Colluding = 0,
     rounds: Rounds = 1,
     tolerance: Tolerance = 1e-3,
     as_json: AsJson = False,
@@ -52,10 +65,16 @@ def design(
             "one of categories and dimension must be given: frequencies are asked for, or a mean; "
             f"got categories={categories} and dimension={dimension}"
         )
+    crowd: dict[str, Any] = {
+        "users": users,
+        "min_users": min_users,
+        "participation": participation,
+        "colluding": colluding,
+    }
     with recorded_warnings() as warnings:
         if categories is not None:
             found = sa.design.frequency(
-                users=users,
+                **crowd,
                 categories=categories,
                 target_epsilon=target_epsilon,
                 delta=delta,
@@ -65,7 +84,7 @@ def design(
         else:
             assert dimension is not None
             found = sa.design.mean(
-                users=users,
+                **crowd,
                 dimension=dimension,
                 target_epsilon=target_epsilon,
                 delta=delta,

@@ -22,6 +22,7 @@ __all__ = [
     "Eps0",
     "Epsilon",
     "Interactive",
+    "MinUsers",
     "Others",
     "Participation",
     "Population",
@@ -71,6 +72,10 @@ Participation = Annotated[
         help="Probability, in (0, 1], that each of the users takes part in a round: only if "
         "attendance is secret; otherwise give the fewest who will send as --users."
     ),
+]
+MinUsers = Annotated[
+    int | None,
+    typer.Option(help="The fewest of the users who will send; by default all of them do."),
 ]
 Categories = Annotated[
     int | None,

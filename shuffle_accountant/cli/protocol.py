@@ -36,6 +36,7 @@ from shuffle_accountant.cli.options import (
 from shuffle_accountant.cli.parsing import count
 from shuffle_accountant.randomizers.registry import named, parameters_of
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
+from shuffle_accountant.rounds.shuffle import attendance
 
 if TYPE_CHECKING:
     from shuffle_accountant import FourierAccountant, ShuffleRound
@@ -118,9 +119,7 @@ class Protocol(NamedRandomizer):
     def one_round(self) -> ShuffleRound:
         """One of the rounds."""
         make = self.maker(categories=self.categories, interactive=self.interactive)
-        users: int | sa.Binomial = self.users
-        if self.participation is not None:
-            users = sa.Binomial(trials=self.users, probability=self.participation)
+        users = attendance(self.users, participation=self.participation)
         groups = map(_group, self.others or ())
         return sa.ShuffleRound(
             make() if self.eps0 is None else make(eps0=self.eps0),

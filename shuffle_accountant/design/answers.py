@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,7 +19,7 @@ from shuffle_accountant.reports.drawing import (
     plain_ticks,
     titled,
 )
-from shuffle_accountant.reports.tables import columns, under
+from shuffle_accountant.reports.tables import WIDTH, columns, under
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,12 +46,13 @@ class DesignRow:
         mechanism: ready to use: a randomizer whose messages are shuffled, a round with dummies, or
             the curator's noise.
         eps0: local privacy parameter of a message, nats; None where messages alone hide nothing.
-        rmse: root mean squared error of a frequency that is 0, or of a mean vector, in its 2-norm.
+        rmse: root mean squared error of a frequency that is 0, of a category that nobody holds; or
+            of a mean vector, in its 2-norm.
         rmse_average: that of frequencies, averaged over all categories; of a mean, the same as
             ``rmse``.
-        largest_error: with probability 95 %, no category's error is larger (frequencies of 0); of a
-            mean, no coordinate's. In the normal approximation, but for noise whose law is known to
-            have heavier tails: Laplace and geometric.
+        largest_error: with probability 95 %, no category's error is larger, all at once and
+            whatever the histogram of the data is (a bound that is proved). Of a mean, no
+            coordinate's, in the normal approximation where the law of the noise is not known.
         bits: bits that a user sends, on average, to name the messages.
         messages: messages that reach the analyst, per user, on average.
         evidence: certified brackets of epsilon at the parameters and one step further.
@@ -133,8 +135,9 @@ class Design:
         lines: list[tuple[str, ...]] = [
             ("mechanism", "where", "eps0", "RMSE", "largest", "bits", "messages")
         ]
+        of_what = _COLUMNS[self.question.of]
         lines += [_line(row) for row in (*self.central, *self.rows, *self.local)]
-        parts = [self.question.told, columns(lines)]
+        parts = [textwrap.fill(self.question.told, WIDTH), columns(lines), *of_what]
         if self.excluded:
             parts.append("left out:")
             parts += [under(f"  {one.name} ({one.place})", one.reason) for one in self.excluded]
@@ -144,6 +147,7 @@ class Design:
         """Plain JSON types."""
         return {
             "question": self.question.to_dict(),
+            "errors": " ".join(_COLUMNS[self.question.of]),
             "rows": [row.to_dict() for row in self.rows],
             "local": [row.to_dict() for row in self.local],
             "central": [row.to_dict() for row in self.central],
@@ -199,6 +203,19 @@ class Design:
             ax.axvline(target, color="0.4", linestyle=":", label=f"target, ε = {target:g}")
         legend_beside(ax, left_out)
         return ax
+
+
+_COLUMNS = {
+    "categories": (
+        "RMSE: of a category that nobody holds. largest: with probability 95 %, no",
+        "category is off by more, whatever the data are.",
+    ),
+    "dimension": (
+        "RMSE: of the mean vector, 2-norm. largest: with probability 95 %, no",
+        "coordinate is off by more (normal approximation, unless the noise is known).",
+    ),
+}
+"""What data the columns of errors are for, in lines below the table."""
 
 
 def _draw(ax: Axes, number: int, row: DesignRow, points: list[tuple[float, float, float]]) -> None:

@@ -35,6 +35,7 @@ from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = [
+    "CONFIDENCE",
     "Calibrated",
     "Candidate",
     "Noise",
@@ -45,7 +46,7 @@ __all__ = [
 # An answer that ignores the data is off by no more than this.
 _USELESS = 1.0
 # The largest error of all categories is below the stated one with this probability.
-_CONFIDENCE = 0.95
+CONFIDENCE = 0.95
 # What must hold where nothing is shuffled.
 _ELSEWHERE = {
     "central": (
@@ -140,7 +141,7 @@ class Candidate(ABC):
             eps0=getattr(mechanism, "eps0", None),
             rmse=error,
             rmse_average=self.error(mechanism, question, self._average(question)),
-            largest_error=self._largest(mechanism, question),
+            largest_error=self.largest(mechanism, question),
             bits=self.bits(mechanism, question),
             messages=self.messages(mechanism, question),
             evidence=self._told(found.evidence),
@@ -160,7 +161,7 @@ class Candidate(ABC):
                 continue
             if 0.0 < bracket.upper < math.inf:
                 error = self.error(other, question, 0.0)
-                yield bracket.upper, error, self._largest(other, question)
+                yield bracket.upper, error, self.largest(other, question)
 
     def _told(self, evidence: Evidence) -> Evidence:
         # brackets by the adjacency they are of here
@@ -185,9 +186,14 @@ class Candidate(ABC):
         # squared errors are linear in the frequency, whose mean over categories is 1/k
         return 1.0 / question.size if question.of == "categories" else 0.0
 
-    def _largest(self, mechanism: Any, question: Question) -> float:
-        # each of k errors is beyond with a k-th of the probability at most
-        return self.quantile(mechanism, question, (1.0 - _CONFIDENCE) / question.size)
+    def largest(self, mechanism: Any, question: Question) -> float:
+        """What no category or coordinate is off by more than, with 95 %, all at once.
+
+        Here for errors whose law does not depend on the data: each of k of them is beyond with a
+        k-th of the probability at most. Other candidates have bounds for any histogram.
+        """
+        failure = 1.0 - CONFIDENCE - question.unlikely
+        return self.quantile(mechanism, question, failure / question.size)
 
 
 def _conditions(place: str, bracket: Bracket) -> tuple[str, ...]:
@@ -214,7 +220,7 @@ class RandomizedMessages(Candidate):
         """The largest eps0."""
         make = self.make(question)
         eps0 = max_eps0(
-            users=question.users if self.place == "shuffle" else 1,
+            **self._crowd(question),
             rounds=question.rounds * self.per_user,
             target_epsilon=question.target_epsilon,
             delta=question.delta,
@@ -223,10 +229,19 @@ class RandomizedMessages(Candidate):
         )
         return Calibrated(make(eps0=float(eps0)), eps0.evidence)
 
+    def _crowd(self, question: Question) -> dict[str, Any]:
+        """The users of a round as calibrations take them; without a shuffler it is one."""
+        if self.place != "shuffle":
+            return {"users": 1}
+        names = ("users", "min_users", "participation", "colluding")
+        return {name: getattr(question, name) for name in names}
+
     def protocol(self, mechanism: Any, question: Question) -> Protocol:
         """Shuffled rounds, or messages that nobody hides."""
-        users = question.users if self.place == "shuffle" else 1
-        one = ShuffleRound(mechanism, users=users)
+        if self.place == "shuffle":
+            one = ShuffleRound(mechanism, users=question.attendance, colluding=question.colluding)
+        else:
+            one = ShuffleRound(mechanism, users=1)
         return Protocol([(one, question.rounds * self.per_user)])
 
     def changed(self, mechanism: Any, factor: float) -> Any:

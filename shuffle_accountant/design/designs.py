@@ -19,6 +19,9 @@ __all__ = ["frequency", "mean"]
 def frequency(
     *,
     users: int,
+    min_users: int | None = None,
+    participation: float | None = None,
+    colluding: int = 0,
     categories: int,
     target_epsilon: float,
     delta: float,
@@ -36,7 +39,13 @@ def frequency(
     certified brackets of all rounds together, under its own best reduction.
 
     Args:
-        users: users of each round, >= 1.
+        users: people who are asked in each round, >= 1.
+        min_users: the fewest of them who will send, if some may not: privacy and errors are those
+            of a round of so many. By default all of them.
+        participation: instead, the probability, in (0, 1], that each of them sends, independently
+            and whatever the data are: only if attendance is secret. Errors are those of as few as
+            send with all but 1e-4 of the probability.
+        colluding: how many of them work with the observer.
         categories: number k of categories, >= 2.
         target_epsilon: nats, finite, > 0, for all rounds together.
         delta: in (0, 1).
@@ -54,6 +63,9 @@ def frequency(
     """
     question = Question(
         users=users,
+        min_users=min_users,
+        participation=participation,
+        colluding=colluding,
         size=categories,
         target_epsilon=target_epsilon,
         delta=delta,
@@ -67,6 +79,9 @@ def frequency(
 def mean(
     *,
     users: int,
+    min_users: int | None = None,
+    participation: float | None = None,
+    colluding: int = 0,
     dimension: int,
     target_epsilon: float,
     delta: float,
@@ -82,7 +97,13 @@ def mean(
     2-norm (a density that falls like ``e^-|z|``), of a trusted curator.
 
     Args:
-        users: users of each round, >= 1.
+        users: people who are asked in each round, >= 1.
+        min_users: the fewest of them who will send, if some may not: privacy and errors are those
+            of a round of so many. By default all of them.
+        participation: instead, the probability, in (0, 1], that each of them sends, independently
+            and whatever the data are: only if attendance is secret. Errors are those of as few as
+            send with all but 1e-4 of the probability.
+        colluding: how many of them work with the observer.
         dimension: length d of the vectors, >= 1.
         target_epsilon: nats, finite, > 0, for all rounds together.
         delta: in (0, 1).
@@ -104,6 +125,9 @@ def mean(
     wanted = validate.flag(gaussian_messages=gaussian_messages)
     question = Question(
         users=users,
+        min_users=min_users,
+        participation=participation,
+        colluding=colluding,
         size=dimension,
         target_epsilon=target_epsilon,
         delta=delta,

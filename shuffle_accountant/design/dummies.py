@@ -6,18 +6,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
-import numpy as np
-
 from shuffle_accountant.design.candidates import (
+    CONFIDENCE,
     Calibrated,
     Candidate,
     Noise,
     smallest_multiplier,
 )
 from shuffle_accountant.design.question import Question
-from shuffle_accountant.losses.decoys.count_tables import count_table
 from shuffle_accountant.randomizers.count_laws import (
     AsymmetricGeometric,
     Binomial,
@@ -52,7 +51,14 @@ class _NoisyCounts(Candidate):
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
         """Of the round's own estimator."""
-        error: float = mechanism.frequency_error(users=question.users, frequency=frequency)
+        error: float = mechanism.frequency_error(users=question.senders, frequency=frequency)
+        return error
+
+    def largest(self, mechanism: Any, question: Question) -> float:
+        """Of the round's own estimator, for any histogram."""
+        error: float = mechanism.largest_frequency_error(
+            users=question.senders, confidence=CONFIDENCE + question.unlikely
+        )
         return error
 
     def bits(self, mechanism: Any, question: Question) -> float:
@@ -61,7 +67,7 @@ class _NoisyCounts(Candidate):
 
     def messages(self, mechanism: Any, question: Question) -> float:
         """Dummies included."""
-        messages: float = mechanism.messages_per_user(users=question.users)
+        messages: float = mechanism.messages_per_user(users=question.senders)
         return messages
 
 
@@ -76,20 +82,34 @@ class _Dummies(_NoisyCounts, Noise):
     keep: float | None = None
 
     def with_amount(self, amount: int, question: Question) -> DummyMessages:
-        return self._round(self.law(amount), question.size)
+        return self._round(self.law(amount), question.size, self._honest(question))
+
+    def _honest(self, question: Question) -> float:
+        """Share of the senders who draw their dummies and tell nobody; of a shuffler's, all."""
+        if self.keep is not None:
+            return 1.0
+        if question.participation is not None:
+            raise ValueError(
+                "participation must be None for dummies of users, of whom it is not known how many "
+                f"draw theirs, got {question.participation:g}"
+            )
+        exact = Fraction(question.senders - question.colluding, question.senders)
+        share = float(exact)
+        return share if Fraction(share) <= exact else math.nextafter(share, 0.0)
 
     def amount_of(self, variance: float) -> float:
         # who drops messages needs less noise for what is left
         return variance * (self.keep or 1.0) ** 2 / self.variance_of_one
 
-    def _round(self, law: CountLaw, categories: int) -> DummyMessages:
+    def _round(self, law: CountLaw, categories: int, honest: float) -> DummyMessages:
         if self.keep is None:
-            return NoiseMessages(categories=categories, dummies=law)
+            return NoiseMessages(categories=categories, dummies=law, honest=honest)
         return AugmentedShuffle(categories=categories, keep=self.keep, dummies=law)
 
     def changed(self, mechanism: Any, factor: float) -> Any:
         amount = mechanism.dummies.variance / self.variance_of_one / factor**2
-        return self._round(self.law(max(round(amount), 1)), mechanism.categories)
+        honest = getattr(mechanism, "honest", 1.0)
+        return self._round(self.law(max(round(amount), 1)), mechanism.categories, honest)
 
 
 class _OneParty(_NoisyCounts):
@@ -113,16 +133,6 @@ class _OneParty(_NoisyCounts):
             tolerance=self.decided_by,
         )
         return Calibrated(self.with_noise(noise, question), evidence)
-
-    def quantile(self, mechanism: Any, question: Question, share: float) -> float:
-        """By the law of the dummies, at frequency 0."""
-        table = count_table(mechanism.dummies)
-        off = np.abs(table.counts - mechanism.dummies.expectation)
-        order = np.argsort(-off)
-        beyond = np.cumsum(table.probabilities[order])
-        reached = int(np.searchsorted(beyond, share, side="right"))
-        kept: float = mechanism.keep * question.users
-        return float(off[order[reached]]) / kept
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 from shuffle_accountant.calibration.calibrate import max_eps0
 from shuffle_accountant.design.candidates import (
+    CONFIDENCE,
     Calibrated,
     Candidate,
     RandomizedMessages,
@@ -56,7 +57,16 @@ class _Oracle(RandomizedMessages):
         return partial(self.kind, categories=question.size)
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
-        error: float = mechanism.frequency_error(users=question.users, frequency=frequency)
+        error: float = mechanism.frequency_error(users=question.senders, frequency=frequency)
+        return error
+
+    def largest(self, mechanism: Any, question: Question) -> float:
+        """For any histogram, see `shuffle_accountant.randomizers.error_bounds`."""
+        error: float = mechanism.largest_frequency_error(
+            users=question.senders,
+            confidence=CONFIDENCE + question.unlikely,
+            categories=question.size,
+        )
         return error
 
     def bits(self, mechanism: Any, question: Question) -> float:
@@ -84,7 +94,7 @@ class _SizedOracle(_Oracle):
     """
 
     parameter: str
-    largest: Callable[[int], int]
+    most: Callable[[int], int]
 
     def make(self, question: Question) -> Callable[..., LocalRandomizer]:
         if self.place == "shuffle":
@@ -104,7 +114,7 @@ class _SizedOracle(_Oracle):
     def _sizes(self, question: Question) -> list[int]:
         """Whole numbers, a quarter apart from one another."""
         least = 1 if self.parameter == "size" else 2
-        most = self.largest(question.size)
+        most = self.most(question.size)
         sizes = {least, most}
         while least < most:
             sizes.add(least)
@@ -117,12 +127,12 @@ class _SizedOracle(_Oracle):
 
         def excess(eps0: float) -> float:
             found: Any = make(eps0=30.0 - eps0)
-            return math.log(limit_mu(found, question.users)) - wanted
+            return math.log(limit_mu(found, question.honest)) - wanted
 
         crossing = find_crossing(excess, 30.0 - 1e-4, 22.0, 1.0, 1e-4, -0.5)
         oracle = make(eps0=30.0 - crossing.right)
         assert isinstance(oracle, FrequencyEstimator)
-        return oracle.frequency_error(users=question.users)
+        return oracle.frequency_error(users=question.senders)
 
 
 @dataclass(frozen=True)
@@ -182,12 +192,12 @@ class _Curator(Candidate):
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
         # sqrt(2) is the deviation of Laplace noise of scale 1, and the distance of both counts
-        return math.sqrt(2.0) * self._noise(mechanism) / question.users
+        return math.sqrt(2.0) * self._noise(mechanism) / question.senders
 
     def quantile(self, mechanism: Any, question: Question, share: float) -> float:
         if not self.laplace:
             return super().quantile(mechanism, question, share)
-        return -math.log(share) * self._noise(mechanism) / question.users
+        return -math.log(share) * self._noise(mechanism) / question.senders
 
     def bits(self, mechanism: Any, question: Question) -> float:
         return math.log2(question.size)
@@ -209,13 +219,13 @@ class _GeometricCurator(_Curator):
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
         ratio = math.exp(-mechanism.epsilon)
-        return math.sqrt(2.0 * ratio) / (1.0 - ratio) / question.users
+        return math.sqrt(2.0 * ratio) / (1.0 - ratio) / question.senders
 
     def quantile(self, mechanism: Any, question: Question, share: float) -> float:
         # noise beyond c has the probability 2 ratio^(c + 1)/(1 + ratio)
         epsilon = float(mechanism.epsilon)
         beyond = -math.log(0.5 * share * (1.0 + math.exp(-epsilon))) / epsilon
-        return max(math.ceil(beyond) - 1.0, 0.0) / question.users
+        return max(math.ceil(beyond) - 1.0, 0.0) / question.senders
 
 
 def _smaller(categories: int) -> int:

@@ -6,11 +6,18 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from scipy.stats import binom
+
 from shuffle_accountant import validation as validate
 from shuffle_accountant.design.limit import gaussian_mu
+from shuffle_accountant.randomizers.count_laws import Binomial
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
+from shuffle_accountant.rounds.shuffle import attendance
 
 __all__ = ["Question"]
+
+# Probability with which fewer people send than errors are stated for, under participation.
+_FEW = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +25,11 @@ class Question:
     """What is asked of a design.
 
     Attributes:
-        users: users of each round, >= 1.
+        users: people who are asked in each round, >= 1.
+        min_users: the fewest of them who will send; None for all.
+        participation: probability with which each of them sends, where attendance is secret; else
+            None.
+        colluding: how many of them work with the observer.
         size: number of categories, or length of the vectors.
         target_epsilon: nats, finite, > 0, for all rounds together.
         delta: in (0, 1).
@@ -34,6 +45,9 @@ class Question:
     rounds: int
     tolerance: float
     of: str
+    min_users: int | None = None
+    participation: float | None = None
+    colluding: int = 0
 
     def __post_init__(self) -> None:
         least = 2 if self.of == "categories" else 1
@@ -43,9 +57,39 @@ class Question:
             ("target_epsilon", validate.positive(target_epsilon=self.target_epsilon)),
             ("delta", validate.open_unit(delta=self.delta)),
             ("rounds", validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds=self.rounds)),
+            ("colluding", validate.integer(minimum=0, colluding=self.colluding)),
             ("tolerance", validate.positive(tolerance=self.tolerance)),
         ):
             object.__setattr__(self, name, checked)
+        who = self.attendance
+        least = who if isinstance(who, int) else who.trials
+        if self.colluding >= least:
+            raise ValueError(
+                f"colluding must be fewer than the {least} who may send, got {self.colluding}"
+            )
+
+    @property
+    def attendance(self) -> int | Binomial:
+        """Who sends in a round, as `ShuffleRound` takes it for ``users``."""
+        return attendance(self.users, min_users=self.min_users, participation=self.participation)
+
+    @property
+    def senders(self) -> int:
+        """Number of messages that errors are for: no fewer come, but for `unlikely`."""
+        who = self.attendance
+        if isinstance(who, int):
+            return who
+        return max(int(binom.ppf(_FEW, who.trials, who.probability)), 1)
+
+    @property
+    def unlikely(self) -> float:
+        """Probability that fewer than `senders` send."""
+        return 0.0 if isinstance(self.attendance, int) else _FEW
+
+    @property
+    def honest(self) -> int:
+        """Number of those who send and do not work with the observer, 1 at least."""
+        return max(self.senders - self.colluding, 1)
 
     @property
     def told(self) -> str:
@@ -55,9 +99,19 @@ class Question:
             counted = "coordinate"
         times = f"{self.rounds} round" + ("s" if self.rounds > 1 else "")
         return (
-            f"{self.users} user{'s' if self.users > 1 else ''}, {self.size} {counted}, {times}: "
+            f"{self.users} user{'s' if self.users > 1 else ''}{self._absent}, "
+            f"{self.size} {counted}, {times}: "
             f"ε <= {self.target_epsilon:g} at δ = {self.delta:g}"
         )
+
+    @property
+    def _absent(self) -> str:
+        """Who of the users does not send or is not honest, in words."""
+        words = "" if self.min_users is None else f", of whom {self.min_users} send at least"
+        if self.participation is not None:
+            words = f", of whom each sends with probability {self.participation:g}"
+            words += " (only if attendance is secret)"
+        return words + (f", {self.colluding} colluding" if self.colluding else "")
 
     @property
     def mu(self) -> float:

@@ -64,7 +64,7 @@ class _Vectors(RandomizedMessages):
         return partial(self.kind, dimension=question.size)
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
-        return math.sqrt(mechanism.variance() / question.users)
+        return math.sqrt(mechanism.variance() / question.senders)
 
     def coordinate_error(self, mechanism: Any, question: Question) -> float:
         return self.error(mechanism, question, 0.0) / math.sqrt(question.size)
@@ -120,11 +120,20 @@ class _GaussianMessages(_Gaussian):
         return Calibrated(GaussianVectors(noise_multiplier=multiplier), evidence)
 
     def protocol(self, mechanism: Any, question: Question) -> Protocol:
-        return Protocol([(ShuffleRound(mechanism, users=question.users), question.rounds)])
+        return Protocol(
+            [
+                (
+                    ShuffleRound(
+                        mechanism, users=question.attendance, colluding=question.colluding
+                    ),
+                    question.rounds,
+                )
+            ]
+        )
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
         multiplier: float = mechanism.noise_multiplier
-        return multiplier * math.sqrt(question.size / question.users)
+        return multiplier * math.sqrt(question.size / question.senders)
 
 
 def _enough_noise(question: Question) -> float:
@@ -141,14 +150,14 @@ def _enough_noise(question: Question) -> float:
         sigma = math.exp(log_sigma)
 
         def over(log_odds: float) -> float:
-            beta = charge(sigma, question.users - 1, log_odds, Bound.PESSIMISTIC)
+            beta = charge(sigma, question.honest - 1, log_odds, Bound.PESSIMISTIC)
             return max(math.log(beta), -1e3) - budget if beta > 0.0 else -1e3
 
         if over(_FEWEST_ODDS) > 0.0:
             odds = _FEWEST_ODDS
         else:
             odds = _MOST_ODDS if over(_MOST_ODDS) < 0.0 else brentq(over, _FEWEST_ODDS, _MOST_ODDS)
-        clones = (question.users - 1) / (1.0 + math.exp(-odds))
+        clones = (question.honest - 1) / (1.0 + math.exp(-odds))
         variance = math.log(math.expm1(min(sigma**-2, 600.0))) - math.log1p(clones)
         return variance - 2.0 * math.log(mu)
 
@@ -177,7 +186,7 @@ class _Curator(_Gaussian):
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
         deviation: float = 2.0 * mechanism.noise_multiplier
-        return deviation * math.sqrt(question.size) / question.users
+        return deviation * math.sqrt(question.size) / question.senders
 
 
 @dataclass(frozen=True)
@@ -243,7 +252,7 @@ class _LaplaceCurator(Candidate):
 
     def _scale(self, mechanism: Any, question: Question) -> float:
         """Of the mean's noise: a replaced vector moves the sum by 2 at most."""
-        scale: float = 2.0 * mechanism.scale / question.users
+        scale: float = 2.0 * mechanism.scale / question.senders
         return scale
 
 

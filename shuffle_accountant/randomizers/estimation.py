@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.randomizers.error_bounds import largest_deviation
 from shuffle_accountant.randomizers.partitions import is_dask, tallied_partitions
 
 __all__ = ["Estimate", "Estimator", "FrequencyEstimator", "Tallying", "mean_estimate", "tally_of"]
@@ -142,6 +143,32 @@ class FrequencyEstimator(Estimator):
         users = validate.integer(minimum=1, users=users)
         share = validate.closed_unit(frequency=frequency)
         return float(self._errors(np.array([share]), users)[0])
+
+    def largest_frequency_error(
+        self, *, users: int, confidence: float = 0.95, categories: int | None = None
+    ) -> float:
+        """What no estimated frequency is off by more than, for any histogram, at a confidence.
+
+        All categories at once; a bound, proved in `shuffle_accountant.randomizers.error_bounds`.
+
+        Args:
+            users: number of messages, >= 1.
+            confidence: probability that it holds, in (0, 1).
+            categories: number of categories that are estimated; by default the randomizer's. It
+                may be another where each category has messages of its own.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range, or a randomizer whose messages say nothing.
+        """
+        users = validate.integer(minimum=1, users=users)
+        confidence = validate.open_unit(confidence=confidence)
+        count = self.categories if categories is None else categories
+        count = validate.integer(minimum=1, categories=count)
+        self._require_signal()
+        own, other = self.yes_probabilities
+        off = largest_deviation(own, other, users=users, categories=count, failure=1.0 - confidence)
+        return off / (users * (own - other))
 
     def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
         """Unbiased frequencies of all categories from the tally of all messages.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -14,10 +15,12 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.decoys.count_tables import count_table
 from shuffle_accountant.losses.tables.dummies import dummy_loss, infinite_mass
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values, generator
 from shuffle_accountant.randomizers.count_laws import Binomial, CountLaw
+from shuffle_accountant.randomizers.error_bounds import largest_deviation
 from shuffle_accountant.randomizers.estimation import Estimate, Tallying, tally_of
 from shuffle_accountant.rounds.base import Round, conditions_of
 
@@ -162,6 +165,33 @@ class DummyMessages(Tallying, Round):
         share = validate.closed_unit(frequency=frequency)
         return float(self._errors(np.array([share]), users)[0])
 
+    def largest_frequency_error(self, *, users: int, confidence: float = 0.95) -> float:
+        """What no estimated frequency is off by more than, for any histogram, at a confidence.
+
+        All categories at once. The messages that are kept are off by no more than the bound of
+        `shuffle_accountant.randomizers.error_bounds`, but for half of the failure probability (for
+        none of it if all are kept), and each category's dummies by no more than the rest of it,
+        divided by the number of categories, leaves open by their law.
+
+        Args:
+            users: number of users, >= 1.
+            confidence: probability that it holds, in (0, 1).
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range.
+        """
+        users = validate.integer(minimum=1, users=users)
+        failure = 1.0 - validate.open_unit(confidence=confidence)
+        off = 0.0
+        if self.kept < 1.0:
+            failure *= 0.5
+            off = largest_deviation(
+                self.kept, 0.0, users=users, categories=self.categories, failure=failure
+            )
+        off += _beyond(self.dummies, failure / self.categories)
+        return off / (self.kept * users)
+
     def messages_per_user(self, *, users: int) -> float:
         """Messages that reach the analyst, per user, on average.
 
@@ -206,6 +236,16 @@ def checked_categories(categories: int) -> int:
         ValueError: outside its range.
     """
     return validate.integer(minimum=1, maximum=MOST_CATEGORIES, categories=categories)
+
+
+def _beyond(law: CountLaw, share: float) -> float:
+    """A distance from the mean that a count is beyond with this probability at most."""
+    table = count_table(law)
+    off = np.abs(table.counts - law.expectation)
+    order = np.argsort(-off)
+    beyond = np.cumsum(table.probabilities[order]) + table.cut
+    reached = int(np.searchsorted(beyond, share, side="right"))
+    return float(off[order[reached]]) if table.cut <= share else math.inf
 
 
 @lru_cache(maxsize=64)

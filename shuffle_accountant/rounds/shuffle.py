@@ -29,7 +29,7 @@ from shuffle_accountant.reductions.subsampling import among_colluders
 from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.family import family_of
 
-__all__ = ["ShuffleRound"]
+__all__ = ["ShuffleRound", "attendance"]
 
 
 @dataclass(frozen=True, init=False)
@@ -331,6 +331,37 @@ class ShuffleRound(Round):
             reduction=reduction,
             variant=state["variant"],
         )
+
+
+def attendance(
+    users: int, *, min_users: int | None = None, participation: float | None = None
+) -> int | Binomial:
+    """Who sends a message in a round, as `ShuffleRound` takes it for ``users``.
+
+    Args:
+        users: people who are asked, >= 1.
+        min_users: the fewest of them who will send, for whom the privacy is; by default all.
+        participation: instead, the probability, in (0, 1], that each of them sends, independently,
+            whatever the data are: only if attendance is secret.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: an argument outside its range, or both ways of not sending.
+    """
+    users = validate.integer(minimum=1, maximum=2**53, users=users)
+    if min_users is not None and participation is not None:
+        raise ValueError(
+            "participation must be None with min_users, which is for attendance that is seen, got "
+            f"participation={participation!r} and min_users={min_users!r}"
+        )
+    if min_users is not None:
+        return validate.integer(minimum=1, maximum=users, min_users=min_users)
+    if participation is None:
+        return users
+    share = validate.closed_unit(participation=participation)
+    if share == 0.0:
+        raise ValueError("participation must be a number in (0, 1], got 0.0")
+    return users if share == 1.0 else Binomial(trials=users, probability=share)
 
 
 def _checked_users(users: Any) -> int | Binomial:

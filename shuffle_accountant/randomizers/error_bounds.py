@@ -1,0 +1,82 @@
+"""How far estimated frequencies are off at most, whatever the histogram of the data is.
+
+A category's count is a sum of independent terms: of users who hold it, each in the count with
+probability p; of others, each with probability q; and perhaps of noise that is independent of the
+data. With n users, a share f of whom holds the category, and ``K_p(t) = log E e^(t (B_p - p))`` for
+a coin B_p of probability p, the count is above its mean by s or more with a probability of at most
+(Chernoff, for any t > 0; for t < 0 it is that of being below)
+
+    e^(-|t| s) e^(f n K_p(t) + (1 - f) n K_q(t)).
+
+For a fixed t this is convex in f. Let ``f_1 … f_k`` be the histogram, and sum the bounds of all
+categories, with one t: a sum of convex functions, equal for all categories, on the simplex is
+largest at a corner, where everybody holds one category. So for every histogram, with
+
+    A(t) = log(e^(n K_p(t)) + (k - 1) e^(n K_q(t))),      s(t) = (A(t) + log(1/a)) / |t|,
+
+no count of any category is above its mean by s(t) or more, but for a probability of a. Every t
+gives a bound; the smallest is taken. Both sides have half of the failure probability. Categories'
+counts need not be independent, and are not.
+
+That is 10 to 30 % more than a normal approximation at the worst corner has, which proves nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+__all__ = ["coin_cumulant", "largest_deviation"]
+
+# Logarithms of t are searched this far around that of a normal law.
+_REACH = 8.0
+# Beyond, e^t is no double.
+_LARGEST = 500.0
+
+
+def coin_cumulant(probability: float, t: float) -> float:
+    """``log E e^(t (B - p))`` of a coin B that is 1 with probability p, else 0."""
+    return math.log1p(probability * math.expm1(t)) - t * probability
+
+
+def largest_deviation(
+    held: float, other: float, *, users: int, categories: int, failure: float
+) -> float:
+    """What no category's count is off its mean by, but for a small probability; for any histogram.
+
+    Args:
+        held: probability that a user who holds a category is in its count, in [0, 1].
+        other: probability that one who does not is in it, in [0, 1].
+        users: number of users, >= 1.
+        categories: number of categories k, >= 1.
+        failure: probability that some category's count is off by more, in (0, 1).
+
+    Returns:
+        The deviation of a count, >= 0; all counts are that close at once.
+    """
+    variance = users * max(held * (1.0 - held), other * (1.0 - other))
+    if variance == 0.0:
+        return 0.0
+    needed = math.log(2.0 / failure)
+
+    def deviation(log_t: float, sign: float) -> float:
+        t = math.exp(log_t)
+        own, foreign = (users * coin_cumulant(p, sign * t) for p in (held, other))
+        total = own
+        if categories > 1:
+            total = float(np.logaddexp(own, foreign + math.log(categories - 1)))
+        return (total + needed) / t
+
+    middle = 0.5 * math.log(2.0 * (needed + math.log(categories)) / variance)
+    ends = (middle - _REACH, min(middle + _REACH, math.log(_LARGEST)))
+    return max(_least(partial(deviation, sign=sign), ends) for sign in (1.0, -1.0))
+
+
+def _least(function: Callable[[float], float], ends: tuple[float, float]) -> float:
+    """The least value that is found of a function that falls and then rises."""
+    found = minimize_scalar(function, bounds=ends, method="bounded", options={"xatol": 1e-6})
+    return float(found.fun)
