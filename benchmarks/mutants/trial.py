@@ -37,7 +37,7 @@ class Copy:
     def __init__(self, folder: Path, *, compiled: bool = True) -> None:
         self.folder = folder
         ignored = shutil.ignore_patterns("__pycache__")
-        for part in (PACKAGE, "tests", "benchmarks"):
+        for part in (PACKAGE, "tests", "benchmarks", "docs"):
             shutil.copytree(ROOT / part, folder / part, ignore=ignored)
         shutil.copy(ROOT / "pyproject.toml", folder)
         if compiled:
