@@ -15,6 +15,7 @@ from shuffle_accountant.bracket import (
     LooseBracketWarning,
     PrivacyProfile,
     TradeOffCurve,
+    WeakPrivacyWarning,
 )
 from shuffle_accountant.bracket import __version__ as __version__
 from shuffle_accountant.facades.calls import explain_calls
@@ -120,6 +121,7 @@ __all__ = [
     "SweepRecord",
     "TargetAmongDecoys",
     "TradeOffCurve",
+    "WeakPrivacyWarning",
     "attained_epsilon",
     "baselines",
     "certificates",

@@ -20,7 +20,7 @@ from shuffle_accountant.engine.tolerance import warn_if_below_floor, warn_if_loo
 from shuffle_accountant.engine.trade_off import refined_trade_off
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.progress import counted
-from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.base import Round, warn_if_weak
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
 from shuffle_accountant.seals import sealed, unsealed
 
@@ -215,6 +215,7 @@ class FourierAccountant:
         found, cause = certified(self.protocol, query, self.tolerance, self.memory_limit)
         warn_if_loose(found, cause, min(self.tolerance, LOOSEST))
         warn_if_below_floor(found, query, ((one.floor, count) for one, count in self.protocol))
+        warn_if_weak((one for one, _ in self.protocol), query)
         return found
 
     def state_dict(self) -> dict[str, Any]:

@@ -40,6 +40,10 @@ class CrossedEndsError(UserWarning):
     """
 
 
+class WeakPrivacyWarning(UserWarning):
+    """The answer is right and promises little or nothing; the message says why."""
+
+
 def warn_loose(message: str, category: type[UserWarning] = LooseBracketWarning) -> None:
     """Issue a warning that points at the line which called this package.
 

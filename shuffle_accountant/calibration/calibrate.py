@@ -31,6 +31,7 @@ from shuffle_accountant.calibration.target import (
     Target,
     TradeOffTarget,
 )
+from shuffle_accountant.engine.tolerance import warn_if_delta_is_large
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
@@ -135,6 +136,7 @@ def max_eps0(
             "min_users must be None with population: no theorem is about a sample that not all "
             f"send from, got {min_users!r}"
         )
+    warn_if_delta_is_large(delta, population or users)
     # about this is enough without any shuffling, except against a stronger adversary
     alone = min(max(target.goal / max(rounds, 1), LEAST_EPS0), LARGEST_EPS0)
 
@@ -223,6 +225,7 @@ def min_users(
     ladder = integers_upwards(MOST_USERS)
     named = f"rounds={rounds} with users={MOST_USERS} and eps0={eps0!r}"
     honest, evidence = target.search(ladder, protocol, guess, 0.5, named)
+    warn_if_delta_is_large(target.delta, honest + colluding)
     if evidence.next_value is not None:
         evidence = replace(evidence, next_value=evidence.next_value + colluding)
     return CalibratedInt(honest + colluding, evidence)

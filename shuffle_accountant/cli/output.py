@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffle_accountant.bracket import LooseBracketWarning, __version__
+from shuffle_accountant.bracket import LooseBracketWarning, WeakPrivacyWarning, __version__
 from shuffle_accountant.reports.drawing import new_figure
 
 if TYPE_CHECKING:
@@ -41,12 +41,13 @@ def print_json(answer: dict[str, Any]) -> None:
 
 @contextmanager
 def recorded_warnings() -> Iterator[list[str]]:
-    """Loose brackets' warnings of the block, one line each; the list is filled at its end."""
+    """Warnings about brackets of the block, one line each; the list is filled at its end."""
     lines: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LooseBracketWarning)
+        warnings.simplefilter("always", WeakPrivacyWarning)
         yield lines
-    lines += [" ".join(str(warning.message).split()) for warning in caught]
+    lines += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
 
 
 def print_warnings(lines: Iterable[str]) -> None:

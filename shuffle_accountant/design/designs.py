@@ -11,6 +11,7 @@ from shuffle_accountant.design.candidates import Candidate
 from shuffle_accountant.design.histograms import frequency_candidates
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.design.vectors import mean_candidates
+from shuffle_accountant.engine.tolerance import warn_if_delta_is_large
 from shuffle_accountant.sweeping import sweep
 
 __all__ = ["frequency", "mean"]
@@ -139,6 +140,7 @@ def mean(
 
 
 def _design(question: Question, candidates: Sequence[Candidate], jobs: int | None) -> Design:
+    warn_if_delta_is_large(question.delta, question.users)
     records = sweep(partial(_row, question=question), {"candidate": candidates}, jobs=jobs)
     rows: dict[str, list[DesignRow]] = {"shuffle": [], "local": [], "central": []}
     excluded = []

@@ -6,8 +6,6 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy.stats import binom
-
 from shuffle_accountant import validation as validate
 from shuffle_accountant.design.limit import gaussian_mu
 from shuffle_accountant.randomizers.count_laws import Binomial
@@ -79,6 +77,8 @@ class Question:
         who = self.attendance
         if isinstance(who, int):
             return who
+        from scipy.stats import binom  # not quick to import
+
         return max(int(binom.ppf(_FEW, who.trials, who.probability)), 1)
 
     @property

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from shuffle_accountant.bracket import Bracket, FloorWarning, warn_loose
+from shuffle_accountant.bracket import Bracket, FloorWarning, WeakPrivacyWarning, warn_loose
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.numerics.rounding import BELOW_ONE
 
-__all__ = ["excess", "warn_if_below_floor", "warn_if_loose"]
+__all__ = ["excess", "warn_if_below_floor", "warn_if_delta_is_large", "warn_if_loose"]
 
 # The smallest number above 0; a delta that is not larger is 0 but for rounding.
 _LEAST = 5e-324
@@ -89,4 +89,19 @@ def warn_if_below_floor(
             f"delta = {query.delta!r} is below the floor of {least:.6g}: with that probability "
             "counts are seen that only one of two neighbours can cause, so epsilon is infinite",
             FloorWarning,
+        )
+
+
+def warn_if_delta_is_large(delta: float | None, people: int | None) -> None:
+    """Say that a delta allows what nobody would call private, at the caller's line.
+
+    Args:
+        delta: what was asked about; None if it was not.
+        people: how many people's data are protected; None if that is not known.
+    """
+    if delta is not None and people is not None and delta * people >= 1.0:
+        warn_loose(
+            f"delta = {delta!r} is at least 1/n for n = {people} people: whoever publishes the "
+            "data of one of them, drawn at random, keeps epsilon = 0 at delta = 1/n",
+            WeakPrivacyWarning,
         )

@@ -28,7 +28,6 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 __all__ = ["coin_cumulant", "largest_deviation"]
 
@@ -78,5 +77,7 @@ def largest_deviation(
 
 def _least(function: Callable[[float], float], ends: tuple[float, float]) -> float:
     """The least value that is found of a function that falls and then rises."""
+    from scipy.optimize import minimize_scalar  # not quick to import
+
     found = minimize_scalar(function, bounds=ends, method="bounded", options={"xatol": 1e-6})
     return float(found.fun)

@@ -9,14 +9,18 @@ from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.bracket import Bracket, WeakPrivacyWarning, warn_loose
 from shuffle_accountant.engine.classes import Member
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.single import single_answer
-from shuffle_accountant.engine.tolerance import warn_if_below_floor, warn_if_loose
+from shuffle_accountant.engine.tolerance import (
+    warn_if_below_floor,
+    warn_if_delta_is_large,
+    warn_if_loose,
+)
 from shuffle_accountant.reductions.base import DominatingPair
 
-__all__ = ["Round", "conditions_of", "needed"]
+__all__ = ["Round", "conditions_of", "needed", "warn_if_weak"]
 
 # The accuracy that an accountant aims for unless it is told another.
 _TOLERANCE = 1e-3
@@ -64,6 +68,16 @@ class Round(ABC):
         """The delta that no epsilon makes smaller, where dummies leave one; else None."""
         return None
 
+    @property
+    def people(self) -> int | None:
+        """How many people's data the round is about; None if that is not known."""
+        return None
+
+    @property
+    def weaknesses(self) -> tuple[str, ...]:
+        """Why the round protects little or nothing whatever its answers are, if so; a line each."""
+        return ()
+
     def delta(self, *, epsilon: float) -> Bracket:
         """Bracket of delta at epsilon for this round alone: a finite sum, exact to round-off.
 
@@ -99,7 +113,21 @@ class Round(ABC):
         )
         warn_if_loose(found, answer.cause, _TOLERANCE)
         warn_if_below_floor(found, query, [(self.floor, 1)])
+        warn_if_weak((self,), query)
         return found
+
+
+def warn_if_weak(rounds: Iterable[Round], query: Query) -> None:
+    """Say why answers about these rounds promise little, at the caller's line, if they do."""
+    weaknesses: dict[str, None] = {}
+    people: int | None = None
+    for one in rounds:
+        weaknesses.update(dict.fromkeys(one.weaknesses))
+        if one.people is not None:
+            people = max(people or 0, one.people)
+    warn_if_delta_is_large(query.delta, people)
+    for reason in weaknesses:
+        warn_loose(reason, WeakPrivacyWarning)
 
 
 def needed(theorem: str, *sentences: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +31,9 @@ from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.family import family_of
 
 __all__ = ["ShuffleRound", "attendance"]
+
+# From this eps0 on, nats, a message is the truth but for less than 2^-53.
+_TRUTHFUL = 53.0 * math.log(2.0)
 
 
 @dataclass(frozen=True, init=False)
@@ -142,6 +146,17 @@ class ShuffleRound(Round):
     def kinds_of_users(self) -> tuple[LocalRandomizer, ...]:
         """The randomizers of the round, this round's own first."""
         return (self.randomizer, *(other for other, _ in self.others))
+
+    @property
+    def people(self) -> int:
+        """Everybody who may take part."""
+        users = self.users.trials if isinstance(self.users, Binomial) else self.users
+        return (self.population or users) + sum(count for _, count in self.others)
+
+    @property
+    def weaknesses(self) -> tuple[str, ...]:
+        """A randomizer whose messages hide nothing by themselves."""
+        return _weaknesses(self.randomizer)
 
     def for_user_of(self, randomizer: LocalRandomizer) -> ShuffleRound:
         """The same round, for one who applies another of its randomizers.
@@ -331,6 +346,23 @@ class ShuffleRound(Round):
             reduction=reduction,
             variant=state["variant"],
         )
+
+
+@lru_cache(maxsize=128)
+def _weaknesses(randomizer: LocalRandomizer) -> tuple[str, ...]:
+    eps0 = randomizer.eps0
+    if _TRUTHFUL < eps0 < math.inf:
+        return (
+            f"eps0 = {eps0:g} hides nothing in a message: it differs from the truth with a "
+            f"probability of about e^-{eps0:g}, less than the 2^-53 to which coins are drawn",
+        )
+    blanket = randomizer.blanket_mass if isinstance(randomizer, FiniteRandomizer) else 1.0
+    if eps0 == math.inf and blanket == 0.0:
+        return (
+            f"every message of {randomizer!r:.80} rules out some value of its user: no part of it "
+            "is independent of the data, and the shuffler hides only who sent it",
+        )
+    return ()
 
 
 def attendance(

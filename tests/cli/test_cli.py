@@ -66,11 +66,11 @@ def test_every_flag_reaches_the_library(run):
     answer = ask(
         run,
         *("epsilon", "--eps0", 3, "--users", 1000, "--population", 100_000, "--rounds", 100),
-        *("--delta", 1e-5, "--tolerance", 1e-2, "--reduction", "clones", "--interactive"),
+        *("--delta", 1e-6, "--tolerance", 1e-2, "--reduction", "clones", "--interactive"),
     )
     randomizer = sa.GeneralRandomizer(eps0=3.0, interactive=True)
     one = sa.ShuffleRound(randomizer, users=1000, population=100_000, reduction="clones")
-    expected = sa.FourierAccountant(tolerance=1e-2).compose(one, count=100).epsilon(delta=1e-5)
+    expected = sa.FourierAccountant(tolerance=1e-2).compose(one, count=100).epsilon(delta=1e-6)
     assert (answer["lower"], answer["upper"]) == (expected.lower, expected.upper)
 
 
@@ -100,7 +100,12 @@ def test_the_variants_of_the_strong_adversary(run, variant):
 
 
 def test_no_randomisation_is_still_json(run):
-    answer = ask(run, "delta", *KRR[2:], "--eps0", "inf")
+    code, out, err = run("delta", *KRR[2:], "--eps0", "inf", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    (warned,) = answer["warnings"]
+    assert "rules out some value of its user" in warned
+    assert warned in err
     assert answer["question"]["eps0"] == "inf"
     # the lower end allows for the rounding of a sum
     assert 1.0 - 1e-12 <= answer["lower"] <= answer["upper"] == 1.0

@@ -602,6 +602,9 @@ def _calibration() -> Iterator[Entry]:
         "rounds": _up_to(10**4, 10**12),
         "users": _up_to(10**7, 2**53),
         "population": _up_to(10**6, 2**53),
+        "min_users": _up_to(10**7, 2**53),
+        "colluding": _up_to(10**5, 2**53),
+        "participation": (1e-3, 1.0, 1.0),
         "delta": (1e-100, 1.0, 1.0),
         "tolerance": (1e-3, math.inf, math.inf),
         "target_epsilon": (1e-2, 10.0, math.inf),
@@ -614,9 +617,11 @@ def _calibration() -> Iterator[Entry]:
         plain | {"target_reidentification": 0.01},
     )
     # up to fifteen answers each
-    bases = one, one | {"population": 2000}, *risks
+    few = {"min_users": 900, "participation": None, "colluding": 5}
+    part = {"min_users": None, "participation": 0.9, "colluding": 5}
+    bases = one, one | {"population": 2000}, one | few, one | part, *risks
     yield Entry("max_eps0", sa.max_eps0, bases, work=work, seconds=5.0)
-    users = {"eps0": 1.0, "rounds": 2} | target | maker
+    users = {"eps0": 1.0, "rounds": 2, "participation": 0.9, "colluding": 5} | target | maker
     yield Entry("min_users", sa.min_users, (users,), work=work, seconds=5.0)
     round = sa.ShuffleRound(sa.GeneralRandomizer(eps0=0.5), users=1000)
     drawn = sa.ShuffleRound(sa.GeneralRandomizer(eps0=0.5), users=1000, population=1500)
@@ -742,7 +747,13 @@ def _among_coins(trials: Any, probability: Any, honest: Any, epsilon: Any) -> An
 
 
 def _design() -> Iterator[Entry]:
-    asked = {"users": 2, "target_epsilon": 0.05, "delta": 1e-9, "rounds": 2, "tolerance": 0.1}
+    asked: dict[str, Any] = {
+        "users": 2,
+        "target_epsilon": 0.05,
+        "delta": 1e-9,
+        "rounds": 2,
+        "tolerance": 0.1,
+    }
     work = {
         "users": _up_to(10, 2**60),
         "rounds": _up_to(100, 2**60),
@@ -753,6 +764,8 @@ def _design() -> Iterator[Entry]:
         "tolerance": (0.01, math.inf, math.inf),
         "jobs": _up_to(1),
     }
+    asked |= {"min_users": 2, "participation": None, "colluding": 1}
+    work |= {"min_users": _up_to(10, 2**60), "colluding": _up_to(10, 2**60)}
     counted = asked | {"categories": 3, "jobs": None}
     yield Entry("design.frequency", sa.design.frequency, (counted,), work=work, seconds=20.0)
     vectors = asked | {"dimension": 3, "gaussian_messages": False, "jobs": None}
