@@ -1008,17 +1008,18 @@ def test_divergences_of_means_count_what_is_lost_and_moved(side: Bound) -> None:
 
 
 @SIDES
-def test_reversed_atoms_of_null_clones(side: Bound) -> None:
-    atoms = PldAtoms(
-        side, np.array([0.125, 0.5, 0.125]), np.array([-1.0, 0.1, 2.0]), 0.0, 0.0, 0.0, 0.01
-    )
-    found = null_clones._reversed(atoms)
-    # Q-masses if losses are off by their error, the worse way
-    sign = 1 if side is Bound.PESSIMISTIC else -1
-    for p, x, q in zip(atoms.mass.tolist(), atoms.loss.tolist(), found.mass.tolist(), strict=True):
-        assert bounds(exact(q), exact(p) * MP.exp(-exact(x)) * (1 + sign * exact(0.01)), side)
-    total = math.fsum(found.mass.tolist()) + found.infinite
-    assert total >= 1.0 - 1e-15 if side is Bound.PESSIMISTIC else found.infinite == 0.0
+@pytest.mark.parametrize("adverse", [-1.0, 1.0])
+def test_exchanged_profiles_of_null_clones(side: Bound, adverse: float) -> None:
+    """``H_alpha(Q‖P) - (1 - alpha)_+`` is alpha times the same of (P, Q) at 1/alpha."""
+    ahead = np.array([0.0, 0.25, 1.5, 40.0])
+    loss = np.concatenate([[-np.inf], -ahead[:0:-1], ahead])
+    value = np.array([0.0, 1e-30, 0.01, 0.1, 0.25, 0.2, 0.125, 1e-12])
+    with stress(roundoff=2.0**-30, adverse=adverse):
+        found = null_clones._exchanged(value, loss, side)
+    assert found[0] == 0.0
+    for i in range(1, loss.size):
+        truth = MP.exp(exact(loss[i])) * exact(value[loss.size - i])
+        assert bounds(exact(found[i]), truth, side)
 
 
 def test_hockey_stick_norms_bound_their_sums() -> None:

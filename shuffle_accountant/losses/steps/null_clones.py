@@ -161,24 +161,20 @@ def _atoms(loss: NullCloneLoss, side: Bound, effort: Effort) -> PldAtoms:
     fineness = 1.0
     if not _FINE <= effort.resolution <= _COARSE:
         fineness = _FINER if effort.resolution < _FINE else _COARSER
-    atoms = _envelope(loss.sigma, loss.steps, side, tail, fineness)
-    return _reversed(atoms) if loss.swapped else atoms
+    return _envelope(loss.sigma, loss.steps, side, tail, fineness, loss.swapped)
 
 
-def _reversed(atoms: PldAtoms) -> PldAtoms:
-    """The pair (Q, P): Q-masses at mirrored losses; what is left of Q is at +inf."""
-    mass = atoms.mass * np.exp(-atoms.loss)
-    sign = 1.0 if atoms.side is Bound.PESSIMISTIC else -1.0
-    error = roundings(8.0 + 2.0 * float(np.max(np.abs(atoms.loss), initial=0.0)))
-    mass = mass * (1.0 + sign * (error + atoms.loss_error))
-    rest = 1.0 - math.fsum(mass)
-    return replace(
-        atoms,
-        mass=mass,
-        loss=-atoms.loss,
-        infinite=max(rest, 0.0) if atoms.side is Bound.PESSIMISTIC else 0.0,
-        truncated=max(rest, 0.0),
-    )
+def _exchanged(value: Array, loss: Array, side: Bound) -> Array:
+    """The profile of (Q, P) above ``(1 - alpha)_+``: ``alpha k(1/alpha)`` with k that of (P, Q).
+
+    Args:
+        value: bounds of the profile at the losses, shape (m,).
+        loss: -inf, and losses with their mirror images.
+        side: which side of the profile the bounds are on.
+    """
+    found = rounded(value[:0:-1] * np.exp(loss[1:]), ELEMENTARY)
+    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+    return np.append(0.0, found + sign * roundings(ELEMENTARY + 4) * np.abs(found))
 
 
 @lru_cache(maxsize=256)
@@ -196,8 +192,10 @@ def _deviation(sigma: float, steps: int) -> float:
 
 
 @lru_cache(maxsize=16)
-def _envelope(sigma: float, steps: int, side: Bound, tail: float, fineness: float) -> PldAtoms:
-    """The pair whose profile is the envelope, or one above or below it."""
+def _envelope(
+    sigma: float, steps: int, side: Bound, tail: float, fineness: float, swapped: bool
+) -> PldAtoms:
+    """The pair whose profile is the envelope, or one above or below it; or that pair exchanged."""
     plan = _plan(sigma, steps, tail, fineness)
     loss = whole_losses(plan.losses)
     place = whole_places(loss)
@@ -209,6 +207,8 @@ def _envelope(sigma: float, steps: int, side: Bound, tail: float, fineness: floa
             high = _mixtures(sigma, steps, Bound.PESSIMISTIC, tail, fineness)
             least = np.where(_far_below(sigma, plan.losses, high), mixed, least)
         value = least
+    if swapped:
+        value = _exchanged(value, loss, side)
     if side is Bound.PESSIMISTIC:
         return polygon_atoms(place, value, loss, float(value[-1]), side)
     value[-1] = min(value[-1], 0.0)  # a chord to the axis is below the profile as well
