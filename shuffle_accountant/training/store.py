@@ -477,7 +477,10 @@ def _engine(url: str) -> Engine:
         return sqlalchemy.create_engine(made, pool_pre_ping=True, isolation_level="READ COMMITTED")
     if made.database in (None, "", ":memory:") or str(made.database).startswith("file:"):
         raise ValueError(f"url must name a file, since memory forgets, got {url!r:.80}")
-    engine = sqlalchemy.create_engine(made, connect_args={"timeout": _PATIENCE})
+    # connections are not kept: one would go on with a file that was removed or replaced meanwhile
+    engine = sqlalchemy.create_engine(
+        made, connect_args={"timeout": _PATIENCE}, poolclass=sqlalchemy.NullPool
+    )
     prepared = threading.Lock()
 
     def connect(dialect: Any, record: Any, arguments: Any, options: Any) -> None:

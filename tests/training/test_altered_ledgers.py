@@ -361,6 +361,47 @@ def test_a_file_that_is_gone(tmp_path: Path, beside: str) -> None:
     assert not path.exists()
 
 
+def test_a_file_removed_or_replaced_under_a_running_process(tmp_path: Path) -> None:
+    path, copy = tmp_path / "privacy.db", tmp_path / "copy.db"
+    ledger = opened(path)
+    ledger.step()
+    shutil.copy(path, copy)
+    ledger.step()
+    copy.replace(path)
+    with pytest.raises(ValueError, match=r"was cut|does not end in its own digest"):
+        ledger.step()
+    path.unlink()
+    with pytest.raises(StorageError, match="unable to open database file"):
+        ledger.step()
+    assert not path.exists()
+
+
+def test_a_name_altered_where_it_is_found(tmp_path: Path) -> None:
+    """In the row or in its index, of a ledger that nothing else in the file refers to."""
+    path = tmp_path / "privacy.db"
+    closed(opened(path))
+    content = path.read_bytes()
+    places = [at for at in range(len(content)) if content.startswith(b"survey", at)]
+    assert len(places) == 2
+    for at in places:
+        assert list(outcomes(path, content[:at] + b"t" + content[at + 1 :])) == [None, None]
+
+
+def test_an_index_that_does_not_fit(whole: tuple[bytes, dict[str, Any]], tmp_path: Path) -> None:
+    """Every field fits its digest, and the file is not whole."""
+    path = tmp_path / "privacy.db"
+    path.write_bytes(whole[0])
+    edited(
+        path,
+        "CREATE TABLE more (name TEXT PRIMARY KEY)",
+        "INSERT INTO more VALUES ('something else')",
+    )
+    content = path.read_bytes()
+    assert list(outcomes(path, content)) == [whole[1]] * 2
+    altered = content.replace(b"something else", b"something Else", 1)
+    assert list(outcomes(path, altered)) == [None, None]
+
+
 def test_an_empty_file_is_no_new_ledger(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
     path.touch()

@@ -212,6 +212,10 @@ def test_a_ledger_of_version_0_2_0(url: str) -> None:
         warnings.simplefilter("error")
         again = opened(url, "survey", budget=(2.0, DELTA), at_least=receipt)
     assert again.state_dict() == ledger.state_dict()
+    assert ledger._store is not None
+    # of two processes that open it at once the second finds it sealed
+    assert ledger._store._retried(ledger._store._seal, writing=True) == 4
+    assert opened(url, "survey", budget=(2.0, DELTA)).state_dict() == ledger.state_dict()
 
 
 def test_an_altered_ledger_of_version_0_2_0(tmp_path: Path) -> None:
@@ -224,9 +228,10 @@ def test_an_altered_ledger_of_version_0_2_0(tmp_path: Path) -> None:
         path = tmp_path / f"{len(match)}.db"
         stored_by_version_0_2_0(f"sqlite:///{path}")
         edited(path, statement)
-        for _ in range(2):  # nothing was sealed
-            with pytest.raises(ValueError, match=match):
-                ShuffleLedger.open(f"sqlite:///{path}", "survey")
+        with pytest.raises(ValueError, match=match):
+            ShuffleLedger.open(f"sqlite:///{path}", "survey")
+        with contextlib.closing(sqlite3.connect(path)) as connection:  # nothing was sealed
+            assert connection.execute("SELECT schema FROM shuffle_ledgers").fetchall() == [(1,)]
 
 
 MAKE = """
@@ -309,25 +314,28 @@ def test_kills_lose_no_acknowledged_step(url: str, name: str, kills: int) -> Non
     opened(url, name)
     forked = multiprocessing.get_context("fork")
     chance = random.Random(kills)
-    recorded = acknowledged = 0
+    recorded = 0
     for _ in range(kills):
         receive, send = forked.Pipe(duplex=False)
         writer = forked.Process(target=step_for_ever, args=(url, name, send))
         writer.start()
         send.close()
         assert receive.recv_bytes() == b"!"
-        time.sleep(chance.uniform(0.0, 0.05))
+        waited = chance.randrange(3)
+        for _ in range(waited):
+            assert receive.recv_bytes() == b"."
+        time.sleep(chance.uniform(0.0, 0.03))  # so that kills come anywhere in a step
         assert writer.pid is not None
         os.kill(writer.pid, signal.SIGKILL)
         writer.join()
-        steps = 0
+        steps = waited
         with contextlib.suppress(EOFError):
             while receive.recv_bytes():
                 steps += 1
         now = len(ShuffleLedger.open(url, name))  # which checks every digest
         assert recorded + steps <= now <= recorded + steps + 1
-        recorded, acknowledged = now, acknowledged + steps
-    assert acknowledged > kills // 4  # a busy machine kills many before they have begun
+        recorded = now
+    assert recorded > kills // 2
 
 
 # Files that are not as they should be

@@ -131,6 +131,7 @@ def test_state_is_json_and_resumes() -> None:
     fresh = ledger()
     fresh.load_state_dict(state)
     assert len(fresh) == 7
+    assert fresh.receipt == spent.receipt
     assert fresh.state_dict()["max_epsilon"] is None  # a ledger keeps its own budget
 
 
