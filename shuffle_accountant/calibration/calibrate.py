@@ -244,8 +244,8 @@ def max_rounds(
         tolerance: relative width in epsilon of the brackets that decide, > 0.
 
     Returns:
-        How often that may happen, at least once and at most `MOST_ROUNDS` times, with its evidence;
-        a step is once.
+        How often that may happen, at least once and at most `MOST_ROUNDS` times, with its evidence,
+        which is `capped` if more may be allowed; a step is once.
 
     Raises:
         TypeError: an argument of the wrong type.

@@ -20,19 +20,25 @@ class Evidence:
         bracket: of epsilon at the number; its upper end is at most the target.
         next_value: the number one step further, with less privacy; None at the end of the range.
         next_bracket: of epsilon there; its upper end is above the target.
+        capped: whether the search ended at the end of its range, although numbers beyond it may
+            meet the target too.
     """
 
     target_epsilon: float
     bracket: Bracket
     next_value: float | None
     next_bracket: Bracket | None
+    capped: bool = False
 
     @property
     def proven(self) -> bool:
         """Whether one step further misses the target for certain, and not just for all we know.
 
-        If not, the target lies inside `next_bracket`: a smaller tolerance may go further.
+        If not, the target lies inside `next_bracket`, and a smaller tolerance may go further, or
+        the search was `capped`.
         """
+        if self.capped:
+            return False
         return self.next_bracket is None or self.next_bracket.lower > self.target_epsilon
 
 

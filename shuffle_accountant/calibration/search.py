@@ -49,12 +49,14 @@ class Ladder(Generic[N]):
         value: the candidate with an index.
         place: where a number > 0 stands on a logarithmic scale, 0 for the candidate 0.
         nearest: index of the candidate nearest to a place.
+        capped: whether there are numbers before the candidate 0, which are not tried.
     """
 
     last: int
     value: Callable[[int], N]
     place: Callable[[float], float]
     nearest: Callable[[float], int]
+    capped: bool = True
 
 
 def integers_upwards(most: int) -> Ladder[int]:
@@ -64,6 +66,7 @@ def integers_upwards(most: int) -> Ladder[int]:
         value=lambda index: index + 1,
         place=math.log,
         nearest=lambda place: min(round(math.exp(place)), most) - 1,
+        capped=False,
     )
 
 

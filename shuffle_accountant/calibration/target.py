@@ -132,6 +132,7 @@ class RiskTarget(ABC):
             bracket=bracket,
             next_value=further,
             next_bracket=None if further is None else ask(further, self.tolerance)[0],
+            capped=index == 0 and ladder.capped,
         )
         return ladder.value(index), evidence
 

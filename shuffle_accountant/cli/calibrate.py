@@ -279,6 +279,7 @@ def _as_object(
         "next_lower": None if further is None else json_number(further.lower),
         "next_upper": None if further is None else json_number(further.upper),
         "proven": evidence.proven,
+        "capped": evidence.capped,
         "question": {
             name: list(value) if isinstance(value, tuple) else json_number(value)
             for name, value in question.items()
@@ -292,8 +293,9 @@ def _as_table(
     evidence = answer.evidence
     target = _told(question)
     lower, upper = evidence.bracket.ends()
+    extreme = "the end of what is tried, and has" if evidence.capped else None
     rows = [
-        (wanted, f"{answer!r} is the {_WANTED[wanted]} with {target}"),
+        (wanted, f"{answer!r} is {extreme or f'the {_WANTED[wanted]} with'} {target}"),
         ("lower", lower),
         ("upper", upper),
         ("reduction", evidence.bracket.reduction),

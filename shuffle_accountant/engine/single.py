@@ -131,6 +131,8 @@ def _epsilon(
             Bound.PESSIMISTIC if certain else Bound.OPTIMISTIC, Effort(effort.tail, _ROUGH)
         )
         _, guess, slope = find_crossing(rough, largest, guess, step, 0.1 * _ROUGH, slope)
+        if certain and guess == 0.0:  # the total variation is no more than delta
+            return 0.0, 0.0, ErrorLedger()
         step = min(step, 0.1 * _ROUGH * guess)
     below = log_ratio(Bound.OPTIMISTIC, effort)
     rtol = 1e-5 * resolution  # far below what blocks may cost

@@ -28,6 +28,8 @@ _MOST_POINTS = 1 << 18
 _LONGEST = 1 << 21
 # What a stage costs besides its points, in points.
 _STAGE_COST = 4000.0
+# A divisor of the number of messages is looked for no further than this from a power.
+_MOST_TRIED = 1 << 20
 _MOST_STAGES = 6
 # Weights times places are at most this.
 _LARGEST_WEIGHT = 1e280
@@ -287,7 +289,8 @@ class _Anchor:
         """About equal powers that leave few copies over."""
         count, powers = self.users, []
         for _ in range(stages - 1):
-            near = np.arange(max(power - power // 4, 2), power + power // 2 + 1)
+            below, above = (min(power // part, _MOST_TRIED) for part in (4, 2))
+            near = np.arange(max(power - below, 2), power + above + 1)
             whole = near[count % near == 0]
             pool = whole if whole.size else near
             chosen = int(pool[np.argmin(np.abs(pool - power))])

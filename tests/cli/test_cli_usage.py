@@ -314,7 +314,10 @@ def test_a_reader_that_is_gone_is_no_error(unbuffered: str) -> None:
     done = shell(asked, PYTHONUNBUFFERED=unbuffered)
     assert done.stdout.startswith(b"Usage: shuffle-accountant epsilon")
     assert done.stderr in (b"0\n", b"141\n")  # whether the reader was gone in time
-    gone = shell("{ sleep 2; $sa epsilon -h; echo $? >&2; } | true", PYTHONUNBUFFERED=unbuffered)
+    # what is written to a reader that is gone kills who writes it
+    until_gone = "while (echo 2>&-); do :; done"
+    asked = f"{{ {until_gone}; $sa epsilon -h; echo $? >&2; }} | true"
+    gone = shell(asked, PYTHONUNBUFFERED=unbuffered)
     assert gone.stderr == b"141\n"
 
 

@@ -236,10 +236,10 @@ def test_large_crowds_are_answered_in_a_moment(users: int) -> None:
         sa.ShuffleRound(sa.GeneralRandomizer(1.0, adjacency=sa.Adjacency.ZERO_OUT), users=users),
     ]
     for one in rounds:
-        start = time.perf_counter()
+        start = time.process_time()
         found = one.epsilon(delta=1e-8)
-        # generous: the machine may be busy
-        assert time.perf_counter() - start < 10.0
+        # of the processor, many times what it takes: other work does not count
+        assert time.process_time() - start < 10.0
         assert 0.0 < found.lower <= found.upper <= 1.001 * found.lower
 
 

@@ -714,6 +714,42 @@ def test_loading_gives_up_the_deal_at_hand(tmp_path: Path) -> None:
 # Processes
 
 
+class NeverAsked(Exception):
+    """A calibration began although an argument is wrong."""
+
+
+WRONG: list[dict[str, Any]] = [
+    {"optimizer": "sgd"},
+    {"optimizer": torch.optim.SGD(network().parameters(), lr=1.0)},
+    {"optimizer": torch.optim.LBFGS(network().parameters())},
+    {"max_grad_norm": -1.0},
+    {"loss_reduction": "median"},
+    {"clipping": "adaptive"},
+    {"grad_sample_mode": "none"},
+    {"sampling": "poisson"},
+    {"epochs": 0},
+    {"poisson_sampling": True},
+    {"nonsense": 1},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: next(iter(wrong)))
+def test_arguments_are_checked_before_the_noise_is_worked_out(
+    wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(**given: Any) -> float:
+        raise NeverAsked
+
+    engine = "shuffle_accountant.training.opacus.batches.engine"
+    monkeypatch.setattr(f"{engine}.min_noise_multiplier", never)
+    question = {"target_epsilon": 2.0, "target_delta": DELTA, "epochs": 2}
+    with pytest.raises(NeverAsked):
+        private(**question)
+    with pytest.raises((TypeError, ValueError)) as error:
+        private(**{**question, **wrong})
+    assert "\n" not in str(error.value)
+
+
 RANKS = """
     import sys
     import numpy as np, torch, warnings
@@ -767,7 +803,7 @@ def test_two_processes_deal_their_own_shares(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", program, str(rank), str(tmp_path)])
         for rank in (0, 1)
     ]
-    assert [process.wait(timeout=120) for process in running] == [0, 0]
+    assert [process.wait(timeout=600) for process in running] == [0, 0]
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     assert torch.equal(first["steps"], second["steps"])  # one model
     assert first["made"] == second["made"] == len(first["steps"]) == 11

@@ -820,6 +820,41 @@ def process_group() -> Any:
     torch.distributed.destroy_process_group()
 
 
+class NeverAsked(Exception):
+    """A calibration began although an argument is wrong."""
+
+
+WRONG: list[dict[str, Any]] = [
+    {"optimizer": "sgd"},
+    {"optimizer": torch.optim.SGD(network().parameters(), lr=1.0)},
+    {"optimizer": torch.optim.LBFGS(network().parameters())},
+    {"max_grad_norm": -1.0},
+    {"loss_reduction": "median"},
+    {"randomizer": lambda **given: given},
+    {"grad_sample_mode": "none"},
+    {"sampling": "poisson"},
+    {"epochs": 0},
+    {"nonsense": 1},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: next(iter(wrong)))
+def test_arguments_are_checked_before_eps0_is_worked_out(
+    wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(**given: Any) -> float:
+        raise NeverAsked
+
+    engine = "shuffle_accountant.training.opacus.messages.engine"
+    monkeypatch.setattr(f"{engine}.max_eps0", never)
+    question = {"target_epsilon": 2.0, "target_delta": DELTA, "epochs": 2}
+    with pytest.raises(NeverAsked):
+        private(**question)
+    with pytest.raises((TypeError, ValueError)) as error:
+        private(**{**question, **wrong})
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize(
     "kind",

@@ -31,9 +31,11 @@ from shuffle_accountant.losses.alphabets.letter_divergence import LARGEST_EPSILO
 from shuffle_accountant.losses.alphabets.letter_moments import (
     LetterSource,
     far_bounds,
+    lone_message,
     moment_bounds,
     source_letters,
 )
+from shuffle_accountant.losses.alphabets.letters import LETTER_ERROR
 from shuffle_accountant.losses.alphabets.likely_multisets import likely_multisets
 from shuffle_accountant.losses.alphabets.shared_profile import (
     closest_profile,
@@ -81,6 +83,14 @@ _TAILS = 1e5
 _CURVED = 0.5
 # Less of a divergence is not looked for.
 _NOTHING = 1e-300
+# Nor is less than this by sums, where single messages tell how much it is about.
+_DEEP = 1e-50
+# Where less than `_NOTHING` may be cut off no answer is closer than with blocks of this width.
+_COARSE = 1e-3
+# Sums of so many messages that all of their masses' errors together may be this much say nothing.
+_BLURRED = 1.0
+# A bracket from single messages is taken if its ends differ by no larger factor.
+_TOO_WIDE = 1e-3
 # Losses at which it is looked up at once what is above them.
 _TRIED = 8
 # Relative distance that no rounding of alpha reaches.
@@ -114,6 +124,8 @@ class BlanketLoss(SymmetricLoss):
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
+        if effort.tail < _NOTHING:
+            effort = replace(effort, resolution=max(effort.resolution, _COARSE))
         found = largest_divergence(self.pairs, self.users, epsilon, side, effort)
         if side is Bound.PESSIMISTIC and epsilon > LARGEST_EPSILON:
             # no larger than before; rounding is followed worse for numbers that large
@@ -396,10 +408,16 @@ def largest_divergence(
     effort: Effort,
 ) -> float:
     """Bound of the largest divergence of the pairs; infinite epsilon gives the profile's limit."""
+    upper = side is Bound.PESSIMISTIC
     if epsilon < LARGEST_EPSILON:
+        far = _far(pairs, users, epsilon, effort)
+        if far is not None:
+            return far[upper]
         for way in (_by_table, _quick):
             if (found := way(pairs, users, epsilon, effort)) is not None:
-                return found[side is Bound.PESSIMISTIC]
+                return found[upper]
+        if users * LETTER_ERROR > _BLURRED:
+            return _by_moments(pairs, users, epsilon, effort)[upper]
     questions = [_divergence(pair, users, epsilon, side, effort) for pair in pairs]
     if len(questions) > 1:
         questions.sort(key=lambda question: -question.chernoff)
@@ -409,6 +427,32 @@ def largest_divergence(
             break
         best = max(best, question.bound(effort))
     return best
+
+
+def _far(
+    pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
+) -> tuple[float, float] | None:
+    """Bracket of the largest divergence far in the tail, or None: a cheap one, and a wide one.
+
+    Sums of messages are slow there, and no closer: too much of each is cut off.
+    """
+    if effort.tail > _DEEP or not _smooth(pairs, users, effort):
+        return None
+    low, high = _by_moments(pairs, users, epsilon, effort)
+    return (low, high) if high <= _DEEP and low > _TOO_WIDE * high else None
+
+
+@lru_cache(maxsize=1 << 12)
+def _by_moments(
+    pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
+) -> tuple[float, float]:
+    """Bracket of the largest divergence from single messages and from moments, without sums."""
+    ends = []
+    for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC):
+        letters = (source_letters(pair, side, effort) for pair in pairs)
+        ends.append([pair.settled(side, users) for pair in letters])
+    low = max(lone_message(pair, users, epsilon) for pair in ends[0])
+    return low, float(far_bounds(ends[1], users, np.array([math.expm1(epsilon)]))[0])
 
 
 @lru_cache(maxsize=1 << 12)

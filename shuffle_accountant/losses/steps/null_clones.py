@@ -81,6 +81,11 @@ _MARGIN = 4
 # Tails are powers of ten to multiples of this; those of a question about one round may be larger.
 _TAIL_STEP = 4
 _SINGLE = 1e6
+# Less of a divergence is not looked for.
+_NOTHING = 1e-290
+# Deeper tails (powers of ten) are looked at in as many cells, whose losses are as much larger; no
+# wider ones than for the coarsest resolution.
+_SHALLOW = 20
 # Below this many tails the bound need not be tight.
 _SEEN = 1e4
 
@@ -138,6 +143,10 @@ class NullCloneLoss:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0: a sum over the atoms."""
         if epsilon == math.inf and side is Bound.OPTIMISTIC:
             return 0.0  # no law is needed to know that all is finite
+        # nor where too little is left even if nobody hides anybody
+        alone = gaussian_profile(self.sigma, epsilon, Bound.PESSIMISTIC)
+        if alone <= max(effort.tail, _NOTHING):
+            return alone if side is Bound.PESSIMISTIC else 0.0
         # of one round nothing else is left out
         effort = replace(effort, tail=min(_SINGLE * effort.tail, 1e-12))
         atoms = _atoms(self, side, effort)
@@ -441,7 +450,9 @@ def _mixtures(sigma: float, steps: int, side: Bound, tail: float, fineness: floa
     """The least of the bounds over p, or a value below it for every p on the lattice."""
     upper = side is Bound.PESSIMISTIC
     doublings = max(steps.bit_length(), _FEW_DOUBLINGS)
-    width = fineness * _WIDTH * math.sqrt(_FEW_DOUBLINGS / doublings)
+    depth = max(-math.log10(tail), _SHALLOW) / _SHALLOW
+    wider = min(fineness * math.sqrt(depth), max(fineness, _COARSER))
+    width = wider * _WIDTH * math.sqrt(_FEW_DOUBLINGS / doublings)
     plan = _plan(sigma, steps, tail, fineness)
     losses = plan.losses
     loss = whole_losses(losses)

@@ -135,25 +135,22 @@ class AllocationPrivacyEngine(PrivacyEngine):
                 not cover, or an optimizer with the state of a private run that the accountant does
                 not have.
         """
-        _refuse_options(options)
         distributed = is_distributed(module)
-        require_own_parameters(module, optimizer)
-        require_accounted(optimizer.param_groups, self.accountant)
-        grad_sample_mode = require_gradients(grad_sample_mode)
-        clipping = validate.choice(_CLIPPINGS, clipping=clipping)
-        if distributed and clipping != "flat":
-            raise ValueError(f"clipping must be 'flat' on several processes, got {clipping!r}")
+        grad_sample_mode, clipping, loss_reduction = self._checked(
+            module=module,
+            optimizer=optimizer,
+            max_grad_norm=max_grad_norm,
+            loss_reduction=loss_reduction,
+            clipping=clipping,
+            noise_generator=noise_generator,
+            grad_sample_mode=grad_sample_mode,
+            **options,
+        )
         noise_multiplier = validate.positive(noise_multiplier=noise_multiplier)
-        norms = max_grad_norm if clipping == "per_layer" else [max_grad_norm]
-        for norm in validate.items(max_grad_norm=norms):
-            validate.positive(max_grad_norm=norm)
-        loss_reduction = validate.choice(("mean", "sum"), loss_reduction=loss_reduction)
         if max_epsilon is not None:
             max_epsilon = validate.finite_nonnegative(max_epsilon=max_epsilon)
         if target_delta is not None or max_epsilon is not None:
             target_delta = validate.open_unit(target_delta=target_delta)
-        if noise_generator is not None and self.secure_mode:
-            raise ValueError("noise_generator must be left out in secure_mode, got one")
         sampler, expected = self._dealing(
             data_loader, sampling, noise_multiplier, target_delta, distributed
         )
@@ -222,7 +219,8 @@ class AllocationPrivacyEngine(PrivacyEngine):
                 "make_private_with_epsilon needs an engine without steps, got one with "
                 f"{len(self.accountant)}: use make_private with max_epsilon"
             )
-        # what cannot be dealt is refused before the noise is worked out
+        # what make_private refuses is refused before the noise is worked out
+        self._checked(module=module, optimizer=optimizer, max_grad_norm=max_grad_norm, **options)
         records = require_records(data_loader, self.dataset)
         named = "allocation" if sampling is None else validate.choice(SAMPLINGS, sampling=sampling)
         noise_multiplier = min_noise_multiplier(
@@ -348,6 +346,41 @@ class AllocationPrivacyEngine(PrivacyEngine):
         released = validate.integer(minimum=1, maximum=len(sizes) - 1, released=stored["released"])
         noise_multiplier = validate.positive(noise_multiplier=stored["noise_multiplier"])
         return Deal(order, sizes, released, noise_multiplier)
+
+    def _checked(
+        self,
+        *,
+        module: Any,
+        optimizer: Any,
+        max_grad_norm: Any,
+        batch_first: bool = True,
+        loss_reduction: str = "mean",
+        clipping: str = "flat",
+        noise_generator: Any = None,
+        grad_sample_mode: str = "hooks",
+        **options: Any,
+    ) -> tuple[str, str, str]:
+        """``(grad_sample_mode, clipping, loss_reduction)``; arguments are those of `make_private`.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range, or a module that Opacus does not cover.
+        """
+        _refuse_options(options)
+        distributed = is_distributed(module)
+        require_own_parameters(module, optimizer)
+        require_accounted(optimizer.param_groups, self.accountant)
+        grad_sample_mode = require_gradients(grad_sample_mode)
+        clipping = validate.choice(_CLIPPINGS, clipping=clipping)
+        if distributed and clipping != "flat":
+            raise ValueError(f"clipping must be 'flat' on several processes, got {clipping!r}")
+        norms = max_grad_norm if clipping == "per_layer" else [max_grad_norm]
+        for norm in validate.items(max_grad_norm=norms):
+            validate.positive(max_grad_norm=norm)
+        loss_reduction = validate.choice(("mean", "sum"), loss_reduction=loss_reduction)
+        if noise_generator is not None and self.secure_mode:
+            raise ValueError("noise_generator must be left out in secure_mode, got one")
+        return grad_sample_mode, clipping, loss_reduction
 
     def _dealing(
         self,

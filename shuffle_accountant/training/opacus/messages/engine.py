@@ -117,15 +117,18 @@ class ShufflePrivacyEngine(PrivacyEngine):
                 sampler that the theorems do not cover, a module distributed over processes, or an
                 optimizer with the state of a private run that the accountant does not have.
         """
-        require_one_process(module)
-        grad_sample_mode = require_gradients(grad_sample_mode)
-        max_grad_norm = validate.positive(max_grad_norm=max_grad_norm)
-        loss_reduction = validate.choice(("mean", "sum"), loss_reduction=loss_reduction)
-        batches = self._user_batches(data_loader, sampling)
-        dimension = trainable_dimension(module, optimizer)
+        made, grad_sample_mode, loss_reduction = _checked(
+            module=module,
+            optimizer=optimizer,
+            eps0=eps0,
+            max_grad_norm=max_grad_norm,
+            randomizer=randomizer,
+            loss_reduction=loss_reduction,
+            grad_sample_mode=grad_sample_mode,
+        )
         require_accounted(optimizer.param_groups, self.accountant)
-        made = randomizer(dimension=dimension, eps0=eps0, radius=max_grad_norm)
-        made = validate.instance(VectorRandomizer, randomizer=made)  # type: ignore[type-abstract]
+        max_grad_norm = validate.positive(max_grad_norm=max_grad_norm)
+        batches = self._user_batches(data_loader, sampling)
         round = batches.round(made)
         if max_epsilon is not None:
             max_epsilon = validate.finite_nonnegative(max_epsilon=max_epsilon)
@@ -193,6 +196,11 @@ class ShufflePrivacyEngine(PrivacyEngine):
                 "make_private_with_epsilon needs an engine without steps, got one with "
                 f"{len(self.accountant)}: use make_private with max_epsilon"
             )
+        # what make_private refuses is refused before eps0 is worked out
+        _checked(
+            module=module, optimizer=optimizer, eps0=1.0, max_grad_norm=max_grad_norm, **options
+        )
+        require_accounted(optimizer.param_groups, self.accountant)
         batches = self._user_batches(data_loader, sampling)
         epochs = validate.integer(minimum=1, epochs=epochs)
         one = batches.round(PrivUnit(dimension=2, eps0=1.0))
@@ -287,6 +295,36 @@ class ShufflePrivacyEngine(PrivacyEngine):
                 f"data_loader.batch_size must be at most the population of {users}, got {size}"
             )
         return UserBatches(population=users, users=size, sampling=sampling, rng=self._rng)
+
+
+def _checked(
+    *,
+    module: Any,
+    optimizer: Any,
+    eps0: float,
+    max_grad_norm: float,
+    randomizer: Callable[..., VectorRandomizer] = PrivUnit,
+    batch_first: bool = True,
+    loss_reduction: str = "mean",
+    grad_sample_mode: str = "hooks",
+    **others: Any,
+) -> tuple[VectorRandomizer, str, str]:
+    """``(randomizer, grad_sample_mode, loss_reduction)``, of arguments of `make_private`.
+
+    Raises:
+        TypeError: an argument of the wrong type, or one that there is not.
+        ValueError: an argument outside its range.
+    """
+    if others:
+        raise TypeError(f"make_private has no argument {next(iter(others))!r}")
+    require_one_process(module)
+    grad_sample_mode = require_gradients(grad_sample_mode)
+    max_grad_norm = validate.positive(max_grad_norm=max_grad_norm)
+    loss_reduction = validate.choice(("mean", "sum"), loss_reduction=loss_reduction)
+    dimension = trainable_dimension(module, optimizer)
+    made = randomizer(dimension=dimension, eps0=eps0, radius=max_grad_norm)
+    made = validate.instance(VectorRandomizer, randomizer=made)  # type: ignore[type-abstract]
+    return made, grad_sample_mode, loss_reduction
 
 
 def _mix_in_entropy(rng: np.random.Generator) -> None:
