@@ -141,6 +141,7 @@ def told(call: Any) -> Any:
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", sa.WeakPrivacyWarning)
         warnings.simplefilter("ignore", sa.LooseBracketWarning)
         answer = call()
     assert time.process_time() - start < LONGEST

@@ -136,7 +136,6 @@ def max_eps0(
             "min_users must be None with population: no theorem is about a sample that not all "
             f"send from, got {min_users!r}"
         )
-    warn_if_delta_is_large(delta, population or users)
     # about this is enough without any shuffling, except against a stronger adversary
     alone = min(max(target.goal / max(rounds, 1), LEAST_EPS0), LARGEST_EPS0)
 
@@ -154,6 +153,7 @@ def max_eps0(
         return Protocol([(one_round(eps0), rounds)])
 
     one = one_round(alone)  # which checks the arguments
+    warn_if_delta_is_large(delta, one.people)
     sent = who if isinstance(who, int) else who.expectation
     drawn = sent / (one.population or users)
     signal = target.signal / _squared(drawn) * max(sent - colluding, 1.0) / max(rounds, 1)
