@@ -29,8 +29,11 @@ class Part:
 
     largest, deviation, divergence, exact = 1.1, 1.0, HOCKEY_STICK, False
 
-    def __init__(self, moved: float, error: float, truncated: float = 0.0) -> None:
+    def __init__(
+        self, moved: float, error: float, truncated: float = 0.0, infinite: float = 0.125
+    ) -> None:
         self.moved, self.error, self.truncated = moved, error, truncated
+        self.infinite = infinite
 
     @property
     def reversed(self) -> Part:
@@ -39,7 +42,9 @@ class Part:
     def atoms(self, side: Bound, edges: Any, effort: Effort) -> PldAtoms:
         edges(self.largest)
         losses = np.array(LOSSES) + self.moved
-        return PldAtoms(side, np.array(MASSES), losses, 0.125, self.truncated, 0.0, self.error)
+        return PldAtoms(
+            side, np.array(MASSES), losses, self.infinite, self.truncated, 0.0, self.error
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +54,7 @@ def _nothing_kept() -> Iterator[None]:
     product._atoms.cache_clear()
 
 
-def truth(epsilon: float, count: int) -> Real:
+def truth(epsilon: float, count: int, infinite: float) -> Real:
     """Of the sum of so many of them, from every combination."""
     sums = {exact(0): exact(1)}
     for _ in range(count):
@@ -59,10 +64,11 @@ def truth(epsilon: float, count: int) -> Real:
                 further[x + exact(y)] = further.get(x + exact(y), exact(0)) + p * exact(q)
         sums = further
     finite = MP.fsum(p * -MP.expm1(exact(epsilon) - x) for x, p in sums.items() if x > epsilon)
-    return finite + 1 - (1 - exact(0.125)) ** count
+    return finite + 1 - (1 - exact(infinite)) ** count
 
 
 @pytest.mark.parametrize("side", list(Bound))
+@pytest.mark.parametrize("infinite", [0.125, 0.0])
 @pytest.mark.parametrize(
     ("error", "budget"),
     [
@@ -72,23 +78,25 @@ def truth(epsilon: float, count: int) -> Real:
         (0.0, {"roundoff": 2.0**-30, "adverse": -1.0}),
     ],
 )
-def test_sums_contain_the_truth(error: float, budget: dict[str, float], side: Bound) -> None:
+def test_sums_contain_the_truth(
+    error: float, budget: dict[str, float], infinite: float, side: Bound
+) -> None:
     """Losses are nearer by their error where an upper end is asked for, else further."""
     upper = side is Bound.PESSIMISTIC
-    one: Any = Part(-error if upper else error, error)
+    one: Any = Part(-error if upper else error, error, infinite=infinite)
     loss = ProductLoss(((one, PARTS - 1), (one, 1)))
     with stress(**budget):
         atoms = loss.atoms(side, lambda _: np.zeros(1), EFFORT)
     assert atoms.loss_error >= PARTS * error
-    for epsilon in (0.0, 0.3, 1.2, 2.6, 3.4, 3.999):
+    for epsilon in (0.0, 0.3, 1.2, 2.6, 3.4, 3.999, 3.999999):
         with stress(**budget):
             found = [exact(loss.delta(epsilon, side, EFFORT)), divergence(atoms, epsilon)]
-        true = truth(epsilon, PARTS)
+        true = truth(epsilon, PARTS, infinite)
         for value in found:
             assert value >= true if upper else value <= true
             # a grid of 4096 cells moves losses by 1e-3 each
             assert abs(value - true) <= exact(0.02) + 8 * exact(error)
-    known = 1 - (1 - exact(0.125)) ** PARTS
+    known = 1 - (1 - exact(infinite)) ** PARTS
     assert bool(exact(atoms.infinite) >= known) if upper else bool(atoms.infinite <= known)
     assert loss.delta(math.inf, side, EFFORT) == atoms.infinite
 

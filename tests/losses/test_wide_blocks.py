@@ -299,6 +299,18 @@ def without_the_first(blocks: CountBlocks) -> CountBlocks:
 def sources(monkeypatch: pytest.MonkeyPatch, lost: str) -> Callable[[Bound, Effort], Any]:
     """Blocks of a round of k-RR of which one source of error has lost a quarter."""
     if lost in ("counts", "others", "rare"):
+        if lost == "rare":  # and nothing else
+            every, each = count_blocks, NumberOfResponses.others
+            monkeypatch.setattr(
+                response, "count_blocks", lambda *a, tail, **b: every(*a, tail=1e-300, **b)
+            )
+            monkeypatch.setattr(
+                NumberOfResponses,
+                "others",
+                lambda self, blocks, side, tail, *a: replace(
+                    each(self, blocks, side, 1e-300, *a), missing=0.0
+                ),
+            )
         if lost == "counts":
             monkeypatch.setattr(
                 response, "count_blocks", lambda *a, **b: without_the_first(count_blocks(*a, **b))
@@ -331,6 +343,36 @@ def test_blocks_say_what_they_miss(lost: str, monkeypatch: pytest.MonkeyPatch) -
         assert left_out > Fraction(1, 5) or lost.startswith("rare")
         if lost.startswith("rare"):
             assert found.missing < 1.0  # it is a probability
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("delta0", [0.0, 1e-5])
+def test_draws_that_are_in_no_block_are_missing(
+    delta0: float, swapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quarter of the numbers of other draws, those that hide least."""
+    loss = ZeroOutLoss(1.0, delta0, 60, swapped)
+    monkeypatch.setattr(
+        zero_out, "count_law", lambda *a, **b: without_the_first(count_law(*a, **b))
+    )
+    for epsilon in (0.05, 0.3):
+        found = loss.delta(epsilon, Bound.PESSIMISTIC, Effort(1e-30, 0.0))
+        assert found >= min(zero_out_truth(loss, epsilon)) * (1.0 - 1e-9)
+
+
+def test_roundings_of_all_parts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        response,
+        "count_blocks",
+        lambda *a, **b: replace(count_blocks(*a, **b), round_off=0.25),
+    )
+    others = NumberOfResponses.others
+    monkeypatch.setattr(
+        NumberOfResponses, "others", lambda *a: replace(others(*a), round_off=0.125)
+    )
+    source = NumberOfResponses(4, 0.5, 0.5, 40, math.log(5.0))
+    found = source.blocks(Bound.PESSIMISTIC, Effort(1e-20, 0.0))
+    assert 0.375 < found.round_off < 0.375 + 1e-12
 
 
 @budgets

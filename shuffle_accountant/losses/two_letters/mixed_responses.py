@@ -221,6 +221,7 @@ def _gathered(number: Array, weight: Array, width: float, side: Bound) -> tuple[
         weight * (number - np.repeat(low[:, 0], np.diff(starts, append=number.size)))[:, None],
         starts,
     )
+    moment = rounded(moment, 3 * number.size)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = np.where(mass > 0.0, moment / mass, 0.0)
     # fewer decoys hide less

@@ -44,6 +44,7 @@ from shuffle_accountant.numerics.binomial import (
     tail_ratio_error,
     upper_tail_ratio,
 )
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -369,7 +370,8 @@ def _rounded(
     """
     # a tail ratio whose p and q are rounded, and the place of its first count
     own = product(tail_ratio_error(), roundings(40)) + roundings(8) * np.sqrt(n)
-    terms = difference_of(gain, cost, own)
+    off = 40.0 + 8.0 * np.sqrt(n)
+    terms = difference_of(rounded(gain, off), rounded(cost, -off), own)
     error = terms.error + roundings(16.0 + 64.0 * doubtful) * (1.0 + np.abs(excess))
     upper = side is Bound.PESSIMISTIC
     value = Difference(terms.value, error).positive(upper=upper)
