@@ -476,3 +476,34 @@ def test_a_million_users_of_two_groups() -> None:
         # a normal law of J is off by 1e-3 deviations, which move the divergence by far less
         assert low <= truth * (1.0 + 1e-5)
         assert truth * (1.0 - 1e-5) <= high
+
+
+@cache
+def many_truth(eps0: float, k: int, epsilon: float) -> tuple[Real, Real]:
+    """As `bag_truth` without last letters, probabilities from one another."""
+    odds, alpha = MP.exp(exact(eps0)), MP.exp(exact(epsilon))
+    chance, forward, backward = (odds / (1 + odds)) ** k, exact(0), exact(0)
+    for a in range(k + 1):
+        ratio = (a * odds + (k - a) / odds) / k
+        forward += chance * max(ratio - alpha, 0)
+        backward += chance * max(1 - alpha * ratio, 0)
+        chance *= exact(k - a) / (a + 1) / odds
+    return forward, backward
+
+
+@budgets
+@SIDES
+@pytest.mark.parametrize("deviations", [1.0, 3.0, 5.0])
+def test_what_tails_of_many_counts_lose_to_cancellation(
+    deviations: float, side: Bound, name: str
+) -> None:
+    """Gains and costs are ten times their difference, and both are off by hundreds of roundings."""
+    k = 1500
+    epsilon = deviations * ZeroOutLoss(0.7, 0.0, 2 * k).deviation
+    for order, truth in enumerate(many_truth(0.7, k, epsilon)):
+        with stress(**BUDGETS[name]):
+            found = zero_out._given_last(
+                0.7, np.array([epsilon]), np.array([float(k)]), 0.0, order, side
+            )
+        assert bounds(exact(float(found[0, 0])), truth, side)
+        assert abs(exact(float(found[0, 0])) - truth) <= (1e-4 if BUDGETS[name] else 1e-9) * truth
