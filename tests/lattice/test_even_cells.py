@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shuffle_accountant.lattice import doubling
-from shuffle_accountant.lattice.doubling import SumLaw, power
-from shuffle_accountant.lattice.even_cells import EvenCells, even_cells
+from shuffle_accountant.sums.doubling import SumLaw, power
+from shuffle_accountant.sums.even_cells import EvenCells, even_cells
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.numerics.budget import stress
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shuffle_accountant.lattice.far_letters import _Parts, far_positive_part
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.lattice.tilting import Letters, saddle
+from shuffle_accountant.sums.tilting import Letters, saddle
 from shuffle_accountant.numerics.rounding import roundings
 
 

@@ -26,17 +26,17 @@ from shuffle_accountant.lattice.anchored import AnchoredLaw
 from shuffle_accountant.lattice.anchoring import anchored_law
 from shuffle_accountant.lattice.convolve import Factor, power_sum
 from shuffle_accountant.lattice.discretize import discretize
-from shuffle_accountant.lattice.doubling import SumLaw, add, power
+from shuffle_accountant.sums.doubling import SumLaw, add, power
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms, PldGrid
-from shuffle_accountant.lattice.heavy_tails import heavy_positive_part
+from shuffle_accountant.sums.heavy_tails import heavy_positive_part
 from shuffle_accountant.lattice.moments import MomentRows, MomentSpectrum, coarser
-from shuffle_accountant.lattice.pairs import pair_sums
+from shuffle_accountant.sums.pairs import pair_sums
 from shuffle_accountant.lattice.positive import positive_sum
 from shuffle_accountant.lattice.profile import polygon_atoms, profile_atoms
 from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.lattice.stack import Stack, stack_sum
-from shuffle_accountant.lattice.statistic import Hypotheses, power_of
-from shuffle_accountant.lattice.tilting import Letters
+from shuffle_accountant.sums.statistic import Hypotheses, power_of
+from shuffle_accountant.sums.tilting import Letters
 from shuffle_accountant.numerics.budget import stress
 
 UNIT = 2.0**-20

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpc, mpf
 
-from shuffle_accountant.lattice.waves import MOST_WAVES, WAVE_ERROR, waves
+from shuffle_accountant.sums.waves import MOST_WAVES, WAVE_ERROR, waves
 from shuffle_accountant.numerics.rounding import Array
 
 VALUES = np.array([0.0, 1e-300, -3e-9, 0.01, -0.7, 1.0, 3.1, -250.0, 4e4])

@@ -22,9 +22,9 @@ from oracles.atoms import divergence
 from oracles.precision import MP, Real, exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.doubling import SumLaw
+from shuffle_accountant.sums.doubling import SumLaw
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
-from shuffle_accountant.lattice.statistic import Hypotheses
+from shuffle_accountant.sums.statistic import Hypotheses
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.combined.diluted import DilutedLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part

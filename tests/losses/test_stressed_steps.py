@@ -19,7 +19,7 @@ from oracles import few_gaussians
 from oracles.atoms import divergence
 from oracles.precision import MP, Real, exact
 
-from shuffle_accountant.lattice.doubling import SumLaw
+from shuffle_accountant.sums.doubling import SumLaw
 from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.steps import (
