@@ -118,7 +118,7 @@ def far_messages(
     """
     n, rows = users[1], value.shape[0]
     mass = np.broadcast_to(q, value.shape)
-    total = mass.sum(axis=1)
+    total = np.maximum(mass.sum(axis=1), 1e-300)  # no message at all
     mean = np.sum(mass * value, axis=1)
     deviation = np.sqrt(n * np.maximum(np.sum(mass * value**2, axis=1) - mean**2, 0.0))
     deviation = np.maximum(deviation, 1e-300)

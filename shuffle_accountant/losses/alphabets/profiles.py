@@ -324,7 +324,7 @@ def with_exposed(pair: LetterPair, q: Array, d: Array) -> tuple[Array, Array]:
     q, d = np.append(0.0, q), np.append(0.0, d)
     ascending = np.argsort(q)
     q, d = q[ascending], d[ascending]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         slope = np.append(1.0 + np.diff(d) / np.diff(q), 1.0)
     taken = np.searchsorted(-ratio[order], -np.nan_to_num(slope, nan=1.0))
     # the sums of what was joined are rounded once more
