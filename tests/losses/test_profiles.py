@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np

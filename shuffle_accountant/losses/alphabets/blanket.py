@@ -24,7 +24,6 @@ from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.losses.alphabets.letter_moments import (
     LetterSource,
     far_bounds,
-    lone_message,
     moment_bounds,
     source_letters,
 )
