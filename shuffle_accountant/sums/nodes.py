@@ -59,8 +59,8 @@ class _Settings:
 
     Attributes:
         block: neighbouring nodes that are kept or left out together.
-        work: messages times nodes of all rows of a table: where that is too little, sigma is
-            larger and bounds are wider.
+        work: messages times kept nodes, and times frequencies surveyed, of all rows of a table:
+            where that is too little, sigma is larger and bounds are wider.
         fewest_nodes: but every row may have this many nodes.
         left_out: left-out nodes and aliases may each be this share of the width aimed for.
         missed: the negative part of sums with far messages may be this share of it.
@@ -77,8 +77,8 @@ class _Settings:
     """
 
     block: int = 16
-    work: float = 2.0**24
-    fewest_nodes: float = 2.0**9
+    work: float = 2.0**22
+    fewest_nodes: float = 2.0**8
     left_out: float = 0.05
     missed: float = 0.05
     passes: int = 3
@@ -456,19 +456,42 @@ def _tabulated(
     most = max(_SET.work / (messages * rows.excess.size), _SET.fewest_nodes)
     for first in range(0, wanted.size, size):
         some = wanted[first : first + size]
-        tilted = _tilted(rows[some], users, far[some], aims[some], most)
+        yield from _affordable(rows[some], users, far[some], aims[some], some, most)
+
+
+def _affordable(
+    rows: MessageRows,
+    users: tuple[int, int],
+    far: FarMessages,
+    aims: _Aims,
+    index: NDArray[np.intp],
+    most: float,
+) -> Iterator[_Nodes]:
+    """Nodes of some rows, with a larger sigma where more than ``most`` would have to be kept."""
+    while index.size:
+        tilted = _tilted(rows, users, far, aims, most)
         good = np.isfinite(tilted.window) & np.isfinite(tilted.last)
         good &= np.isfinite(tilted.log_scale) & (tilted.variance > 0.0)
-        tilted = replace(tilted, index=some)
-        if not good.all():
-            tilted = tilted[good]
-        yield from _evaluated(tilted, users)
+        tilted = replace(tilted, index=index)[good]
+        (row, first), dropped = _survey(tilted, users)
+        count = np.bincount(row, minlength=tilted.theta.size)
+        fits = count * _SET.block <= max(most, 2.0 * _SET.block)
+        kept = fits[row]
+        for part, start in _equal_blocks(tilted, row[kept], first[kept]):
+            yield _of_blocks(tilted[part], users, start, dropped[:, part])
+        again = np.flatnonzero(good)[~fits]
+        wider = 4.0 * tilted.variance[~fits] * np.maximum(count[~fits] * _SET.block / most, 1.0)
+        index, rows, far, aims = index[again], rows[again], far[again], aims[again]
+        aims = _Aims(aims.width, wider, aims.value)
 
 
 def _tilted(
     rows: MessageRows, users: tuple[int, int], far: FarMessages, aims: _Aims, most: float
 ) -> _Tilted:
-    """Tilt the messages of some rows, and choose sigma, the window and at most ``most`` nodes."""
+    """Tilt the messages of some rows, and choose sigma and the window.
+
+    Sigma is large enough for a survey of at most ``most`` frequencies of each row.
+    """
     value, mass = _values(rows, users)
     near = (value <= far.cut[:, None]) & (mass > 0.0)
     top = np.where(near, value, 0.0).max(axis=1, initial=0.0)
@@ -495,10 +518,11 @@ def _tilted(
         law = y, weight, sent, theta, mean, spread, variance
         window, alias = _windows(law, users, rows.anchor, -level)
         last = _reach(variance, third, level) * window / (2.0 * math.pi)
-        over = last / most
+        surveyed = last * np.sqrt(spread) * 2.0 * math.pi / window / _SET.half_turn
+        over = surveyed / most
         if not np.any((over > 1.0) & (over < math.inf)):
             break
-        # nodes fall with 1 / sigma
+        # frequencies fall with 1 / sigma
         variance = np.where(over > 1.0, variance * (1.1 * over) ** 2, variance)
     count = np.ceil(last)
     largest = np.maximum(np.maximum(1.0 / theta**2, variance), third / theta)
@@ -634,22 +658,14 @@ def _reach(variance: Array, third: Array, level: Array) -> Array:
     return np.asarray(np.sqrt(2.0 * log / variance))
 
 
-def _evaluated(rows: _Tilted, users: tuple[int, int]) -> Iterator[_Nodes]:
-    """The nodes that matter, of rows with equally many blocks at a time."""
-    kept, dropped = _survey(rows, users)
-    for some, first in _equal_blocks(rows, kept):
-        yield _of_blocks(rows[some], users, first, dropped[:, some])
-
-
 def _equal_blocks(
-    rows: _Tilted, kept: tuple[NDArray[np.intp], Array]
+    rows: _Tilted, row: NDArray[np.intp], first: Array
 ) -> Iterator[tuple[NDArray[np.intp], Array]]:
     """Rows with equally many blocks, as many as fit into memory, and their first nodes."""
-    row, first = kept
     order = np.argsort(row, kind="stable")
     first, count = first[order], np.bincount(row, minlength=rows.theta.size)
     start = np.cumsum(count) - count
-    for blocks in np.unique(count).tolist():
+    for blocks in np.unique(count[count > 0]).tolist():
         same = np.flatnonzero(count == blocks)
         size = max(_SET.at_once // ((blocks + _SET.block) * rows.y.shape[1]), 1)
         for begin in range(0, same.size, size):

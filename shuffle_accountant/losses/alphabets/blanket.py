@@ -69,6 +69,8 @@ _SCALES, _FALLS, _SHORTER, _SHORTER_OF_FEW, _FURTHEST = 48, 0.5, 0.6, 0.45, 6.0
 _TAILS = 1e5
 # Less of a divergence is not looked for.
 _NOTHING = 1e-300
+# Where less than `_NOTHING` may be cut off no answer is closer than with blocks of this width.
+_COARSE = 1e-3
 # Losses at which it is looked up at once what is above them.
 _TRIED = 8
 # Numbers of messages within this ratio share a table.

@@ -24,7 +24,7 @@ from shuffle_accountant.losses.alphabets.letter_moments import (
     row_bounds,
     source_letters,
 )
-from shuffle_accountant.losses.alphabets.letters import LetterPair, gains
+from shuffle_accountant.losses.alphabets.letters import LETTER_ERROR, LetterPair, gains
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -74,6 +74,8 @@ class _Settings:
         at_once: pairs that are compared at once.
         negligible: pairs below this share of the tail everywhere are left out.
         beyond: losses further above the largest than this, relative to their size, are above it.
+        least_tail: where less may be cut off, doubling is not tried.
+        most_doubled: nor is it for more messages than this: it would take minutes.
         gathering: doubling may change the variance of a sum by this times the resolution.
     """
 
@@ -86,6 +88,8 @@ class _Settings:
     at_once: int = 32
     negligible: float = 0.25
     beyond: float = 2.0**-42
+    least_tail: float = 1e-300
+    most_doubled: int = 1 << 12
     gathering: float = 40.0
 
 
@@ -490,7 +494,10 @@ def divergence_bounds(
     found = table.profile(users)
     low, high = float(found.lower[0]), float(found.upper[0])
     ways = [way for way in Way if way in table.ways]
-    if found.narrow[0] or not ways or ways == [Way.LISTS]:
+    # errors of that many messages' probabilities may add up to everything, or too much is cut off
+    hopeless = users * LETTER_ERROR > 1.0 or effort.tail < _SET.least_tail
+    hopeless |= any(pair.high.decoyed[2].size > _SET.most_doubled for pair in table.pairs)
+    if found.narrow[0] or not ways or ways == [Way.LISTS] or hopeless:
         return low, high, max(ways, key=_last, default=Way.LISTS)
     doubled = [
         (
