@@ -61,7 +61,8 @@ class _Settings:
         block: neighbouring nodes that are kept or left out together.
         work: messages times kept nodes, and times frequencies surveyed, of all rows of a table:
             where that is too little, sigma is larger and bounds are wider.
-        fewest_nodes: but every row may have this many nodes.
+        row_work: the same of a single row, at most.
+        fewest_nodes: every row may have this many nodes, if its own work allows.
         left_out: left-out nodes and aliases may each be this share of the width aimed for.
         missed: the negative part of sums with far messages may be this share of it.
         passes: how often rows whose bounds are too wide are tabulated again with a smaller sigma.
@@ -77,8 +78,9 @@ class _Settings:
     """
 
     block: int = 16
-    work: float = 2.0**22
-    fewest_nodes: float = 2.0**8
+    work: float = 2.0**24
+    row_work: float = 2.0**22
+    fewest_nodes: float = 2.0**10
     left_out: float = 0.05
     missed: float = 0.05
     passes: int = 3
@@ -454,6 +456,7 @@ def _tabulated(
     messages = rows.q.shape[-1]
     size = max(_SET.at_once // (8 * messages), 1)
     most = max(_SET.work / (messages * rows.excess.size), _SET.fewest_nodes)
+    most = min(most, _SET.row_work / messages)
     for first in range(0, wanted.size, size):
         some = wanted[first : first + size]
         yield from _affordable(rows[some], users, far[some], aims[some], some, most)
