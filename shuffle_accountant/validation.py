@@ -157,13 +157,15 @@ def positive(**named: object) -> float:
 
 
 def noise_multiplier(**named: object) -> float:
-    """A real number in (0, 1e12]; with more noise no double tells a likelihood ratio from 1.
+    """A real number in [1e-100, 1e12].
+
+    With more noise no double tells a likelihood ratio from 1, with less no loss is a double.
 
     Raises:
         TypeError: not a real number, or a bool.
         ValueError: outside the range, or NaN.
     """
-    return _real(named, "a number > 0 and <= 1e12", lambda x: 0.0 < x <= 1e12)
+    return _real(named, "a number in [1e-100, 1e12]", lambda x: 1e-100 <= x <= 1e12)
 
 
 def open_unit(**named: object) -> float:

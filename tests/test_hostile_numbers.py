@@ -243,10 +243,36 @@ def test_epsilons_far_beyond_all_losses(epsilon):
     assert 0.0 <= found.lower <= found.upper < 1e-50
 
 
-def test_more_noise_than_doubles_can_tell_is_refused():
+def test_more_or_less_noise_than_doubles_can_tell_is_refused():
     for kind in (sa.GaussianMechanism, sa.GaussianVectors):
-        with pytest.raises(ValueError, match=r"^noise_multiplier must be a number > 0 and <= 1e12"):
-            kind(noise_multiplier=1.7e308)
+        for noise in (1.7e308, 1e-101, 5e-324):
+            with pytest.raises(
+                ValueError, match=r"^noise_multiplier must be a number in \[1e-100, 1e12\]"
+            ):
+                kind(noise_multiplier=noise)
+        assert kind(noise_multiplier=1e-100).noise_multiplier == 1e-100
+    for sigma in (1.7e308, 1e-101):
+        with pytest.raises(ValueError, match=r"^sigma must be a number in \[1e-100, 1e12\]"):
+            sa.GaussianRandomizer(sigma=sigma)
+
+
+@pytest.mark.parametrize("sigma", [1e-100, 1e-20, 1e12])
+def test_noise_of_any_size_among_few(sigma):
+    """Next to none tells all, the largest nothing; neither overflows."""
+    one = sa.ShuffleRound(sa.GaussianRandomizer(sigma=sigma), users=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = sa.delta(one, epsilon=1.0)
+    assert found.lower <= (1.0 if sigma < 1.0 else 0.0) <= found.upper
+
+
+def test_steps_with_the_least_noise_lose_all():
+    step = sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=1e-100), steps=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = sa.delta(step, epsilon=1.0)
+    assert found.lower <= 1.0 <= found.upper
+    assert found.upper - found.lower <= 1e-6
     step = sa.PoissonSampled(sa.GaussianMechanism(noise_multiplier=1e8), rate=0.01)
     assert sa.epsilon(step, delta=1e-6, rounds=3).upper == 0.0
 

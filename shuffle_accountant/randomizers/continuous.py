@@ -235,7 +235,8 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
         off = self.error * (3.0 + 2.0 * np.abs(self.log_density(likelier, edges)))
         self._require_rising(logs, off[:-1] + off[1:])
         top = math.exp(min(self.eps0, LARGEST_LOG))
-        low, high = (np.minimum(np.exp(logs + x), top) for x in (-off, off))
+        with np.errstate(over="ignore"):  # the largest ratio is what counts then
+            low, high = (np.minimum(np.exp(logs + x), top) for x in (-off, off))
         run = np.append(high[1:], top) - low
         own, sent_q = p * (1.0 + away * (p_error + q_error)), np.where(sent, q, 0.0)
         ratio = np.divide(own, q, out=low.copy(), where=sent)

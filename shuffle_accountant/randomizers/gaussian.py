@@ -40,14 +40,15 @@ class GaussianRandomizer(FromArguments, ContinuousRandomizer):
     privacy.
 
     Args:
-        sigma: standard deviation of the noise, finite, > 0, in units of the distance of the inputs.
+        sigma: standard deviation of the noise, in [1e-100, 1e12], in units of the distance of the
+            inputs.
 
     Attributes:
         sigma: standard deviation of the noise.
 
     Raises:
         TypeError: ``sigma`` is not a number.
-        ValueError: ``sigma`` is not positive, NaN or infinite.
+        ValueError: ``sigma`` is outside that range, or NaN.
     """
 
     kind: ClassVar[str] = "gaussian"
@@ -57,7 +58,7 @@ class GaussianRandomizer(FromArguments, ContinuousRandomizer):
     sigma: float
 
     def __init__(self, sigma: float) -> None:
-        object.__setattr__(self, "sigma", validate.positive(sigma=sigma))
+        object.__setattr__(self, "sigma", validate.noise_multiplier(sigma=sigma))
 
     @property
     def eps0(self) -> float:

@@ -32,7 +32,7 @@ class GaussianVectors(Estimator, FromArguments):
     Privacy is that of real-valued noise; sampled doubles follow it up to their rounding.
 
     Args:
-        noise_multiplier: standard deviation of the noise per coordinate, in (0, 1e12], in units of
+        noise_multiplier: standard deviation of the noise per coordinate, in [1e-100, 1e12], in units of
             the largest norm.
 
     Raises:

@@ -335,7 +335,7 @@ def samplings(
     """Draw epsilon of DP-SGD against epochs, a band between both ends for each sampling.
 
     Args:
-        noise_multiplier: deviation of the noise over the largest norm, in (0, 1e12].
+        noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
         steps: of an epoch, >= 1.
         delta: of all epochs together, in (0, 1).
         epochs: how many, each number >= 1.

@@ -28,7 +28,7 @@ class ShuffledBatches(Round):
     Adjacency: zero-out, one record against a null record that contributes nothing, in its place.
 
     Args:
-        noise_multiplier: deviation of the noise over the largest norm, in (0, 1e12].
+        noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
         steps: number of *full* batches. A short last batch (which loaders keep unless told to drop
             it) does not count, because some places of a batch exist only in the full ones.
         passes: how often the same shuffle is gone through; epochs that are shuffled anew are

@@ -74,11 +74,11 @@ class GaussianMechanism(Mechanism):
     their number, exactly.
 
     Args:
-        noise_multiplier: deviation of the noise over the largest norm, in (0, 1e12].
+        noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
 
     Raises:
         TypeError: not a number.
-        ValueError: not positive, NaN or above 1e12.
+        ValueError: outside that range, or NaN.
     """
 
     kind: ClassVar[str] = "gaussian"

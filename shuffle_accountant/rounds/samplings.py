@@ -64,7 +64,7 @@ def training_run(
 
     Args:
         sampling: "allocation", "shuffle" or "poisson".
-        noise_multiplier: deviation of the noise over the largest norm, in (0, 1e12].
+        noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
         steps: of an epoch, >= 1.
         epochs: how many, >= 0.
 

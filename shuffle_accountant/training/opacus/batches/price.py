@@ -13,7 +13,7 @@ def refuse_shuffling(*, noise_multiplier: float, steps: int, delta: float) -> No
     """Refuse a loader that shuffles, and say what an epoch of its batches costs.
 
     Args:
-        noise_multiplier: deviation of the noise over the largest norm, in (0, 1e12].
+        noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
         steps: full batches of an epoch, >= 1.
         delta: in (0, 1).
 
