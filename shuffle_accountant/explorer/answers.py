@@ -143,9 +143,10 @@ def _picture(draw: Callable[[Axes], Axes]) -> bytes:
 
 @contextmanager
 def _recorded() -> Iterator[list[str]]:
-    """Warnings of loose brackets, one line each; the list is filled at the end of the block."""
+    """This package's warnings, one line each; the list is filled at the end of the block."""
     lines: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", sa.LooseBracketWarning)
+        for kind in (sa.LooseBracketWarning, sa.WeakPrivacyWarning):
+            warnings.simplefilter("always", kind)
         yield lines
     lines += [" ".join(str(warning.message).split()) for warning in caught]

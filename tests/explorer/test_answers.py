@@ -72,6 +72,13 @@ def test_every_randomizer_is_asked_as_one_would_by_hand(chosen: Deployment, run:
     assert (code, out.splitlines()) == (0, table)
 
 
+def test_a_delta_that_promises_little_is_said_each_time() -> None:
+    """Python shows a warning once; the page has to show it with every answer."""
+    weak = Deployment(**{**SMALL, "delta": 0.5}, randomizer="general")
+    for _ in range(2):
+        assert any("delta" in line for line in answers.epsilon_told(weak).warnings)
+
+
 def test_attack_rows_are_those_of_the_report() -> None:
     chosen = CHOICES[1]
     rows = answers.attack_rows(chosen)
