@@ -32,8 +32,8 @@ class GaussianVectors(Estimator, FromArguments):
     Privacy is that of real-valued noise; sampled doubles follow it up to their rounding.
 
     Args:
-        noise_multiplier: standard deviation of the noise per coordinate, in [1e-100, 1e12], in units of
-            the largest norm.
+        noise_multiplier: standard deviation of the noise per coordinate, in [1e-100, 1e12], in
+            units of the largest norm.
 
     Raises:
         TypeError: not a number.

@@ -60,8 +60,10 @@ def test_many_pieces_are_one(side: Bound, monkeypatch: pytest.MonkeyPatch) -> No
         listing._unit_atoms.cache_clear()
         atoms = loss.atoms(side, edges, effort)
         grids.append(discretize(atoms, spacing))
-    assert grids[0].offset == grids[1].offset
-    np.testing.assert_allclose(grids[1].mass, grids[0].mass, rtol=1e-9, atol=1e-22)
+    # the first cell of either may hold next to nothing
+    first = min(grid.offset for grid in grids)
+    masses = [np.pad(grid.mass, (grid.offset - first, 0)) for grid in grids]
+    np.testing.assert_allclose(masses[1], masses[0], rtol=1e-9, atol=1e-22)
 
 
 def test_edges_of_any_distance_make_the_same_cells() -> None:

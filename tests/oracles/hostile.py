@@ -912,7 +912,7 @@ def _run(case: Case) -> tuple[Any, float, list[str]]:
                 outcome = _consumed(case.entry.call(**{**case.base, **case.changed}))
         except (Exception, _TooLong) as error:
             outcome = error
-    own = (sa.LooseBracketWarning, sa.order.OrderWarning)
+    own = (sa.LooseBracketWarning, sa.WeakPrivacyWarning, sa.order.OrderWarning)
     heard = [str(w.message) for w in caught if not issubclass(w.category, own)]
     # joblib is right: the fuzzer's processes may have no workers of their own
     heard = [message for message in heard if not message.startswith("Loky-backed")]

@@ -319,8 +319,8 @@ def test_reports_show_each_group_and_what_was_fixed() -> None:
     assert len(epsilons) == 2
     for row, kind in zip(epsilons, one.kinds_of_users, strict=True):
         assert row.upper == sa.epsilon(one.for_user_of(kind), delta=1e-2).upper
-    assert any("group" in line for line in found.fixed)
-    assert any("collude" in line for line in found.fixed)
+    assert any("which randomizer is fixed beforehand" in line for line in found.conditions)
+    assert any("work with the observer" in line for line in found.conditions)
     joined = sa.ShuffleRound(RESPONSE, users=sa.Binomial(trials=99, probability=0.5))
     assert "hidden" in str(sa.report(joined, delta=1e-2))
 

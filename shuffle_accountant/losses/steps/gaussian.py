@@ -138,7 +138,7 @@ def gaussian_profile(sigma: float, epsilon: float, side: Bound) -> float:
     shift = 1.0 / sigma
     first = float(log_ndtr(0.5 * shift - epsilon / shift))
     if first < -700.0:
-        return 1e-300 if upper else 0.0
+        return 1e-304 if upper else 0.0  # more than e^-700
     second = epsilon + float(log_ndtr(-0.5 * shift - epsilon / shift))
     # the logarithms are good to a few units in their last place, and so are their arguments
     place = 0.5 * shift + epsilon / shift
