@@ -82,7 +82,7 @@ def laplace(alpha: Real, eps0: Real) -> Real:
 
 
 def normal(alpha: Real, shift: Real) -> Real:
-    """Of two normal laws so many deviations apart."""
+    """Divergence of two normal laws, given their distance in deviations."""
     place = MP.log(alpha) / shift
     return MP.ncdf(shift / 2 - place) - alpha * MP.ncdf(-shift / 2 - place)
 

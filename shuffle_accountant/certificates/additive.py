@@ -288,7 +288,7 @@ class Moments:
     largest: float
 
     def levels(self, count: int, effort: Effort) -> float:
-        """About how many blocks the grid of a sum of so many has, as `Falling` makes it."""
+        """About the number of blocks of the grid of a sum, as `Falling` makes it."""
         mean, variance = count * self.mean, count * self.variance
         second = variance + mean * self.mean
         low = max(mean - math.sqrt(2.0 * second * math.log(2.0) * effort.cut), 0.0)
@@ -299,7 +299,7 @@ class Moments:
 
 
 def power_work(levels: Callable[[int], float], count: int, effort: Effort) -> Work:
-    """What `power` takes, given the number of blocks of the sum of so many."""
+    """Work and memory of `power`, given the number of blocks of the sum."""
     work, added = Work(), 1
     while added <= count:
         if 2 * added <= count:

@@ -84,7 +84,7 @@ class AllocatedSteps:
         return self.released == 1
 
     def work(self, forward: int, backward: int, effort: Effort) -> Work:
-        """What `forward` and `backward` take at so many α each."""
+        """Work and memory of `forward` and `backward`, given the number of α."""
         each = self.excess.units * price(effort.precision)
         if self.released == 1:
             return Work((forward + backward) * 2.0 * each)
@@ -208,7 +208,7 @@ class ListedSteps:
         return self.letters.definite(effort)
 
     def work(self, forward: int, backward: int, effort: Effort) -> Work:
-        """What `forward` and `backward` take at so many α each."""
+        """Work and memory of `forward` and `backward`, given the number of α."""
         return self.letters.work(forward, effort) + self.exchanged.work(backward, effort)
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:

@@ -59,7 +59,7 @@ class BinaryTarget:
         return True
 
     def work(self, count: int, effort: Effort) -> Work:
-        """What `divergences` takes at so many α."""
+        """Work and memory of `divergences`, given the number of α."""
         n, rate = self.decoys, min(max(float(self.rate.mid()), 0.0), 1.0)
         beyond = deviations(n * rate * (1.0 - rate), 1.0, effort.cut + 8)
         counts = min(n, 2.0 * beyond) + 2.0

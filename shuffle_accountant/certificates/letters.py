@@ -62,7 +62,7 @@ class LettersAmongDecoys:
         ]
 
     def work(self, count: int, effort: Effort) -> Work:
-        """What `divergences` takes at so many α."""
+        """Work and memory of `divergences`, given the number of α."""
         sent = self.sent
         letters = 10.0 * len(self.letters) * price(effort.precision)
         cut = effort.cut + _SPARE

@@ -28,7 +28,7 @@ class LossTable:
     infinite: float
 
     def work(self, count: int, effort: Effort) -> Work:
-        """What `divergences` takes at so many α."""
+        """Work and memory of `divergences`, given the number of α."""
         return Work(price(effort.precision) * (count + 2.0 * len(self.losses)) * (2.0 * EXP + 8.0))
 
     def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:

@@ -37,7 +37,7 @@ class Target(Protocol):
         """Whether divergences are enclosed; else bounded from above."""
 
     def work(self, count: int, effort: Effort) -> Work:
-        """What `divergences` takes at so many α."""
+        """Work and memory of `divergences`, given the number of α."""
 
     def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """``H(α)``, or upper bounds of it."""
@@ -50,7 +50,7 @@ class OrderedTarget(Protocol):
         """Whether divergences are enclosed; else bounded from above."""
 
     def work(self, forward: int, backward: int, effort: Effort) -> Work:
-        """What `forward` and `backward` take at so many α each."""
+        """Work and memory of `forward` and `backward`, given the number of α."""
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """``H(α)`` of the pair at each α >= 1."""
@@ -73,7 +73,7 @@ class Profile(ABC):
 
     @abstractmethod
     def work(self, below: int, above: int, effort: Effort) -> Work:
-        """What each order takes at so many consecutive ``e^(k h)`` below 1, and so many others."""
+        """Work and memory of each order: of consecutive ``e^(k h)`` below 1, and of other α."""
 
     @abstractmethod
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:

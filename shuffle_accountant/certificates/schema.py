@@ -69,7 +69,7 @@ _ADJACENCIES = ["replace-one", "zero-out"]
 _MASS = {"type": "integer", "minimum": 0}
 # Masses of one witness, losses of one table, entries of a channel, rounds of a protocol.
 _MOST_MASSES, _MOST_LOSSES, _MOST_ENTRIES, _MOST_ROUNDS = 1 << 16, 1 << 20, 4096, 1 << 12
-# With more, profiles are sums over so many counts that no certificate is made.
+# With more, no certificate is made: profiles would be sums over too many counts.
 _MOST_USERS = _MOST_STEPS = 10**9
 _MOST_PASSES = 10**4
 _MOST_COUNT = 10**12

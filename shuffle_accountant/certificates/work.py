@@ -63,17 +63,17 @@ class Work:
 
 
 def price(bits: int) -> float:
-    """Units of one multiplication of balls of so many bits."""
+    """Units of one multiplication of balls, given their bits."""
     return math.pow(max(bits / _CHEAP_BITS, 1.0), 1.5)
 
 
 def ball_bytes(bits: int) -> float:
-    """Bytes of one ball of so many bits."""
+    """Bytes of one ball, given its bits."""
     return 150.0 + bits / 8.0
 
 
 def product_work(one: float, other: float, bits: int) -> Work:
-    """The product of polynomials with so many integer coefficients of so many bits, rounded up."""
+    """The product of integer polynomials, given their coefficients and bits, rounded up."""
     length = one + other
     growth = max(math.log2(length + 1.0) / 12.0, 1.0)
     return Work(length * (5.0 + bits / 64.0) * growth, length * (150.0 + bits))
