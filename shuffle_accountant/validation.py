@@ -34,6 +34,8 @@ class _Short(reprlib.Repr):
 
 _short = _Short()
 _short.maxstring = _short.maxother = 60
+# Most characters of a value in a message: nested values within its levels can be far longer.
+_LONGEST_SHOWN = 160
 
 
 def _single(named: dict[str, object]) -> tuple[str, object]:
@@ -44,7 +46,8 @@ def _single(named: dict[str, object]) -> tuple[str, object]:
 
 def shown(value: object) -> str:
     """Short text of any value for a message, of one line (arrays and long strings included)."""
-    return " ".join(_short.repr(value).split())
+    text = " ".join(_short.repr(value).split())
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
 def _is_bool(value: object) -> bool:

@@ -162,3 +162,15 @@ def test_an_object_of_json_has_different_names():
     assert validate.json_object([("a", 1), ("b", 2)]) == {"a": 1, "b": 2}
     with pytest.raises(ValueError, match=r"^field 'a' is given twice$"):
         validate.json_object([("a", 1), ("b", 2), ("a", 1)])
+
+
+def test_a_message_shows_a_value_cut_short():
+    """A nested state within the levels that are shown is cut; what is short is shown whole."""
+    nested: object = 1.5
+    for depth in range(12):
+        nested = {f"{key} of {depth}": nested for key in ("count", "round", "users", "trials")}
+    with pytest.raises(TypeError, match=r"trials must be an integer.* got \{") as raised:
+        validate.integer(trials=nested)
+    assert len(str(raised.value)) < 300
+    assert "\n" not in str(raised.value)
+    assert validate.shown({"trials": 50}) == "{'trials': 50}"
