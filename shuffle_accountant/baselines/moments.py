@@ -28,13 +28,8 @@ from shuffle_accountant.losses.two_letters.binary import BinaryLoss, BlockSource
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 from shuffle_accountant.losses.two_letters.response import NumberOfResponses
 from shuffle_accountant.numerics.binomial import log_upper_tail
-from shuffle_accountant.numerics.rounding import (
-    ELEMENTARY,
-    Array,
-    logarithm,
-    roundings,
-    sequential_sum,
-)
+from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, pairwise_sum
 
 __all__ = ["LogMoments", "log_moments"]
 
@@ -83,14 +78,14 @@ class LogMoments:
             return math.inf if self.side is Bound.PESSIMISTIC else sys.float_info.max
         if top == -math.inf:  # the other way round
             return -sys.float_info.max if self.side is Bound.PESSIMISTIC else -math.inf
-        total = top + math.log(float(np.sum(np.exp(exponent - top))))
-        # each exponent that counts is rounded a few times, at the size of its parts
+        terms = float(np.sum(np.exp(exponent - top)))
+        total = rounded(top + math.log(rounded(terms, 2 * ELEMENTARY)))
+        # Relative error of the sum's terms, of the sum and of its logarithm: each exponent that
+        # counts is rounded four times, at the size of its parts
         near = exponent >= top - 50.0  # the top itself where 50 is lost in it
-        size = np.abs(self.log_mass[near]) + 2.0 * t * np.abs(self.loss[near])
-        exponents = roundings(4) * (float(size.max()) + abs(top))
-        slack = sequential_sum(self.loss.size, own=2 * ELEMENTARY) + exponents
-        slack += logarithm(total)
-        return total + slack if self.side is Bound.PESSIMISTIC else total - slack
+        size = float(np.max(np.abs(self.log_mass[near]) + 2.0 * t * np.abs(self.loss[near])))
+        moved = pairwise_sum(own=2 * ELEMENTARY) * (1.0 + size + abs(top) + abs(total))
+        return total + moved if self.side is Bound.PESSIMISTIC else total - moved
 
     def bound(self, t: float) -> float:
         """``log E_P[e^(t L)]`` bounded in the direction, >= 0; at most ``t largest``."""

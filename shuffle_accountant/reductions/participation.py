@@ -33,6 +33,7 @@ from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law, starts_of
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import outwards, roundings, sequential_sum
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.reductions.base import DominatingPair, Reduction
@@ -165,10 +166,10 @@ class _Takers:
         blocks = []
         for first, last in pairwise([*starts.tolist(), law.low.size]):
             some = slice(first, last)
-            mass = outwards(math.fsum(law.weight[some].tolist()), noise, upper=upper)
+            mass = rounded(math.fsum(law.weight[some].tolist()))
             if mass > 0.0:
-                mean = float(np.average(number[some], weights=law.weight[some]))
-                mean *= 1.0 + (noise if upper else -noise)
+                mean = rounded(float(np.average(number[some], weights=law.weight[some])), last)
+                mass, mean = (outwards(x, noise, upper=upper) for x in (mass, mean))
                 blocks.append((mass, int(law.low[first]), int(law.high[last - 1]), mean))
         return blocks, law.missing
 

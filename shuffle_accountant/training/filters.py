@@ -36,7 +36,8 @@ __all__ = ["PersonalFilter", "PrivacyFilter"]
 
 # Excess orders that are tried for a planned round, sixteen per decade.
 _ORDERS = np.logspace(-3.0, 5.0, 8 * 16 + 1)
-# Sums and conversions are rounded by less, relative; costs are raised by it, budgets lowered.
+# Relative error of a sum or conversion of a few terms, each rounded fewer than a hundred times:
+# sums of costs are raised by it, the limit is lowered by it.
 _ROUNDING = 1e-12
 _MOST_PEOPLE = 10**9
 
@@ -75,12 +76,12 @@ class _RenyiBudget:
 
     def cost(self, round: Round) -> float:
         """Log moment of a round at the order, from above."""
-        return log_moment_cost(round, self.plan(round)) * (1.0 + _ROUNDING)
+        return log_moment_cost(round, self.plan(round))
 
     def converted(self, log_moment: float, t: float) -> float:
         """Epsilon at delta of a sum of log moments that is within the limit."""
         found = epsilon_of(log_moment, t, self.delta)
-        return min(max(found * (1.0 + _ROUNDING) + _ROUNDING, 0.0), self.epsilon)
+        return min(max(found + _ROUNDING * (1.0 + abs(found)), 0.0), self.epsilon)
 
     def _positive(self, round: Round, t: float) -> float:
         try:
@@ -126,7 +127,7 @@ class PrivacyFilter:
         planned: Round | None = None,
     ) -> None:
         self._budget = _RenyiBudget(epsilon, delta, order, planned)
-        self._costs: list[float] = []
+        self._spent = 0.0
         self._steps = 0
         self._adjacency: Adjacency | None = None
         self._lock = threading.RLock()
@@ -150,7 +151,7 @@ class PrivacyFilter:
     def divergence(self) -> float:
         """Sum of the certified upper ends of the rounds' Rényi divergences, nats."""
         with self._lock:
-            return 0.0 if self._budget.t is None else math.fsum(self._costs) / self._budget.t
+            return 0.0 if self._budget.t is None else self._spent / self._budget.t
 
     @property
     def spent(self) -> float:
@@ -162,7 +163,7 @@ class PrivacyFilter:
         with self._lock:
             if not self._steps or self._budget.t is None:
                 return 0.0
-            return self._budget.converted(math.fsum(self._costs), self._budget.t)
+            return self._budget.converted(self._spent, self._budget.t)
 
     def __len__(self) -> int:
         """Rounds recorded so far."""
@@ -187,7 +188,7 @@ class PrivacyFilter:
                 than those before, or the count is out of range.
         """
         with self._lock:
-            return self._cost(round, count) is None
+            return self._sum_with(round, count) is None
 
     def step(self, round: Round, count: int = 1) -> None:
         """Record rounds, before anything of them is released.
@@ -203,19 +204,19 @@ class PrivacyFilter:
             BudgetExceeded: the budget does not allow them; nothing is recorded.
         """
         with self._lock:
-            cost = self._cost(round, count)
-            if cost is None:
+            total = self._sum_with(round, count)
+            if total is None:
                 raise BudgetExceeded(
                     f"round {self._steps + count} would exceed the filter of epsilon = "
                     f"{self.epsilon:g} at delta = {self.delta:g}; {self._steps} recorded"
                 )
             if count > 0:
                 self._adjacency = round.adjacency
-                self._costs = [math.fsum([*self._costs, cost]) * (1.0 + _ROUNDING)]
+                self._spent = total
                 self._steps += count
 
-    def _cost(self, round: Round, count: int) -> float | None:
-        """Of so many rounds; None if they do not fit."""
+    def _sum_with(self, round: Round, count: int) -> float | None:
+        """Log moments of all rounds so far and these, from above; None if they do not fit."""
         validate.instance(Round, round=round)  # type: ignore[type-abstract]
         count = validate.integer(minimum=0, maximum=MAX_ROUNDS - self._steps, count=count)
         if self._adjacency is not None and round.adjacency is not self._adjacency:
@@ -224,11 +225,11 @@ class PrivacyFilter:
                 f"{round.adjacency.named}"
             )
         if count == 0:
-            return 0.0
-        cost = count * self._budget.cost(round) * (1.0 + _ROUNDING)
+            return self._spent
+        cost = self._budget.cost(round)
         assert self._budget.t is not None
-        total = math.fsum([*self._costs, cost]) * (1.0 + _ROUNDING)
-        return cost if total <= self._budget.limit(self._budget.t) else None
+        total = (self._spent + count * cost) * (1.0 + _ROUNDING)
+        return total if total <= self._budget.limit(self._budget.t) else None
 
 
 class PersonalFilter:
@@ -311,7 +312,6 @@ class PersonalFilter:
             wanted = self._people(people)
             cost = self._budget.cost(round)
             assert self._budget.t is not None
-            # a sum of k costs is rounded at most k times
             sums = (self._sums[wanted] + cost) * (1.0 + _ROUNDING)
             allowed = sums <= self._budget.limit(self._budget.t)
             taking_part = wanted[allowed]

@@ -38,7 +38,7 @@ NAME = "a Rényi filter"
 # Beyond, moments of high orders may be no doubles.
 _MOST_LOSS = 1e100
 _HOELDER = (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0)
-# Sums of a few logarithms and products are rounded by less, relative.
+# Relative error of sums of a few logarithms and products, each rounded fewer than a hundred times.
 _ROUNDING = 1e-12
 
 
@@ -96,8 +96,9 @@ def _side(loss: PrivacyLoss, t: float, round: Round) -> float:
         rare = min(
             (1.0 - 1.0 / p) * log_tail + t * (p * t + 1.0) / (2.0 * noise * noise) for p in _HOELDER
         )
-        rare += _ROUNDING * (abs(log_tail) + abs(rare))
-        kept = float(np.logaddexp(kept, rare)) + _ROUNDING * (1.0 + abs(rare))
+        # the logarithm of a sum of exponentials moves by no more than its exponents do
+        moved = 4.0 * _ROUNDING * max(1.0, abs(log_tail), abs(rare))
+        kept = float(np.logaddexp(kept, rare)) + moved
     return max(min(kept, alone), 0.0)
 
 

@@ -6,11 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from oracles.precision import MP, exact
+from scipy.stats import norm
 
 import shuffle_accountant as sa
-from shuffle_accountant.baselines import allocation_decomposition, allocation_poisson
+from shuffle_accountant.baselines import allocation_decomposition, allocation_poisson, one_epoch
 from shuffle_accountant.baselines.base import OutsideValidityError
-from shuffle_accountant.baselines.one_epoch import PoissonEpoch
+from shuffle_accountant.baselines.one_epoch import PoissonEpoch, _profile
+from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.reports.comparison import compare
 from shuffle_accountant.rounds.mechanisms import Mechanism
 
@@ -70,6 +73,60 @@ def test_profiles_of_sampled_steps(sigma: float) -> None:
     for loss, value in zip(losses.tolist(), worse.tolist(), strict=True):
         truth = sa.delta(step, epsilon=loss, rounds=50)
         assert truth.lower <= value <= truth.upper * (1 + 1e-3)
+
+
+class Steps:
+    """Steps whose upper profile is of twice the parameter of the lower one, in both orders."""
+
+    def __init__(self, reveals: float) -> None:
+        self.reveals = reveals
+
+    def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
+        eps0 = self.reveals * (2.0 if side is Bound.PESSIMISTIC else 1.0)
+        return max(eps0 - epsilon, 0.0)
+
+
+def test_the_rate_is_that_of_the_upper_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parameters that are rounded to what reveals more, and the upper bound of their profile."""
+    monkeypatch.setattr(
+        allocation_poisson,
+        "step_ratio",
+        lambda step, passes, side: Steps(0.2 if side is Bound.PESSIMISTIC else 0.1),
+    )
+    epoch, delta = sa.RandomAllocation(gaussian(1.0), steps=5000), 1e-6
+    g = math.cosh(0.4) * math.sqrt(2 / 5000 * math.log(4 / delta))
+    assert allocation_poisson.rate(epoch, delta=delta) == pytest.approx(
+        1 / (5000 * (1 - g)), rel=1e-9
+    )
+
+
+def test_profiles_of_laws_on_a_grid_are_rounded_up() -> None:
+    """Atom by atom in 50 digits; an eighth is told apart for certain."""
+    rng = np.random.default_rng(5)
+    for spacing, offset in ((0.1, -30), (1.0, -40), (1e-6, -3)):
+        mass = rng.integers(1, 2**20, 64) / 2.0**27
+        law = PldGrid(Bound.PESSIMISTIC, spacing, offset, mass, 0.125, 0.0, 0.0, 0.0)
+        losses = np.linspace(0.0, law.losses[-1], 50)
+        for x, found in zip(losses.tolist(), _profile(law, losses).tolist(), strict=True):
+            truth = exact(0.125) + MP.fsum(
+                exact(p) * -MP.expm1(exact(x) - exact(loss))
+                for loss, p in zip(law.losses.tolist(), mass.tolist(), strict=True)
+                if loss > x
+            )
+            assert truth <= found <= truth + 1e-10
+
+
+def test_epochs_are_no_better_than_their_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coarse polygon lies above the profile of normal noise, so epsilon does too."""
+    monkeypatch.setattr(one_epoch, "_POINTS", 20)
+
+    def profile(losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        delta = norm.cdf(0.5 - losses) - np.exp(losses) * norm.cdf(-0.5 - losses)
+        return delta, delta
+
+    truth = sa.epsilon(sa.PoissonSampled(gaussian(1.0), rate=1.0), delta=1e-3)
+    found = one_epoch.composed_epsilon(profile, 8.0, rounds=1, delta=1e-3)
+    assert truth.upper * 1.01 < found < 1.5 * truth.upper
 
 
 def test_one_step_is_the_step_itself() -> None:

@@ -7,6 +7,7 @@ pair's delta is that of `ShuffleRound.delta`, whose sampled pairs are enumerated
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ import pytest
 
 import shuffle_accountant as sa
 from shuffle_accountant.baselines import alpha_grid
-from shuffle_accountant.lattice.grid import PldAtoms
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.losses.base import Effort
 
 FIGURE_2 = sa.ShuffleRound(sa.GeneralRandomizer(3.0), users=10_000, population=1_000_000)
 
@@ -71,6 +73,37 @@ def test_both_laws_have_mass_one() -> None:
     assert math.fsum((atoms.mass * np.exp(-atoms.loss)).tolist()) <= 1.0 + 1e-12
     assert atoms.loss.min() >= -0.25 - 1e-15
     assert atoms.loss.max() <= 0.25 + 1e-15
+
+
+class Uncertain:
+    """A symmetric loss whose delta is known to within a fifth."""
+
+    @property
+    def reversed(self) -> Uncertain:
+        return self
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        return math.exp(-0.25 * epsilon) * (0.3 if side is Bound.PESSIMISTIC else 0.25)
+
+
+def test_the_polygon_goes_through_upper_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    loss = Uncertain()
+    monkeypatch.setattr(
+        sa.ShuffleRound, "reduced", lambda self: SimpleNamespace(loss=loss, name="stub")
+    )
+    for epsilon in (0.0, 0.05, 0.1):
+        found = alpha_grid.delta(FIGURE_2, epsilon=epsilon, points=10)
+        assert found == pytest.approx(0.3 * math.exp(-0.25 * epsilon), rel=1e-9)
+
+
+def test_what_a_pair_is_off_by_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses may be larger by their error, and an eighth is infinite."""
+    atoms = PldAtoms(Bound.PESSIMISTIC, np.full(1, 0.5), np.full(1, 0.2), 0.125, 0.0, 0.0, 0.01)
+    monkeypatch.setattr(alpha_grid, "pair", lambda *_, **__: atoms)
+    for epsilon in (0.0, 0.15, 0.205):
+        found = alpha_grid.delta(FIGURE_2, epsilon=epsilon, points=10)
+        truth = 0.125 - 0.5 * math.expm1(epsilon - 0.2 - 0.01)
+        assert found == pytest.approx(truth, rel=1e-14)
 
 
 @pytest.mark.slow

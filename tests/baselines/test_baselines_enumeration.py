@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from oracles import clones as clones_oracle
+from scipy import optimize
 
 import shuffle_accountant as sa
 from shuffle_accountant.baselines import clones_enumeration
@@ -20,6 +21,49 @@ def test_delta_against_exact_enumeration(users: int) -> None:
         found = clones_enumeration.delta(eps0=1.5, users=users, epsilon=epsilon, tau=1e-9)
         # an upper bound that neglects at most tau, here counted in full; 1e-12 for rounding
         assert exact * (1 - 1e-12) <= found <= exact * (1 + 2e-11) + 1e-9
+
+
+@pytest.mark.parametrize("eps0", [1e-9, 1e-3, 3.0])
+def test_delta_where_losses_have_few_digits(eps0: float) -> None:
+    """Next to the largest loss delta is what rounding leaves of a difference of losses."""
+    truth = clones_oracle.pair(eps0, 3)
+    for share in (0.2, 0.6, 0.9, 0.99, 0.999, 1.0 - 1e-9):
+        exact = clones_oracle.delta(truth, share * eps0)
+        found = clones_enumeration.delta(eps0=eps0, users=3, epsilon=share * eps0, tau=1e-300)
+        # losses are off by some forty roundings
+        assert exact <= found <= exact * (1 + 3e-11) + 1e-14
+
+
+@pytest.mark.parametrize(("eps0", "delta"), [(1e-9, 1e-13), (1e-4, 3e-6), (1.0, 0.05), (9.0, 0.3)])
+def test_epsilon_is_above_the_root(eps0: float, delta: float) -> None:
+    """Delta is no more than asked for, by enumeration; the root may be off by 1e-11 nats."""
+    truth = clones_oracle.pair(eps0, 4)
+    found = clones_enumeration.epsilon(eps0=eps0, users=4, delta=delta)
+    assert clones_oracle.delta(truth, found) <= delta
+    # a thousandth of delta is left to what is not listed
+    assert clones_oracle.delta(truth, max(found * (1 - 1e-3) - 2e-11, 0.0)) >= 0.99 * delta
+
+
+def test_a_root_found_too_low_is_no_lower_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search may end below the root, by all that it is allowed."""
+    search, roots = optimize.brentq, []
+
+    def low(function: Any, *ends: float, xtol: float) -> float:
+        roots.append(search(function, *ends, xtol=xtol))
+        return float(roots[-1]) * (1.0 - 4.0 * 2.0**-52) - xtol
+
+    monkeypatch.setattr(optimize, "brentq", low)
+    for eps0, delta in ((1e-4, 3e-6), (1.0, 0.05), (600.0, 1e-6)):
+        found = clones_enumeration.epsilon(eps0=eps0, users=4, delta=delta)
+        assert roots[-1] <= found <= roots[-1] + 2e-11
+
+
+def test_sums_of_masses_are_rounded_up() -> None:
+    """Nearly all that counts is told apart for certain, so that losses do not matter."""
+    for users in (2, 3, 5, 9, 13, 17):
+        exact = clones_oracle.delta(clones_oracle.pair(12.0, users), 0.0)
+        found = clones_enumeration.delta(eps0=12.0, users=users, epsilon=0.0, tau=1e-300)
+        assert exact <= found <= exact * (1 + 2e-11)
 
 
 @pytest.mark.parametrize(

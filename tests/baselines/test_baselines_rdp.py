@@ -7,7 +7,8 @@ over the atoms, in the definition's form ``sum p^order q^(1 - order)``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,11 @@ from oracles.precision import MP, Real, exact
 import shuffle_accountant as sa
 from shuffle_accountant.baselines import rdp
 from shuffle_accountant.baselines.base import OutsideValidityError
-from shuffle_accountant.baselines.moments import _clones_bound
+from shuffle_accountant.baselines.moments import LogMoments, _clones_bound
 from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.divergence import HOCKEY_STICK
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 
 # What `renyi_divergence` promises of finite randomizers.
@@ -143,6 +147,66 @@ def test_the_order_grows_the_divergence_up_to_the_largest_loss() -> None:
 def test_both_ends_are_in_order(eps0: float, users: int, order: float) -> None:
     bracket = rdp.renyi_divergence(general(eps0, users), order=order)
     assert 0.0 < bracket.lower <= bracket.upper <= eps0 * (1 + 1e-12)
+
+
+class Stated:
+    """A loss whose moments and infinite part are stated, in this order and in the other one."""
+
+    divergence, largest = HOCKEY_STICK, math.inf
+
+    def __init__(self, loss: float, infinite: float = 0.0, disclosed: float = 0.0) -> None:
+        self.loss, self.infinite, self.disclosed = loss, infinite, disclosed
+        self.reversed = self
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        return max(self.disclosed, 1e-300 if side is Bound.PESSIMISTIC else 0.0)
+
+
+@pytest.fixture
+def stated(monkeypatch: pytest.MonkeyPatch) -> Callable[[Stated], sa.ShuffleRound]:
+    """A round of a stated loss."""
+    monkeypatch.setattr(
+        rdp,
+        "log_moments",
+        lambda loss, side: LogMoments(
+            side, np.full(1, loss.loss), np.zeros(1), loss.infinite, math.inf, None
+        ),
+    )
+
+    def made(loss: Stated) -> sa.ShuffleRound:
+        found = SimpleNamespace(loss=loss, name="stated")
+        monkeypatch.setattr(sa.ShuffleRound, "reduced", lambda self: found)
+        return general(1.0, 10)
+
+    return made
+
+
+def test_the_worse_order_counts_at_both_ends(stated: Callable[[Stated], sa.ShuffleRound]) -> None:
+    for losses in ((1.0, 2.0), (2.0, 1.0)):
+        one, other = (Stated(x) for x in losses)
+        one.reversed, other.reversed = other, one
+        assert_holds(rdp.renyi_divergence(stated(one), order=3.0), 2.0, width=1e-12)
+
+
+def test_losses_that_are_not_followed_are_taken_off_delta(
+    stated: Callable[[Stated], sa.ShuffleRound],
+) -> None:
+    known = rdp.epsilon(stated(Stated(1.0)), rounds=2, delta=0.02)
+    delta = rdp.delta(stated(Stated(1.0)), rounds=2, epsilon=3.0)
+    rare = stated(Stated(1.0, infinite=0.01))
+    assert rdp.epsilon(rare, rounds=2, delta=0.04) == pytest.approx(known, rel=1e-12)
+    assert rdp.delta(rare, rounds=2, epsilon=3.0) == pytest.approx(delta + 0.02, rel=1e-12)
+    with pytest.raises(OutsideValidityError, match=r"delta > 0\.02, the probability"):
+        rdp.epsilon(rare, rounds=2, delta=0.015)
+
+
+def test_only_what_is_certain_to_be_infinite_is_refused(
+    stated: Callable[[Stated], sa.ShuffleRound],
+) -> None:
+    assert rdp.valid(stated(Stated(1.0))) is None
+    one = Stated(1.0)
+    one.reversed = Stated(1.0, disclosed=1e-9)
+    assert "infinite with some probability" in str(rdp.valid(stated(one)))
 
 
 # ---------------------------------------- conversion

@@ -533,16 +533,22 @@ def test_subsampled_masses_that_err(side: Bound, adverse: float) -> None:
         assert bounds(divergence(atoms, epsilon), truth + slack, side)
 
 
+@budgets
 @SIDES
-def test_diluted_losses(side: Bound) -> None:
+def test_diluted_losses(side: Bound, name: str) -> None:
     diluted = DilutedLoss(replace(INNER, loss_error=0.01, truncated=0.03125), 0.25, 0.75)  # type: ignore[arg-type]
-    atoms = diluted.atoms(side, edges(0.1), EFFORTS[0])
+    with stressed(name):
+        atoms = diluted.atoms(side, edges(0.1), EFFORTS[0])
+        error = roundings(16.0)
     assert (atoms.loss_error, atoms.truncated) == (0.01, 0.03125)
+    assert atoms.round_off == 0.0625 + error
+    assert bounds(exact(atoms.infinite), 0.25 * exact(INNER.infinite), side)
     for epsilon in (0.0, 0.2, 0.9, 1.5, 30.0, math.inf):
-        inner = exact(INNER.delta(epsilon, side, EFFORTS[0]))
-        assert bounds(exact(diluted.delta(epsilon, side, EFFORTS[0])), 0.25 * inner, side)
+        truth = 0.25 * exact(INNER.delta(epsilon, side, EFFORTS[0]))
+        with stressed(name):
+            found = diluted.delta(epsilon, side, EFFORTS[0])
+        assert bounds(exact(found), truth, side)
         if epsilon < math.inf:
-            truth = 0.25 * exact(INNER.delta(epsilon, side, EFFORTS[0]))
             assert bounds(divergence(atoms, epsilon), truth, side)
     total = math.fsum(atoms.mass.tolist()) + atoms.infinite
     assert total >= 1.0 if side is Bound.PESSIMISTIC else total <= 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from oracles.atoms import divergence
 from oracles.precision import MP, Real, exact
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.positive import SCALE, PositiveSum
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.combined import product
 from shuffle_accountant.losses.combined.product import ProductLoss
@@ -27,7 +29,7 @@ PARTS = 4
 class Part:
     """A loss of four atoms, infinite with an eighth; all are off by as much as stated."""
 
-    largest, deviation, divergence, exact = 1.1, 1.0, HOCKEY_STICK, False
+    largest, deviation, divergence, exact, masses = 1.1, 1.0, HOCKEY_STICK, False, MASSES
 
     def __init__(
         self, moved: float, error: float, truncated: float = 0.0, infinite: float = 0.125
@@ -43,7 +45,7 @@ class Part:
         edges(self.largest)
         losses = np.array(LOSSES) + self.moved
         return PldAtoms(
-            side, np.array(MASSES), losses, self.infinite, self.truncated, 0.0, self.error
+            side, np.array(self.masses), losses, self.infinite, self.truncated, 0.0, self.error
         )
 
 
@@ -107,3 +109,60 @@ def test_what_parts_have_cut_off_adds_up() -> None:
         Bound.PESSIMISTIC, lambda _: np.zeros(1), EFFORT
     )
     assert atoms.truncated == pytest.approx(0.1875)
+
+
+@pytest.mark.parametrize("side", list(Bound))
+@pytest.mark.parametrize("adverse", [-1.0, 1.0])
+def test_masses_of_a_sum_are_on_their_side(
+    adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Masses that are exact, or off by what is stated, and rounded once they are taken."""
+    one: Any = Part(0.0, 0.0)
+    for relative in (0.0, 2.0**-20):
+        off = 1.0 + adverse * relative / (1.0 + relative)
+        scaled, infinite = SCALE * off * np.array(MASSES), 0.125 * SCALE * off
+        given = PositiveSum(0, scaled, infinite, relative)
+        monkeypatch.setattr(product, "positive_sum", lambda *_, given=given: given)
+        product._atoms.cache_clear()
+        with stress(roundoff=2.0**-30, adverse=adverse):
+            atoms = ProductLoss(((one, 1),)).atoms(side, lambda _: np.zeros(1), EFFORT)
+        for found, true in zip([*atoms.mass, atoms.infinite], [*MASSES, 0.125], strict=True):
+            assert found >= true if side is Bound.PESSIMISTIC else found <= true
+            assert abs(found - true) <= (20 * 2.0**-30 + 2.0 * relative) * true
+
+
+@pytest.mark.parametrize("side", list(Bound))
+@pytest.mark.parametrize("adverse", [-1.0, 1.0])
+def test_sums_over_atoms_are_on_their_side(
+    adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Atoms that are exact, so that only the sum over them errs."""
+    one: Any = Part(0.0, 0.0)
+    given = PldAtoms(side, np.array(MASSES), np.array(LOSSES), 0.125, 0.0, 0.0, 0.0)
+    monkeypatch.setattr(product, "_atoms", lambda loss, side, effort: given)
+    for epsilon in (0.0, 0.3, 0.75, 2.0):
+        with stress(roundoff=2.0**-30, adverse=adverse):
+            found = exact(ProductLoss(((one, 1),)).delta(epsilon, side, EFFORT))
+        true = truth(epsilon, 1, 0.125)
+        assert found >= true if side is Bound.PESSIMISTIC else found <= true
+        assert abs(found - true) <= 200 * 2.0**-30 * true
+
+
+def test_masses_below_all_doubles_are_counted() -> None:
+    """Of two equal losses, each with 1.18e-162: the product is 1.4 times the least double."""
+    one: Any = Part(0.0, 0.0, infinite=0.0)
+    least = math.sqrt(1.4) * 2.0**-537
+    one.masses = (1.0 - 0.5, 0.5 - 2.0**-20, 2.0**-20, least)
+    atoms = ProductLoss(((one, 2),)).atoms(Bound.PESSIMISTIC, lambda _: np.zeros(1), EFFORT)
+    top = Fraction(float(atoms.mass[atoms.loss > 1.9].sum()))
+    assert top < Fraction(least) ** 2 <= top + Fraction(atoms.infinite) < 2.0**-1060
+
+
+def test_no_loss_is_larger_than_the_largest() -> None:
+    """Counts times largest losses, added up in fractions."""
+    for count in range(1, 60):
+        first, second = Part(0.0, 0.0), Part(0.0, 0.0)
+        first.largest, second.largest = 0.1, 1.0 / 3.0
+        loss: Any = ProductLoss(((first, count), (second, 61 - count)))  # type: ignore[arg-type]
+        true = count * Fraction(0.1) + (61 - count) * Fraction(1.0 / 3.0)
+        assert true <= loss.largest <= true * (1 + Fraction(2, 10**15))

@@ -20,9 +20,12 @@ from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.combined.mixture import Part
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
+from shuffle_accountant.losses.decoys.counts import CountBlocks
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys
+from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.randomizers.base import Mixture
-from shuffle_accountant.reductions.blanket import InputPair
+from shuffle_accountant.reductions import participation
+from shuffle_accountant.reductions.blanket import InputPair, _binary
 from shuffle_accountant.reductions.clones import clones
 from shuffle_accountant.reductions.crowd import _AmongDraws, _honest
 from shuffle_accountant.reductions.participation import _Takers
@@ -71,6 +74,21 @@ def target_that_never_lies(decoys: int, rate: Fraction, epsilon: float) -> Any:
             other = share * Fraction(c - more, more + 1)
             total += max(real(share) - alpha * real(other), 0)
     return total
+
+
+def test_mirrored_letters_have_the_parameter_itself() -> None:
+    """Probabilities computed from a small eps0 have lost most of its digits; others are theirs."""
+    for eps0 in (1e-12, 3e-9, 0.1, 1.0):
+        p = math.exp(eps0) / (1.0 + math.exp(eps0))
+        first, second = np.array([p, 1.0 - p, 0.0]), np.array([1.0 - p, p, 0.0])
+        blanket = np.array([1.0 - p, 1.0 - p, 2.0 * p - 1.0])
+        letters = LetterPair(first, second, blanket, eps0)
+        number = _binary(letters, 30, eps0)
+        assert number is not None
+        assert number.largest == eps0
+        other = _binary(letters, 30, 2.0 * eps0 + 1e-6)
+        assert other is not None
+        assert other.largest == pytest.approx(eps0, abs=1e-15, rel=1e-14)
 
 
 @SIDES
@@ -187,7 +205,7 @@ def test_numbers_of_those_who_take_part(tail: float, side: Bound) -> None:
         users = loss.inner.source.decoys + 1  # type: ignore[attr-defined]
         parts.append((users, part.weight))
         # each single number is a block of its own: its fraction is that of all people
-        assert bounds(loss.fraction, users / 14, side)
+        assert bounds(Fraction(loss.fraction), Fraction(users, 14), side)
     total = Fraction(missing) + sum((Fraction(w) for _, w in parts), Fraction(0))
     if side is Bound.PESSIMISTIC:
         assert total >= 1
@@ -199,6 +217,36 @@ def test_numbers_of_those_who_take_part(tail: float, side: Bound) -> None:
         for k, p in enumerate(truth):
             assert sum((Fraction(w) for number, w in parts if number == k), Fraction(0)) <= p
     assert tail < 0.1 or missing > 0.1
+
+
+@SIDES
+@pytest.mark.parametrize("adverse", [-1.0, 0.0, 1.0])
+@pytest.mark.parametrize("size", [5, 300])
+def test_wide_blocks_of_those_who_take_part(
+    size: int, adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of nine numbers each, alone or some together: mass, ends and mean in fractions."""
+    first = 9.0 * np.arange(size)
+    weight = np.random.default_rng(2).integers(1, 1000, size) / 1001.0 / size
+    given = CountBlocks(weight, first, first + 8.0, 0.125, 0.0)
+    monkeypatch.setattr(participation, "count_law", lambda *_, **__: given)
+    source = _Takers(sa.GeneralRandomizer(eps0=1.0), 9 * size, 0.5, "clones", None)
+    with stress(roundoff=2.0**-34, adverse=adverse):
+        blocks, missing = source._blocks(side, Effort(1e-12, 1e-2))
+    assert missing == 0.125
+    assert (len(blocks) == size) == (size == 5)
+    upper, place = side is Bound.PESSIMISTIC, 0
+    for mass, low, high, mean in blocks:
+        held = range(place, place + (high - low + 1) // 9)
+        place = held.stop
+        assert (low, high) == (9 * held.start, 9 * held.stop - 1)
+        whole = sum(Fraction(weight[i]) for i in held)
+        true = sum(Fraction(weight[i]) * (9 * i + 8 * upper) for i in held) / whole
+        assert bounds(mass, whole, side)
+        assert bounds(mean, true, side)
+        assert abs(mass - whole) <= whole * Fraction(1, 10**7)
+        assert abs(mean - true) <= true * Fraction(1, 10**7)
+    assert place == size
 
 
 @SIDES

@@ -5,17 +5,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.precision import MP, Real, exact
 from scipy import integrate, stats
 
 import shuffle_accountant as sa
 from shuffle_accountant.baselines.renyi import epsilon_of
-from shuffle_accountant.training import BudgetExceeded, PersonalFilter, PrivacyFilter
+from shuffle_accountant.training import BudgetExceeded, PersonalFilter, PrivacyFilter, filters
 from shuffle_accountant.training.renyi_cost import log_moment_cost
 
 DELTA = 1e-6
@@ -228,7 +230,6 @@ def test_rounds_of_infinite_divergence_are_refused() -> None:
     assert len(budget) == 0
 
 
-@pytest.mark.slow
 def test_arguments() -> None:
     with pytest.raises(ValueError, match=r"order must be a finite number > 1, got 1\.0"):
         PrivacyFilter(epsilon=1.0, delta=DELTA, order=1.0)
@@ -236,12 +237,71 @@ def test_arguments() -> None:
         PrivacyFilter(epsilon=1.0, delta=DELTA, order=2.0, planned=rr(10, 1.0))
     with pytest.raises(ValueError, match=r"delta must be a number in \(0, 1\)"):
         PrivacyFilter(epsilon=1.0, delta=0.0)
+    infinite = sa.NoiseMessages(categories=3, dummies=sa.Poisson(mean=50.0))
+    with pytest.raises(ValueError, match=r"^a Rényi filter is valid for"):
+        PrivacyFilter(epsilon=1.0, delta=DELTA, planned=infinite)
     budget = PrivacyFilter(epsilon=1.0, delta=DELTA)
     assert (budget.order, budget.spent, len(budget), bool(budget)) == (None, 0.0, 0, True)
     with pytest.raises(TypeError, match="round must be a Round, got 3"):
         budget.step(3)  # type: ignore[arg-type]
-    budget.step(rr(10_000, 1.0))
-    assert budget.order is not None
+
+
+COSTS = (0.1, 0.7, 1.0 / 3.0, 2.0**-70, 1e9 / 7.0)
+
+
+@pytest.fixture
+def costs(monkeypatch: pytest.MonkeyPatch) -> Iterator[float]:
+    """Log moments of the rounds that are asked about, one after the other, over and over."""
+    found = itertools.cycle(COSTS)
+    monkeypatch.setattr(filters, "log_moment_cost", lambda round, t: next(found))
+    return itertools.cycle(COSTS)
+
+
+def test_sums_of_log_moments_are_rounded_up(costs: Iterator[float]) -> None:
+    budget = PrivacyFilter(epsilon=1e13, delta=DELTA, order=2.0)
+    people = PersonalFilter(epsilon=1e13, delta=DELTA, people=1, order=2.0)
+    round, step = rr(10, 1.0), sa.PoissonSampled(sa.GaussianMechanism(noise_multiplier=1), rate=1)
+    truth = Fraction(0)
+    for count in range(3, 103):
+        whole = Fraction(budget._spent) + count * Fraction(next(costs))
+        budget.step(round, count)
+        assert whole <= budget._spent <= whole * (1 + Fraction(2, 10**12))
+    for _ in range(100):
+        people.step(step)
+        truth += Fraction(next(costs))
+        assert truth <= people._sums[0] <= truth * (1 + Fraction(1, 10**9))
+
+
+def converted(log_moment: float, t: float) -> Real:
+    """Epsilon at DELTA, in fifty digits."""
+    order = 1 + exact(t)
+    factor = order * MP.log(1 - 1 / order) - MP.log(exact(t))
+    return (exact(log_moment) - MP.log(exact(DELTA)) + factor) / exact(t)
+
+
+def test_limits_are_rounded_down_and_epsilons_up() -> None:
+    for epsilon in (0.3, 1.0, 7.0, 40.0):
+        for t in np.geomspace(0.7, 4e4, 40).tolist():
+            budget = filters._RenyiBudget(epsilon, DELTA, 1.0 + t, None)
+            t = budget.t
+            assert t is not None
+            limit = budget.limit(t)
+            assert converted(limit, t) <= epsilon
+            assert converted(limit + 1e-10 * (1.0 + abs(limit)), t) > epsilon * (1.0 - 1e-9)
+            for part in (0.1, 0.6, 0.9):
+                truth = converted(part * limit, t)
+                if limit > 0.0 and truth > 0:
+                    spent = budget.converted(part * limit, t)
+                    assert truth <= spent <= truth + 1e-11 * (1 + truth)
+
+
+def test_what_does_not_fit_is_refused_and_not_recorded(costs: Iterator[float]) -> None:
+    budget = PrivacyFilter(epsilon=30.0, delta=DELTA, order=2.0)
+    budget.step(rr(10, 1.0))
+    assert budget.would_exceed(rr(10, 1.0), 1000)
+    with pytest.raises(BudgetExceeded, match=r"^round 1001 would exceed the filter of eps"):
+        budget.step(rr(10, 1.0), 1000)
+    assert (len(budget), budget.divergence) == (1, pytest.approx(0.1))
     with pytest.raises(ValueError, match="as those before"):
         budget.step(sa.PoissonSampled(sa.GaussianMechanism(noise_multiplier=2.0), rate=0.1))
 

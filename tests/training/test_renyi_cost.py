@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,10 +11,12 @@ import numpy as np
 import pytest
 from oracles.precision import MP, exact
 
-from shuffle_accountant.baselines.moments import log_moments
+import shuffle_accountant as sa
+from shuffle_accountant.baselines.moments import LogMoments, log_moments
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK
+from shuffle_accountant.training import renyi_cost
 from shuffle_accountant.training.renyi_cost import log_moment_cost
 
 MASSES = (0.25, 0.5, 0.25)
@@ -64,3 +67,53 @@ def test_a_round_costs_what_its_worse_order_does(larger: int) -> None:
         assert float(some[0].log_moment(t)) < 0.7 * truth
         # losses are rounded up to cells of a hundredth
         assert truth <= log_moment_cost(round, t) <= truth + 0.011 * t + math.ulp(truth)
+
+
+def sampled(sigma: float, rate: float = 1.0) -> sa.PoissonSampled:
+    return sa.PoissonSampled(sa.GaussianMechanism(noise_multiplier=sigma), rate=rate)
+
+
+def test_moments_of_normal_noise_are_rounded_up() -> None:
+    """The closed form, in fractions, where nothing is sampled."""
+    for t in (0.1, 0.3, 0.7, 1.1, 3.3, 17.0, 1234.5):
+        for sigma in (0.7, 1.3, 8.1):
+            truth = Fraction(t) * (Fraction(t) + 1) / (2 * Fraction(sigma) ** 2)
+            assert truth <= log_moment_cost(sampled(sigma), t) <= truth * (1 + Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize("log_kept", [-8.0, 0.3, 40.0])
+def test_rare_losses_are_added_and_rounded_up(
+    log_kept: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is followed, and the least of Hölder's bounds of what is not, in fifty digits."""
+    loss: Any = SimpleNamespace(largest=math.inf)
+    for tail in (1e-24, 3e-9, 0.7):
+        masses = np.full(1, log_kept)
+        moments = LogMoments(Bound.PESSIMISTIC, np.zeros(1), masses, tail, math.inf, None)
+        monkeypatch.setattr(renyi_cost, "log_moments", lambda loss, side, m=moments: m)
+        kept = moments.kept(1.0)  # rounded up itself
+        for t in np.geomspace(0.3, 40.0, 30).tolist():
+            variance = 2 * exact(0.9) ** 2
+            rare = min(
+                (1 - 1 / exact(p)) * MP.log(exact(tail)) + exact(t) * (exact(p) * t + 1) / variance
+                for p in renyi_cost._HOELDER
+            )
+            truth = MP.log(MP.exp(exact(kept)) + MP.exp(rare))
+            alone = exact(t) * (exact(t) + 1) / variance
+            truth = max(min(truth, alone), exact(0))
+            found = renyi_cost._side(loss, t, sampled(0.9))
+            assert truth <= found <= truth + exact("1e-9") * (1 + abs(truth))
+
+
+def test_only_what_is_certain_to_be_infinite_is_refused() -> None:
+    """A tail that is cut off, of 1e-300, says nothing."""
+
+    def delta(epsilon: float, side: Bound, effort: Effort) -> float:
+        return 1e-300 if side is Bound.PESSIMISTIC else 0.0
+
+    loss: Any = SimpleNamespace(largest=math.inf, divergence=HOCKEY_STICK, delta=delta)
+    loss.reversed = loss
+    assert renyi_cost._condition(sampled(1.0), loss) is None
+    certain: Any = SimpleNamespace(**vars(loss) | {"delta": lambda *_: 1e-300})
+    loss.reversed = certain
+    assert "infinite with some probability" in str(renyi_cost._condition(sampled(1.0), loss))

@@ -20,18 +20,52 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.training import BudgetExceeded, ShuffleLedger, StorageError
+from shuffle_accountant.training import BudgetExceeded, ShuffleLedger, StorageError, store
+from shuffle_accountant.training.receipts import Receipt
 
 pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed (extra 'ledger')")
 
 RANDOMIZER = sa.GeneralRandomizer(eps0=1.0)
 DELTA = 1e-6
 ROUND = sa.ShuffleRound(RANDOMIZER, users=1000)
+
+
+def test_what_waiting_does_not_mend_is_raised_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that is gone, when reading and when writing; a log that no version can leave."""
+
+    def wait(seconds: float) -> None:
+        raise AssertionError("it waits for something that will not come")
+
+    patient = SimpleNamespace(monotonic=time.monotonic, sleep=wait)
+    monkeypatch.setattr(store, "time", patient)
+    path = tmp_path / "privacy.db"
+    kept = opened(f"sqlite:///{path}", "one")._store
+    assert kept is not None
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE shuffle_ledgers")
+    with pytest.raises(ValueError, match="no such table"):
+        kept.entries(Receipt(0, ""))
+    with pytest.raises(ValueError, match="no such table"), kept.transaction():
+        raise AssertionError("there is nothing to write to")
+
+    class Log:
+        """A connection to a database that stays in its write-ahead mode."""
+
+        def execute(self, statement: str) -> Any:
+            if statement.endswith("DELETE"):
+                raise sqlite3.OperationalError("disk I/O error")
+            return SimpleNamespace(fetchone=lambda: ("wal",))
+
+    with pytest.raises(sqlite3.OperationalError, match="disk I/O error"):
+        store._roll_back_by_journal(Log())
 
 
 def as_server(command: list[str]) -> subprocess.CompletedProcess[str]:

@@ -9,12 +9,10 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, Tabled
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, outwards, roundings, share
 
 __all__ = ["DilutedLoss"]
-
-# Of a product with a probability that is itself a function of eps0, good to a few roundings.
-_ERROR = roundings(ELEMENTARY + 8)
 
 
 @dataclass(frozen=True)
@@ -48,19 +46,26 @@ class DilutedLoss(SymmetricLoss):
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0: the harmless part adds nothing there."""
-        value = self.inner.delta(epsilon, side, effort)
-        return min(share(value, self.active, _ERROR, upper=side is Bound.PESSIMISTIC), 1.0)
+        value = rounded(self.inner.delta(epsilon, side, effort), ELEMENTARY)
+        return min(share(value, self.active, _error(), upper=side is Bound.PESSIMISTIC), 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The inner atoms, lighter, and one at loss 0."""
         inner = self.inner.atoms(side, edges, effort)
-        upper = side is Bound.PESSIMISTIC
+        mass = rounded(np.append(self.active * inner.mass, self.harmless), ELEMENTARY)
+        infinite = rounded(self.active * inner.infinite, ELEMENTARY)
+        error, upper = _error(), side is Bound.PESSIMISTIC
         return PldAtoms(
             side=side,
-            mass=outwards(np.append(self.active * inner.mass, self.harmless), _ERROR, upper=upper),
+            mass=outwards(mass, error, upper=upper),
             loss=np.append(inner.loss, 0.0),
-            infinite=outwards(self.active * inner.infinite, _ERROR, upper=upper),
+            infinite=outwards(infinite, error, upper=upper),
             truncated=inner.truncated,
-            round_off=inner.round_off + _ERROR,
+            round_off=inner.round_off + error,
             loss_error=inner.loss_error,
         )
+
+
+def _error() -> float:
+    """Relative error of a product with a probability that is a function of eps0."""
+    return roundings(ELEMENTARY + 8)

@@ -18,6 +18,8 @@ from shuffle_accountant.numerics.rounding import (
     Array,
     outwards,
     pairwise_sum,
+    product,
+    raised,
     roundings,
     underflow,
 )
@@ -50,7 +52,7 @@ class ProductLoss:
     def largest(self) -> float:
         """No finite loss is larger, nats."""
         total = math.fsum(count * part.largest for part, count in self.parts)
-        return total * (1.0 + roundings(4))
+        return raised(total, roundings(4))
 
     @property
     def deviation(self) -> float:
@@ -73,12 +75,13 @@ class ProductLoss:
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of the divergence at ``alpha = e^epsilon``, epsilon >= 0: a sum over the atoms."""
         atoms = _atoms(self, side, effort)
-        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+        upper = side is Bound.PESSIMISTIC
         if epsilon == math.inf:
             return atoms.infinite
-        weight = self.divergence.weight(atoms.loss + sign * atoms.loss_error - epsilon)
-        total = float(np.sum(atoms.mass * weight)) + atoms.infinite
-        return min(max(total * (1.0 + sign * pairwise_sum(own=8)), 0.0), 1.0)
+        moved = atoms.loss_error if upper else -atoms.loss_error
+        weight = self.divergence.weight(atoms.loss + moved - epsilon)
+        total = rounded(float(np.sum(atoms.mass * weight)) + atoms.infinite, 8)
+        return min(outwards(total, pairwise_sum(own=8), upper=upper), 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The sum of the parts' losses on a grid of its own."""
@@ -109,18 +112,15 @@ def _atoms(loss: ProductLoss, side: Bound, effort: Effort) -> PldAtoms:
     first, last = math.floor(low / spacing) - 2, math.ceil(high / spacing) + 2
     law = positive_sum(grids, side, first, last)
     upper = side is Bound.PESSIMISTIC
-    rounding = law.relative + roundings(8)
+    rounding = product(law.relative, roundings(8))
     losses = rounded(spacing * (law.offset + np.arange(law.scaled.size, dtype=np.float64)), 2)
-    held = law.scaled > 0.0
-    mass = np.where(held, outwards(law.mass, rounding, upper=upper), 0.0)
-    infinite = outwards(law.infinite, rounding, upper=upper)
-    # what is subnormal was rounded twice, and some of what is not held may have been lost
+    infinite = outwards(rounded(law.infinite, 8), rounding, upper=upper)
     if upper:
-        mass[held] += underflow(2)
-        infinite += underflow(2)
+        # each number that is subnormal was rounded twice, and underflow takes off less than one
+        infinite += underflow(2 * law.scaled.size + 3)
     return PldAtoms(
         side=side,
-        mass=mass,
+        mass=outwards(rounded(law.mass, 8), rounding, upper=upper),
         loss=losses,
         infinite=min(infinite, 1.0),
         truncated=min(sum(count * grid.truncated for grid, count in grids), 1.0),
