@@ -11,12 +11,16 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable, TabulatedLoss
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.base import Round, needed
 
 __all__ = ["PldRound"]
 
 # The noise of the transforms a distribution went through.
 _NOISE = 1e-9
+# An optimistic delta may be larger than the pessimistic one by this, which the rounding of two
+# libraries does not reach. It is looked at up to a largest epsilon (nats): e^epsilon is a double.
+_UNEVEN, _FURTHEST = 1e-6, 600.0
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class PldRound(Round):
 
     Raises:
         TypeError: not such a distribution.
-        ValueError: a distribution with the wrong direction of rounding, or no probabilities.
+        ValueError: a distribution with the wrong direction of rounding, no probabilities, or an
+            ``optimistic`` whose delta is larger than that of ``pld`` by more than 1e-6.
     """
 
     loss: TabulatedLoss
@@ -70,15 +75,18 @@ class PldRound(Round):
         lower = (
             upper if optimistic is None else _tables("optimistic", optimistic, pessimistic=False)
         )
-        self._set(upper, lower, adjacency)
+        self._set(upper, lower, adjacency, (("optimistic", "pld"), ("optimistic", "pld")))
 
     def _set(
         self,
         upper: tuple[PldTable, PldTable],
         lower: tuple[PldTable, PldTable],
         adjacency: Adjacency,
+        names: tuple[tuple[str, str], tuple[str, str]],
     ) -> None:
         adjacency = validate.instance(Adjacency, adjacency=adjacency)
+        for above, below, named in zip(upper, lower, names, strict=True):
+            _require_below(below, above, *named)
         forward, backward = (LossBounds(*tables) for tables in zip(upper, lower, strict=True))
         object.__setattr__(self, "loss", TabulatedLoss(forward, backward))
         object.__setattr__(self, "made_for", adjacency)
@@ -105,6 +113,8 @@ class PldRound(Round):
 
         Raises:
             TypeError: an argument of the wrong type.
+            ValueError: an optimistic table with a larger delta than the other one, by more than
+                1e-6 and what its total passes 1 by.
         """
         remove = validate.instance(PldTable, remove=remove)
         below = validate.instance(
@@ -116,7 +126,8 @@ class PldRound(Round):
             PldTable, optimistic_add=other if optimistic_add is None else optimistic_add
         )
         self = cls.__new__(cls)
-        self._set((remove, add), (below, other), adjacency)
+        names = (("optimistic_remove", "remove"), ("optimistic_add", "add"))
+        self._set((remove, add), (below, other), adjacency, names)
         return self
 
     def __repr__(self) -> str:
@@ -191,6 +202,31 @@ class PldRound(Round):
             optimistic_add=other,
             adjacency=_adjacency(state["adjacency"]),
         )
+
+
+def _require_below(below: PldTable, above: PldTable, name: str, other: str) -> None:
+    """Refuse a table for lower ends whose delta is above that of the table for upper ends."""
+    if below == above:
+        return
+    losses = np.concatenate([below.losses, above.losses])
+    epsilons = np.unique(np.append(0.0, losses[(losses > 0.0) & (losses < _FURTHEST)]))
+    lower, upper = _deltas(below, epsilons), _deltas(above, epsilons) + above.missing
+    at = int(np.argmax(lower - upper))
+    excess = max(float(np.sum(below.probabilities)) + below.infinity_mass - 1.0, 0.0)
+    if lower[at] - upper[at] > _UNEVEN + excess:
+        raise ValueError(
+            f"{name} must have no larger delta than {other}, got {lower[at]:.6g} > "
+            f"{upper[at]:.6g} at epsilon = {epsilons[at]:.6g}"
+        )
+
+
+def _deltas(table: PldTable, epsilons: Array) -> Array:
+    """The table's delta at each epsilon >= 0, to some ten digits of the mass above it."""
+    mass, loss = table.probabilities[::-1], table.losses[::-1]
+    sums = (mass, mass * np.exp(-np.maximum(loss, 0.0)))
+    p, q = (np.append(np.cumsum(column)[::-1], 0.0) for column in sums)
+    first = np.searchsorted(table.losses, epsilons, side="right")
+    return np.asarray(p[first] - np.exp(epsilons) * q[first] + table.infinity_mass)
 
 
 def _adjacency(state: Any) -> Adjacency:

@@ -296,19 +296,24 @@ def test_without_an_optimistic_table_the_lower_end_is_the_table_itself() -> None
     assert exact(one.delta(epsilon=1.0).lower) > mechanism(1.0, 1.0)
 
 
-def test_a_table_above_another_never_gives_a_lower_end_above_the_upper() -> None:
-    """Given the wrong way round, the answer is widened to hold both ends, and it is said."""
-    one = sa.PldRound.from_tables(
-        rounded_gaussian(1.0, 0.01, up=False),
-        optimistic_remove=rounded_gaussian(1.0, 0.01, up=True),
-    )
-    for rounds in (1, 3):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            bracket = sa.epsilon(one, delta=1e-3, rounds=rounds)
-        assert 0.0 < bracket.lower <= bracket.upper
-        crossed = [warning for warning in caught if warning.category is sa.CrossedEndsError]
-        assert crossed or bracket.upper - bracket.lower <= 1e-9
+def test_an_optimistic_table_above_the_other_is_refused() -> None:
+    """The wrong way round, in either order; tails that rounding puts in the wrong order are not."""
+    up, down = (rounded_gaussian(1.0, 0.01, up=up) for up in (True, False))
+    for tables, name in (
+        ((down, None, up, None), "optimistic_remove must have no larger delta than remove"),
+        ((up, down, down, up), "optimistic_add must have no larger delta than add"),
+    ):
+        remove, add, below, other = tables
+        with pytest.raises(ValueError, match=rf"^{name}, got 0\.\d+ > 0\.\d+ at epsilon = ") as got:
+            sa.PldRound.from_tables(remove, add, optimistic_remove=below, optimistic_add=other)
+        assert "\n" not in str(got.value)
+    infinite = sa.LossTable([0.0, 0.5], [0.5, 0.4], infinity_mass=0.1)
+    finite = sa.LossTable([0.0, 0.5], [0.5, 0.5])
+    with pytest.raises(ValueError, match=r"optimistic_remove .* got 0\.1 > 0 at epsilon = 0\.5"):
+        sa.PldRound.from_tables(finite, optimistic_remove=infinite)
+    sa.PldRound.from_tables(infinite, optimistic_remove=finite)
+    moved = sa.LossTable([0.0, 0.5 + 1e-7], [0.5, 0.5])
+    assert sa.PldRound.from_tables(finite, optimistic_remove=moved).delta(epsilon=0.1).lower > 0.0
 
 
 def test_a_hundred_thousand_losses_answer_soon() -> None:

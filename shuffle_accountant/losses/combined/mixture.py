@@ -16,7 +16,6 @@ from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
-    exponential,
     outwards,
     pairwise_sum,
     roundings,
@@ -92,7 +91,7 @@ class MixtureLoss(SymmetricLoss):
         values = np.array(
             [p.weight * p.loss.delta(epsilon, side, effort) for p in parts if p.loss is not None]
         )
-        total = outwards(float(np.sum(values)), pairwise_sum(own=4), upper=upper)
+        total = outwards(rounded(float(np.sum(values)), 4), pairwise_sum(own=4), upper=upper)
         if upper and (epsilon < self.largest or self.largest == math.inf):
             total += missing
         return min(total, 1.0)
@@ -160,14 +159,16 @@ class _Sums:
         for which, sign in enumerate((1.0, -1.0)):
             some = (sign * atoms.loss > 0.0) & near
             mine, loss = mass[some], atoms.loss[some]
-            other = rounded(np.exp(logs[some] - loss), ELEMENTARY)
+            other = rounded(np.exp(logs[some] - loss), ELEMENTARY * (1.0 + np.abs(logs[some])))
             larger, smaller = (mine, other) if which == 0 else (other, mine)
             half = HalfAtoms(
                 mass=larger,
                 other=smaller,
                 difference=larger * -np.expm1(-np.abs(loss)),
                 loss=np.abs(loss),
-                slack=exponential(roundings(2.0) * (800.0 + np.abs(loss)), own=ELEMENTARY + 4),
+                # of a logarithm of at most 690 in size, of its difference from the loss, and of a
+                # few more operations
+                slack=roundings(ELEMENTARY * (800.0 + np.abs(loss))),
                 loss_error=np.full(loss.size, atoms.loss_error),
             )
             cells = self._cells[which]
