@@ -4,6 +4,14 @@ from __future__ import annotations
 
 PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
+        "It decides how finely a loss is resolved, not on which side of the truth it is: the atoms "
+        "of either side are bounds for any cells and any rough deviation.",
+        (
+            "losses/combined/product.py _alone.edges: other side: side is Bound.OPTIMISTIC",
+            "reductions/blanket.py _continuous: other side: pair.letters(Bound.OPTIMISTIC, _ROUGH)",
+        ),
+    ),
+    (
         "It chooses between a sum over pairs and a grid, both of which are certified on either "
         "side; the tables of both sides have the same counts.",
         (

@@ -533,6 +533,18 @@ def test_subsampled_masses_that_err(side: Bound, adverse: float) -> None:
         assert bounds(divergence(atoms, epsilon), truth + slack, side)
 
 
+@pytest.mark.parametrize("adverse", [-1.0, 0.0, 1.0])
+def test_largest_losses_of_samples_are_rounded_up(adverse: float) -> None:
+    """Down to the last double, a fraction of which is none."""
+    for largest in (5e-324, 1e-310, 1e-12, 0.1, 3.0, 29.0, 31.0, 700.0):
+        for g in (0.001, 0.3, 0.7, 0.999):
+            inner = replace(INNER, largest=largest)
+            truth = MP.log1p(exact(g) * MP.expm1(exact(largest)))
+            with stress(roundoff=UNIT, adverse=adverse):
+                found = exact(SubsampledLoss(inner, g).largest)  # type: ignore[arg-type]
+            assert truth <= found <= truth * (1 + 60 * exact(UNIT)) + exact(1e-323)
+
+
 @budgets
 @SIDES
 def test_diluted_losses(side: Bound, name: str) -> None:

@@ -45,7 +45,7 @@ class Part:
         edges(self.largest)
         losses = np.array(LOSSES) + self.moved
         return PldAtoms(
-            side, np.array(self.masses), losses, self.infinite, self.truncated, 0.0, self.error
+            side, np.array(self.masses), losses, self.infinite, self.truncated, 2.0**-7, self.error
         )
 
 
@@ -129,6 +129,7 @@ def test_masses_of_a_sum_are_on_their_side(
         for found, true in zip([*atoms.mass, atoms.infinite], [*MASSES, 0.125], strict=True):
             assert found >= true if side is Bound.PESSIMISTIC else found <= true
             assert abs(found - true) <= (20 * 2.0**-30 + 2.0 * relative) * true
+        assert atoms.round_off >= 2.0**-7 + 8 * 2.0**-30 + relative
 
 
 @pytest.mark.parametrize("side", list(Bound))

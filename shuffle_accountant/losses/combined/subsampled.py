@@ -49,7 +49,7 @@ class SubsampledLoss(SymmetricLoss):
         if self.inner.largest <= 0.0:
             return 0.0
         # a product with the fraction may be rounded to 0
-        found = max(self._shrink(self.inner.largest), underflow(1))
+        found = max(rounded(self._shrink(self.inner.largest), ELEMENTARY), underflow(1))
         return raised(found, roundings(2 * ELEMENTARY + 4))
 
     @property

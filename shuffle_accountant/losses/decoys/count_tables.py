@@ -62,11 +62,13 @@ def count_table(law: CountLaw) -> CountTable:
     weights = rounded(np.concatenate([down[::-1], up]), own * steps)
     error = roundings(own * steps)
     total = rounded(float(np.sum(weights)), 4)
-    cut = (above + below) * (1.0 + roundings(own * float(steps.max()) + 16.0))
+    # A thousandth more: four million counts are rounded by less than 1e-8, and a tail that ends
+    # there falls by a factor of 1 - 1e-5 or less at each count, so its series is off by less too.
+    cut = 1.001 * (above + below) / total
     # the total's own error: that of its terms, of the sum, and what is cut off
-    off = float(np.sum(weights * error)) / total * 2.0 + pairwise_sum(own=4) + cut / total
+    off = float(np.sum(weights * error)) / total * 2.0 + pairwise_sum(own=4) + cut
     probabilities = weights / total
-    return CountTable(first, probabilities, product(error, off), cut / total * (1.0 + 4.0 * off))
+    return CountTable(first, probabilities, product(error, off), cut)
 
 
 def _upwards(law: CountLaw, mode: int) -> tuple[Array, float]:
@@ -84,7 +86,7 @@ def _upwards(law: CountLaw, mode: int) -> tuple[Array, float]:
         _check(start - mode)
     if start > law.most:
         return np.concatenate(weights), 0.0
-    ratio = law.rising(start - 1.0) * (1.0 + roundings(law.roundings))
+    ratio = law.rising(start - 1.0)
     return np.concatenate(weights), last * ratio / (1.0 - ratio)
 
 
@@ -102,7 +104,7 @@ def _downwards(law: CountLaw, mode: int) -> tuple[Array, float]:
         _check(mode - start)
     if start == 0:
         return np.concatenate(weights), 0.0
-    ratio = law.falling(float(start)) * (1.0 + roundings(law.roundings))
+    ratio = law.falling(float(start))
     return np.concatenate(weights), last * ratio / (1.0 - ratio)
 
 

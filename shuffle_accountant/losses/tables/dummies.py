@@ -28,6 +28,7 @@ from shuffle_accountant.numerics.rounding import (
     logarithm,
     outwards,
     pairwise_sum,
+    product,
     roundings,
     sequential_sum,
 )
@@ -174,18 +175,19 @@ def _bound(
     """
     upper = side is Bound.PESSIMISTIC
     never = np.isinf(ratio)  # the neighbour never sends it
-    infinite = float(np.sum(mass[never]))
-    slack = float(np.max(error[never], initial=0.0)) + pairwise_sum(own=4)
-    infinite = outwards(infinite, slack, upper=upper) + (cut * (1.0 + 1e-12) if upper else 0.0)
+    infinite = rounded(float(np.sum(mass[never])) + (cut if upper else 0.0), 4)
+    slack = product(float(np.max(error[never], initial=0.0)), pairwise_sum(own=4))
+    infinite = outwards(infinite, slack, upper=upper)
     seen = ~never & (mass > 0.0) & (ratio > 0.0)  # a ratio of 0 has no mass under P
     log = rounded(np.log(ratio[seen]), ELEMENTARY)
     shift = logarithm(log, off) + 2.0**-1000
     losses = log + shift if upper else log - shift
-    masses = outwards(mass[seen], error[seen] + roundings(4), upper=upper)
     order = np.argsort(losses, kind="stable")  # at once, where they only rise or only fall
-    losses, masses = losses[order], masses[order]
+    losses, mass, error = losses[order], mass[seen][order], error[seen][order]
     firsts = np.flatnonzero(np.diff(losses, prepend=-math.inf))
-    together = np.add.reduceat(masses, firsts) if firsts.size else masses
     most = float(np.diff(firsts, append=losses.size).max(initial=1))
-    together = np.minimum(outwards(together, sequential_sum(most), upper=upper), 1.0)
+    # each mass is moved by what its sum with those of equal losses is rounded by as well
+    masses = outwards(mass, product(error, sequential_sum(most, own=4)), upper=upper)
+    together = rounded(np.add.reduceat(masses, firsts) if firsts.size else masses, most)
+    together = np.minimum(together, 1.0)
     return PldTable(losses[firsts], together, infinity_mass=min(infinite, 1.0))
