@@ -77,7 +77,8 @@ class SubsampledLoss(SymmetricLoss):
             inner = math.log1p(math.expm1(epsilon) / self.fraction)
         # the rounding of the mapped epsilon moves the divergence less than this move does
         error, upper = roundings(2 * ELEMENTARY + 4), side is Bound.PESSIMISTIC
-        value = self.inner.delta(outwards(inner, error, upper=not upper), side, effort)
+        inner = outwards(rounded(inner, ELEMENTARY), error, upper=not upper)
+        value = self.inner.delta(inner, side, effort)
         return min(share(value, self.fraction, error, upper=upper), 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
