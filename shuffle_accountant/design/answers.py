@@ -50,9 +50,8 @@ class DesignRow:
             of a mean vector, in its 2-norm.
         rmse_average: that of frequencies, averaged over all categories; of a mean, the same as
             ``rmse``.
-        largest_error: with probability 95 %, no category's error is larger, all at once and
-            whatever the histogram of the data is (a bound that is proved). Of a mean, no
-            coordinate's, in the normal approximation where the law of the noise is not known.
+        largest_error: with probability 95 %, no category's error is larger, or no coordinate's of
+            a mean, all at once and whatever the data are (a bound that is proved).
         bits: bits that a user sends, on average, to name the messages.
         messages: messages that reach the analyst, per user, on average.
         evidence: certified brackets of epsilon at the parameters and one step further.
@@ -212,7 +211,7 @@ _COLUMNS = {
     ),
     "dimension": (
         "RMSE: of the mean vector, 2-norm. largest: with probability 95 %, no",
-        "coordinate is off by more (normal approximation, unless the noise is known).",
+        "coordinate is off by more, whatever the data are.",
     ),
 }
 """What data the columns of errors are for, in lines below the table."""

@@ -119,7 +119,7 @@ class Candidate(ABC):
     def quantile(self, mechanism: Any, question: Question, share: float) -> float:
         """What the error of one category or coordinate is beyond with probability ``share``.
 
-        In the normal approximation, where no other law is known.
+        That of normal noise; candidates with noise of another law have their own.
         """
         return float(-ndtri(0.5 * share)) * self.coordinate_error(mechanism, question)
 
@@ -190,7 +190,7 @@ class Candidate(ABC):
         """What no category or coordinate is off by more than, with 95 %, all at once.
 
         Here for errors whose law does not depend on the data: each of k of them is beyond with a
-        k-th of the probability at most. Other candidates have bounds for any histogram.
+        k-th of the probability at most. Other candidates have bounds for any data.
         """
         failure = 1.0 - CONFIDENCE - question.unlikely
         return self.quantile(mechanism, question, failure / question.size)

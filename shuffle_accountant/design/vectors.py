@@ -14,6 +14,7 @@ from scipy.special import erfc, gammainccinv, gammaincinv
 
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.design.candidates import (
+    CONFIDENCE,
     Calibrated,
     Candidate,
     RandomizedMessages,
@@ -66,8 +67,12 @@ class _Vectors(RandomizedMessages):
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
         return math.sqrt(mechanism.variance() / question.senders)
 
-    def coordinate_error(self, mechanism: Any, question: Question) -> float:
-        return self.error(mechanism, question, 0.0) / math.sqrt(question.size)
+    def largest(self, mechanism: Any, question: Question) -> float:
+        """For any vectors, see `shuffle_accountant.randomizers.error_bounds`."""
+        error: float = mechanism.largest_mean_error(
+            users=question.senders, confidence=CONFIDENCE + question.unlikely
+        )
+        return error
 
     def bits(self, mechanism: Any, question: Question) -> float:
         match mechanism:

@@ -1,4 +1,4 @@
-"""How far estimated frequencies are off at most, whatever the histogram of the data is.
+"""How far estimated frequencies and means are off at most, whatever the data are.
 
 A category's count is a sum of independent terms: of users who hold it, each in the count with
 probability p; of others, each with probability q; and perhaps of noise that is independent of the
@@ -19,6 +19,17 @@ gives a bound; the smallest is taken. Both sides have half of the failure probab
 counts need not be independent, and are not.
 
 That is 10 to 30 % more than a normal approximation at the worst corner has, which proves nothing.
+
+A coordinate of a mean of vectors is a sum of independent terms too: of differences between messages
+and vectors, which have mean 0, are at most b, and have a variance of at most ``v``, the mean square
+of the message's coordinate. By Bennett's lemma ``log E e^(t Y) <= v g(t)``, with
+``g(t) = (e^(t b) - 1 - t b)/b^2``. For fixed t the sum of ``e^(n v_j g(t))`` over the d coordinates
+is convex in the mean squares v_j, of which none is above V and which add up to W, the square of the
+messages' norm: it is largest where each is 0 or V, so that it is at most
+
+    e^(A(t)) = d + (W/V) (e^(n V g(t)) - 1),
+
+and s(t) is as above, for the sum of all n users' differences.
 """
 
 from __future__ import annotations
@@ -29,7 +40,7 @@ from functools import partial
 
 import numpy as np
 
-__all__ = ["coin_cumulant", "largest_deviation"]
+__all__ = ["coin_cumulant", "largest_deviation", "largest_mean_deviation"]
 
 # Logarithms of t are searched this far around that of a normal law.
 _REACH = 8.0
@@ -70,9 +81,43 @@ def largest_deviation(
             total = float(np.logaddexp(own, foreign + math.log(categories - 1)))
         return (total + needed) / t
 
-    middle = 0.5 * math.log(2.0 * (needed + math.log(categories)) / variance)
-    ends = (middle - _REACH, min(middle + _REACH, math.log(_LARGEST)))
+    ends = _around(variance, needed + math.log(categories), _LARGEST)
     return max(_least(partial(deviation, sign=sign), ends) for sign in (1.0, -1.0))
+
+
+def largest_mean_deviation(
+    largest: float, moment: float, total: float, *, users: int, dimension: int, failure: float
+) -> float:
+    """What no coordinate of the users' sum is off its mean by, but for a small probability.
+
+    Args:
+        largest: absolute value that no coordinate of a message less its vector is above, > 0.
+        moment: mean square that no coordinate of a message is above, whatever the vector is, > 0.
+        total: sum of all coordinates' mean squares, at least ``moment``.
+        users: number of users, >= 1.
+        dimension: number of coordinates, >= 1.
+        failure: probability that some coordinate is off by more, in (0, 1).
+
+    Returns:
+        The deviation of a sum, > 0; all coordinates are that close at once.
+    """
+    needed = math.log(2.0 / failure)
+
+    def deviation(log_t: float) -> float:
+        t = math.exp(log_t)
+        y = t * largest
+        cumulant = users * moment * max(math.expm1(y) - y, 0.5 * y * y) / largest**2
+        coordinates = math.log(total / moment) + cumulant + math.log1p(-math.exp(-cumulant))
+        return (float(np.logaddexp(math.log(dimension), coordinates)) + needed) / t
+
+    ends = _around(users * moment, needed + math.log(dimension), _LARGEST / largest)
+    return _least(deviation, ends)
+
+
+def _around(variance: float, exponent: float, most: float) -> tuple[float, float]:
+    """Logarithms of t around that with which a normal law has the exponent, up to the largest t."""
+    middle = 0.5 * math.log(2.0 * exponent / variance)
+    return min(middle, math.log(most)) - _REACH, min(middle + _REACH, math.log(most))
 
 
 def _least(function: Callable[[float], float], ends: tuple[float, float]) -> float:

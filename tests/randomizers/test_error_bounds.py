@@ -11,10 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import integrate
 from scipy.stats import binom, norm
 
 import shuffle_accountant as sa
 from shuffle_accountant.randomizers.error_bounds import largest_deviation
+from shuffle_accountant.randomizers.vectors import (
+    DuchiL2,
+    DuchiLInf,
+    PrivUnit,
+    SampledCoordinates,
+)
 
 USERS, RUNS = 1000, 100
 # Three standard errors of the share of runs in which a bound of 95 % holds.
@@ -178,3 +185,110 @@ def test_bad_values() -> None:
     one = sa.NoiseMessages(categories=3, dummies=sa.Poisson(mean=9.0))
     with pytest.raises(ValueError, match="confidence must be"):
         one.largest_frequency_error(users=10, confidence=0.0)
+
+
+# --------------------------------------------------------------------------------- means of vectors
+
+VECTORS = (PrivUnit, DuchiL2, DuchiLInf, SampledCoordinates)
+
+
+def vectors(dimension: int) -> dict[str, Any]:
+    """One row for each user: no vector, an axis, all coordinates alike, both ends of an axis."""
+    axis = np.zeros((USERS, dimension))
+    axis[:, 0] = 1.0
+    ends = axis.copy()
+    ends[::2] *= -1.0
+    return {
+        "zero": np.zeros((USERS, dimension)),
+        "axis": axis,
+        "alike": np.full((USERS, dimension), dimension**-0.5),
+        "ends": ends,
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", VECTORS)
+@pytest.mark.parametrize("dimension", [2, 7, 100])
+@pytest.mark.parametrize("eps0", [1.0, 8.0])
+def test_means_by_simulation(kind: Any, dimension: int, eps0: float) -> None:
+    randomizer = kind(dimension=dimension, eps0=eps0)
+    bound = randomizer.largest_mean_error(users=USERS)
+    rng = np.random.default_rng([dimension, round(eps0)])
+    for data, rows in vectors(dimension).items():
+        held = [
+            np.abs((randomizer.randomize(rows, rng) - rows).mean(axis=0)).max() <= bound
+            for _ in range(RUNS)
+        ]
+        assert np.mean(held) >= 0.95 - SLACK, data
+
+
+@pytest.mark.parametrize("confidence", [0.3, 0.95, 0.999])
+@pytest.mark.parametrize("eps0", [0.5, 4.0])
+def test_means_on_a_line_exactly(eps0: float, confidence: float) -> None:
+    """Messages are two numbers, so that the sum is binomial where all users hold one number."""
+    users, one = 30, DuchiLInf(dimension=1, eps0=eps0)
+    bound = one.largest_mean_error(users=users, confidence=confidence)
+    for x in np.linspace(-1.0, 1.0, 41).tolist():
+        up = np.arange(users + 1)
+        off = (2.0 * up / users - 1.0) * one.scale - x
+        chance = binom.pmf(up, users, 0.5 + 0.5 * x / one.scale)
+        assert chance[np.abs(off) > bound].sum() <= 1.0 - confidence
+
+
+@pytest.mark.parametrize("kind", [PrivUnit, DuchiL2])
+@pytest.mark.parametrize("dimension", [2, 3, 50])
+@pytest.mark.parametrize("eps0", [0.3, 3.0, 20.0])
+def test_squares_along_and_across_a_vector(kind: Any, dimension: int, eps0: float) -> None:
+    """By quadrature over the angle, whose density is a power of its sine."""
+    randomizer = kind(dimension=dimension, eps0=eps0)
+    cap, edge = randomizer.cap, math.acos(randomizer.cap.threshold)
+
+    def mean_square(first: float, last: float) -> float:
+        parts = [
+            integrate.quad(
+                lambda x, power=power: math.cos(x) ** power * math.sin(x) ** (dimension - 2),
+                first,
+                last,
+                epsabs=0.0,
+                limit=200,
+            )[0]
+            for power in (2, 0)
+        ]
+        return float(parts[0] / parts[1])
+
+    along = cap.probability * mean_square(0.0, edge)
+    along += (1.0 - cap.probability) * mean_square(edge, math.pi)
+    truth = max(along, (1.0 - along) / (dimension - 1)) / cap.mean**2
+    assert randomizer.coordinate_moment == pytest.approx(truth, rel=1e-7)
+    assert randomizer.largest_coordinate == pytest.approx(1.0 / cap.mean, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", [DuchiLInf, SampledCoordinates])
+@pytest.mark.parametrize("dimension", [1, 2, 50])
+def test_squares_of_coordinates(kind: Any, dimension: int) -> None:
+    """All coordinates have one mean square, whatever the vector is."""
+    randomizer, count = kind(dimension=dimension, eps0=3.0), 4000
+    rows = np.linspace(-1.0, 1.0, dimension) * np.ones((count, 1))
+    messages = randomizer.randomize(rows, np.random.default_rng(dimension))
+    squares = messages**2
+    slack = 5.0 * squares.std(axis=0) / math.sqrt(count) + 1e-9 * randomizer.coordinate_moment
+    assert np.all(np.abs(squares.mean(axis=0) - randomizer.coordinate_moment) <= slack)
+    assert np.abs(messages).max() == pytest.approx(randomizer.largest_coordinate, rel=1e-12)
+
+
+@pytest.mark.parametrize("users", [1, 3000, 10**9])
+@pytest.mark.parametrize("dimension", [2, 6, 1000])
+def test_bounds_of_means_are_not_much_more_than_normal_ones(users: int, dimension: int) -> None:
+    """Where there are many users; one alone is off by no more than it can be, times two or so."""
+    for kind in VECTORS:
+        one = kind(dimension=dimension, eps0=3.0)
+        deviation = math.sqrt(one.coordinate_moment / users)
+        normal = -norm.ppf(0.025 / dimension) * deviation
+        found = one.largest_mean_error(users=users)
+        assert found > normal
+        if users > 1e6:
+            assert found <= 1.4 * normal  # of exponents alone: without the factor in front of them
+        elif users > 1:
+            assert found <= 2.0 * normal
+    with pytest.raises(ValueError, match="confidence must be"):
+        one.largest_mean_error(users=users, confidence=1.0)

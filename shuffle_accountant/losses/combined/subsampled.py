@@ -109,11 +109,8 @@ class SubsampledLoss(SymmetricLoss):
         upper = side is Bound.PESSIMISTIC
         slack = roundings(2 * ELEMENTARY + 4)
         moved = rounded(moved, ELEMENTARY)
-        # if the losses of the inner pair are off by their error, so is the mass that goes to 0
         rest += (1.0 - g) * inner.infinite
-        doubt = inner.loss_error * float(inner.mass.sum())
-        rest += doubt if upper else -doubt
-        mass = rounded(np.concatenate([inner.mass * kept, [max(rest, 0.0)]]), ELEMENTARY)
+        mass = rounded(np.concatenate([inner.mass * kept, [rest]]), ELEMENTARY)
         return PldAtoms(
             side=side,
             mass=outwards(mass, slack, upper=upper),
@@ -121,6 +118,9 @@ class SubsampledLoss(SymmetricLoss):
             infinite=outwards(rounded(g * inner.infinite), slack, upper=upper),
             truncated=inner.truncated,
             round_off=inner.round_off + slack * float(mass.sum()),
-            # d(moved)/d(loss) is at most 1
+            # d(moved)/d(loss) is at most 1. If a gain's loss is off by s, of size e at most, then
+            # (1 - g) q (e^s - 1) of its mass belongs at 0 as well, or not; but the move of its loss
+            # by e makes up for that: H_alpha is off by alpha q ((e^s - e^-e) - (1 - g)(e^s - 1))
+            # or more on the upper side, alpha q ((e^e - e^s) + (1 - g)(e^s - 1)) on the lower one
             loss_error=inner.loss_error + slack * float(moved.max(initial=0.0)),
         )

@@ -14,6 +14,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.arguments import FromArguments
 from shuffle_accountant.randomizers.base import RunsOnData
 from shuffle_accountant.randomizers.checks import generator
+from shuffle_accountant.randomizers.error_bounds import largest_mean_deviation
 from shuffle_accountant.randomizers.estimation import Estimate, Estimator, mean_estimate
 from shuffle_accountant.randomizers.vectors.blocks import in_blocks, sum_of_blocks
 from shuffle_accountant.randomizers.vectors.clipping import clipped
@@ -86,6 +87,41 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
     @abstractmethod
     def second_moment(self) -> float:
         """Squared Euclidean norm of every message, the same for all inputs."""
+
+    @property
+    @abstractmethod
+    def largest_coordinate(self) -> float:
+        """Largest absolute value of a message's coordinate."""
+
+    @property
+    def coordinate_moment(self) -> float:
+        """Largest mean square of a message's coordinate, over all inputs and coordinates."""
+        return self.second_moment / self.dimension
+
+    def largest_mean_error(self, *, users: int, confidence: float = 0.95) -> float:
+        """What no coordinate of an estimated mean is off by more than, for any vectors.
+
+        All coordinates at once; a bound, proved in `shuffle_accountant.randomizers.error_bounds`.
+
+        Args:
+            users: number of messages, >= 1.
+            confidence: probability that it holds, in (0, 1).
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range.
+        """
+        users = validate.integer(minimum=1, users=users)
+        confidence = validate.open_unit(confidence=confidence)
+        off = largest_mean_deviation(
+            self.largest_coordinate + self.radius,
+            self.coordinate_moment,
+            self.second_moment,
+            users=users,
+            dimension=self.dimension,
+            failure=1.0 - confidence,
+        )
+        return off / users
 
     def variance(self, norm: float = 0.0) -> float:
         """Mean squared Euclidean distance of a message from its input: the sum over coordinates.

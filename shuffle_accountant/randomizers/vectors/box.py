@@ -7,6 +7,7 @@ Both first round every coordinate x_j that they look at to v_j = +1 or -1, with 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,6 +26,16 @@ class _BoxRandomizer(VectorRandomizer):
     """Inputs are vectors with coordinates in [-radius, radius]."""
 
     ball: ClassVar[str] = "l-infinity"
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """Absolute value of the coordinates of a message that are not 0."""
+
+    @property
+    def largest_coordinate(self) -> float:
+        """``scale``."""
+        return self.scale
 
     def _largest_norm(self) -> float:
         return self.radius * math.sqrt(self.dimension)

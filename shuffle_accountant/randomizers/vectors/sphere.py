@@ -81,6 +81,27 @@ class _SphereRandomizer(VectorRandomizer):
         """``(radius/m)^2``."""
         return (self.radius / self.cap.mean) ** 2
 
+    @property
+    def largest_coordinate(self) -> float:
+        """``radius/m``."""
+        return self.radius / self.cap.mean
+
+    @property
+    def coordinate_moment(self) -> float:
+        """Along the input, or across it, whichever is larger.
+
+        With ``D(gamma) = ((d-1) gamma C(gamma) + q)/d``, the integral of w^2 over the cap, ``E
+        W^2`` is ``p D/q + (1-p) (1/d - D)/(1-q)``; what is left of 1 is across, alike in all d - 1
+        directions.
+        """
+        cap, d = self.cap, self.dimension
+        first = math.exp(_log_first_moment(d, cap.threshold))
+        inside = ((d - 1.0) * cap.threshold * first + cap.share) / d
+        # next to the pole a share of the cap and its moment are the same number
+        along = cap.probability * min(inside / cap.share, 1.0)
+        along += (1.0 - cap.probability) * max(1.0 / d - inside, 0.0) / (1.0 - cap.share)
+        return self.second_moment * max(along, (1.0 - along) / (d - 1.0))
+
     def _norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         # overflow and NaN are what the caller looks for
         with np.errstate(over="ignore", invalid="ignore"):
