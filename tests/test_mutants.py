@@ -28,6 +28,7 @@ def bound(value, part, side, tail, *, upper):
 
 def largest(loss):
     log_error = math.log(2.0)
+    a = disturbed(a, roundings(2))
     return max(cost(one) for one in {loss, loss.reversed}) + share(a, b, error, upper=True)
 '''
 

@@ -171,7 +171,11 @@ class _Reader:
     # --------------------------------------------------------------------------------- the walk
 
     def _walk(self, node: ast.AST, function: str) -> None:
-        for child in ast.iter_child_nodes(node):
+        children = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Call) and _name(node) == "disturbed":
+            # by how much arithmetic errs in tests is no allowance
+            children = node.args[:1]
+        for child in children:
             inner = function
             if isinstance(child, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
                 inner = f"{function}.{child.name}".lstrip(".")

@@ -19,6 +19,7 @@ import shuffle_accountant as sa
 from shuffle_accountant.certificates import Certificate, certify, verify
 from shuffle_accountant.certificates import verification as checking
 from shuffle_accountant.certificates import work as working
+from shuffle_accountant.certificates.additive import Falling, Moments, power
 from shuffle_accountant.certificates.balls import Effort, working_precision
 from shuffle_accountant.certificates.composition import GridLaw, composed, composed_work
 from tests.certificates.expensive import FILES
@@ -99,6 +100,19 @@ def test_no_certificate_takes_more_than_is_estimated_or_a_fiftieth_of_the_defaul
     total = sum(one.units for one in estimates)
     assert done <= total <= checking.MAX_WORK / 50.0
     assert max((one.memory for one in estimates), default=0.0) <= 2.0**28
+
+
+@pytest.mark.parametrize("count", [1, 64, 300])
+@pytest.mark.parametrize("largest", [10**7, 10**12])
+def test_rare_large_values_make_blocks_that_are_estimated(largest: int, count: int) -> None:
+    """One in 2^20 is far above the others, and so is the end of the sum's grid."""
+    effort, rare = Effort(bits=84, cells=64, precision=320), 2.0**-20
+    whole = 1 << effort.fine_bits
+    law = Falling.of([(1, whole - (whole >> 20)), (largest, whole >> 20)], 0, effort)
+    mean = 1.0 - rare + rare * largest
+    about = Moments(mean, rare * (1.0 - rare) * (largest - 1.0) ** 2, float(largest))
+    made = len(power(law, count, effort).blocks)
+    assert made <= about.levels(count, effort) <= 2.0 * made + 8.0
 
 
 def test_the_limit_is_that_of_the_estimate() -> None:

@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from functools import cache
 
 import mpmath
+import numpy as np
 import pytest
 
 import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.decoys import count_tables
-from shuffle_accountant.losses.decoys.count_tables import count_table
+from shuffle_accountant.losses.decoys.count_tables import CountTable, count_table
 from shuffle_accountant.losses.tables import dummies
 from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable, TabulatedLoss
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import roundings
 from shuffle_accountant.randomizers.count_laws import CountLaw
 
 
@@ -264,3 +266,47 @@ def test_pairs_of_counts_err_by_no_more_than_is_allowed(
         with stress(roundoff=UNIT, adverse=adverse):
             low, high = dummies.infinite_mass(loss)
         assert low <= known <= high <= low + mpmath.mpf(1e-6)
+
+
+@ROUNDINGS
+def test_a_table_with_the_message_errs_by_no_more_than_it_says(adverse: float) -> None:
+    """Of a table that is exact, so that only the mixture of its counts errs."""
+    given = np.array([0.125, 0.5, 0.25])
+    table = CountTable(3, given, np.zeros(3), 0.125)
+    with stress(roundoff=UNIT, adverse=adverse):
+        counts, found, error = dummies._with_message(table, 0.75)
+    assert counts.tolist() == [3.0, 4.0, 5.0, 6.0]
+    truth = 0.25 * np.append(given, 0.0) + 0.75 * np.append(0.0, given)
+    assert np.all(found <= truth * (1.0 + error))
+    assert np.all(truth <= found * (1.0 + error))
+
+
+@SIDES
+@ROUNDINGS
+def test_losses_of_counts_are_on_their_side(side: Bound, adverse: float) -> None:
+    """Ratios and masses that are exact: two counts that tell for certain, two of equal ratio."""
+    ratio = np.array([math.inf, 0.5, 2.0, math.inf, 2.0, 0.0])
+    mass = np.array([0.125, 0.25, 0.0625, 0.0625, 0.25, 0.125])
+    upper, cut = side is Bound.PESSIMISTIC, 0.03125
+    with stress(roundoff=UNIT, adverse=adverse):
+        # what a ratio is off by pays for the doubles of this test as well
+        table = dummies._bound(ratio, roundings(1.0), mass, np.zeros(6), cut, side)
+    found = [table.infinity_mass, *table.probabilities.tolist(), *table.losses.tolist()]
+    with mpmath.workdps(60):
+        losses = [mpmath.log(mpmath.mpf(0.5)), mpmath.log(2)]
+        truth = [0.1875 + (cut if upper else 0.0), 0.25, 0.3125, *losses]
+        for value, true in zip(found, truth, strict=True):
+            assert value >= true if upper else value <= true
+            assert abs(value - true) <= 200 * UNIT
+
+
+def test_the_worse_order_may_be_infinite() -> None:
+    """Each end is that of the order in which it is larger."""
+
+    def table(infinite: float) -> PldTable:
+        return PldTable([0.5], [0.25], infinity_mass=infinite)
+
+    forward = LossBounds(table(0.5), table(0.125))
+    backward = LossBounds(table(0.375), table(0.25))
+    for loss in (TabulatedLoss(forward, backward), TabulatedLoss(backward, forward)):
+        assert dummies.infinite_mass(loss) == (0.25, 0.5)
