@@ -29,6 +29,7 @@ from shuffle_accountant.certificates.allocated import (
 from shuffle_accountant.certificates.balls import (
     Effort,
     UndecidedError,
+    ceiling,
     exact,
     working_precision,
 )
@@ -487,3 +488,28 @@ def test_tails_that_a_composition_cuts_are_moved_up():
     found = law.times(GridLaw(0, (1 << 60,), 0, 60), 20)
     assert (found.first, list(found.masses)) == (0, [(1 << 60) - (1 << 30)])
     assert found.infinite == 1 << 30
+
+
+def test_what_is_raised_to_the_first_place_is_negligible():
+    """The law of a sum that rises keeps the mean, but for ratios below its grid: 2^-80 of it."""
+    pair = AllocatedSteps(GaussianExcess(arb(1)), 1.3, 8, 3, arb(0), arb("inf"))
+    law, unit = _rising_sum(pair, EFFORT)
+    mean = sum(place * mass for place, mass in law.atoms()) * unit / (1 << law.bits)
+    # masses are rounded up, 2^-136 each, at places up to 2^40 units
+    assert abs(Fraction(int(mean.p), int(mean.q)) - 3) <= Fraction(1, 2**60)
+
+
+def test_products_of_two_ratios_are_rarely_farther_than_estimated():
+    for epsilon, passes, bits in ((0.3, 200, 10), (0.01, 1000, 4)):
+        steps = TwoValuedExcess(exact(epsilon), passes)
+        far = steps.farthest(bits)
+        assert far < passes * epsilon
+        masses = (q for value, q in steps.atoms if abs(value.log()) > far)
+        assert sum(masses, arb(0)) <= 2 * arb(2) ** -bits
+
+
+def test_a_number_without_bound_has_no_ceiling():
+    for value in (arb("nan"), arb("inf"), arb(1) / arb(0)):
+        with pytest.raises(UndecidedError, match="without bound"):
+            ceiling(value, 60)
+    assert (ceiling(arb(3) / 4, 1), ceiling(arb(-3) / 4, 1)) == (2, -1)
