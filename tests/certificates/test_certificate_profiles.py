@@ -513,3 +513,9 @@ def test_a_number_without_bound_has_no_ceiling():
         with pytest.raises(UndecidedError, match="without bound"):
             ceiling(value, 60)
     assert (ceiling(arb(3) / 4, 1), ceiling(arb(-3) / 4, 1)) == (2, -1)
+
+
+def test_a_probability_that_no_ball_decides():
+    target = BinaryTarget(arb(3) / 4, arb(1) / 4, arb("0.5 +/- 0.4"), 60)
+    with pytest.raises(UndecidedError, match="likeliest number of messages"):
+        target._counts(EFFORT.cut)

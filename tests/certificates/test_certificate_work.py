@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +16,15 @@ from hypothesis import strategies as st
 
 pytest.importorskip("flint", reason="python-flint is the extra 'verify'")
 
+from flint import arb
+
 import shuffle_accountant as sa
 from shuffle_accountant.certificates import Certificate, certify, verify
 from shuffle_accountant.certificates import verification as checking
 from shuffle_accountant.certificates import work as working
 from shuffle_accountant.certificates.additive import Falling, Moments, power
 from shuffle_accountant.certificates.balls import Effort, working_precision
+from shuffle_accountant.certificates.binary_target import BinaryTarget
 from shuffle_accountant.certificates.composition import GridLaw, composed, composed_work
 from tests.certificates.expensive import FILES
 from tests.certificates.test_certificates import KINDS, PROTOCOLS
@@ -113,6 +117,20 @@ def test_rare_large_values_make_blocks_that_are_estimated(largest: int, count: i
     about = Moments(mean, rare * (1.0 - rare) * (largest - 1.0) ** 2, float(largest))
     made = len(power(law, count, effort).blocks)
     assert made <= about.levels(count, effort) <= 2.0 * made + 8.0
+
+
+def test_counts_and_tails_of_binary_targets_are_estimated() -> None:
+    """As many counts as are followed, and the masses of a tail down to the precision."""
+    effort = Effort(bits=120, cells=512, precision=320)
+    with working_precision(effort.precision):
+        for decoys, rate in ((100_000, arb(1) / 10), (3000, arb(1) / 2)):
+            target = BinaryTarget(arb(3) / 4, arb(1) / 4, rate, decoys)
+            followed = len(target._counts(effort.cut)[1])
+            counts = target.work(1, effort).memory / working.ball_bytes(effort.precision)
+            assert followed <= counts <= 1.3 * followed
+        # masses of a symmetric binomial law fall like e^(-2 d^2/n)
+        tail = math.sqrt(0.5 * 1e12 * math.log(2.0) * effort.precision)
+        assert BinaryTarget(arb(3) / 4, arb(1) / 4, arb(1), 10**12).work(1, effort).units >= tail
 
 
 def test_the_limit_is_that_of_the_estimate() -> None:
