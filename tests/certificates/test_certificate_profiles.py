@@ -33,7 +33,7 @@ from shuffle_accountant.certificates.balls import (
     exact,
     working_precision,
 )
-from shuffle_accountant.certificates.binary_target import BinaryTarget
+from shuffle_accountant.certificates.binary_target import BinaryTarget, _place
 from shuffle_accountant.certificates.composition import GridLaw, composed
 from shuffle_accountant.certificates.letters import LettersAmongDecoys
 from shuffle_accountant.certificates.loss_table import LossTable
@@ -519,3 +519,10 @@ def test_a_probability_that_no_ball_decides():
     target = BinaryTarget(arb(3) / 4, arb(1) / 4, arb("0.5 +/- 0.4"), 60)
     with pytest.raises(UndecidedError, match="likeliest number of messages"):
         target._counts(EFFORT.cut)
+
+
+def test_a_threshold_that_no_ball_decides():
+    half = 1 << 255
+    assert _place(6, half, half + 1) == 3
+    with pytest.raises(UndecidedError, match="where the likelihood ratio passes alpha"):
+        _place(7, half - 1, half)
