@@ -250,7 +250,7 @@ class _Reader:
                 text = self._text(keyword.value)
                 said = f"{keyword.arg}={text}"
                 self._change(keyword.value, function, OTHER_SIDE, f"not {text}", said)
-            elif _tokens(keyword.arg) & _ERRORS:
+            elif function and _tokens(keyword.arg) & _ERRORS:  # elsewhere they are settings
                 self._each_term(keyword.value, function)
         if name == "digest_of" and isinstance(node.args[0], ast.List | ast.Tuple):
             for element in node.args[0].elts:
