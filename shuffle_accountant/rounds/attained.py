@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.bracket import Attained
+from shuffle_accountant.bracket import Attained, in_order
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.refinement import lower_end
@@ -97,7 +97,8 @@ def _batches(round: ShuffledBatches, delta: float, rounds: int) -> Attained:
         return Attained(lower=own, upper=upper, dataset=dataset)
     loss = AntipodalLoss(sigma.high, round.steps)
     lower = max(_lower_end(one, delta, rounds, upper) for one in (loss, loss.reversed))
-    return Attained(lower=min(lower, upper), upper=upper, dataset=dataset)
+    lower, upper = in_order(lower, upper)
+    return Attained(lower=lower, upper=upper, dataset=dataset)
 
 
 def _lower_end(loss: PrivacyLoss, delta: float, rounds: int, upper: float) -> float:

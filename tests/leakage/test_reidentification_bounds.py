@@ -214,6 +214,16 @@ def test_huge_alphabets_are_not_listed():
     assert found == pytest.approx(reid.clones_psi(krr.gamma, users=50), rel=1e-9)
 
 
+def test_ends_in_the_wrong_order_are_an_error_of_the_package(monkeypatch):
+    from shuffle_accountant.leakage.reidentification.targets import Targets
+
+    for kind in Targets.__subclasses__():
+        monkeypatch.setattr(kind, "attained", lambda *_: 1.0)
+    with pytest.warns(sa.CrossedEndsError, match=r"lower=1\.0 and upper=0\.\d+"):
+        found = reid.bracket(sa.RandomizedResponse(categories=3, eps0=1.0), users=10)
+    assert found.lower < found.upper == 1.0
+
+
 def test_theorem_10():
     for randomizer in (SURVEY, EVERY[3], EVERY[4], ORACLES[0]):
         largest = reid.sup_ratio(randomizer)

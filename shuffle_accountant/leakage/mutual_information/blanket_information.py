@@ -141,11 +141,10 @@ def _merged(p: Array, q: Array) -> tuple[Array, Array]:
 def between(lower: Estimate, upper: Estimate, reduction: str, most: float) -> Bracket:
     """The bracket of a number between two, and in [0, ``most``]."""
     low, high = lower.bracket(reduction, most=most), upper.bracket(reduction, most=most)
-    ends = min(low.lower, high.upper), high.upper
     gap = max(upper.value - lower.value, 0.0)
     ledger = ErrorLedger(
         discretisation=lower.discretisation + upper.discretisation + gap,
         truncation=lower.truncation + upper.truncation,
         round_off=lower.round_off + upper.round_off,
     )
-    return Bracket(lower=ends[0], upper=ends[1], ledger=ledger, reduction=reduction)
+    return Bracket(lower=low.lower, upper=high.upper, ledger=ledger, reduction=reduction)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.bracket import Bracket, ErrorLedger
+from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.leakage.mutual_information.exposure import Exposure
 from shuffle_accountant.leakage.mutual_information.positions import MOST_USERS, given_laws
 from shuffle_accountant.leakage.mutual_information.ratios import Ratios
@@ -84,7 +84,7 @@ def closed_form(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
         highs.append(cubic + quartic + roundings(64) * size)
     # moments are exact sums of terms good to a few roundings
     upper = raised(min(highs), roundings(64))
-    lower = min(lowered(max(lows), roundings(64)), upper)
+    lower, upper = in_order(lowered(max(lows), roundings(64)), upper)
     ledger = ErrorLedger(truncation=upper - lower)
     return Bracket(lower=lower, upper=upper, ledger=ledger, reduction="closed form")
 

@@ -68,7 +68,7 @@ class Estimate:
             lower = math.nextafter(self.value - error, -math.inf)
             upper = math.nextafter(self.value + error, math.inf)
         upper = min(max(upper, 0.0), most)
-        lower = min(max(lower, 0.0), upper)
+        lower = max(lower, 0.0)
         ledger = ErrorLedger(
             discretisation=2.0 * self.discretisation,
             truncation=2.0 * self.truncation,

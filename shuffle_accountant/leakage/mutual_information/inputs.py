@@ -7,7 +7,7 @@ import math
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.bracket import Bracket, ErrorLedger
+from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage.laws import law
 from shuffle_accountant.leakage.mutual_information.blanket_information import between
@@ -104,6 +104,6 @@ def _any_randomizer(randomizer: LocalRandomizer, users: int, prior: ArrayLike | 
         for k in {max(math.floor(best), 2), math.ceil(best)}:
             one = RandomizedResponse(categories=k, eps0=randomizer.eps0)
             attained = max(attained, input_bound(one, users=users).lower)
-    attained = min(attained, upper)
+    attained, upper = in_order(attained, upper)
     ledger = ErrorLedger(truncation=upper - attained)
     return Bracket(lower=attained, upper=upper, ledger=ledger, reduction="any randomizer")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffle_accountant.bracket import Bracket, ErrorLedger
+from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.leakage.laws import two_laws
 from shuffle_accountant.leakage.reidentification.hits import expected_hits
 from shuffle_accountant.leakage.reidentification.layers import layers, running_sum
@@ -136,7 +136,7 @@ def advantage_bounds(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
         share = min(gained / largest, 1.0)
         upper += largest / users * float(expected_hits(users, np.array([share]), 1)[0])
     lower = max(distance / users, (1.0 - 1.0 / users) * certain) * (1.0 - _ERROR)
-    upper = max(min(min(upper, distance) * (1.0 + _ERROR), 1.0), lower)
+    lower, upper = in_order(lower, min(min(upper, distance) * (1.0 + _ERROR), 1.0))
     ledger = ErrorLedger(round_off=min(2.0 * _ERROR * upper, upper - lower))
     return Bracket(lower=lower, upper=upper, ledger=ledger, reduction="total variation")
 

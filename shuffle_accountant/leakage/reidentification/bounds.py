@@ -105,9 +105,8 @@ def bracket(
     held = known.worst if target is None else (known.checked(target),)
     above = _largest([known.blanket(x, users, guesses) for x in held])
     below = max(known.attained(x, users, guesses) for x in held)
-    # each is true, so they are in order but for rounding that both have allowed for
     return Bracket(
-        lower=min(below, above.upper),
+        lower=below,
         upper=above.upper,
         ledger=above.ledger,
         reduction=above.reduction,

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.bracket import Bracket, ErrorLedger
+from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.leakage.laws import numbers
 from shuffle_accountant.leakage.reidentification.hits import expected_hits, hits_error
 from shuffle_accountant.leakage.reidentification.success import checked_counts
@@ -78,8 +78,8 @@ def success_from_tails(tails: RatioTails, users: int, guesses: int, name: str) -
     # sums and products of positive terms, and the ratios' own rounding
     own = product(pairwise_sum(own=8), hits_error(guesses))
     upper = min(raised(float(np.sum(width * hits(high)) + over), own), 1.0)
-    lower = min(lowered(float(np.sum(width * chord) + under), own), upper)
-    lower = max(lower, min(lowered(guesses / users, own), upper))
+    lower = max(lowered(float(np.sum(width * chord) + under), own), lowered(guesses / users, own))
+    lower, upper = in_order(lower, upper)
     ledger = ErrorLedger(
         discretisation=max(upper - lower - 2.0 * own * upper, 0.0),
         round_off=min(2.0 * own * upper, upper - lower),
