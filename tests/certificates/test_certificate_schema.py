@@ -315,3 +315,10 @@ def test_the_published_schema_is_that_of_the_code(pytestconfig: pytest.Config) -
     text = json.dumps(schema.DOCUMENT, indent=2) + "\n"
     assert (pytestconfig.rootpath / PUBLISHED).read_text(encoding="utf-8") == text
     assert math.inf not in json.loads(text).values()
+
+
+def test_a_digest_has_its_form(made: dict[str, dict[str, Any]]) -> None:
+    content = made["clones"]
+    assert why_not(content) == ""
+    for digest in ("sha256:0", content["digest"].upper(), content["digest"] + "0", "md5"):
+        assert "digest must be a text of the form" in why_not(changed(content, ("digest",), digest))

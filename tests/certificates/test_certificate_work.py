@@ -19,13 +19,14 @@ pytest.importorskip("flint", reason="python-flint is the extra 'verify'")
 from flint import arb
 
 import shuffle_accountant as sa
-from shuffle_accountant.certificates import Certificate, certify, verify
+from shuffle_accountant.certificates import Certificate, certify, multisets, verify
 from shuffle_accountant.certificates import verification as checking
 from shuffle_accountant.certificates import work as working
 from shuffle_accountant.certificates.additive import Falling, Moments, power
 from shuffle_accountant.certificates.balls import Effort, working_precision
 from shuffle_accountant.certificates.binary_target import BinaryTarget
 from shuffle_accountant.certificates.composition import GridLaw, composed, composed_work
+from shuffle_accountant.certificates.letters import LettersAmongDecoys, _listed
 from tests.certificates.expensive import FILES
 from tests.certificates.test_certificates import KINDS, PROTOCOLS
 
@@ -226,3 +227,22 @@ def test_compositions_take_what_is_estimated(shapes: list[list[int]], counts: li
         law.delta(checking.exact(1.0), checking.dyadic(1, 3))
         done = 1e15 - working.left()
     assert done <= estimated <= 40.0 * done + 1e4
+
+
+def test_messages_of_many_letters_are_listed_or_added_up_by_what_is_cut() -> None:
+    """Of 30 messages 496 multisets are followed; of 60 it is estimated that 1860 are."""
+    effort, quarter = Effort(bits=120, cells=512, precision=320), arb(1) / 4
+    letters = (
+        (2 * quarter, quarter, quarter),
+        (quarter, 2 * quarter, quarter),
+        (quarter, quarter, 2 * quarter),
+    )
+    with working_precision(effort.precision), pytest.MonkeyPatch.context() as patch:
+        for most, listed in ((600, True), (400, False)):
+            patch.setattr(multisets, "_MOST", most)
+            assert LettersAmongDecoys(letters, 30).definite(effort) is listed
+            _listed.cache_clear()
+        patch.setattr(multisets, "_MOST", 1500 * 16)
+        target = LettersAmongDecoys(letters, 60)
+        added = target._adding_work(1.0, effort.often(60))
+        assert target.work(1, effort).units >= added.units
