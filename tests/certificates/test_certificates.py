@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import copy
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,13 @@ import pytest
 
 pytest.importorskip("flint", reason="python-flint is the extra 'verify'")
 
+from flint import arb
+
 import shuffle_accountant as sa
-from shuffle_accountant.certificates import Certificate, certify, multisets, verify
+from shuffle_accountant.certificates import Certificate, certify, making, multisets, verify
 from shuffle_accountant.certificates import verification as checking
+from shuffle_accountant.certificates.balls import UndecidedError, working_precision
+from shuffle_accountant.certificates.composition import GridLaw
 
 ROOT = Path(sa.__file__).parent
 
@@ -338,6 +344,53 @@ def test_what_failed_is_said(sampled):
     assert "adjacency" in reason(("adjacency",), "zero-out")
 
 
+def test_what_does_not_fit_the_protocol_is_said(sampled):
+    def reason(changed: dict[str, Any]) -> str:
+        return verify(Certificate.from_content(changed)).reason
+
+    changed = copy.deepcopy(sampled)
+    changed["witnesses"] *= 2
+    assert reason(changed) == "witnesses must be a list of 1"
+    changed = copy.deepcopy(sampled)
+    changed["witnesses"][0]["backward"] = changed["witnesses"][0]["forward"]
+    assert reason(changed) == "witness 0 must have fields count, forward, theorem"
+
+
+@pytest.mark.parametrize(
+    ("weight", "height", "definite", "error", "match"),
+    [
+        ("1.5", "0.5", True, checking._Refuted, "Q-masses of it add up to more than one"),
+        ("1 +/- 0.1", "0.5", True, UndecidedError, "whether the Q-masses of it add up"),
+        ("1", "0.25", True, checking._Refuted, "^it is below the exact profile at loss 1 h"),
+        ("1", "0.25", False, UndecidedError, "^whether it is below the exact profile"),
+        ("1", "0.3 +/- 0.05", True, UndecidedError, "^whether it is below the exact profile"),
+    ],
+)
+def test_what_refutes_a_witness_and_what_is_undecided(weight, height, definite, error, match):
+    """Against a profile that is 0.3 everywhere."""
+    grid = checking.Grid(1, 6, 60, 64)
+    law = SimpleNamespace(first=1, masses=[0], profile=lambda spacing: ([arb(height)], arb(weight)))
+    profile = SimpleNamespace(
+        forward=lambda alphas, effort: [arb("0.3") for _ in alphas],
+        definite=lambda effort: definite,
+    )
+    part: Any = SimpleNamespace(profile=profile)
+    with pytest.raises(error, match=match):
+        checking._dominates("it", law, part, "forward", grid, grid.effort(0))  # type: ignore[arg-type]
+
+
+def test_profiles_that_no_law_follows():
+    """Q-masses of two in all, and a ball of delta that is wider than the profile is high."""
+    grid = checking.Grid(1, 6, 60, 64)
+    with working_precision(200):
+        unit = 1 << 184
+        with pytest.raises(ValueError, match="could not be followed at this precision"):
+            making._masses([(0, 2 * unit), (unit, 0)], [0, unit], 0, grid)
+        law = GridLaw(0, (1 << 59, *[0] * 63, 1 << 59), 0, 60)  # delta is 0.32 at 0, 0 at one nat
+        with pytest.raises(UndecidedError, match="where the profile passes delta"):
+            making._epsilon(law, arb("50 +/- 49.9"), grid.spacing)
+
+
 def test_what_a_ball_cannot_decide_is_tried_again(sampled, monkeypatch):
     tried = []
     attempt = checking._attempt
@@ -430,6 +483,18 @@ def test_texts_that_are_no_certificates(text):
         Certificate.from_json(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^certificate must be"):
         verify(text)  # type: ignore[arg-type]
+
+
+def test_contents_that_are_no_dictionaries():
+    with pytest.raises(TypeError, match=r"^content must be a dictionary, got list$"):
+        Certificate.from_content([])  # type: ignore[arg-type]
+
+
+def test_numbers_that_are_no_doubles(sampled):
+    text = Certificate.from_content(sampled).text
+    largest = re.sub(r'("epsilon": )[\d.]+', r"\g<1>1e999", text)
+    with pytest.raises(ValueError, match=r"1e999 is no double"):
+        Certificate.from_json(largest)
 
 
 def modules_of_the_verifier() -> tuple[set[Path], set[str]]:
