@@ -12,9 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.rounding import Array, outwards, pairwise_sum
 
-__all__ = ["HOCKEY_STICK", "PROBABILISTIC_DP", "Divergence"]
+__all__ = ["HOCKEY_STICK", "PROBABILISTIC_DP", "Divergence", "divergence_of"]
 
 
 class Divergence(Protocol):
@@ -95,3 +97,12 @@ class _Tail:
 
 HOCKEY_STICK: Divergence = _HockeyStick()
 PROBABILISTIC_DP: Divergence = _Tail()
+
+
+def divergence_of(atoms: PldAtoms, epsilon: float) -> float:
+    """Bound of the hockey-stick divergence at ``e^epsilon`` on the side of the atoms, in [0, 1]."""
+    upper = atoms.side is Bound.PESSIMISTIC
+    moved = atoms.loss_error if upper else -atoms.loss_error
+    weight = HOCKEY_STICK.weight(atoms.loss + moved - epsilon)
+    total = rounded(float(np.sum(atoms.mass * weight)), 8) + atoms.infinite
+    return min(outwards(total, pairwise_sum(own=8), upper=upper), 1.0)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from shuffle_accountant.losses.steps import (
 )
 from shuffle_accountant.losses.steps.bounded_ratio import LaplaceRatio, TwoValuedRatio
 from shuffle_accountant.losses.steps.far_apart import FarApartLoss
+from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
 from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.losses.steps.table_ratio import TableRatio
@@ -139,6 +140,7 @@ SOURCES = {
     "without a small one": replace(EXACT, left_out=1),
     "off by a hundredth": replace(EXACT, moved=2.0**-7),
     "complete": replace(EXACT, whole=True, left_out=2),
+    "near 1": Few((1.0 - 2.0**-8, 1.0 + 2.0**-8), (0.5, 0.5)),
 }
 
 
@@ -174,15 +176,99 @@ def test_means_of_ratios(name: str, adverse: float, swapped: bool, side: Bound) 
                 with stressed(roundoff=unit, adverse=adverse):
                     found = loss.delta(epsilon, side, EFFORT)
                 assert bounds(found, truth, side), (users, epsilon)
+                if name == "exact" and adverse == 0.0 and users == 1:
+                    assert found == pytest.approx(float(truth), rel=1e-12)
+        assert np.all(np.diff(atoms.loss) >= -1e-9)  # those of equal ratios round
         never = MP.fsum(q for x, q in truths if x == 0) if swapped else exact(infinite)
         assert bounds(atoms.infinite, never, side)
+        if side is Bound.PESSIMISTIC:
+            assert atoms.truncated == pytest.approx(float(atoms.infinite - never), abs=1e-7)
+        else:
+            assert atoms.infinite == pytest.approx(float(never), abs=1e-7)
         with stressed(roundoff=unit, adverse=adverse):
             assert bounds(loss.delta(math.inf, side, EFFORT), never, side)
+
+
+@SIDES
+@pytest.mark.parametrize("left_out", [-1, 3])
+def test_means_of_ratios_say_what_masses_were_moved_by(left_out: int, side: Bound) -> None:
+    """And masses that are rounded one by one are no more than 1 in all, nor less than is held."""
+    source = replace(EXACT, whole=True, left_out=left_out, moved=2.0**-7)
+    atoms = MeanRatioLoss(source, 1).atoms(side, edges, EFFORT)
+    lost = 0.0 if left_out < 0 else 0.0625 * 4.0 * (1.0 + 2.0**-7)
+    total = float(atoms.mass.sum())
+    if side is Bound.PESSIMISTIC:
+        assert total == pytest.approx(min(0.90625 - 0.25 * (left_out == 3), 1.0), rel=2.0**-6)
+    else:
+        assert total == pytest.approx(1.0 - lost - 0.09375, rel=1e-12)
+    assert 0.0 < atoms.round_off <= 1e-12
+    more = replace(source, mass=(0.25, 0.375, 0.3125, 0.09375))
+    assert MeanRatioLoss(more, 1).atoms(side, edges, EFFORT).round_off >= 0.03125
+    heavier = replace(more, value=(0.5, 0.75, 1.0, 3.0))
+    if side is Bound.PESSIMISTIC and left_out < 0:  # masses of P of 1 in all, each too large
+        atoms = MeanRatioLoss(replace(heavier, never=0.0), 1).atoms(side, edges, EFFORT)
+        assert 1.0 <= atoms.mass.sum() <= 1.0 + 1e-12
+
+
+@SIDES
+@ADVERSE
+def test_means_of_ratios_have_no_larger_loss(adverse: float, side: Bound) -> None:
+    for eps0, fraction in ((0.1, 1.0), (0.75, 0.3), (3.0, 0.01)):
+        truth = MP.log1p(exact(fraction) * MP.expm1(exact(eps0)))
+        with stress(roundoff=UNIT, adverse=adverse):
+            found = MeanRatioLoss(TwoValuedRatio(eps0), 5, fraction).largest
+        assert truth <= exact(found) <= truth * (1 + exact(40.0 * UNIT))
+
+
+@SIDES
+def test_products_that_round_once(side: Bound) -> None:
+    """Of a fraction and a probability, of passes and their largest loss: all digits count."""
+    for fraction in (0.1, 0.3, 0.7, 0.9):
+        for never in (0.1, 0.3, 0.6, 0.7):
+            source = Certain((0.5, 2.0), (0.5, 0.25), never=never)
+            truth = Fraction(fraction) * Fraction(never)
+            loss = MeanRatioLoss(source, 2, fraction)
+            # known to be infinite, or no more than one message alone says
+            for epsilon in (math.inf,) if side is Bound.OPTIMISTIC else (math.inf, 0.1):
+                assert bounds(loss.delta(epsilon, side, EFFORT), truth, side)
+            if side is Bound.OPTIMISTIC:
+                assert bounds(loss.atoms(side, edges, EFFORT).infinite, truth, side)
+    for eps0 in (0.1, 0.3, 0.7, 1.9):
+        for passes in range(2, 40):
+            largest = passes * Fraction(eps0)
+            assert Fraction(TwoValuedRatio(eps0, passes).largest) >= largest
+            assert Fraction(ProductRatio(LaplaceRatio(eps0), passes).largest) >= largest
+
+
+@SIDES
+@ORDERS
+def test_products_below_all_normal_doubles(swapped: bool, side: Bound) -> None:
+    """Half of the smallest double is lost, or added, in a product; and is in no atom."""
+    for share in (0.4, 0.6):
+        source = Few((1.0, math.e + share), (1.0, 2.0**-1074))
+        loss, level = MeanRatioLoss(source, 1, 1.0, False), MP.exp(1)
+        truth = exact(2) ** -1074 * (exact(math.e + share) - level)
+        with stressed():
+            assert bounds(loss.delta(1.0, side, EFFORT), truth, side)
+            atoms = loss.atoms(side, edges, EFFORT)
+        assert bounds(divergence(atoms, 1.0), truth, side)
+
+
+@dataclass(frozen=True)
+class Certain(Few):
+    """One message alone is told apart as often as its ratio is infinite."""
+
+    def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
+        return self.never
 
 
 @dataclass(frozen=True)
 class Heavy(Few):
     """One ratio is huge, and one alone is known."""
+
+    def below(self, log_ratio: float) -> float:
+        pairs = zip(self.value, self.mass, strict=True)
+        return sum(q for x, q in pairs if math.log(x) <= log_ratio)
 
     def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
         value = float(hockey_stick(self.true(side, swapped), 0.0, epsilon, swapped))
@@ -190,19 +276,52 @@ class Heavy(Few):
 
 
 @SIDES
+@pytest.mark.parametrize("largest", [2.0**40, 2.0**80])
 @pytest.mark.parametrize("fraction", [1.0, 0.75])
 @pytest.mark.parametrize("users", [1, 2])
-def test_where_one_ratio_outweighs_all_others(users: int, fraction: float, side: Bound) -> None:
+def test_where_one_ratio_outweighs_all_others(
+    users: int, fraction: float, largest: float, side: Bound
+) -> None:
     """Also where two of them do together."""
-    largest = 2.0**40
-    source = Heavy((0.5, largest), (1.0 - 2.0**-41, 2.0**-41))
+    source = Heavy((0.5, largest), (1.0 - 0.5 / largest, 0.5 / largest))
     loss = MeanRatioLoss(source, users, fraction)
     truths = means(source, users, fraction, side, False)
-    for share in (0.2, 0.6, 1.2, 3.0):  # the largest one, relative to what there has to be
+    # the largest one, relative to what there has to be
+    for share in (0.2, 0.6, 1.2, 3.0, 1000.0):
         epsilon = math.log(largest * fraction / (share * users))
         truth = hockey_stick(truths, 0.0, epsilon, False)
         assert truth > 0 or share * users < 1.0
-        assert bounds(loss._pointed_out(epsilon, side), truth, side), share
+        for adverse in (-1.0, 0.0, 1.0):
+            with stressed(roundoff=2.0**-16 if adverse else 2.0**-53, adverse=adverse):
+                assert bounds(loss._pointed_out(epsilon, side), truth, side), share
+        found = loss.delta(epsilon, side, EFFORT)
+        assert bounds(found, truth, side)
+        if share > 100.0 and largest > 1e20:  # no law of a sum is needed
+            assert found == pytest.approx(float(truth), rel=2e-6)
+
+
+@SIDES
+@pytest.mark.parametrize("fraction", [1.0, 0.75])
+def test_where_one_ratio_outweighs_all_others_but_is_seldom_missing(
+    fraction: float, side: Bound
+) -> None:
+    """In the order (Q, P): all messages have a ratio that P next to never sends."""
+    rare, largest = 2.0**-13, 2.0**40
+    source = Heavy((2.0**-60, 0.5, largest), (rare, 1.0 - rare - 2.0**-41, 2.0**-41))
+    loss = MeanRatioLoss(source, 2, fraction, swapped=True)
+    truths = means(source, 2, fraction, side, True)
+    for epsilon in (0.0, 0.5, 12.0, 27.0):
+        truth = hockey_stick(truths, 0.0, epsilon, True)
+        assert bounds(loss.delta(epsilon, side, EFFORT), truth, side), epsilon
+        assert bounds(loss._pointed_out(epsilon, side), truth, side), epsilon
+    assert fraction < 1.0 or truth > 1e-8  # the law is not asked, and says no more than 0
+
+
+def test_ratios_of_0_are_told_apart_however_large_alpha_is() -> None:
+    source = Heavy((1e-300, 0.5, 1.5, 4.0), (0.25, 0.375, 0.3125, 0.0625))
+    for side in Bound:
+        found = MeanRatioLoss(source, 2, 1.0, swapped=True).delta(20.0, side, EFFORT)
+        assert found == pytest.approx(0.0625, rel=1e-9)
 
 
 @ADVERSE
@@ -272,11 +391,21 @@ def test_products_of_ratios(name: str, adverse: float, swapped: bool, side: Boun
         with stressed(roundoff=UNIT if adverse else 2.0**-53, adverse=adverse):
             law = source.ratios(side, users=1, width=0.01, tail=1e-12)
             if side is Bound.OPTIMISTIC:
-                assert source.infinite <= infinite
-            for epsilon in (0.0, 0.3, 0.9, 1.5, 3.0):
+                assert infinite * (1.0 - 1e-6) <= source.infinite <= infinite
+            else:
+                assert law.lost >= 1e-200  # what may lie below the lattice
+            # divergences are rounded more often than these
+            assert bounds(law.lost_gain, infinite, side)
+            if law.value[0] == 0.0:
+                never = MP.fsum(mass for ratio, mass in truths if ratio == 0)
+                assert bounds(law.mass[0], never, side)
+            top = float(MP.log(max(ratio for ratio, _ in truths)))
+            for epsilon in (0.0, 0.3, 0.9, 1.5, 3.0, 20.0, top - 2.0**-28):
                 truth = hockey_stick(truths, infinite, epsilon, swapped)
                 found = law.divergence(epsilon, side, swapped)
                 assert bounds(found, truth, side), (passes, epsilon)
+                if name == "exact" and adverse == 0.0:
+                    assert found == pytest.approx(float(truth), rel=1e-9, abs=1e-11)
         if name == "exact" and not swapped:
             for x, p in zip(law.value.tolist()[2:], law.mass.tolist()[2:], strict=True):
                 held = MP.fsum(q for ratio, q in truths if abs(ratio / x - 1) < 0.01)
@@ -298,12 +427,46 @@ def test_products_of_ratios_whose_masses_are_subnormal(digits: float, side: Boun
         assert bounds(law.divergence(epsilon, side, False), truth, side), epsilon
 
 
+@SIDES
+@ADVERSE
+@ORDERS
+def test_products_of_ratios_far_apart_may_err(swapped: bool, adverse: float, side: Bound) -> None:
+    """Q-masses are quotients of ratios whose logarithm is hundreds."""
+    one = Few((2.0**-300, 2.0), (0.5, 0.5))
+    truths = [
+        (exact(2) ** -600, exact(0.25)),
+        (exact(2) ** -299, exact(0.5)),
+        (exact(4), exact(0.25)),
+    ]
+    with stressed(roundoff=UNIT, adverse=adverse):
+        law = ProductRatio(one, 2).ratios(side, users=1, width=0.01, tail=1e-12)
+    for epsilon in (0.0, 0.5, 1.2):
+        truth = hockey_stick(truths, 0.0, epsilon, swapped)
+        assert bounds(law.divergence(epsilon, side, swapped), truth, side), epsilon
+
+
+def test_what_is_left_of_q_is_no_more_if_masses_err() -> None:
+    """Lower ratios have asked for some of it, by masses that are too small."""
+    source = ProductRatio(PRODUCTS["between the cells"], 2)
+    rest = []
+    for sources in ({}, {"adverse": 1.0, "roundoff": UNIT}, {"adverse": -1.0, "roundoff": UNIT}):
+        with stressed(**sources):
+            law = source.ratios(Bound.OPTIMISTIC, users=1, width=0.01, tail=1e-12)
+        assert law.value[0] == 0.0
+        rest.append(law.mass[0])
+    assert max(rest) <= rest[0] * (1.0 + 1e-12)
+
+
 # ------------------------------------------------------------------------------------------ tables
 
 
 TABLES = {
     # all of P and Q
     "whole": ([-1.0, 0.0, 1.0], [0.25, 0.5, 0.25], 0.0),
+    "nothing infinite, some is missing": ([-0.25, 0.5, 1.5], [0.25, 0.25, 0.125], 0.0),
+    # so that what a ratio is off by is more than what its difference with alpha is
+    "near 1": ([-(2.0**-8), 2.0**-8], [0.375, 0.625], 0.0),
+    "near 1, too much of Q": ([-(2.0**-8), 2.0**-8], [0.75, 0.25], 0.0),
     "some of P is missing": ([-1.0, -0.25, 0.5, 1.5], [0.0625, 0.25, 0.25, 0.125], 0.125),
     "too much of Q": ([-2.0, -0.25, 0.5], [0.5, 0.25, 0.125], 0.125),
     "too much of P": ([-0.5, 0.25, 0.5], [0.25, 0.25, 0.2509], 0.25),
@@ -336,11 +499,30 @@ def test_tables_of_ratios(name: str, adverse: float, swapped: bool, side: Bound)
         return min(max(total, 1 - alpha), exact(1))
 
     with stressed(roundoff=UNIT if adverse else 2.0**-53, adverse=adverse):
-        for epsilon in (0.0, 0.1, 0.3, 0.7, 1.2, 1.9):
+        top = max(x for x in losses if x < 600.0)
+        for epsilon in (0.0, 0.1, 0.3, 0.7, 1.2, 1.9, top - 2.0**-28):
             alpha = MP.exp(exact(epsilon))
             truth = 1 - alpha + alpha * own(1 / alpha) if swapped else own(alpha)
-            assert bounds(ratio.alone(epsilon, side, swapped), truth, side), epsilon
-    assert bounds(ratio.infinite, exact(infinite), Bound.OPTIMISTIC)
+            found = ratio.alone(epsilon, side, swapped)
+            # the truth is a difference in 50 digits
+            off = exact("-1e-45") if side is Bound.PESSIMISTIC else exact("1e-45")
+            assert bounds(found, truth + off, side), epsilon
+            if name == "whole":
+                assert found == pytest.approx(float(truth), rel=1e-5, abs=1e-5)
+        largest = ratio.largest
+    assert ratio.infinite == infinite
+    if name in ("whole", "near 1, too much of Q"):  # whose lowest losses are merged
+        assert exact(largest) >= max(losses)
+    elif never > 0:
+        assert largest == math.inf
+
+
+@SIDES
+def test_masses_that_are_a_little_too_large_are_not_too_much_of_q(side: Bound) -> None:
+    """Else ratios would be merged until what is left of Q is not too much."""
+    table = PldTable([-1.0, 0.0], [2.0**-40, 1.0 - 2.0**-38], infinity_mass=3 * 2.0**-40)
+    with stressed(roundoff=UNIT, adverse=1.0):
+        assert table_ratio._law(table, side).value.size >= 2
 
 
 @SIDES
@@ -362,6 +544,8 @@ def test_the_least_profile_states_its_error(adverse: float) -> None:
     ratio, q = np.array([0.5, 1.0, 2.0]), np.array([0.75, 0.25, 0.1875])
     with stress(roundoff=UNIT, adverse=adverse):
         found = table_ratio.least_profile(ratio, ratio * q, q, np.zeros(3), 0.0, 0.0)
+        more = table_ratio.least_profile(ratio, ratio * q, q, np.zeros(3), 0.0, 0.25)
+    assert more[3] >= 0.25
     value, mass, error, moved = found
     # 1/2 is below what is left of P over what is left of Q
     q_below, p_below = 1 - Fraction(7, 16), Fraction(3, 8)
@@ -426,7 +610,7 @@ def test_two_valued_ratios(users: int, passes: int, adverse: float, side: Bound)
     with stressed(roundoff=UNIT if adverse else 2.0**-53, adverse=adverse):
         law = source.sums(side, users=users, width=0.01, tail=1e-12)
         check_ratios(law, truths, side)
-        for epsilon in (0.0, 0.3, eps0, 1.2, 2.0):
+        for epsilon in (0.0, 0.3, eps0, 1.2, 2.0, eps0 * passes * (1.0 - 2.0**-29)):
             for swapped in (False, True):
                 truth = hockey_stick(single, 0.0, epsilon, swapped)
                 assert bounds(source.alone(epsilon, side, swapped), truth, side), epsilon
@@ -557,7 +741,251 @@ def test_two_ratios_that_are_followed_in_the_larger_one_s_score(tail: float, sid
         assert bounds(found, exact(other), side)
 
 
+def followed(sigma: float, epsilon: float, swapped: bool) -> Real:
+    """The divergence of one ratio from 1, in either order."""
+    alpha = MP.exp(exact(epsilon))
+    return alpha * normal_deficit(sigma, 1 / alpha) if swapped else normal_excess(sigma, alpha)
+
+
+@SIDES
+@ORDERS
+@ADVERSE
+def test_logarithms_of_one_ratio_may_err(adverse: float, swapped: bool, side: Bound) -> None:
+    """By more than the widths of cells; their sum may as well."""
+    sigma, centre = 0.04, 0.5 / 0.04**2
+    loss = FarApartLoss(sigma, 1, 1.0, swapped)
+    with stressed(roundoff=2.0**-18, adverse=adverse):
+        for epsilon in (0.0, 0.9 * centre, centre, 1.1 * centre):
+            truth = followed(sigma, epsilon, swapped)
+            assert bounds(loss.delta(epsilon, side, EFFORT), truth, side), epsilon
+
+
+@SIDES
+@ORDERS
+@ADVERSE
+def test_what_the_score_leaves_out_of_one_ratio(adverse: float, swapped: bool, side: Bound) -> None:
+    with stressed(normal=2.0**-7, adverse=adverse):
+        atoms = FarApartLoss(0.04, 1, 1.0, swapped).atoms(side, edges, Effort(0.1, 1e-2))
+    # half the tail is beyond the scores, and the others may exceed what they are taken for
+    least = 0.05 if swapped else 0.15
+    if side is Bound.PESSIMISTIC:
+        assert least * (1.0 - 1e-9) <= atoms.infinite == atoms.truncated
+    else:
+        assert atoms.infinite == 0.0
+        assert atoms.truncated >= 0.05 * (1.0 - 1e-9)
+    assert atoms.round_off >= 2.0**-7
+
+
+@SIDES
+@ADVERSE
+@pytest.mark.parametrize("sigma", [0.2, 1.0])
+def test_cells_of_normal_ratios_may_err(sigma: float, adverse: float, side: Bound) -> None:
+    """By quadrature; the truth is a difference of normal probabilities."""
+    source, shift = GaussianRatio(sigma), 1 / exact(sigma)
+    places = list(map(exact, source._edges(1, 0.05, 0.25e-6).tolist()))
+    with stress(roundoff=2.0**-24, adverse=adverse):
+        law = source.ratios(side, users=1, width=0.05, tail=1e-6)
+    ends = list(pairwise(places))
+    q = [phi(b) - phi(a) for a, b in ends]
+    if side is Bound.OPTIMISTIC:
+        p = [phi(b - shift) - phi(a - shift) for a, b in ends]
+        truths = [above / below for above, below in zip(p, q, strict=True)]
+        for found, truth in zip(law.mass.tolist(), q, strict=True):
+            assert truth * (1 - exact(1e-4)) <= exact(found) <= truth
+    else:
+        truths = [MP.exp((z - shift / 2) * shift) for z in places]
+        assert MP.fsum(q) <= MP.fsum(map(exact, law.mass.tolist())) <= 1 + exact(1e-4)
+    for found, truth in zip(law.value.tolist(), truths, strict=True):
+        assert abs(exact(found) / truth - 1) <= exact(law.moved) <= exact(1e-3)
+
+
+def test_no_count_that_may_occur_has_no_mass() -> None:
+    """That all of 2000 ratios are large has a probability below all doubles."""
+    for side in Bound:
+        law = TwoValuedRatio(1.0).sums(side, users=2000, width=0.01, tail=1e-12)
+        assert (law.mass[-1] > 0.0) == (side is Bound.PESSIMISTIC)
+
+
 # -------------------------------------------------------------------------------------- null clones
+
+
+@SIDES
+@ADVERSE
+def test_divergences_of_means_from_sums_that_err(adverse: float, side: Bound) -> None:
+    """Also of ratios next to alpha, of which rounding decides whether they count."""
+    unit = 2.0**-30
+    for epsilon in (0.0, 0.5):
+        alpha = math.exp(epsilon)
+        value = np.array([0.25, (1.0 - 8.0 * unit) / alpha, 1.0, alpha * (1.0 + 8.0 * unit), 4.0])
+        for some in ([0, 1], [1], [3], [3, 4], [0, 1, 2, 3, 4]):
+            mass = np.full(len(some), 2.0**-4)
+            law = SumLaw(value[some], mass, 1, 0.0, 0.0, 0.0, 4.0)
+            with stress(roundoff=unit, adverse=adverse):
+                forward, backward = null_clones._divergences(law, np.array([epsilon]), side)
+            level = MP.exp(exact(epsilon))
+            values = list(map(exact, value[some].tolist()))
+            up = MP.fsum(max(x - level, 0) for x in values) / 16
+            down = MP.fsum(max(1 - level * x, 0) for x in values) / 16
+            # 70 roundings of all terms
+            for found, truth in ((forward, up), (backward, down)):
+                assert bounds(float(found[0]), truth, side)
+                assert abs(exact(float(found[0])) - truth) <= exact(1e-6)
+
+
+@SIDES
+@ADVERSE
+def test_mixtures_of_profiles_may_err(
+    adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table of one or two places, of which few points are known, and a charge that is certain."""
+    upper = side is Bound.PESSIMISTIC
+    losses, table = (
+        np.array([0.0, 0.5]),
+        np.array([[0.0, 0.25, 0.25, 0.125], [0.0, 0.125, 0.125, 0.0625]]),
+    )
+    plan = null_clones._Plan(losses, np.array([-1.0, 0.0, 1.0]), np.array([1.0, 2.0]))
+    weights = {-1.0: [0.75, 0.25], 0.0: [0.5, 0.5], 1.0: [0.25, 0.75]}
+    for costs in (
+        (0.0, 0.0, 0.0, 1.0),
+        (0.0, 0.0625, 0.25, 1.0),
+        (0.25, 0.0, 0.0, 0.0),
+        (0.25, 0.3, 0.3, 1.0),
+        (0.0, 1.0, 1.0, 0.03),
+    ):
+        cost = dict(zip((-1.0, 0.0, 1.0, 1.0 + null_clones._ODDS_STEP), costs, strict=True))
+        monkeypatch.setattr(null_clones, "_plan", lambda *_: plan)
+        above = {Bound.OPTIMISTIC: table, Bound.PESSIMISTIC: table if upper else 2.0 * table}
+        monkeypatch.setattr(null_clones, "_allocations", lambda *a: above[a[3]])  # noqa: B023
+        monkeypatch.setattr(null_clones, "below_chords", lambda place, low, high, loss: high - low)
+        monkeypatch.setattr(null_clones, "charge", lambda s, k, u, side: cost[u])  # noqa: B023
+        monkeypatch.setattr(null_clones, "_weights", lambda t, u, k, side, tail: weights[u])
+        null_clones._mixtures.cache_clear()
+        with stress(roundoff=2.0**-20, adverse=adverse):
+            found = null_clones._mixtures(1.0, 2, side, 1e-12, 1.0)
+        null_clones._mixtures.cache_clear()
+        for j, x in enumerate((-MP.inf, -0.5, 0.0, 0.5)):
+            level = 1 + MP.exp(exact(x))
+            mixed = {
+                u: MP.fsum(w * exact(row[j]) for w, row in zip(weights[u], table, strict=True))
+                for u in weights
+            }
+            truth = min(mixed[u] + level * exact(cost[u]) for u in weights)
+            if side is Bound.OPTIMISTIC:  # whatever p is, on the lattice
+                truth = min(truth, mixed[-1.0], level * exact(costs[3]))
+            assert bounds(float(found[j]), truth, side)
+            assert abs(exact(float(found[j])) - truth) <= exact(1e-3)
+
+
+@SIDES
+@ADVERSE
+def test_the_charge_for_clones_may_err(
+    adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a profile that is known exactly."""
+    profile = 0.0625
+    monkeypatch.setattr(null_clones, "gaussian_profile", lambda sigma, epsilon, side: profile)
+    for clones, log_odds in ((1, 0.3), (9, -2.0), (1000, 2.0)):
+        h = MP.log1p(MP.exp(-exact(log_odds)))
+        truth = -MP.expm1(clones * MP.log1p(-MP.exp(-h) * profile))
+        with stress(roundoff=2.0**-20, adverse=adverse):
+            found = null_clones.charge(1.0, clones, log_odds, side)
+        assert bounds(found, truth, side)
+        assert found == pytest.approx(float(truth), rel=1e-3)
+
+
+def profile_of(sigma: float, epsilon: float) -> Real:
+    """The Gaussian mechanism's."""
+    return normal_excess(sigma, MP.exp(exact(epsilon)))
+
+
+def half_of(sigma: float, epsilon: float) -> Real:
+    """That of a target that takes part half of the time, above ``(1 - alpha)_+``."""
+    alpha = MP.exp(exact(epsilon))
+    return normal_excess(sigma, 2 * alpha - 1) / 2 - max(1 - alpha, 0)
+
+
+@SIDES
+@ORDERS
+def test_envelopes_of_the_gaussian_mechanism_s_profile_and_of_mixtures(
+    swapped: bool, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Points far apart, so that chords are above profiles by more than anything else."""
+    sigma, losses = 1.0, np.linspace(0.0, 6.0, 25)
+    whole = null_clones.whole_losses(losses)
+    exactly = [0.0]  # the part of the profile above (1 - alpha)_+
+    for x in whole[1:].tolist():
+        exactly.append(float(profile_of(sigma, x) - max(1 - MP.exp(exact(x)), 0)))
+    # of a target that takes part half of the time, which is asymmetric; or mixtures next to none
+    # smaller than the mechanism's, of which nothing or no more is known
+    halved = np.array([0.0, *(float(half_of(sigma, x)) + 1e-15 for x in whole[1:].tolist())])
+    points = [*np.arange(-5.0, 5.1, 0.05).tolist(), 5.9, 6.3, 20.0]
+    for factor, high in ((None, 9.0), (1.0 - 1e-6, 9.0), (0.0, 0.0)):
+        odds = np.zeros(0) if factor is None else np.zeros(1)
+        plan = null_clones._Plan(losses, odds, np.ones(1))
+        low = halved if factor == 0.0 else np.array(exactly) * (factor or 1.0)
+        above = halved if factor == 0.0 else np.full(whole.size, high)
+        given = {Bound.OPTIMISTIC: low, Bound.PESSIMISTIC: above}
+        monkeypatch.setattr(null_clones, "_plan", lambda *_: plan)  # noqa: B023
+        monkeypatch.setattr(null_clones, "_mixtures", lambda s, t, side, *_: given[side])  # noqa: B023
+        null_clones._envelope.cache_clear()
+        atoms = null_clones._envelope(sigma, 9, side, 1e-12, 1.0, swapped)
+        null_clones._envelope.cache_clear()
+        assert atoms.side is side
+        for epsilon in points:
+            truth = profile_of(sigma, epsilon)
+            if factor != 0.0:  # of a chord over a quarter, and of tangents
+                found = divergence(atoms, epsilon)
+                assert bounds(found, truth, side), epsilon
+                if epsilon >= 0.0:
+                    assert abs(found - truth) <= exact(0.3) * truth + exact(1e-3)
+        if factor == 0.0:  # exact at points
+            for x in whole.tolist():
+                if not -2.0 < x < 2.0:
+                    continue
+                level = MP.exp(exact(x))
+                truth = half_of(sigma, -x) * level if swapped else half_of(sigma, x)
+                truth += max(1 - level, 0)
+                assert abs(divergence(atoms, x) - truth) <= exact(1e-9), x
+
+
+def test_lower_ends_of_mixtures_where_points_are_too_far_apart_for_the_mechanism(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its chords say nothing there; a ten-thousandth of its profile does."""
+    losses = np.append(np.linspace(0.0, 2.0, 41), [4.0, 6.0, *range(7, 15)])
+    whole = null_clones.whole_losses(losses).tolist()
+    part = [0.0]
+    for x in whole[1:]:
+        part.append(1e-8 * float(profile_of(1.0, x) - max(1 - MP.exp(exact(x)), 0)))
+    plan = null_clones._Plan(losses, np.zeros(1), np.ones(1))
+    monkeypatch.setattr(null_clones, "_plan", lambda *_: plan)
+    monkeypatch.setattr(null_clones, "_mixtures", lambda *_: np.array(part))
+    null_clones._envelope.cache_clear()
+    atoms = null_clones._envelope(1.0, 9, Bound.OPTIMISTIC, 1e-12, 1.0, False)
+    null_clones._envelope.cache_clear()
+    for x, truth in zip(whole, part, strict=True):
+        if not 0.0 <= x <= 6.0:
+            continue
+        assert exact(0.9) * exact(truth) <= divergence(atoms, x) <= exact(1.000001) * exact(truth)
+
+
+def test_numbers_of_clones_whose_probability_is_below_all_doubles() -> None:
+    for side in Bound:
+        weights = null_clones._weights(2001, 0.0, np.arange(1.0, 2002.0), side, 1e-290)
+        assert (weights[0] > 0.0) == (weights[-1] > 0.0) == (side is Bound.PESSIMISTIC)
+
+
+@SIDES
+@ADVERSE
+def test_where_nobody_need_hide_anybody(adverse: float, side: Bound) -> None:
+    """Below the tail the bound is the Gaussian mechanism's profile, and 0."""
+    loss, epsilon = null_clones.NullCloneLoss(1.0, 50), 9.0
+    truth = phi(exact(-8.5)) - MP.exp(exact(epsilon)) * phi(exact(-9.5))
+    with stress(roundoff=UNIT, adverse=adverse):
+        found = loss.delta(epsilon, side, Effort(1e-15, 1e-3))
+    assert bounds(found, truth, side)
+    assert found == 0.0 if side is Bound.OPTIMISTIC else exact(found) <= truth * exact(1.01)
+    assert loss.delta(math.inf, side, EFFORT) == 0.0
 
 
 @ADVERSE

@@ -22,12 +22,17 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import below_chords, polygon_atoms
 from shuffle_accountant.lattice.statistic import Hypotheses, power_of
 from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
-from shuffle_accountant.losses.steps.gaussian import gaussian_profile
-from shuffle_accountant.numerics.budget import budget
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence, divergence_of
+from shuffle_accountant.losses.steps.gaussian import gaussian_profile, profile_end
+from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
 from shuffle_accountant.numerics.normal import normal_cells
-from shuffle_accountant.numerics.rounding import Array, pairwise_sum, roundings, sequential_sum
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    roundings,
+    sequential_sum,
+)
 
 __all__ = ["AntipodalLoss"]
 
@@ -93,9 +98,7 @@ class AntipodalLoss:
             return gaussian_profile(self.sigma, epsilon, side)
         if epsilon == math.inf:
             return 0.0
-        atoms = self._below(effort)
-        weight = HOCKEY_STICK.weight(atoms.loss - atoms.loss_error - epsilon)
-        return max(float(np.sum(atoms.mass * weight)) * (1.0 - pairwise_sum(own=8)), 0.0)
+        return divergence_of(self._below(effort), epsilon)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The pair whose profile is below all bounds.
@@ -114,15 +117,17 @@ class AntipodalLoss:
         atoms = _atoms(self.sigma, self.steps, tail)
         if not self.swapped:
             return atoms
-        error = roundings(8.0 + 2.0 * float(np.max(np.abs(atoms.loss), initial=0.0)))
-        mass = atoms.mass * np.exp(-atoms.loss) * (1.0 - error - atoms.loss_error)
+        size = float(np.max(np.abs(atoms.loss), initial=0.0))
+        error = roundings(ELEMENTARY + 4 + 2.0 * size) + atoms.loss_error
+        mass = atoms.mass * rounded(np.exp(-atoms.loss), ELEMENTARY + 2) * (1.0 - error)
         return replace(atoms, mass=mass, loss=-atoms.loss)
 
 
 @lru_cache(maxsize=16)
 def _atoms(sigma: float, steps: int, tail: float) -> PldAtoms:
     """The pair on the lower envelope of what all statistics say."""
-    deviation, end = AntipodalLoss(sigma, steps).deviation, _end(sigma, tail)
+    deviation = AntipodalLoss(sigma, steps).deviation
+    end = min(profile_end(sigma, tail), _LARGEST_LOSS)
     loss = _points(min(deviation, 0.1 * end), end)
     low, high = _by_largest(sigma, steps, loss)
     if sigma >= _LEAST_SIGMA:
@@ -134,18 +139,6 @@ def _atoms(sigma: float, steps: int, tail: float) -> PldAtoms:
     low[-1] = 0.0  # nothing is claimed beyond
     value = below_chords(place, low, high, loss)
     return polygon_atoms(place, value, loss, 0.0, Bound.OPTIMISTIC)
-
-
-def _end(sigma: float, tail: float) -> float:
-    """Where the Gaussian mechanism's profile is below the tail, nats."""
-    low, high = 0.0, 1.0 / sigma
-    while gaussian_profile(sigma, high, Bound.PESSIMISTIC) > tail:
-        low, high = high, 1.5 * high
-    for _ in range(20):
-        middle = 0.5 * (low + high)
-        above = gaussian_profile(sigma, middle, Bound.PESSIMISTIC) > tail
-        low, high = (middle, high) if above else (low, middle)
-    return min(high, _LARGEST_LOSS)
 
 
 def _points(deviation: float, end: float) -> Array:
@@ -188,6 +181,7 @@ def _profile(found: Hypotheses, loss: Array) -> tuple[Array, Array]:
     p, q = found.first, found.second
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(p + q > 0.0, np.log(p) - np.log(q), -math.inf)
+    ratio = disturbed(ratio, 0.5 * _CLOSE_RATIOS)
     order = np.argsort(ratio)
     ratio, p, q = ratio[order], p[order], q[order]
     above_p, above_q = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (p, q))
@@ -195,8 +189,8 @@ def _profile(found: Hypotheses, loss: Array) -> tuple[Array, Array]:
     at = np.searchsorted(ratio, loss, side="right")
     alpha = np.exp(loss)
     right = loss >= 0.0
-    plus = np.where(right, above_p[at], alpha * below_q[at])
-    minus = np.where(right, alpha * above_q[at], below_p[at])
+    plus = rounded(np.where(right, above_p[at], alpha * below_q[at]), p.size)
+    minus = rounded(np.where(right, alpha * above_q[at], below_p[at]), -p.size)
     error = found.error + sequential_sum(p.size + 16)
     # relative to the computed numbers an error may be larger than relative to the true ones
     terms = difference_of(plus, minus, error / max(1.0 - error, 1e-300))

@@ -14,17 +14,19 @@ from shuffle_accountant.lattice.doubling import SumLaw
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
-from shuffle_accountant.numerics.budget import disturbed
+from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     NORMAL,
     SMALLEST,
     Array,
+    exponential,
+    outwards,
     pairwise_sum,
     roundings,
 )
 
-__all__ = ["LARGEST_LOSS", "LaplaceRatio", "TwoValuedRatio", "check_range", "rounded"]
+__all__ = ["LARGEST_LOSS", "LaplaceRatio", "TwoValuedRatio", "check_range"]
 
 LARGEST_LOSS = 500.0
 """No logarithm of a ratio may be larger (nats), so that sums of ratios stay within doubles."""
@@ -85,8 +87,8 @@ class TwoValuedRatio(RatioSource):
         above, below = self._chances
         count = np.arange(low, high + 1, dtype=np.float64)
         logs = log_pmf(count, float(trials), above, below)
-        error = log_pmf_error(count, float(trials), above, logs) + roundings(8)
-        mass = np.exp(logs)
+        error = exponential(log_pmf_error(count, float(trials), above, logs), own=4)
+        mass = rounded(np.exp(logs), ELEMENTARY)
         if side is Bound.PESSIMISTIC:
             return count, mass * (1.0 + error) + 2.0 * SMALLEST
         # ratios multiply what subnormal numbers are off by
@@ -138,12 +140,12 @@ class TwoValuedRatio(RatioSource):
             return _below_largest(self.eps0, -math.expm1(epsilon - self.eps0) * below, side)
         count, mass = self._binomial(side, self.passes, 0, self.passes)
         loss = self.eps0 * (2.0 * count - self.passes)  # of truths under P, which are as likely
-        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
-        gain = loss + sign * roundings(4) * self.largest - epsilon
+        upper = side is Bound.PESSIMISTIC
+        sign = 1.0 if upper else -1.0
+        gain = rounded(loss, 2) + sign * roundings(4) * self.largest - epsilon
         # P-masses are Q-masses of the mirrored counts
-        total = float(np.sum(mass[::-1] * -np.expm1(-np.maximum(gain, 0.0))))
-        total = disturbed(total, lambda: pairwise_sum(own=8) * total)
-        return rounded(total, pairwise_sum(own=8), side)
+        total = rounded(float(np.sum(mass[::-1] * -np.expm1(-np.maximum(gain, 0.0)))), 8)
+        return min(outwards(total, pairwise_sum(own=8), upper=upper), 1.0)
 
 
 @dataclass(frozen=True)
@@ -220,9 +222,3 @@ def _below_largest(eps0: float, value: float, side: Bound) -> float:
     sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
     value = disturbed(value, lambda: roundings(12) * (abs(value) + eps0))
     return min(max(value + sign * roundings(16) * (abs(value) + eps0), 0.0), 1.0)
-
-
-def rounded(value: float, slack: float, side: Bound) -> float:
-    """A probability with a relative error, moved by it in the direction."""
-    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
-    return min(max(value * (1.0 + sign * slack), 0.0), 1.0)

@@ -16,12 +16,12 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence, divergence_of
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss
 from shuffle_accountant.numerics.budget import budget, disturbed
 from shuffle_accountant.numerics.normal import normal_cells
-from shuffle_accountant.numerics.rounding import Array, pairwise_sum, roundings
+from shuffle_accountant.numerics.rounding import Array, roundings
 
 __all__ = ["FarApartLoss", "gaussian_mean_loss"]
 
@@ -82,12 +82,7 @@ class FarApartLoss:
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0: a sum over the cells."""
-        atoms = _atoms(self, side, _tail(effort))
-        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
-        above = atoms.loss + sign * atoms.loss_error - epsilon
-        weight = -np.expm1(-np.maximum(above, 0.0))
-        total = float(np.sum(atoms.mass * weight)) + atoms.infinite
-        return min(max(total * (1.0 + sign * pairwise_sum(own=8)), 0.0), 1.0)
+        return divergence_of(_atoms(self, side, _tail(effort)), epsilon)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """One atom for each cell of the normal score."""
@@ -105,7 +100,9 @@ def _tail(effort: Effort) -> float:
 def _atoms(loss: FarApartLoss, side: Bound, tail: float) -> PldAtoms:
     logs, mass, lost = _backward(loss, side, tail) if loss.swapped else _forward(loss, side, tail)
     upper = side is Bound.PESSIMISTIC
-    size, error = float(np.max(np.abs(logs))), _mass_error()
+    # what a logarithm is the difference of: those of the ratio's two terms, and of the mean
+    size, error = float(np.max(np.abs(logs))) + 1.0 / loss.sigma**2, _mass_error()
+    logs = disturbed(logs, 0.5 * roundings(64) * size)
     return PldAtoms(
         side=side,
         mass=mass * (1.0 + error if upper else 1.0 - error),
@@ -113,7 +110,7 @@ def _atoms(loss: FarApartLoss, side: Bound, tail: float) -> PldAtoms:
         infinite=lost if upper else 0.0,
         truncated=lost,
         round_off=error,
-        loss_error=roundings(16) * size + roundings(64) / loss.sigma**2,
+        loss_error=roundings(64) * size,
     )
 
 
@@ -124,13 +121,14 @@ def _mass_error() -> float:
 
 def _forward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Array, float]:
     """Under P: the target's ratio, or with probability 1 - g none."""
-    from scipy.special import ndtr, ndtri_exp
+    from scipy.special import ndtri_exp
 
-    reach = min(-float(ndtri_exp(math.log(0.25 * tail))), _LARGEST_SCORE)
+    reach = -float(ndtri_exp(math.log(0.25 * tail)))
     score = np.linspace(-reach, reach, _CELLS + 1)
     mass = normal_cells(score)
     target = score / loss.sigma + 0.5 / loss.sigma**2  # the logarithm under P
-    outside = 2.0 * float(ndtr(-reach)) * (1.0 + _mass_error())
+    # half a tail of scores beyond the reach, a tail of what the others exceed, and their rounding
+    lost = 3.0 * tail
     total = math.log(loss.users / loss.fraction)
     idle = 1.0 - loss.fraction
     nothing = math.log(idle) if idle > 0.0 else -math.inf
@@ -138,9 +136,9 @@ def _forward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Array
     if side is Bound.PESSIMISTIC:
         others = _others(loss, tail)
         logs = np.logaddexp(target[1:], others) - total
-        rest, lost = others - total, loss.fraction * outside + 2.0 * tail
+        rest = others - total
     else:
-        logs, rest, lost = np.logaddexp(target[:-1] - total, nothing), nothing, outside
+        logs, rest = np.logaddexp(target[:-1] - total, nothing), nothing
     if idle > 0.0:
         logs, mass = np.append(rest, logs), np.append(idle, mass)
     return logs, mass, lost
@@ -176,6 +174,7 @@ def _backward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Arra
     mass = disturbed(mass, lambda: budget().normal * mass)
     ratio = score / loss.sigma - 0.5 / loss.sigma**2
     outside = math.exp(n * float(log_ndtr(bottom))) + n * math.exp(float(log_ndtr(-top)))
+    outside = disturbed(outside, lambda: budget().normal * outside)
     idle = 1.0 - loss.fraction
     nothing = math.log(idle) if idle > 0.0 else -math.inf
     if side is Bound.PESSIMISTIC:  # the mean is no less than the largest ratio's part of it

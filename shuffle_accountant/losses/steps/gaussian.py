@@ -14,7 +14,7 @@ import numpy as np
 from shuffle_accountant.lattice.doubling import SumLaw
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
-from shuffle_accountant.numerics.budget import disturbed
+from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.quadrature import gauss_legendre
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -25,7 +25,7 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["GaussianRatio", "gaussian_profile"]
+__all__ = ["GaussianRatio", "gaussian_profile", "profile_end"]
 
 # Ratios with a larger logarithm and scores of smaller density are left out: doubles end there.
 _LARGEST_LOG = 600.0
@@ -67,19 +67,20 @@ class GaussianRatio(RatioSource):
         run = np.diff(edges)[:, None]
         score = edges[:-1, None] + run * nodes
         density = np.exp(-0.5 * score**2) * (weights * run) / math.sqrt(2.0 * math.pi)
+        density = rounded(density, score**2 + ELEMENTARY)
         mass = density.sum(axis=1)
         # relative errors are those of exponents, of products, and of a sum; they count for each of
         # all users
         error = sequential_sum(score[:, 0] ** 2 + score[:, -1] ** 2 + _NODES, own=ELEMENTARY + 8)
         exponent = max(abs(self._log_ratio(edges[[0, -1]])))
         moved = sequential_sum(8.0 * float(exponent) + 2 * _NODES, own=2 * ELEMENTARY + 16)
-        mean = np.sum(density / mass[:, None] * np.exp(self._log_ratio(score)), axis=1)
+        mean = np.sum(density / mass[:, None] * self._ratio(score), axis=1)
         low, high, shift = float(edges[0]), float(edges[-1]), 1.0 / self.sigma
         lost_gain = _below(low - shift) + _below(shift - high)
         lost = _below(low) + _below(-high)
         if side is Bound.OPTIMISTIC:
             return SumLaw(mean, lowered(mass, error), 1, lost_gain, lost, moved, mean[-1])
-        value = np.exp(self._log_ratio(edges))
+        value = self._ratio(edges)
         gap = np.diff(value)  # 0 where ratios of neighbours are the same double
         share = np.divide(mean - value[:-1], gap, out=np.zeros(gap.size), where=gap > 0.0)
         share = np.clip(share, 0.0, 1.0)
@@ -90,6 +91,10 @@ class GaussianRatio(RatioSource):
 
     def _log_ratio(self, score: Array) -> Array:
         return np.asarray((score - 0.5 / self.sigma) / self.sigma)
+
+    def _ratio(self, score: Array) -> Array:
+        logs = self._log_ratio(score)
+        return rounded(np.exp(logs), ELEMENTARY + 4.0 * np.abs(logs))
 
     def _edges(self, users: int, width: float, tail: float) -> Array:
         """Scores that hold all messages under Q, and the target's under P, but for the tail."""
@@ -140,14 +145,25 @@ def gaussian_profile(sigma: float, epsilon: float, side: Bound) -> float:
     if first < -700.0:
         return 1e-304 if upper else 0.0  # more than e^-700
     second = epsilon + float(log_ndtr(-0.5 * shift - epsilon / shift))
-    # the logarithms are good to a few units in their last place, and so are their arguments
-    place = 0.5 * shift + epsilon / shift
-    slack = roundings(64) * (1.0 + abs(first) + abs(second) + 2.0 * epsilon)
-    slack += roundings(8) * place * (1.0 + place)
-    first = disturbed(first, slack)
+    # the logarithms are good to a few units in their last place, and so are their arguments, of
+    # size p at most: they move a logarithm by (1 + p) p of these units, and the sum is above p^2/2
+    slack = roundings(128) * (1.0 + abs(first) + abs(second) + 2.0 * epsilon)
+    first = disturbed(first, 0.5 * slack)
     slack = slack if upper else -slack
     part = -math.expm1(min(second - first - slack, 0.0))
     return min(math.exp(first + slack) * min(part, 1.0), 1.0)
+
+
+def profile_end(sigma: float, least: float) -> float:
+    """Where `gaussian_profile` falls below ``least``, nats, to a millionth of itself or so."""
+    low, high = 0.0, 1.0 / sigma
+    while gaussian_profile(sigma, high, Bound.PESSIMISTIC) > least:
+        low, high = high, 1.5 * high
+    for _ in range(20):
+        middle = 0.5 * (low + high)
+        above = gaussian_profile(sigma, middle, Bound.PESSIMISTIC) > least
+        low, high = (middle, high) if above else (low, middle)
+    return high
 
 
 def _below(score: float) -> float:

@@ -132,7 +132,8 @@ class MeanRatioLoss:
         top = self.source.largest
         if top > 600.0:  # e^top is near the end of doubles
             return math.inf
-        return math.log1p(self.fraction * math.expm1(top)) * (1.0 + roundings(16))
+        found = rounded(math.log1p(self.fraction * math.expm1(top)), ELEMENTARY)
+        return found * (1.0 + roundings(16))
 
     @property
     def deviation(self) -> float:
@@ -156,7 +157,7 @@ class MeanRatioLoss:
             return 0.0
         upper = side is Bound.PESSIMISTIC
         if epsilon == math.inf and not (upper or self.swapped):
-            return self.fraction * self.source.infinite * (1.0 - roundings(4))
+            return self._certain
         known = self._without_law(epsilon, side)
         if known is not None:
             return known
@@ -171,26 +172,29 @@ class MeanRatioLoss:
             total = raised(total, pairwise_sum(own=8)) + _SUBNORMAL
             # with all other messages revealed; a target that may not take part is told apart less
             alone = self.fraction * self.source.alone(epsilon, side, self.swapped)
-            return min(total, raised(alone, roundings(2)), self._pointed_out(epsilon, side), 1.0)
+            alone *= 1.0 + roundings(8)
+            return min(total, alone, self._pointed_out(epsilon, side), 1.0)
         total = max(total * (1.0 - pairwise_sum(own=8)) - _SUBNORMAL, 0.0)
         if not self.swapped:
-            total += self.fraction * self.source.infinite * (1.0 - roundings(4))
+            total += self._certain
             total = max(total, self._pointed_out(epsilon, side))
             if self.fraction == 1.0:
                 total = max(total, self.source.told_apart(epsilon, self.users))
         return min(total, 1.0)
 
+    @property
+    def _certain(self) -> float:
+        """Lower bound of the P-probability of what Q never leads to."""
+        return self.fraction * self.source.infinite * (1.0 - roundings(ELEMENTARY + 4))
+
     def _ratios(self, law: SumLaw) -> Ratios:
         """The ratio ``1 + g (mean - 1)`` of each value of the sum."""
-        part = self.fraction * (law.value / self.users)
-        gain = self.fraction * (law.value / self.users - 1.0)
-        return Ratios(
-            value=(1.0 - self.fraction) + part,
-            gain=gain,
-            value_error=product(law.moved, roundings(4)),
-            # the quotient and the product round, and the difference in between
-            gain_error=part * product(law.moved, roundings(3)) + roundings(3) * np.abs(gain),
-        )
+        mean = rounded(law.value / self.users, 3)
+        part, gain = self.fraction * mean, self.fraction * (mean - 1.0)
+        # the quotient and the product round, and a sum in between
+        error = product(law.moved, roundings(4))
+        value = (1.0 - self.fraction) + part
+        return Ratios(value, gain, error, error * (part + np.abs(gain)))
 
     def _without_law(self, epsilon: float, side: Bound) -> float | None:
         """The bound, where one message decides so clearly that the law of the sum is not needed.
@@ -226,17 +230,18 @@ class MeanRatioLoss:
         if self.swapped or epsilon > 1e300:
             return 1.0 if side is Bound.PESSIMISTIC else 0.0
         slack = roundings(8)
-        alone = epsilon + math.log(self.users) - math.log(self.fraction)
+        alone = rounded(epsilon + math.log(self.users) - math.log(self.fraction), 4)
         if side is Bound.OPTIMISTIC:
             least = self.source.alone(alone * (1.0 + slack), side)
-            return max(self.fraction * least * (1.0 - math.exp(-epsilon) - slack), 0.0)
+            least = rounded(self.fraction * least, 4)
+            return max(least * (1.0 - math.exp(-epsilon) - slack), 0.0)
         best = 1.0
         for eta in _OUTWEIGHED:
             rest = math.exp(-epsilon) / eta
             if rest < best:
                 point = max((alone - eta * (1.0 + eta)) * (1.0 - slack), 0.0)
                 one = self.fraction * self.source.alone(point, side)
-                best = min(best, (one + rest) * (1.0 + slack))
+                best = min(best, rounded(one + rest, 4) * (1.0 + slack))
         return best
 
     def _infinite(self, law: SumLaw) -> float:
@@ -259,12 +264,13 @@ class MeanRatioLoss:
         if self.swapped:
             loss, mass, own = -loss, law.mass, slack
         lost = self._infinite(law)
-        certain = 0.0 if self.swapped else self.fraction * self.source.infinite * (1.0 - slack)
         upper = side is Bound.PESSIMISTIC
         nothing = ratio <= 0.0  # to which P never leads
+        certain = self._certain
         if self.swapped:
-            certain = float(law.mass[nothing].sum()) * (1.0 - slack)
-            lost += float(law.mass[nothing].sum()) * (1.0 + slack)
+            never = rounded(float(law.mass[nothing].sum()), 4)
+            certain = never * (1.0 - slack)
+            lost += never * (1.0 + slack)
         mass, loss = mass[~nothing], loss[~nothing]
         order = slice(None, None, -1 if self.swapped else 1)  # of ascending losses
         mass, loss = outwards(mass[order], own, upper=upper), loss[order]

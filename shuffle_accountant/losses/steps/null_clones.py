@@ -27,17 +27,18 @@ from shuffle_accountant.lattice.profile import (
     whole_profile,
 )
 from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
-from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile
+from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence, divergence_of
+from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile, profile_end
 from shuffle_accountant.numerics.binomial import RUN, pmf_runs
-from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,
     SMALLEST,
     Array,
-    pairwise_sum,
+    lowered,
+    outwards,
     roundings,
     sequential_sum,
 )
@@ -99,10 +100,10 @@ def charge(sigma: float, clones: int, log_odds: float, side: Bound) -> float:
     """
     h = math.log1p(math.exp(-log_odds))
     gamma = rounded(math.exp(-h), ELEMENTARY + 4.0 * h) * gaussian_profile(sigma, h, side)
-    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
-    gamma = min(gamma * (1.0 + sign * roundings(16.0 + 4.0 * h)), BELOW_ONE)
-    beta = -math.expm1(clones * math.log1p(-gamma))
-    return min(beta * (1.0 + sign * roundings(2 * ELEMENTARY + 2)), 1.0)
+    beta = rounded(-math.expm1(clones * math.log1p(-min(gamma, BELOW_ONE))), 2 * ELEMENTARY)
+    # beta is concave in gamma, and off by no larger a share
+    error = roundings(40.0 + 4.0 * h)
+    return min(outwards(beta, error, upper=side is Bound.PESSIMISTIC), 1.0)
 
 
 @dataclass(frozen=True)
@@ -141,21 +142,14 @@ class NullCloneLoss:
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0: a sum over the atoms."""
-        if epsilon == math.inf and side is Bound.OPTIMISTIC:
-            return 0.0  # no law is needed to know that all is finite
-        # nor where too little is left even if nobody hides anybody
+        # no law is needed where too little is left even if nobody hides anybody
         alone = gaussian_profile(self.sigma, epsilon, Bound.PESSIMISTIC)
         if alone <= max(effort.tail, _NOTHING):
             return alone if side is Bound.PESSIMISTIC else 0.0
         # of one round nothing else is left out
         effort = replace(effort, tail=min(_SINGLE * effort.tail, 1e-12))
         atoms = _atoms(self, side, effort)
-        if epsilon == math.inf:
-            return atoms.infinite
-        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
-        above = atoms.loss + sign * atoms.loss_error - epsilon
-        total = float(np.sum(atoms.mass * HOCKEY_STICK.weight(above))) + atoms.infinite
-        return min(max(total * (1.0 + sign * pairwise_sum(own=8)), 0.0), 1.0)
+        return divergence_of(atoms, epsilon)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """One atom for each point of the profile that is on its envelope."""
@@ -213,8 +207,7 @@ def _envelope(
         mixed = _mixtures(sigma, steps, side, tail, fineness)
         least = np.minimum(value, mixed)
         if side is Bound.OPTIMISTIC:
-            high = _mixtures(sigma, steps, Bound.PESSIMISTIC, tail, fineness)
-            least = np.where(_far_below(sigma, plan.losses, high), mixed, least)
+            least = np.where(_far_below(sigma, plan.losses, mixed), mixed, least)
         value = least
     if swapped:
         value = _exchanged(value, loss, side)
@@ -222,18 +215,6 @@ def _envelope(
         return polygon_atoms(place, value, loss, float(value[-1]), side)
     value[-1] = min(value[-1], 0.0)  # a chord to the axis is below the profile as well
     return polygon_atoms(place, value, loss, 0.0, side)
-
-
-def _end(sigma: float, tail: float) -> float:
-    """Where the Gaussian mechanism's profile is below the tail, nats."""
-    low, high = 0.0, 1.0 / sigma
-    while gaussian_profile(sigma, high, Bound.PESSIMISTIC) > 0.1 * tail:
-        low, high = high, 1.5 * high
-    for _ in range(20):
-        middle = 0.5 * (low + high)
-        above = gaussian_profile(sigma, middle, Bound.PESSIMISTIC) > 0.1 * tail
-        low, high = (middle, high) if above else (low, middle)
-    return high
 
 
 def _points(rough: Array, bound: Array, fineness: float) -> Array:
@@ -266,10 +247,10 @@ def _gaussian(sigma: float, losses: Array, side: Bound) -> Array:
 
 
 def _far_below(sigma: float, losses: Array, mixed: Array) -> NDArray[np.bool_]:
-    """Where upper bounds of the mixtures are below the Gaussian mechanism's, on both steps there.
+    """Where a polygon through the mixtures is below the Gaussian mechanism's profile on both steps.
 
-    Points are chosen for the least bound, and may be too far apart for chords of another one. Both
-    profiles rise up to alpha = 1 and fall from there on, so a step's ends tell of the step.
+    Points are chosen for the least bound, and may be too far apart for chords of another one. The
+    profile rises up to alpha = 1 and falls from there on, so a step's ends tell of the step.
     """
     low = np.array([gaussian_profile(sigma, x, Bound.OPTIMISTIC) for x in losses.tolist()])
     low = whole_profile(losses, low, low)
@@ -296,7 +277,7 @@ class _Plan:
 @lru_cache(maxsize=16)
 def _plan(sigma: float, steps: int, tail: float, fineness: float) -> _Plan:
     """What a rough look at the bound says is worth computing."""
-    end = min(_end(sigma, tail), _LARGEST_LOSS)
+    end = min(profile_end(sigma, 0.1 * tail), _LARGEST_LOSS)
     first = min(_ROUGH_STEP * _deviation(sigma, steps), 0.1 * end)
     inner = np.arange(math.ceil(1.0 / _ROUGH_GROWTH) + 1) * first
     count = max(math.ceil(math.log(end / inner[-1]) / math.log1p(_ROUGH_GROWTH)), 0)
@@ -377,31 +358,32 @@ def _family(sigma: float, side: Bound, width: float, tail: float, most: int) -> 
 def _divergences(law: SumLaw, losses: Array, side: Bound) -> tuple[Array, Array]:
     """Bounds of ``H_alpha(P‖Q)`` and ``H_alpha(Q‖P)`` of the mean, at ``e^losses``.
 
-    Sums from the far end and their moments: what they lose to cancellation is added.
+    Sums from the far end and their moments. They are off by some roundings of all terms, and of the
+    masses of ratios so close to alpha that rounding decides whether they belong to the sum.
     """
     upper = side is Bound.PESSIMISTIC
     sign = 1.0 if upper else -1.0
     excess = np.expm1(losses)
-    noise, own = sequential_sum(law.mass.size + 16), roundings(4)
-    # ratios this close to alpha, relative to it, may be on either side: they add next to nothing
-    near = roundings(2 * ELEMENTARY + 4)
+    size = float(law.mass.size)
+    noise, near = sequential_sum(size + 48.0), roundings(2 * ELEMENTARY + 4)
     # forward: values above alpha, from the largest down; moved the worse way, or the better
     gain = law.value * (1.0 + sign * law.moved) / law.count - 1.0
+    gain = disturbed(gain, lambda: roundings(16) * (1.0 + np.abs(gain)))
     mass, moment = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (law.mass, law.mass * gain))
     at = np.searchsorted(gain, excess, side="right")
-    found = difference_of(moment[at], excess * mass[at], noise + own)
     decided = mass[np.searchsorted(gain + near * (1.0 + np.abs(gain)), excess)]
-    error = found.error + own * mass[at] + near * (1.0 + excess) * decided
-    forward = found.value + sign * error
+    above = difference_of(rounded(moment[at], size), excess * rounded(mass[at], -size), 0.0)
+    forward = above.value + sign * noise * (np.abs(moment[at]) + (1.0 + excess) * decided)
     # backward: values below 1 / alpha, from the smallest up
     gain = law.value * (1.0 - sign * law.moved) / law.count - 1.0
+    gain = disturbed(gain, lambda: -roundings(16) * (1.0 + np.abs(gain)))
     short = -np.expm1(-losses)
     mass, moment = (np.append(0.0, np.cumsum(x)) for x in (law.mass, law.mass * -gain))
     at = np.searchsorted(gain, -short, side="left")
-    found = difference_of(moment[at], short * mass[at], noise + own)
-    error = found.error + own * mass[at]
-    error += near * mass[np.searchsorted(gain, near - short, side="right")]
-    backward = np.exp(losses) * (found.value + sign * error)
+    decided = mass[np.searchsorted(gain, near - short, side="right")]
+    below = difference_of(rounded(moment[at], size), short * rounded(mass[at], -size), 0.0)
+    backward = below.value + sign * noise * (np.abs(moment[at]) + decided)
+    backward = np.exp(losses) * backward
     if upper:
         forward, backward = forward + law.lost_gain, backward + law.lost
         return np.clip(forward, 0.0, 1.0), np.clip(backward, 0.0, 1.0)
@@ -466,20 +448,17 @@ def _mixtures(sigma: float, steps: int, side: Bound, tail: float, fineness: floa
         [_weights(steps, u, plan.counts, side, tail) for u in plan.log_odds.tolist()]
     )
     charges = np.array([charge(sigma, steps - 1, u, side) for u in plan.log_odds.tolist()])
-    slack = sequential_sum(plan.counts.size + 16)
-    mixed: Array = weights @ table
-    size: Array = weights @ np.abs(table)
-    cost = 1.0 + np.exp(loss)
-    rounding = roundings(8)
+    cost = rounded(1.0 + np.exp(loss), ELEMENTARY)
+    paid = np.multiply.outer(charges, cost)
+    mixed: Array = rounded(weights @ table, plan.counts.size)
+    slack = sequential_sum(plan.counts.size + 32) * (weights @ np.abs(table) + paid)
     if upper:
-        whole = mixed + slack * size + np.multiply.outer(charges, cost)
-        return np.asarray(np.min(whole, axis=0) * (1.0 + rounding))
-    mixed -= slack * size
-    least = np.min(mixed + np.multiply.outer(charges, cost) * (1.0 - rounding), axis=0)
+        return np.asarray(np.min(mixed + paid + slack, axis=0))
+    least = np.min(mixed + paid - slack, axis=0)
     # fewer clones: no less without a charge; more clones: no less than the next charge alone
     beyond = charge(sigma, steps - 1, float(plan.log_odds[-1]) + _ODDS_STEP, side)
-    least = np.minimum(least, beyond * cost * (1.0 - rounding))
-    return np.asarray(np.minimum(least, mixed[0]))
+    least = np.minimum(least, lowered(beyond * cost, roundings(ELEMENTARY + 4)))
+    return np.asarray(np.minimum(least, (mixed - slack)[0]))
 
 
 @lru_cache(maxsize=4)

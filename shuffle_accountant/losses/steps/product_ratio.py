@@ -9,14 +9,14 @@ positive values keep.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.doubling import SumLaw
-from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.table_ratio import least_profile
@@ -26,8 +26,6 @@ from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     NORMAL,
     Array,
-    pairwise_sum,
-    product,
     roundings,
     share,
 )
@@ -95,58 +93,44 @@ def _law(ratio: ProductRatio, side: Bound) -> SumLaw:
     loss, p = rounded(np.log(value), ELEMENTARY), rounded(q * value)
     spacing, first, last = _lattice(loss, p, q, passes, side)
     infinite = one.lost_gain if upper else ratio.one.infinite
-    # ratios on the lattice's lower end stay there; merging others with them would lower them
-    off = abs(float(loss[0]) - spacing * round(loss[0] / spacing))
-    ends = 1 if not upper and off <= one.moved + roundings(16) * abs(float(loss[0])) else 0
-    atoms = PldAtoms(side, p[ends:], loss[ends:], infinite, 0.0, 0.0, one.moved)
-    grid = discretize(atoms, spacing)
-    if ends:
-        grid = _with_lowest(grid, round(loss[0] / spacing), float(p[0]))
+    # each logarithm is rounded, as are a product's and what is computed from it
+    loss_error = one.moved + roundings(2 * ELEMENTARY) * (1.0 + float(np.max(np.abs(loss))))
+    grid = discretize(PldAtoms(side, p, loss, infinite, 0.0, 0.0, loss_error), spacing)
     first = max(first, passes * grid.offset)
     last = min(last, passes * (grid.offset + grid.mass.size - 1))
     law = positive_sum([(grid, passes)], side, first, last)
     logs = spacing * (law.offset + np.arange(law.scaled.size, dtype=np.float64))
-    scaled = law.scaled if upper else np.maximum(law.scaled - LOST, 0.0)
-    held = scaled > 0.0
+    scaled, held = law.scaled, law.scaled > 0.0
     # Q-masses of all that underflow took away
     unseen = float(np.max(np.exp(-logs))) * LOST / SCALE
     logs, scaled = logs[held], scaled[held]
-    mass = scaled * rounded(np.exp(-logs), ELEMENTARY) / SCALE
-    # subnormal numbers are off by more than their share: such ratios go up to infinity, or go
+    mass = scaled * rounded(np.exp(-logs), ELEMENTARY + 4.0 * np.abs(logs)) / SCALE
+    # numbers that underflow are off by more than their share: such ratios go up to infinity, or go
     normal = (mass >= NORMAL) & (upper | (scaled >= NORMAL * SCALE))
     above = law.scaled_infinite + (float(np.sum(scaled[~normal])) if upper else 0.0)
     unseen += NORMAL * np.count_nonzero(~normal)
     logs, scaled, mass = logs[normal], scaled[normal], mass[normal]
     # what was raised into the window, or cut off below it, is the same for Q: next to nothing
-    slack = law.relative + roundings(16.0 + 4.0 * np.abs(logs))
+    moved = math.expm1(passes * grid.loss_error)
+    slack = np.full(logs.size, law.relative + moved)
     value, p = rounded(np.exp(logs), ELEMENTARY), scaled / SCALE
-    moved = math.expm1(passes * grid.loss_error) + roundings(8) * _LARGEST_LOG
     if not upper:  # putting mass at a lower ratio asks for more of Q than there is
         value, mass, slack, moved = least_profile(value, p, mass, slack, 0.0, moved)
     left = max(1.0 - math.fsum(mass * (1.0 + slack)), 0.0)
     mass = mass * np.maximum(1.0 + sign * slack, 0.0)
     never = float(one.mass[one.value == 0.0].sum())  # Q-probability of a ratio of 0
     if never > 0.0:
-        some = -math.expm1(passes * math.log1p(-min(never, BELOW_ONE)))
+        some = rounded(-math.expm1(passes * math.log1p(-min(never, BELOW_ONE))), ELEMENTARY)
         some *= 1.0 + sign * roundings(2 * ELEMENTARY + 2)
         # lower ratios may have asked for some of it
         value, mass = np.append(0.0, value), np.append(some if upper else min(some, left), mass)
     if value.size == 0:  # all of P is infinite, but for what is left
         value, mass = np.zeros(1), np.zeros(1)
-    gained = share(rounded(above), 1.0 / SCALE, product(law.relative, pairwise_sum()), upper=upper)
-    lost_gain = min(gained, 1.0)
+    # a sum of pairs, which is off by less than each of the law's own
+    lost_gain = min(share(rounded(above), 1.0 / SCALE, 2.0 * law.relative, upper=upper), 1.0)
     # Q-masses below the window: a tail of the product under Q
     lost = passes * one.lost + _TAIL + unseen if upper else 0.0
     return SumLaw(value, mass, 1, lost_gain, lost, moved, float(value[-1]))
-
-
-def _with_lowest(grid: PldGrid, place: int, mass: float) -> PldGrid:
-    """The grid with another mass at its lower end, or below it."""
-    longer = np.zeros(grid.mass.size + max(grid.offset - place, 0))
-    longer[-grid.mass.size :] = grid.mass
-    first = min(grid.offset, place)
-    longer[place - first] += mass
-    return replace(grid, offset=first, mass=longer)
 
 
 def _lattice(loss: Array, p: Array, q: Array, passes: int, side: Bound) -> tuple[float, int, int]:

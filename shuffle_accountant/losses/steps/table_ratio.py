@@ -10,6 +10,7 @@ laws has at least.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -72,6 +73,7 @@ def _law(table: PldTable, side: Bound) -> SumLaw:
     upper = side is Bound.PESSIMISTIC
     loss, infinite = table.losses, table.infinity_mass
     p = _capped(table.probabilities, infinite)
+    loss, p = loss[p > 0.0], p[p > 0.0]
     if upper:
         infinite += table.missing
         far = loss > _LARGEST_LOG
@@ -83,13 +85,13 @@ def _law(table: PldTable, side: Bound) -> SumLaw:
     q = p * rounded(np.exp(-loss), ELEMENTARY)
     moved = roundings(8.0 + 2.0 * _LARGEST_LOG)
     # masses of Q are as good as the exponentials
-    error = roundings(8.0 + 2.0 * np.abs(loss))
+    error = roundings(ELEMENTARY + 4.0 + 2.0 * np.abs(loss))
     noise = sequential_sum(q.size + 8)
     missing = 0.0 if upper else table.missing
     if float(q.sum()) > 1.0 + noise or missing > 0.0:
         ratio, q, error, moved = least_profile(ratio, p, q, error, missing, moved)
     # what is left of Q, if rounding does not explain it
-    rest, slack = 1.0 - math.fsum(q), math.fsum(error * q) + (0.0 if upper else noise)
+    rest, slack = 1.0 - math.fsum(q), math.fsum(error * q)
     q = q * (1.0 + error if upper else 1.0 - error)
     if rest > slack:
         ratio, q = np.append(0.0, ratio), np.append(rest + (slack if upper else -slack), q)
@@ -105,18 +107,14 @@ def _capped(p: Array, infinite: float) -> Array:
 
     What is left of the atom where the rest ends is as exact as the others: sums are rounded once.
     """
-    if math.fsum([*p, infinite]) <= 1.0 + roundings(8):
-        return p
 
     def left(first: int) -> float:
         return math.fsum([1.0, -infinite, *(-p[first:])])
 
-    above = infinite + np.cumsum(p[::-1])[::-1]
-    first = max(int(np.searchsorted(-above, -1.0)), 1)  # from there on all of them fit, about
-    while first > 1 and left(first) > p[first - 1]:
-        first -= 1
-    while left(first) < 0.0:
-        first += 1
+    if left(0) >= 0.0:
+        return p
+    # from there on all of them fit
+    first = bisect_left(range(p.size), 0.0, key=left)
     kept = np.append(np.zeros(first), p[first:])
     kept[first - 1] = min(rounded(left(first)), float(p[first - 1]))
     return kept
