@@ -38,16 +38,14 @@ from shuffle_accountant.numerics.binomial import (
     tail_ratio_error,
     upper_tail_ratio,
 )
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
 from shuffle_accountant.numerics.rounding import (
-    ELEMENTARY,
     Array,
     exponential,
-    lowered,
     outwards,
     pairwise_sum,
     product,
-    raised,
     roundings,
     underflow,
 )
@@ -133,11 +131,12 @@ class BinaryLoss(SymmetricLoss):
             return 0.0
         blocks = self.source.blocks(side, effort)
         low, high = _conditional(epsilon, blocks) if epsilon < math.inf else _disclosed(blocks)
-        if side is Bound.OPTIMISTIC:
-            total = lowered(float(np.sum(blocks.weight * low)), pairwise_sum(own=4))
-            return max(total - _SUBNORMAL, 0.0)
-        total = raised(float(np.sum(blocks.weight * high)), pairwise_sum(own=4)) + blocks.missing
-        return min(total + _SUBNORMAL, 1.0)
+        upper = side is Bound.PESSIMISTIC
+        total = rounded(float(np.sum(blocks.weight * (high if upper else low))), 4)
+        total = outwards(total, pairwise_sum(own=4), upper=upper)
+        if upper:
+            return min(total + blocks.missing + _SUBNORMAL, 1.0)
+        return max(total - _SUBNORMAL, 0.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """PldAtoms of the pair: one by one for small blocks, cell masses for large ones."""
@@ -171,8 +170,9 @@ class BinaryLoss(SymmetricLoss):
 
         sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
         far, upper = np.isinf(half.loss), side is Bound.PESSIMISTIC
-        infinite = float(outwards(half.mass[far], half.slack[far], upper=upper).sum())
-        infinite = outwards(infinite, pairwise_sum(), upper=upper)
+        infinite = rounded(float(half.mass[far].sum()), 64)
+        off = product(float(half.slack[far].max(initial=0.0)), pairwise_sum())
+        infinite = outwards(infinite, off, upper=upper)
         keep = ~far & (half.mass > 0)
         loss, slack = half.loss[keep], half.slack[keep]
         everything = np.concatenate([half.mass[keep], half.other[keep], [tied]])
@@ -185,8 +185,7 @@ class BinaryLoss(SymmetricLoss):
             infinite=max(infinite + sign * _UNDERFLOW, 0.0) + (truncated if upper else 0.0),
             truncated=truncated,
             round_off=blocks.round_off + float(np.sum(everything * slack)),
-            loss_error=float(half.loss_error.max(initial=0.0))
-            + roundings(16) * float(blocks.gap.max(initial=0.0)),
+            loss_error=float(half.loss_error.max(initial=0.0)),
         )
 
 
@@ -200,8 +199,9 @@ def _conditional(epsilon: float, blocks: BinaryBlocks) -> tuple[Array, Array]:
     """Bracket of the divergence given each block."""
     m = blocks.count
     # a gap below all doubles adds less than what is allowed for numbers as small
-    reach = math.tanh(0.5 * epsilon) / np.maximum(blocks.gap, underflow(1))
-    away = 0.5 * m * reach  # the losses of a > m/2 + away are above epsilon
+    with np.errstate(over="ignore"):
+        reach = rounded(math.tanh(0.5 * epsilon) / np.maximum(blocks.gap, underflow(1)), 16)
+        away = 0.5 * m * reach  # the losses of a > m/2 + away are above epsilon
     first, last = (
         np.minimum(np.floor(0.5 * m) + np.floor(moved * away + 0.5 * (m % 2.0)) + 1.0, m)
         for moved in (1.0 - roundings(32), 1.0 + roundings(32))
@@ -265,9 +265,10 @@ def _bracket(epsilon: float, a: Array, blocks: BinaryBlocks) -> Difference:
         gain = gap * share + 1.0 + left
         cost = _scaled_exp(epsilon, left + b / m)
         cost = cost + share * np.exp(np.minimum(epsilon + blocks.log_rest, 700.0))
+    cost = rounded(cost, 8.0 + 8.0 * epsilon)
     # e^epsilon times a factor is the exponential of a sum of logarithms, of which only those up to
-    # about epsilon in size count
-    own = exponential(roundings(ELEMENTARY + 1) * (1.0 + epsilon), own=8)
+    # about epsilon in size count, and each of them moves by its own rounding and the function's
+    own = roundings(28.0 + 10.0 * epsilon)
     return difference_of(gain, cost, min(product(tail_ratio_error(), own), 1.0))
 
 

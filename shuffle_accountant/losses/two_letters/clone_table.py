@@ -27,6 +27,7 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.decoys.counts import bulk
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.kept import kept
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -34,7 +35,6 @@ from shuffle_accountant.numerics.rounding import (
     exponential,
     outwards,
     product,
-    raised,
     roundings,
     sequential_sum,
 )
@@ -48,8 +48,6 @@ MOST_COUNTS = 2.0**27
 """Expected counts of clones beyond which rows take longer than losses one by one."""
 
 _ROWS = 128  # that are made, and kept, at once
-# More than all masses that are too small for a double can add up to.
-_UNDERFLOW = 1e-305
 # Narrower cells would not have enough digits left for shares of them.
 _NARROWEST = 2.0**-30
 # Probabilities below this are about to lose digits.
@@ -118,9 +116,9 @@ class CloneTable:
             rows = _rows(self, piece)
             some = weight[done : done + _ROWS - start]
             inside, cells = slice(start, start + some.size), slice(rows.up.shape[1])
-            up[cells] += some @ rows.up[inside]
-            down[cells] += some @ rows.down[inside]
-            tied += float(some @ rows.tied[inside])
+            up[cells] += rounded(some @ rows.up[inside], weight.size)
+            down[cells] += rounded(some @ rows.down[inside], weight.size)
+            tied += float(rounded(some @ rows.tied[inside], weight.size))
             error = max(error, rows.error)
             done += some.size
         return up, down, tied, product(error, sequential_sum(weight.size, own=4))
@@ -164,15 +162,17 @@ def _weights(trials: int, rate: float, idle: float, resolution: float, tail: flo
     below = np.arange(mode, first, -1.0)
     mass = np.concatenate(
         [
-            np.cumprod(below / ((trials - below + 1.0) * odds))[::-1],
+            np.cumprod(rounded(below / ((trials - below + 1.0) * odds), 10))[::-1],
             [1.0],
-            np.cumprod((trials - above) * odds / (above + 1.0)),
+            np.cumprod(rounded((trials - above) * odds / (above + 1.0), 10)),
         ]
     )
-    mass *= math.exp(float(log_mode[0]))
-    # a step rounds three times, and the odds are good to a few roundings
-    relative = product(error, sequential_sum(mass.size, own=10.0 * mass.size + ELEMENTARY))
+    mass *= rounded(math.exp(float(log_mode[0])), ELEMENTARY)
+    # a step rounds three times, and the odds are good to a few roundings; what is above is added
+    own = 10.0 * mass.size + 2 * ELEMENTARY
+    relative = product(error, sequential_sum(mass.size, own=own))
     weight = np.add.reduceat(mass, (edges[start:stop] - first).astype(np.intp))
+    weight = rounded(weight, mass.size)
     return _Weights(
         first=start,
         weight=weight,
@@ -199,7 +199,7 @@ def _rows(table: CloneTable, piece: int) -> _Rows:
         a = np.arange(half[i] + 1.0, last[i] + 1.0)
         mass = np.empty(a.size)
         mass[0] = f[i]
-        np.divide(m[i] - a[:-1], a[1:], out=mass[1:])
+        mass[1:] = rounded((m[i] - a[:-1]) / a[1:], 2)
         np.cumprod(mass, out=mass)
         place = (2.0 * a - m[i]) * (table.cells / m[i])
         cell = np.floor(place).astype(np.intp)
@@ -209,15 +209,11 @@ def _rows(table: CloneTable, piece: int) -> _Rows:
         crowd = max(crowd, math.ceil(0.5 * m[i] / table.cells) + 2)
     even = 2.0 * half == m
     tied = np.zeros(m.size)
-    log_tie = log_pmf(half[even], m[even], 0.5, 0.5)
-    tied[even] = np.exp(log_tie)
-    anchors = log_pmf_error(half + 1.0, m, 0.5, log_f)
-    error = float(exponential(anchors).max())
-    if log_tie.size:
-        ties = log_pmf_error(half[even], m[even], 0.5, log_tie)
-        error = max(error, float(exponential(ties).max()))
+    tied[even] = np.exp(log_pmf(half[even], m[even], 0.5, 0.5))
+    # the first of a row; half of the messages are likelier, so that ties are off by less
+    error = exponential(float(log_pmf_error(half + 1.0, m, 0.5, log_f).max()))
     relative = product(error, sequential_sum(crowd, own=2.0 * steps + ELEMENTARY))
-    return _Rows(up, down, tied, relative)
+    return _Rows(rounded(up, crowd), rounded(down, crowd), tied, relative)
 
 
 def clone_table(step: float, gap: float, resolution: float, tail: float) -> CloneTable | None:
@@ -270,10 +266,11 @@ def tabled_atoms(
     if table.width(block_edges(table.resolution)[found.first] + 1.0) > MOST_CELLS:
         return None
     upper = side is Bound.PESSIMISTIC
-    first, weight = found.first, outwards(found.weight, found.error, upper=upper)
+    first, weight = found.first, found.weight.copy()
     if upper:
-        weight[-1] = raised(weight[-1] + found.above, roundings(2))
-    else:
+        weight[-1] += found.above
+    weight = outwards(weight, found.error, upper=upper)
+    if not upper:
         # a block that is one count is its own largest; of a wider one the next row stands for it
         edges = block_edges(table.resolution)[first : first + weight.size + 1]
         single = np.diff(edges) == 1.0
@@ -284,24 +281,25 @@ def tabled_atoms(
     y, mass, zero = _points(table, up, down, tied, upper=upper)
     behind = rest + gap * (1.0 - y)
     loss = np.log1p(2.0 * gap * y / behind)
-    # a point of y is known to some roundings, a mean of y in a cell to its masses' errors
-    moved = roundings(8) * y + (0.0 if upper else 2.0 * relative / table.cells)
-    loss_error = 4.0 * float(np.max(gap * moved / behind, initial=0.0))
-    loss_error += roundings(2 * ELEMENTARY) * float(loss.max(initial=0.0))
-    slack = product(relative, roundings(16)) + 4.0 * moved * gap / behind
+    # a point of y is known to some roundings, a mean of y in a cell to its masses' errors; that is
+    # a larger share of the Q-mass behind it, and twice as large a one of the ratio, whose logarithm
+    # is rounded by less
+    moved = roundings(8) * y + 2.0 * relative / table.cells
+    shift = 4.0 * moved * gap / behind
+    slack = 2.0 * relative + shift
     everything = np.concatenate([mass * (1.0 + gap * y), mass * behind, [zero]])
-    slack = np.concatenate([slack, slack, [product(relative, roundings(8))]])
-    truncated = raised(found.below + 0.25 * table.tail, roundings(4))
-    if not upper:
-        truncated += found.above
+    slack = np.concatenate([slack, slack, [2.0 * relative]])
+    # rounding by more than all masses that are too small for a double, whose tail is not
+    truncated = found.below + (0.0 if upper else found.above) + 0.25 * table.tail
+    infinite = rounded(truncated, 4) * (1.0 + roundings(8)) if upper else 0.0
     return PldAtoms(
         side=side,
         mass=outwards(everything, slack, upper=upper),
         loss=np.concatenate([loss, -loss, [0.0]]),
-        infinite=raised(truncated + _UNDERFLOW, roundings(2)) if upper else 0.0,
+        infinite=infinite,
         truncated=truncated,
         round_off=float(np.sum(everything * slack)) + found.error,
-        loss_error=loss_error,
+        loss_error=2.0 * float(shift.max(initial=0.0)),
     )
 
 

@@ -27,15 +27,13 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.decoys.counts import bulk
 from shuffle_accountant.numerics.binomial import RUN, pmf_runs
-from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
-    ELEMENTARY,
     Array,
     exponential,
     outwards,
     roundings,
     sequential_sum,
-    underflow,
 )
 
 __all__ = ["BagCounts", "chances"]
@@ -101,9 +99,10 @@ class BagCounts:
             m = np.maximum(k - last, 0.0)
             gain = a * (math.expm1(self.eps0) / k)
             gain += (m - a) * (math.expm1(-self.eps0) / k) - last / k
-            gain = rounded(gain, ELEMENTARY)
+            size = np.abs(gain) + 2.0
+            gain = disturbed(gain, roundings(32) * size)
             for sums, edges, sign in ((ahead, x, 1.0), (behind, y, -1.0)):
-                moved = roundings(64) * (np.abs(gain) + 2.0)
+                moved = roundings(64) * size
                 value = sign * gain + (moved if upper else -moved)
                 there = (value > 0.0) & (mass > 0.0)
                 value, part = value[there], mass[there]
@@ -112,17 +111,18 @@ class BagCounts:
                     total += np.bincount(cell, own, points.size + 1)
             relative = max(relative, error)
             terms += a.size
-        slack = sequential_sum(float(terms), own=16.0)
+        slack = sequential_sum(float(terms), own=32.0)
         found = []
         for sums, edges in ((ahead, x), (behind, y)):
             total, moment = (np.cumsum(row[::-1])[::-1][1:] for row in sums)
+            total, moment = rounded(total, -terms), rounded(moment, terms)
             wrong = slack * (np.abs(moment) + edges * total)
             value = moment - edges * total + (wrong if upper else -wrong)
             found.append(outwards(np.maximum(value, 0.0), relative, upper=upper))
-        found[1] = outwards(found[1] * np.exp(points), roundings(ELEMENTARY + 4), upper=upper)
+        found[1] *= np.exp(points)
         if upper:
             growth = math.exp(self.eps0)
-            lost = underflow(2.0 * terms) + 2.01 * self.left_out
+            lost = 2.01 * self.left_out  # far more than what underflows, besides
             found[0] += lost * growth
             found[1] += lost * np.exp(points)
         return np.stack(found)

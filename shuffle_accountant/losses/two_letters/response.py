@@ -38,6 +38,7 @@ from shuffle_accountant.losses.decoys.counts import (
 )
 from shuffle_accountant.losses.two_letters.listing import BinaryBlocks
 from shuffle_accountant.numerics.binomial import RUN, log_pmf, log_pmf_error, pmf_runs
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -211,7 +212,7 @@ def _blocks(
     ]
     weight, count, gap, log_rest = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     slack = pairwise_sum()
-    weight = outwards(weight, slack, upper=side is Bound.PESSIMISTIC)
+    weight = outwards(rounded(weight, 3), slack, upper=side is Bound.PESSIMISTIC)
     heard = (count > 0) & (weight > 0.1 * tail / weight.size)
     silent = float(weight[count == 0].sum())
     # what is too unlikely to matter, and counts above the last block, which joined it
@@ -267,7 +268,7 @@ def _binned(
         shift = (moment[:, :-1] - moment[:, 1:]) / mass
         doubt = (wrong[:, :-1] + wrong[:, 1:] + np.abs(shift) * error) / mass
         doubt += roundings(8) * n
-        mean = n * rate + shift + (-doubt if upper else doubt)
+        mean = rounded(n * rate, 4) + shift + (-doubt if upper else doubt)
     mean = np.clip(np.where(np.isfinite(mean), mean, low if upper else high), low, high)
     if not upper:
         return _Others(mean, weight, missing, round_off)
@@ -292,6 +293,7 @@ def _masses(edges: Array, n: Array, rate: float, idle: float) -> tuple[Array, Ar
     each, off = _each(edges, n, rate, idle)
     starts = (edges[:-1] - edges[0]).astype(np.intp)
     mass, error = (np.add.reduceat(terms, starts, axis=1) for terms in (each, off))
+    mass = rounded(mass, width)
     return mass, error + sequential_sum(width, own=ELEMENTARY) * mass
 
 

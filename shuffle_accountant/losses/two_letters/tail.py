@@ -280,7 +280,7 @@ def _half_law(count: Array, values: Array, step: float, *, upper: bool) -> Array
         edges = np.append(values[1:], values[-1] + step)
         tails = np.exp(log_upper_tail(np.maximum(0.5 * (count + edges), 0.0), count, 0.5, 0.5))
         tails = np.concatenate([np.full(count.shape, 0.5), tails], axis=1)
-        error = _tail_error() * (tails[:, :-1] + tails[:, 1:])
+        error = 2.0 * _tail_error() * tails[:, :-1]  # of both, the first one being larger
         law = -np.diff(tails, axis=1)
         return np.maximum(law + error if upper else law - error, 0.0)
     law = np.empty((count.size, values.size))

@@ -1,0 +1,556 @@
+"""Counts of two letters under stress: sums, cells and tables that err by all that they state.
+
+The truth is in fractions, or has 50 digits. One rounding is a millionth, and what a bound allows
+for besides is exact here, so that no allowance hides another one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from oracles.precision import MP, Real, exact
+
+from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.decoys.counts import CountBlocks, count_blocks
+from shuffle_accountant.losses.two_letters import (
+    binary,
+    clone_table,
+    listing,
+    mixed_responses,
+    response,
+)
+from shuffle_accountant.losses.two_letters.binary import BinaryBlocks, BinaryLoss
+from shuffle_accountant.losses.two_letters.clones import NumberOfClones
+from shuffle_accountant.losses.two_letters.null_bags import BagCounts
+from shuffle_accountant.losses.two_letters.response import NumberOfResponses
+from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
+from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error, tail_ratio_error
+from shuffle_accountant.numerics.budget import stress
+
+UNIT = 2.0**-20
+SIDES = pytest.mark.parametrize("side", list(Bound))
+ADVERSE = pytest.mark.parametrize("adverse", [-1.0, 1.0])
+
+
+def bounds(found: Any, truth: Any, side: Bound) -> bool:
+    return bool(found >= truth if side is Bound.PESSIMISTIC else found <= truth)
+
+
+def real(value: Fraction) -> Real:
+    return MP.mpf(value.numerator) / value.denominator
+
+
+def edges(spacing: float) -> Any:
+    def made(largest: float) -> Array:
+        return spacing * np.arange(math.ceil(largest / spacing) + 2)
+
+    return made
+
+
+def binomial(m: int, a: int) -> Fraction:
+    return Fraction(math.comb(m, a), 2**m)
+
+
+# ------------------------------------------------------------------------------------ given blocks
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Counts in given blocks."""
+
+    given: BinaryBlocks
+    largest: float = math.inf
+    deviation: float = 1.0
+    table: None = None
+
+    def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
+        return self.given
+
+    def tabled(self, side: Bound, edges: Any, effort: Effort) -> None:
+        return None
+
+
+def blocks_of(weight: Any, count: Any, gap: float, **more: float) -> BinaryBlocks:
+    weight, count = np.array(weight, dtype=float), np.array(count, dtype=float)
+    log_rest = math.log1p(-gap) if gap < 1.0 else -math.inf
+    gaps, rests = np.full(count.size, gap), np.full(count.size, log_rest)
+    parts = {"silent": 0.0, "missing": 0.0, "round_off": 0.0, **more}
+    return BinaryBlocks(weight, count, gaps, rests, **parts)
+
+
+@SIDES
+@ADVERSE
+def test_sums_over_counts_may_err(
+    adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of divergences given each count that are known exactly."""
+    value = np.array([0.75, 0.5, 0.125])
+    given = blocks_of([0.25, 0.5, 0.125], [3, 4, 5], 0.5, missing=0.0625)
+    monkeypatch.setattr(binary, "_conditional", lambda *_: (value, value))
+    with stress(roundoff=UNIT, adverse=adverse):
+        found = BinaryLoss(Given(given)).delta(0.1, side, Effort(1e-12, 0.0))
+    truth = 0.25 * 0.75 + 0.5 * 0.5 + 0.125 * 0.125
+    truth += 0.0625 if side is Bound.PESSIMISTIC else 0.0
+    assert bounds(found, truth, side)
+    assert found == pytest.approx(truth, rel=1e-3)
+
+
+@SIDES
+@pytest.mark.parametrize("share", [0.4, 0.6])
+def test_products_below_all_normal_doubles(
+    share: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight products, all of which are rounded by much of themselves, the same way."""
+    value = np.full(8, share * 2.0**-74)
+    given = blocks_of(np.full(8, 2.0**-1000), np.full(8, 3.0), 0.5)
+    monkeypatch.setattr(binary, "_conditional", lambda *_: (value, value))
+    found = BinaryLoss(Given(given)).delta(0.1, side, Effort(1e-12, 0.0))
+    assert bounds(exact(found), 8 * exact(float(value[0])) * exact(2) ** -1000, side)
+
+
+def test_a_gap_below_all_doubles_tells_next_to_nothing() -> None:
+    given = blocks_of([1.0], [3], 0.0)
+    for side in Bound:
+        assert 0.0 <= BinaryLoss(Given(given)).delta(0.5, side, Effort(1e-12, 0.0)) <= 1e-300
+
+
+@ADVERSE
+@pytest.mark.parametrize("moved", [-500.0, -100.0, 0.0, 100.0, 400.0, 500.0, 900.0])
+def test_counts_whose_loss_is_next_to_epsilon(moved: float, adverse: float) -> None:
+    """Rounding decides whether one is above; what it adds, or takes off, is no matter of others."""
+    m = 64
+    epsilon = math.log(m - 1.0) + moved * UNIT
+    with stress(roundoff=UNIT, adverse=adverse):
+        low, high = binary._conditional(epsilon, blocks_of([1.0], [m], 1.0))
+    alpha, truth = MP.exp(exact(epsilon)), exact(0)
+    for a in range(m + 1):
+        z = exact(2 * a - m) / m
+        truth += math.comb(m, a) * max(1 + z - alpha * (1 - z), 0)
+    truth /= exact(2) ** m
+    assert exact(float(low[0])) <= truth <= exact(float(high[0]))
+
+
+@SIDES
+@ADVERSE
+def test_probabilities_of_infinite_losses_and_of_ties_may_err(adverse: float, side: Bound) -> None:
+    given = blocks_of([0.5, 0.25], [3, 8], 1.0, missing=0.0625, round_off=0.03125)
+    with stress(roundoff=UNIT, adverse=adverse):
+        atoms = BinaryLoss(Given(given)).atoms(side, edges(0.01), Effort(1e-30, 0.0))
+    truth = 0.5 * 2.0**-2 + 0.25 * 2.0**-7 + (0.0625 if side is Bound.PESSIMISTIC else 0.0)
+    assert bounds(atoms.infinite, truth, side)
+    assert atoms.infinite == pytest.approx(truth, rel=1e-3)
+    assert atoms.loss[-1] == 0.0
+    assert bounds(atoms.mass[-1], 0.25 * float(binomial(8, 4)), side)
+    assert atoms.truncated == 0.0625
+    assert atoms.round_off >= 0.03125 + UNIT
+
+
+@SIDES
+def test_what_is_cut_off_counts_besides_what_is_missing(side: Bound) -> None:
+    given = blocks_of([0.5, 0.25], [3, 100], 0.5, missing=0.0625)
+    atoms = BinaryLoss(Given(given)).atoms(side, edges(0.01), Effort(0.1, 0.0))
+    assert atoms.truncated == 0.0625 + 0.5 * 0.1
+    assert atoms.infinite == pytest.approx(0.1125 if side is Bound.PESSIMISTIC else 0.0)
+
+
+def test_infinite_losses_whose_probability_is_no_double() -> None:
+    """That of 1200 messages alike is lost; those of eight counts are raised by more than half."""
+    for count, weight in (([1200.0], [1.0]), (np.full(8, 1075.0), np.full(8, 0.6))):
+        given = blocks_of(weight, count, 1.0)
+        truth = sum(exact(w) * 2 * exact(2) ** -int(m) for w, m in zip(weight, count, strict=True))
+        for side in Bound:
+            atoms = BinaryLoss(Given(given)).atoms(side, edges(0.5), Effort(1e-320, 0.0))
+            assert bounds(exact(atoms.infinite), truth, side)
+            assert atoms.infinite <= 1e-300
+
+
+@SIDES
+def test_clones_say_what_their_number_was_rounded_by(side: Bound) -> None:
+    clones = NumberOfClones.from_eps0(1.0, decoys=50, rate=0.25, idle=0.75)
+    effort = Effort(1e-12, 0.3)
+    blocks = count_blocks(50, 0.25, 0.75, side, tail=effort.tail, resolution=effort.resolution)
+    assert clones.blocks(side, effort).round_off == blocks.round_off > 0.0
+
+
+# ---------------------------------------------------------------------------------- masses of cells
+
+
+@ADVERSE
+@pytest.mark.parametrize("gap", [0.25, 1.0])
+def test_masses_of_cells_state_their_error(
+    gap: float, adverse: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tails at the two ends of a cell err opposite ways."""
+    m, ratio = 400, listing.upper_tail_ratio
+
+    def wrong(a: Array, n: float, p: float, q: float) -> Any:
+        with stress():
+            found = ratio(a, n, p, q)
+        signs = np.where(np.arange(a.size) % 2 == 0, adverse, -adverse)
+        return found * (1.0 + signs * tail_ratio_error())
+
+    def logs(a: Array, n: float, p: float, q: float) -> Any:
+        with stress():
+            found = log_pmf(a, n, p, q)
+        signs = np.where(np.arange(a.size) % 2 == 0, adverse, -adverse)
+        return found + signs * log_pmf_error(a, n, p, found)
+
+    monkeypatch.setattr(listing, "upper_tail_ratio", wrong)
+    monkeypatch.setattr(listing, "log_pmf", logs)
+    blocks, first, last = blocks_of([0.5], [m], gap), 201.0, 300.0
+    grid = np.arange(0.0, 1.3, 0.01) * gap
+    with stress(roundoff=2.0**-30):
+        found = listing._celled(blocks, 0, first, last, grid)
+    assert np.all(found.slack < 1e-2)
+    reach = np.minimum(np.tanh(0.5 * grid) / gap, 1.0)
+    ends = np.clip(np.ceil(0.5 * m * (1.0 + reach)), first, last + 1.0)
+    ends[-1] = last + 1.0
+    ends = np.unique(ends).astype(int).tolist()
+    for i, (start, stop) in enumerate(pairwise(ends)):
+        base = sum(binomial(m, a) for a in range(start, stop)) / 2
+        tilt = sum(binomial(m, a) * Fraction(gap) * (2 * a - m) / m for a in range(start, stop)) / 2
+        for given, truth in (
+            (found.mass, base + tilt),
+            (found.other, base - tilt),
+            (found.difference, 2 * tilt),
+        ):
+            assert abs(Fraction(given[i]) - truth) <= Fraction(found.slack[i]) * truth
+        off = abs(exact(found.loss[i]) - MP.log(real((base + tilt) / (base - tilt))))
+        assert off <= exact(found.loss_error[i])
+
+
+# ------------------------------------------------------------------------------ the table of counts
+
+
+def kept_nowhere() -> None:
+    for function in (clone_table._rows, clone_table._weights):
+        function.cache_clear()
+
+
+@ADVERSE
+@pytest.mark.parametrize("before", [0, 120])
+def test_rows_of_the_table_state_their_error(before: int, adverse: float) -> None:
+    """The last row of a piece, alone or after so many without a weight: of 127 messages."""
+    table = clone_table.CloneTable(8, 1e-3, 1e-30)
+    weight = np.append(np.zeros(before), 1.0)
+    kept_nowhere()
+    with stress(roundoff=UNIT, adverse=adverse):
+        up, down, tied, relative = table.law(126 - before, weight)
+        _, _, half, error = table.law(127, np.ones(1))
+    kept_nowhere()
+    assert relative < 1e-2
+    truth = [Fraction(0)] * (up.size + 1)
+    for a in range(64, 128):
+        truth[(2 * a - 127) * 8 // 127] += binomial(127, a)
+    for found, mass in zip((up + down).tolist(), truth, strict=False):
+        assert abs(Fraction(found) - mass) <= Fraction(relative) * mass
+    assert tied == 0.0
+    assert abs(Fraction(half) - binomial(128, 64)) <= Fraction(error) * binomial(128, 64)
+
+
+@ADVERSE
+@pytest.mark.parametrize("rate", [2.0**-6, 0.5])
+def test_weights_of_rows_state_their_error(rate: float, adverse: float) -> None:
+    kept_nowhere()
+    with stress(roundoff=UNIT, adverse=adverse):
+        found = clone_table._weights(30, rate, 1.0 - rate, 1e-3, 1e-300)
+    kept_nowhere()
+    p = Fraction(rate)
+    assert found.error < 1e-2
+    for i, mass in enumerate(found.weight.tolist()):
+        k = found.first + i
+        truth = math.comb(30, k) * p**k * (1 - p) ** (30 - k)
+        assert abs(Fraction(mass) - truth) <= Fraction(found.error) * truth
+
+
+@SIDES
+@ADVERSE
+@pytest.mark.parametrize("relative", [0.0, 2.0**-7])
+@pytest.mark.parametrize("gap", [0.125, 1.0 - 2.0**-10])
+def test_atoms_of_the_table_state_their_error(
+    gap: float, relative: float, adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shares of cells that are off, one up and one down, and points that round."""
+    upper, tail = side is Bound.PESSIMISTIC, 2.0**-20
+    up, down = np.array([0.0, 0.0, 0.0625, 0.125]), np.array([0.125, 0.0, 0.0625, 2.0**-12])
+    weights = clone_table._Weights(0, np.ones(1), 0.25, 2.0**-6, 2.0**-7)
+    monkeypatch.setattr(clone_table, "_weights", lambda *_: weights)
+    monkeypatch.setattr(clone_table.CloneTable, "law", lambda *_: (up, down, 0.25, relative))
+    with stress(roundoff=UNIT if relative == 0.0 else 2.0**-53, adverse=adverse):
+        atoms = clone_table.tabled_atoms(
+            clone_table.CloneTable(4, 0.5, tail),
+            side,
+            trials=9,
+            rate=0.5,
+            idle=0.5,
+            gap=gap,
+            log_rest=math.log1p(-gap),
+        )
+    assert atoms is not None
+    left = 2.0**-6 + (0.0 if upper else 2.0**-7) + 0.25 * tail
+    assert atoms.truncated == pytest.approx(left, rel=1e-12)
+    assert bounds(atoms.infinite, left if upper else 0.0, side)
+    assert atoms.infinite == pytest.approx(left if upper else 0.0, rel=1e-4)
+    assert atoms.round_off >= 0.25 + relative * 0.25
+    half = (atoms.mass.size - 1) // 2
+    for more, less in ((relative, -relative), (-relative, relative), (relative, relative)):
+        mine, other = (
+            [Fraction(x) * (1 + Fraction(moved)) for x in part.tolist()]
+            for part, moved in ((up, more), (down, less))
+        )
+        if upper:
+            pairs = [
+                (Fraction(k + 1, 4), mine[k] + (other[k + 1] if k < 3 else 0)) for k in range(4)
+            ]
+            zero = Fraction(0.25) * (1 + Fraction(relative)) + 2 * other[0]
+        else:
+            pairs = [
+                ((k + a / (a + b)) / 4, a + b)
+                for k, (a, b) in enumerate(zip(mine, other, strict=True))
+                if a + b > 0
+            ]
+            zero = Fraction(0.25) * (1 - Fraction(relative)) + 2 * pairs[0][1]
+            pairs = pairs[1:]
+        pairs = [pair for pair in pairs if pair[1] > 0]
+        assert bounds(Fraction(float(atoms.mass[-1])), zero, side)
+        assert len(pairs) == half
+        z = Fraction(gap)
+        for i, (y, mass) in enumerate(pairs):
+            p, q = mass * (1 + z * y), mass * (1 - z * y)
+            assert bounds(Fraction(float(atoms.mass[i])), p, side)
+            assert bounds(Fraction(float(atoms.mass[half + i])), q, side)
+            off = abs(exact(float(atoms.loss[i])) - MP.log(real(p / q)))
+            assert off <= exact(atoms.loss_error)
+
+
+# --------------------------------------------------------------------------- what k-RR has besides
+
+
+@SIDES
+@ADVERSE
+def test_weights_of_pairs_of_counts_may_err(
+    adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products of exact chances, some of which are left out as too small."""
+    pair = CountBlocks(np.array([0.5, 0.25]), np.arange(2.0), np.arange(2.0), 2.0**-6, 2.0**-8)
+    given = response._Others(
+        np.array([[0.0, 1.0]]), np.array([[0.75, 0.0], [0.5, 0.001]]), 2.0**-7, 2.0**-9
+    )
+    monkeypatch.setattr(response, "count_blocks", lambda *_, **__: pair)
+    monkeypatch.setattr(NumberOfResponses, "others", lambda *_: given)
+    response._blocks.cache_clear()
+    source = NumberOfResponses(4, 0.5, 0.5, 9, math.log(5.0))
+    with stress(roundoff=UNIT, adverse=adverse):
+        found = source.blocks(side, Effort(0.5, 0.0))
+    response._blocks.cache_clear()
+    # of the target's own message: with one of the two values, or another one
+    mine = [0.75 * x for x in (0.5 * 0.75, 0.25 * 0.5)]
+    theirs = 0.25 * 0.25 * 0.5
+    assert found.count.tolist() == [1.0, 2.0, 1.0]
+    for weight, truth in zip(found.weight.tolist(), [*mine, theirs], strict=True):
+        assert bounds(weight, truth, side)
+    assert bounds(found.silent, 0.25 * 0.5 * 0.75, side)
+    # what is too small, and what is above the last block
+    assert found.missing == pytest.approx(2.0**-6 + 2.0**-7 + 0.05 + 0.1, rel=1e-12)
+    assert found.round_off == pytest.approx(2.0**-8 + 2.0**-9, rel=1e-1)
+
+
+@SIDES
+@ADVERSE
+@pytest.mark.parametrize("at", [0, 3])
+@pytest.mark.parametrize("width", [4, 64])
+def test_blocks_of_others_state_their_error(
+    width: int, at: int, adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the mean and some deviations above it; first moments at both ends err opposite ways."""
+    n = 10_000
+
+    def logs(k: Array, trials: Array, p: float, q: float) -> Any:
+        with stress():
+            found = log_pmf(k, trials, p, q)
+        signs = np.where(np.arange(found.shape[-1]) % 2 == 0, adverse, -adverse)
+        return found + signs * log_pmf_error(k, trials, p, found)
+
+    monkeypatch.setattr(response, "log_pmf", logs)
+    start = n // 2 + at * 50
+    places = start + width * np.arange(-1.0, 3.0)
+    with stress(roundoff=2.0**-34, adverse=adverse):
+        found = response._binned(np.array([[float(n)]]), 0.5, 0.5, places, side, 0.125)
+    assert found.missing == 0.125
+    weight, size = found.weight[0], places.size - 1
+    total, wrong = exact(0), exact(0)
+    for i in range(size):
+        counts = range(int(places[i]), int(places[i + 1]))
+        mass = real(sum(map(lambda k: binomial(n, k), counts), Fraction(0)))  # noqa: C417
+        mean = real(sum((k * binomial(n, k) for k in counts), Fraction(0))) / mass
+        if side is Bound.OPTIMISTIC:
+            assert bounds(exact(float(weight[i])), mass, side)
+            assert exact(float(found.count[0][i])) >= mean
+            wrong += mass - exact(float(weight[i]))
+        total += mass if side is Bound.OPTIMISTIC else mean * mass
+    if side is Bound.PESSIMISTIC:  # fewer of them, and no less likely
+        values = list(map(exact, found.count[0].tolist()))
+        masses = list(map(exact, weight.tolist()))
+        mean = MP.fsum(x * p for x, p in zip(values, masses, strict=True)) / MP.fsum(masses)
+        true = real(
+            sum((binomial(n, k) for k in range(int(places[0]), int(places[-1]))), Fraction(0))
+        )
+        assert MP.fsum(masses) >= true
+        assert mean <= total / true
+        wrong = MP.fsum(masses) - true
+    assert exact(found.round_off) * exact(1.001) >= wrong / 2 > 0
+
+
+def test_masses_of_single_counts_state_their_error() -> None:
+    for adverse in (-1.0, 1.0):
+        places = 500.0 + 64.0 * np.arange(3.0)
+        with stress(roundoff=2.0**-30, adverse=adverse):
+            mass, error = response._masses(places, np.array([[1000.0]]), 0.5, 0.5)
+        for i in range(2):
+            first = int(places[i])
+            truth = sum((binomial(1000, k) for k in range(first, first + 64)), Fraction(0))
+            assert abs(Fraction(float(mass[0][i])) - truth) <= Fraction(float(error[0][i]))
+
+
+@SIDES
+def test_blocks_without_any_mass_are_as_bad_as_can_be(
+    side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they may have is at the fewest others, or nothing."""
+    mass, error = np.array([[0.5, 0.0]]), np.array([[0.0, 0.125]])
+    monkeypatch.setattr(response, "_masses", lambda *_: (mass, error))
+    found = response._binned(np.full((1, 1), 4.0), 0.5, 0.5, np.array([0.0, 3.0, 6.0]), side, 0.0)
+    if side is Bound.PESSIMISTIC:
+        pairs = zip(found.count[0].tolist(), found.weight[0].tolist(), strict=True)
+        assert sum(p for x, p in pairs if x == 3.0) == 0.125
+    else:
+        assert found.weight[0][1] == 0.0
+
+
+@SIDES
+@ADVERSE
+def test_values_taken_together_may_err(adverse: float, side: Bound) -> None:
+    """Forty values of J in a few blocks: no less likely and no more of them, or the other way."""
+    number = np.arange(100.0, 140.0)
+    rng = np.random.default_rng(2)
+    weight = rng.integers(1, 2**20, (40, 2)) / 2.0**26
+    with stress(roundoff=UNIT, adverse=adverse):
+        values, mass = mixed_responses._gathered(number, weight, 0.1, side)
+    assert mass.shape[0] < 12
+    for column in range(2):
+        true = [Fraction(x) for x in weight[:, column].tolist()]
+        mean = sum(x * p for x, p in zip(map(Fraction, number.tolist()), true, strict=True)) / sum(
+            true
+        )
+        found = [Fraction(x) for x in mass[:, column].tolist()]
+        places = map(Fraction, values[:, column].tolist())
+        assert bounds(sum(found), sum(true), side)
+        average = sum(x * p for x, p in zip(places, found, strict=True)) / sum(found)
+        assert average <= mean if side is Bound.PESSIMISTIC else average >= mean
+        assert abs(average - mean) <= Fraction(1, 2)
+
+
+@SIDES
+def test_blocks_of_many_answers_take_the_end_of_their_direction(side: Bound) -> None:
+    """Fewer answers are worse; all answers of a block are taken for as many as that."""
+    from shuffle_accountant.losses.decoys.decoy_counts import Decoys
+
+    source = mixed_responses.NumberOfMixedResponses(5, 0.5, 0.5, 1.5, (Decoys(3000, 0.5, 0.5),))
+    mixed_responses._blocks.cache_clear()
+    effort = Effort(1e-9, 0.3)
+    fine, coarse = (source.blocks(side, replace(effort, resolution=r)) for r in (0.0, 0.3))
+    mixed_responses._blocks.cache_clear()
+    for epsilon in (0.05, 0.1):
+        found = [
+            BinaryLoss(Given(blocks)).delta(epsilon, side, effort) for blocks in (fine, coarse)
+        ]
+        assert bounds(
+            found[1], found[0] * (1.0 + (-1e-9 if side is Bound.PESSIMISTIC else 1e-9)), side
+        )
+
+
+# --------------------------------------------------------------------------------------- null bags
+
+
+def bag(eps0: float, k: int, last: int, a: int) -> tuple[Fraction | Real, Real]:
+    """The ratio less 1, and the probability of a letters."""
+    odds, m = MP.exp(exact(eps0)), k - last
+    gain = (a * (odds - 1) - (m - a) * (1 - 1 / odds) - last) / k
+    chance = 1 / (1 + odds)
+    return gain, MP.binomial(m, a) * chance**a * (1 - chance) ** (m - a)
+
+
+@SIDES
+@ADVERSE
+@pytest.mark.parametrize("last", [0, 1])
+def test_profiles_of_bags_from_sums_that_err(
+    last: int, adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of laws that are known exactly."""
+    eps0, counts, weight = 0.75, [3, 2], [0.5, 0.25]
+    width = 4
+
+    def law(self: BagCounts, m: Array) -> Any:
+        a = np.broadcast_to(np.arange(float(width)), (m.size, width))
+        mass = np.zeros((m.size, width))
+        for i, size in enumerate(m.astype(int).tolist()):
+            for j in range(min(size, width - 1) + 1):
+                mass[i, j] = float(bag(eps0, size, 0, j)[1])
+        return a, mass, 0.0
+
+    monkeypatch.setattr(BagCounts, "_law", law)
+    points = np.array([0.0, 0.1, 0.3, 0.6])
+    with stress(roundoff=UNIT, adverse=adverse):
+        bags = BagCounts(eps0, 3, 1e-250)
+        found = bags.profiles(points, np.array([3.0, 2.0]), np.array(weight), float(last), side)
+    for j, epsilon in enumerate(points.tolist()):
+        alpha = MP.exp(exact(epsilon))
+        truths = [exact(0), exact(0)]
+        for k, w in zip(counts, weight, strict=True):
+            for a in range(k - last + 1):
+                gain, chance = bag(eps0, k, last, a)
+                truths[0] += exact(w) * chance * max(1 + gain - alpha, 0)
+                truths[1] += exact(w) * chance * max(1 - alpha * (1 + gain), 0)
+        for row, truth in zip(found, truths, strict=True):
+            assert bounds(exact(float(row[j])), truth, side)
+            assert abs(exact(float(row[j])) - truth) <= exact(1e-3)
+
+
+def test_counts_of_bags_that_are_left_out() -> None:
+    """On either side; what is left out of one divergence is as much as E times that."""
+    eps0, k = 0.5, 400
+    found = BagCounts(eps0, k, 0.5).profiles(
+        np.array([0.0, 0.05]), np.array([float(k)]), np.ones(1), 0.0, Bound.PESSIMISTIC
+    )
+    for j, epsilon in enumerate((0.0, 0.05)):
+        alpha = MP.exp(exact(epsilon))
+        pairs = [bag(eps0, k, 0, a) for a in range(k + 1)]
+        up = MP.fsum(p * max(1 + g - alpha, 0) for g, p in pairs)
+        down = MP.fsum(p * max(1 - alpha * (1 + g), 0) for g, p in pairs)
+        assert exact(float(found[0][j])) >= up
+        assert exact(float(found[1][j])) >= down
+
+
+# ------------------------------------------------------------------------------- probabilistic loss
+
+
+@SIDES
+def test_the_probabilistic_loss_says_what_rounding_was_allowed_for(side: Bound) -> None:
+    loss = ProbabilisticDpLoss(NumberOfClones(1.0, -math.inf, math.inf, 9, 0.25, 0.75))
+    effort = Effort(1e-12, 1e-3)
+    blocks = loss._blocks(side, 0.25 * effort.tail, effort.resolution)
+    with stress(roundoff=UNIT):
+        atoms = loss.atoms(side, edges(0.05), effort)
+    assert blocks.round_off > 0.0
+    assert atoms.round_off >= UNIT
+    more = replace(blocks, round_off=0.5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ProbabilisticDpLoss, "_blocks", lambda *_: more)
+        assert loss.atoms(side, edges(0.05), effort).round_off >= 0.5
