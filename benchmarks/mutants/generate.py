@@ -58,7 +58,7 @@ _BOUNDS = {
     "sequential_sum",
     "underflow",
 }
-_ROUNDING, _BUDGET = f"{PACKAGE}.numerics.rounding", f"{PACKAGE}.numerics.budget"
+_ROUNDING = f"{PACKAGE}.numerics.rounding"
 # Words in names of quantities that are added to a bound because something was left out or rounded;
 # those in the second set mean other things as well, and count only where they are added.
 _ERRORS = {
@@ -134,13 +134,6 @@ class _Reader:
         }
         if file == "numerics/rounding.py":
             self.bounds = set(_BOUNDS)
-        self.injected = {
-            alias.asname or alias.name
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.ImportFrom) and node.module == _BUDGET
-            for alias in node.names
-            if alias.name in ("disturbed", "rounded")
-        }
         self.found: dict[tuple[int, int, str], tuple[int, str, str, str]] = {}
 
     def mutants(self) -> Iterator[Mutant]:
@@ -179,9 +172,9 @@ class _Reader:
 
     def _walk(self, node: ast.AST, function: str) -> None:
         children = list(ast.iter_child_nodes(node))
-        if isinstance(node, ast.Call) and _name(node) in self.injected:
+        if isinstance(node, ast.Call) and _name(node) in ("disturbed", "rounded"):
             # by how much arithmetic errs in tests is no allowance
-            children = list(node.args[:1])
+            children = node.args[:1]
         for child in children:
             inner = function
             if isinstance(child, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
