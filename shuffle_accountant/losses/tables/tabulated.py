@@ -18,13 +18,13 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
     lowered,
     outwards,
     pairwise_sum,
-    product,
     raised,
     roundings,
 )
@@ -102,8 +102,6 @@ class PldTable:
     @cached_property
     def missing(self) -> float:
         """What the total falls short of 1, if it is more than rounding explains."""
-        if float(np.sum(self.probabilities)) + self.infinity_mass > 1.0 + pairwise_sum(own=1):
-            return 0.0
         short = 1.0 - math.fsum([*self.probabilities.tolist(), self.infinity_mass])
         return short if short > _ROUNDED else 0.0
 
@@ -197,7 +195,7 @@ class TabulatedLoss:
         below, above = float(mass[:first].sum()), float(mass[last:].sum())
         loss, mass = loss[first:last], mass[first:last].copy()
         edges(float(np.max(np.abs(loss), initial=0.0)))  # whether a grid of these losses is allowed
-        slack = product(_ROUNDED, _ROUNDED)
+        slack = pairwise_sum(own=4)  # of what tails are added to
         infinite = table.infinity_mass
         if upper:
             if mass.size:
@@ -205,6 +203,7 @@ class TabulatedLoss:
             else:
                 above += below
             infinite += table.missing + above
+        mass, infinite = rounded(mass, 4), rounded(infinite, 4)
         return PldAtoms(
             side=side,
             mass=outwards(mass, slack, upper=upper),
@@ -212,7 +211,7 @@ class TabulatedLoss:
             infinite=min(outwards(infinite, slack, upper=upper), 1.0),
             truncated=below + above,
             round_off=slack,
-            loss_error=roundings(1) * float(np.max(np.abs(loss), initial=0.0)),
+            loss_error=0.0,
         )
 
 
@@ -220,7 +219,7 @@ def _delta(table: PldTable, epsilon: float, side: Bound) -> float:
     """The table's own sum, rounded in the direction."""
     start = int(np.searchsorted(table.losses, epsilon, side="right"))
     gain = -np.expm1(epsilon - table.losses[start:])
-    finite = float(np.sum(table.probabilities[start:] * gain))
+    finite = rounded(float(np.sum(table.probabilities[start:] * gain)), ELEMENTARY + 6)
     error = pairwise_sum(own=ELEMENTARY + 6)
     if side is Bound.OPTIMISTIC:
         return max(lowered(finite + table.infinity_mass, error) - 1e-315, 0.0)
