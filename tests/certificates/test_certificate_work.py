@@ -10,9 +10,11 @@ from math import comb
 from typing import Any
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 pytest.importorskip("flint", reason="python-flint is the extra 'verify'")
 
@@ -246,3 +248,16 @@ def test_messages_of_many_letters_are_listed_or_added_up_by_what_is_cut() -> Non
         target = LettersAmongDecoys(letters, 60)
         added = target._adding_work(1.0, effort.often(60))
         assert target.work(1, effort).units >= added.units
+
+
+def test_numbers_of_a_rare_letter_that_are_followed_are_estimated() -> None:
+    """What is left of the estimate without powers and multisets is for each of them."""
+    users, cut, quarter = 1000, 96, arb(1) / 4
+    letters = [(quarter, quarter, quarter), (quarter, quarter, quarter), (arb(1) / 2,) * 3]
+    found, _ = multisets.ListedMultisets.work(letters, users, cut, 320)
+    powers = 2.0 * 3.0 * (users + 1.0)
+    listed = multisets._ABOUT * multisets._about(letters, users, cut) + 1.0
+    units = found.units - 2.0 * powers - multisets._EACH_MULTISET * min(listed, multisets._MOST + 1)
+    numbers = units / (multisets._EACH_COUNT * (users + 1.0))
+    likely = np.sum(binom.logpmf(np.arange(users + 1), users, 0.25) >= -cut * math.log(2.0))
+    assert 1.0 + likely <= numbers <= 2.5 * likely
