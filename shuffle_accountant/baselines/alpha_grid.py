@@ -12,8 +12,6 @@ Upper bound of the profile; it holds for every round that the accountant can do,
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from shuffle_accountant import validation as validate
@@ -21,6 +19,7 @@ from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.divergence import divergence_of
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["LEAST_REACH", "MOST_POINTS", "MOST_REACH", "delta", "name", "pair", "sound", "source"]
@@ -87,9 +86,7 @@ def delta(round: ShuffleRound, *, epsilon: float, points: int, reach: float = 0.
         ValueError: an argument outside its range.
     """
     epsilon = validate.finite_nonnegative(epsilon=epsilon)
-    atoms = pair(round, points=points, reach=reach)
-    above = np.maximum(atoms.loss + atoms.loss_error - epsilon, 0.0)
-    return min(math.fsum((atoms.mass * -np.expm1(-above)).tolist()) + atoms.infinite, 1.0)
+    return divergence_of(pair(round, points=points, reach=reach), epsilon)
 
 
 explain_calls(__name__)

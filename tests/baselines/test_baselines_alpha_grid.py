@@ -103,7 +103,7 @@ def test_what_a_pair_is_off_by_is_counted(monkeypatch: pytest.MonkeyPatch) -> No
     for epsilon in (0.0, 0.15, 0.205):
         found = alpha_grid.delta(FIGURE_2, epsilon=epsilon, points=10)
         truth = 0.125 - 0.5 * math.expm1(epsilon - 0.2 - 0.01)
-        assert found == pytest.approx(truth, rel=1e-14)
+        assert truth <= found <= truth * (1.0 + 1e-13)
 
 
 @pytest.mark.slow
