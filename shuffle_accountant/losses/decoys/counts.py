@@ -21,6 +21,7 @@ from shuffle_accountant.numerics.binomial import (
     log_upper_tail,
     tail_ratio_error,
 )
+from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -82,8 +83,9 @@ def count_blocks(
         mass = np.exp(log_weight)
         slack = mass * np.expm1(log_pmf_error(counts, float(trials), rate, log_weight))
         starts = (edges[:-1] - low).astype(np.intp)
-        weight, error = np.add.reduceat(mass, starts), np.add.reduceat(slack, starts)
-        error += sequential_sum(np.diff(edges), own=ELEMENTARY) * weight
+        added = np.diff(edges) + ELEMENTARY
+        weight = rounded(np.add.reduceat(mass, starts), added)
+        error = np.add.reduceat(slack, starts) + sequential_sum(added, own=1) * weight
     else:
         weight, error = tail_differences(edges, float(trials), rate, idle)
     missing = tail if low > 0 else 0.0
@@ -106,17 +108,17 @@ def bulk(trials: int, rate: float, idle: float, tail: float) -> tuple[int, int]:
         """Chernoff's exponent: P(C <= count) or P(C >= count) is at most exp(-exponent)."""
         return _deviance(count, mean) + _deviance(n - count, n * idle)
 
-    def search(inside: int, outside: int) -> int:
+    def search(near: int, far: int) -> int:
         """The first count, walking outwards, whose tail is provably small enough."""
-        if exponent(float(outside)) < goal:
-            return outside
-        while abs(outside - inside) > 1:
-            middle = (inside + outside) // 2
+        if exponent(float(far)) < goal:
+            return far
+        while abs(far - near) > 1:
+            middle = (near + far) // 2
             if exponent(float(middle)) < goal:
-                inside = middle
+                near = middle
             else:
-                outside = middle
-        return outside
+                far = middle
+        return far
 
     centre = min(int(mean), trials)
     below = search(centre, 0)
@@ -162,7 +164,8 @@ def tail_differences(
     first, last = (..., slice(None, -1)), (..., slice(1, None))
     astride = ~above[first] & above[last]
     mass = np.where(above[first], upper[first] - upper[last], lower[last] - lower[first])
-    mass = np.where(astride, 1.0 - lower[first] - upper[last], mass)
+    whole = disturbed(1.0 - lower[first] - upper[last], lambda: roundings(2))
+    mass = np.where(astride, whole, mass)
     # the pmf's error bound (with an exponent of at most 1000) and the tail ratio's
     distance = np.abs(edges - n * rate) + np.sqrt(n * rate)
     relative = product(roundings(6000.0 + 4.0 * (CHANCE + 1.0) * distance), tail_ratio_error())

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.decoys.counts import CountBlocks, bulk, tail_differences
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
-from shuffle_accountant.numerics.rounding import Array, outwards, roundings, sequential_sum
+from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    outwards,
+    roundings,
+    sequential_sum,
+)
 
 __all__ = ["Decoys", "average", "count_law", "joined", "starts_of"]
 
@@ -81,9 +88,10 @@ def count_law(
     for group, (low, high) in zip(random, bulks, strict=True):
         mass, error = _cells(group, low, high, width)
         mass = np.maximum(mass + error if side is Bound.PESSIMISTIC else mass - error, 0.0)
+        terms = min(weight.size, mass.size)
         weight = outwards(
-            np.convolve(weight, mass),
-            sequential_sum(min(weight.size, mass.size), own=2),
+            rounded(np.convolve(weight, mass), terms),
+            sequential_sum(terms, own=2),
             upper=side is Bound.PESSIMISTIC,
         )
         first += low
@@ -105,7 +113,7 @@ def _cells(group: Decoys, low: int, high: int, width: int) -> tuple[Array, Array
     if width == 1:
         counts = np.arange(low, high + 1, dtype=np.float64)
         logs = log_pmf(counts, n, group.chance, group.idle)
-        mass = np.exp(logs)
+        mass = rounded(np.exp(logs), ELEMENTARY)
         own = roundings(16) + np.expm1(log_pmf_error(counts, n, group.chance, logs))
         return mass, mass * own
     edges = np.append(np.arange(low, high + 1, width, dtype=np.float64), high + 1.0)
@@ -127,7 +135,7 @@ def joined(blocks: CountBlocks, side: Bound, resolution: float, share: float = 0
     starts = starts_of(blocks, resolution, share)
     if starts.size == size:
         return blocks
-    weight = np.add.reduceat(blocks.weight, starts)
+    weight = rounded(np.add.reduceat(blocks.weight, starts), size - 1)
     error = sequential_sum(size)
     return CountBlocks(
         weight=outwards(weight, error, upper=side is Bound.PESSIMISTIC),
