@@ -170,9 +170,9 @@ class BinaryLoss(SymmetricLoss):
 
         sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
         far, upper = np.isinf(half.loss), side is Bound.PESSIMISTIC
-        infinite = rounded(float(half.mass[far].sum()), 64)
-        off = product(float(half.slack[far].max(initial=0.0)), pairwise_sum())
-        infinite = outwards(infinite, off, upper=upper)
+        # a sum that is rounded once, for which masses' bounds have room
+        infinite, off = math.fsum(half.mass[far].tolist()), half.slack[far].max(initial=0.0)
+        infinite = outwards(infinite, float(off), upper=upper)
         keep = ~far & (half.mass > 0)
         loss, slack = half.loss[keep], half.slack[keep]
         everything = np.concatenate([half.mass[keep], half.other[keep], [tied]])

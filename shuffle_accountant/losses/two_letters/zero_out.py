@@ -39,21 +39,22 @@ from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law, joi
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.losses.two_letters.null_bags import BagCounts, chances
 from shuffle_accountant.numerics.binomial import (
+    CHANCE,
     log_pmf,
     log_pmf_error,
     tail_ratio_error,
     upper_tail_ratio,
 )
-from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
     exponential,
     outwards,
-    pairwise_sum,
     product,
     roundings,
+    sequential_sum,
 )
 
 __all__ = ["LARGEST_EPS0", "ZeroOutLoss"]
@@ -123,8 +124,7 @@ class ZeroOutLoss:
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
         if epsilon >= self.eps0:  # the target's own probability of an infinite loss
-            sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
-            return self.delta0 * (1.0 + sign * roundings(4))
+            return self.delta0
         order, where = int(self.swapped), np.array([epsilon])
         return float(np.min(_bounds(self, where, (order,), side, effort.tail, effort.resolution)))
 
@@ -147,7 +147,7 @@ def _envelope(loss: ZeroOutLoss, side: Bound, tail: float, resolution: float) ->
     high = _whole(_table(one_way, Bound.PESSIMISTIC, tail, resolution), points, order)
     where = whole_losses(points)
     place = whole_places(where)
-    limit = loss.delta0 * (1.0 + (1.0 if upper else -1.0) * roundings(4))
+    limit = loss.delta0
     # what is below the tail is not worth a window that reaches there
     if upper:
         value = high.min(axis=0)
@@ -226,8 +226,8 @@ def _bounds(
     if loss.delta0 == 0.0:
         return np.clip(mixed + missing, 0.0, 1.0)[None]
     alone = _mixture(loss, points, orders, np.ones(1), np.ones(1), side, tail)
-    sign = 1.0 if upper else -1.0
-    charge = loss.charge * (1.0 + np.exp(points)) * (1.0 + sign * roundings(40))
+    charge = rounded(loss.charge * (1.0 + np.exp(points)), 3 * ELEMENTARY)
+    charge = outwards(charge, roundings(40), upper=upper)
     return np.array([mixed + missing + charge, alone])
 
 
@@ -241,7 +241,7 @@ def _mixture(
     tail: float,
 ) -> Array:
     """Divergences of some orders, shape (orders, points), K being the counts with their weights."""
-    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+    upper = side is Bound.PESSIMISTIC
     total = np.zeros((len(orders), points.size))
     most = _most_last(count, loss.delta0, tail)
     bags = BagCounts(loss.eps0, int(count.max()), tail / (1.0 + most))
@@ -251,21 +251,20 @@ def _mixture(
         if loss.delta0 > 0.0:
             logs = log_pmf(np.minimum(last, count), count, loss.delta0, 1.0 - loss.delta0)
             error = exponential(log_pmf_error(last, count, loss.delta0, logs))
-            chance = np.where(
-                last <= count, np.exp(logs) * np.maximum(1.0 + sign * error, 0.0), 0.0
-            )
+            chance = np.where(last <= count, outwards(np.exp(logs), error, upper=upper), 0.0)
         if listed:
             total += bags.profiles(points, count, weight * chance, float(last), side)[list(orders)]
             continue
         for row, order in zip(total, orders, strict=True):
             part = _given_last(loss.eps0, points, count, float(last), order, side)
             row += np.einsum("i,ij->j", weight * chance, part)
-    total *= 1.0 + sign * pairwise_sum(own=float(most + count.size))
-    if side is Bound.PESSIMISTIC and loss.delta0 > 0.0:
+    total = rounded(total, most + count.size)
+    if upper and loss.delta0 > 0.0:
         total += _beyond(count, loss.delta0, most, tail)
     if 0 in orders:
         total[orders.index(0)] += loss.delta0
-    return np.maximum(total * (1.0 + sign * roundings(8)), 0.0)
+    # products of three, and all sums
+    return outwards(total, sequential_sum(float(most + count.size), own=80.0), upper=upper)
 
 
 def _most_last(count: Array, delta0: float, tail: float) -> int:
@@ -282,7 +281,7 @@ def _beyond(count: Array, delta0: float, most: int, tail: float) -> float:
     if most >= largest:
         return 0.0
     if most < _MOST_LAST:
-        return tail + 1e-300
+        return max(tail, 1e-300)
     return 1.0  # so many of them say that nothing is left to be bounded
 
 
@@ -293,12 +292,11 @@ def _given_last(
     k = count[:, None]
     m = np.maximum(k - last, 0.0)
     sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
-    own = 1.0 + sign * roundings(2 * ELEMENTARY)
     if order == 0:
-        return _call(eps0, np.expm1(points), k, m, last, side) * own
+        return _call(eps0, np.expm1(points), k, m, last, side)
     # E (1 - alpha r)_+ = alpha E (1/alpha - r)_+, by parity where 1/alpha is above the mean
     short = np.expm1(-points)
-    above = difference_of(last / k, -short, roundings(ELEMENTARY + 1))  # 1/alpha less the mean
+    above = difference_of(last / k, -short, roundings(32))  # 1/alpha less the mean
     value = np.zeros(above.value.shape)
     if np.any(above.value <= 0.0):
         value = _put(eps0, np.minimum(short, -last / k), k, m, last, side)
@@ -307,7 +305,7 @@ def _given_last(
         value = np.where(above.value > 0.0, above.value + call, value)
         value = value + np.where(above.value > -above.error, sign * above.error, 0.0)
         value = np.maximum(value, 0.0)
-    return np.exp(points) * value * own
+    return rounded(np.exp(points), ELEMENTARY) * value
 
 
 def _place(eps0: float, excess: Array, k: Array, m: Array, last: float) -> Difference:
@@ -315,7 +313,8 @@ def _place(eps0: float, excess: Array, k: Array, m: Array, last: float) -> Diffe
     slope = 2.0 * math.sinh(eps0)
     idle = -math.expm1(-eps0)
     size = (k * np.abs(excess) + last + m * idle) / slope
-    return Difference((k * excess + last + m * idle) / slope, size * roundings(32))
+    error = size * roundings(32)
+    return Difference(disturbed((k * excess + last + m * idle) / slope, 0.5 * error), error)
 
 
 def _call(eps0: float, excess: Array, k: Array, m: Array, last: float, side: Bound) -> Array:
@@ -368,14 +367,15 @@ def _rounded(
 
     Of so many doubtful counts it decides whether they belong to the sum: they add next to nothing.
     """
-    # a tail ratio whose p and q are rounded, and the place of its first count
-    own = product(tail_ratio_error(), roundings(40)) + roundings(8) * np.sqrt(n)
-    off = 40.0 + 8.0 * np.sqrt(n)
-    terms = difference_of(rounded(gain, off), rounded(cost, -off), own)
-    error = terms.error + roundings(16.0 + 64.0 * doubtful) * (1.0 + np.abs(excess))
+    # a tail ratio whose p and q are rounded
+    moved = 40.0 + 4.0 * (CHANCE + 1.0) * np.sqrt(n)
+    own = product(roundings(moved), tail_ratio_error())
+    terms = difference_of(rounded(gain, moved), rounded(cost, -moved), own)
+    error = terms.error + roundings(64.0 + 64.0 * doubtful) * (1.0 + np.abs(excess))
     upper = side is Bound.PESSIMISTIC
     value = Difference(terms.value, error).positive(upper=upper)
-    found = outwards(np.exp(logs) * value, exponential(log_error), upper=upper)
+    # which may be multiplied by alpha
+    found = outwards(np.exp(logs) * value, exponential(log_error, own=16.0), upper=upper)
     if upper:
         found = found + _SUBNORMAL
     return np.where(inside, np.maximum(found, 0.0), 0.0)
