@@ -64,10 +64,10 @@ def find_crossing(
         place_before, value_before = place, value
         # where a straight line ends, or unknown
         root = place - value / slope if slope < 0.0 and math.isfinite(value) else math.nan
-        doubt = abs(root - place)
-        margin = doubt * min(1e-2, 4.0 * doubt / max(abs(root), 1e-300)) + 0.3 * rtol * abs(root)
+        far = abs(root - place)
+        margin = far * min(1e-2, 4.0 * far / max(abs(root), 1e-300)) + 0.3 * rtol * abs(root)
         if not (asked_left and asked_right):
-            ahead = doubt + margin * outwards if math.isfinite(root) else 0.1 * step * outwards
+            ahead = far + margin * outwards if math.isfinite(root) else 0.1 * step * outwards
             outwards *= 4.0
             place = place + ahead if value > 0 else max(place - ahead, 0.0)
             if place < high or high == math.inf:

@@ -445,6 +445,38 @@ def test_names_that_no_database_holds(tmp_path: Path, url: str, name: str, match
     str(raised.value).encode()
 
 
+# What a ledger has, and what it is asked
+
+
+def test_what_a_ledger_was_not_given_it_asks_for() -> None:
+    with pytest.raises(ValueError, match=r"^max_epsilon needs a target_delta in \(0, 1\)"):
+        ShuffleLedger(RANDOMIZER, users=10, max_epsilon=1.0)
+    ledger = ShuffleLedger(RANDOMIZER, users=10)
+    with pytest.raises(ValueError, match=r"^epsilon must be given to a ledger without max_epsilon"):
+        ledger.would_exceed(delta=1e-6)
+    with pytest.raises(ValueError, match=r"^delta must be given to a ledger without target_delta"):
+        ledger.epsilon()
+
+
+def test_rounds_and_configurations_of_other_ledgers(tmp_path: Path) -> None:
+    ledger = ShuffleLedger(RANDOMIZER, users=10)
+    others = (
+        sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.0), users=10),
+        sa.ShuffleRound(RANDOMIZER, users=10, reduction="clones"),
+    )
+    for other in others:
+        with pytest.raises(ValueError, match=r"^event must be a round of this ledger's randomizer"):
+            ledger.compose(other)
+    config = ledger._configuration()
+    with pytest.raises(ValueError, match=r"^configuration must have fields"):
+        ShuffleLedger._configured({"round": config["round"]})
+    with pytest.raises(ValueError, match=r"^round must be of reduction='auto' in a ledger"):
+        ShuffleLedger._configured({**config, "round": others[1].to_dict()})
+    kept = opened(tmp_path / "privacy.db")
+    with pytest.raises(ValueError, match=r"^a ledger kept in a database goes on from there"):
+        kept.load_state_dict(kept.state_dict())
+
+
 def test_digests_do_not_depend_on_how_numbers_are_written() -> None:
     assert digest_of({"a": 1, "b": [2.0, 0.5]}) == digest_of({"b": [2, 0.5], "a": 1.0})
     assert digest_of({"a": 1}) != digest_of({"a": True})
