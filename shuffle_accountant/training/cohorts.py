@@ -102,10 +102,10 @@ class CohortBudget:
         room = self._epsilon - upper
         ahead = int(_SHARE * room / self._cost) if self._cost > 0.0 else _FIRST
         most = MAX_ROUNDS - len(after)
-        fits, beyond = 0, most + 1
+        fits, fails = 0, most + 1
         for _ in range(_CHEAP_TRIES if few else _TRIES):
             ahead = min(ahead, most)
-            if ahead < _LEAST or not fits < ahead < beyond:
+            if ahead < _LEAST or not fits < ahead < fails:
                 break
             grants = _dealt(shares, ahead)
             found = self._upper(after + Protocol(grants))
@@ -117,12 +117,12 @@ class CohortBudget:
                 self._add(round, count)
                 if not few:
                     break
-                ahead = min(4 * ahead, (ahead + beyond) // 2)
+                ahead = min(4 * ahead, (ahead + fails) // 2)
             else:
-                beyond = ahead
+                fails = ahead
                 # between what fits and what does not, where the straight line says
                 line = int(_SHARE * ahead * room / (found - upper))
-                ahead = min(line, beyond - 1)
+                ahead = min(line, fails - 1)
 
     def _add(self, round: ShuffleRound, count: int) -> None:
         """Grant the rounds themselves that were asked about, until they are recorded."""

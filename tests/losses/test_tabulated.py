@@ -91,12 +91,12 @@ def test_what_rounding_explains_is_not_missing() -> None:
 
 def test_a_lower_table_that_is_above_the_upper_one_gives_no_more_than_it() -> None:
     """Two libraries' worth of rounding may do that in far tails."""
-    loss = TabulatedLoss(LossBounds(LOWER, UPPER), LossBounds(LOWER, UPPER))
-    plain = TabulatedLoss(LossBounds(LOWER, LOWER), LossBounds(LOWER, LOWER))
-    for epsilon in (0.0, 0.25, 1.0):
-        below = loss.delta(epsilon, Bound.OPTIMISTIC, EFFORT)
-        assert below <= loss.delta(epsilon, Bound.PESSIMISTIC, EFFORT)
-        assert plain.delta(epsilon, Bound.OPTIMISTIC, EFFORT) < below
+    larger = LossBounds(WHOLE, PldTable([0.0, 0.6], [0.5, 0.5]))
+    loss = TabulatedLoss(larger, larger)
+    for epsilon in (0.0, 0.25, 0.55):
+        upper = loss.delta(epsilon, Bound.PESSIMISTIC, EFFORT)
+        assert loss.delta(epsilon, Bound.OPTIMISTIC, EFFORT) == upper
+        assert upper == pytest.approx(max(-0.5 * math.expm1(epsilon - 0.5), 0.0), abs=1e-14)
 
 
 def test_a_symmetric_loss_is_its_own_reverse() -> None:
@@ -110,3 +110,8 @@ def test_a_symmetric_loss_is_its_own_reverse() -> None:
 def test_masses_that_are_no_probabilities(mass: float) -> None:
     with pytest.raises(ValueError, match=r"^probabilities must be numbers in \[0, 1\], got"):
         PldTable([0.0, 0.5], [0.0, mass])
+
+
+def test_totals_above_one() -> None:
+    with pytest.raises(ValueError, match=r"^probabilities and infinity_mass must sum to <= 1"):
+        PldTable([0.0], [0.9], infinity_mass=0.2)

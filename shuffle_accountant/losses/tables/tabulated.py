@@ -180,7 +180,7 @@ class TabulatedLoss:
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0: a sum of positive terms."""
         value = _delta(self.bounds.side(side), epsilon, side)
-        if side is Bound.OPTIMISTIC and self.bounds.lower is not self.bounds.upper:
+        if side is Bound.OPTIMISTIC:
             # two libraries' worth of rounding may put far tails in the wrong order
             value = min(value, _delta(self.bounds.upper, epsilon, Bound.PESSIMISTIC))
         return value
