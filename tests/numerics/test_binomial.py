@@ -54,6 +54,14 @@ def test_tail_has_relative_accuracy(n: int, p: float) -> None:
         assert abs(float(mpmath.log(truth) - found)) <= bound, (k, n, p)
 
 
+def test_terms_that_cancel_are_rounded_at_their_own_size() -> None:
+    """Three corrections, two deviances and a logarithm, each below 1: eight roundings at least."""
+    for k, n in ((1, 2), (2, 4), (8, 16)):
+        found = float(binomial.log_pmf(k, n, 0.5, 0.5))
+        least = (8.0 + 6.0 * abs(found)) * U
+        assert float(binomial.log_pmf_error(k, n, 0.5, found)) >= least
+
+
 def test_certain_outcomes() -> None:
     assert binomial.log_pmf([0, 1, 5], 5, 0.0, 1.0).tolist() == [0.0, -math.inf, -math.inf]
     assert binomial.log_pmf([0, 5], 5, 1.0, 0.0).tolist() == [-math.inf, 0.0]

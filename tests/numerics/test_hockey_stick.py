@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -99,3 +100,15 @@ def test_what_exponentials_are_off_is_counted(epsilon: float, adverse: float) ->
         assert abs(exact(above.value[i]) - (exact(x) - alpha)) <= exact(above.error[i])
         if alpha * exact(x) < 1e5:  # far below 0 values are cut off
             assert abs(exact(below.value[i]) - (1 - alpha * exact(x))) <= exact(below.error[i])
+
+
+def test_subtractions_round_even_if_their_terms_do_not_err() -> None:
+    """Numbers far from each other, in fractions."""
+    first, second = np.array([1.0, 2.0**-60, 3.0, 1e300]), np.array([2.0**-60, 1.0, 1e-9, 1.0])
+    found = difference_of(first, second, 0.0)
+    ratios = Ratios.of(second, 0.0)
+    for i, (a, b) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+        off = abs(Fraction(found.value[i]) - (Fraction(a) - Fraction(b)))
+        assert off <= Fraction(found.error[i])
+        assert abs(Fraction(ratios.gain[i]) - (Fraction(b) - 1)) <= Fraction(ratios.gain_error[i])
+    assert Fraction(found.value[0]) != 1 - Fraction(2) ** -60
