@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, raised, roundings
 
 __all__ = ["log_ratio_above"]
@@ -21,6 +22,8 @@ def log_ratio_above(p0: Array, p1: Array) -> Array:
     # the quotient is off by two roundings, which the logarithm does not magnify; a difference of
     # logarithms, for quotients that overflow, is above 700 and its terms below 750, so that each
     # is off by little more than its function's share of the result
-    value = np.where(np.isinf(gain), np.log(high) - np.log(low), np.log1p(gain))
+    value = rounded(
+        np.where(np.isinf(gain), np.log(high) - np.log(low), np.log1p(gain)), 2 * ELEMENTARY
+    )
     found[more] = raised(value, roundings(2 * ELEMENTARY + 4))
     return np.asarray(found)

@@ -206,6 +206,9 @@ def test_log_ratios_are_not_below_the_exact_ones() -> None:
             continue
         truth = max(MP.log(exact(a) / exact(b)), exact(0))
         assert truth <= found <= truth * (1 + exact("1e-14"))
+    with stress(roundoff=2.0**-30, adverse=-1.0):
+        (low,) = log_ratio_above(np.array([0.5]), np.array([0.125])).tolist()
+    assert MP.log(4) <= low <= MP.log(4) * (1 + 10 * exact(2.0**-30))
 
 
 @pytest.mark.parametrize("root", [1e-9, 0.3, 7.0])

@@ -112,3 +112,7 @@ def test_subtractions_round_even_if_their_terms_do_not_err() -> None:
         assert off <= Fraction(found.error[i])
         assert abs(Fraction(ratios.gain[i]) - (Fraction(b) - 1)) <= Fraction(ratios.gain_error[i])
     assert Fraction(found.value[0]) != 1 - Fraction(2) ** -60
+    below = ratios.below(3.0)
+    for i, x in enumerate(second.tolist()[:1] + second.tolist()[2:3]):
+        truth = 1 - MP.exp(3) * exact(x)
+        assert abs(exact(below.value[2 * i]) - truth) <= exact(below.error[2 * i])
