@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from oracles.precision import MP, exact
 
 from shuffle_accountant.numerics import rounding as lemma
 
@@ -186,3 +187,21 @@ def test_shares_of_subnormal_numbers(value: float, part: float) -> None:
     assert low >= 0.0
     for none in ((0.0, part), (value, 0.0)):
         assert lemma.share(*none, error, upper=True) == 0.0
+
+
+def test_bounds_are_rounded_up_themselves() -> None:
+    """Against their formulas in 50 digits, of numbers and of arrays."""
+    unit = exact(lemma.UNIT_ROUNDOFF)
+    counts = [*range(1, 200), 0.1, 1e5 / 3.0, 1e9 / 7.0, 1e15, 1e16]
+    for count, found in zip(counts, lemma.roundings(np.array(counts)), strict=True):
+        truth = MP.expm1(exact(count) * (unit + unit**2))
+        assert truth <= lemma.roundings(float(count)) <= truth * (1 + 40 * unit)
+        assert truth <= found <= truth * exact(2.0)
+    for a in (1e-16, 1e-7, 0.1, 3.0):
+        for b in np.geomspace(1e-17, 2.0, 40).tolist():
+            truth = (1 + exact(a)) * (1 + exact(b)) * (1 + unit) - 1
+            assert truth <= lemma.product(a, b)
+
+
+def test_the_largest_double_below_one() -> None:
+    assert math.nextafter(lemma.BELOW_ONE, 2.0) == 1.0
