@@ -205,3 +205,10 @@ def test_bounds_are_rounded_up_themselves() -> None:
 
 def test_the_largest_double_below_one() -> None:
     assert math.nextafter(lemma.BELOW_ONE, 2.0) == 1.0
+
+
+def test_errors_below_a_rounding_are_taken_off() -> None:
+    for value in (1.0, 1.0 / 3.0, 0.7):
+        for error in (2.0**-54, 1e-17, 5e-17, 1.3e-16):
+            assert Fraction(lemma.lowered(value, error)) * (1 + Fraction(error)) <= Fraction(value)
+            assert Fraction(lemma.raised(value, error)) >= Fraction(value) * (1 + Fraction(error))
