@@ -167,3 +167,5 @@ def test_no_loss_is_larger_than_the_largest() -> None:
         loss: Any = ProductLoss(((first, count), (second, 61 - count)))  # type: ignore[arg-type]
         true = count * Fraction(0.1) + (61 - count) * Fraction(1.0 / 3.0)
         assert true <= loss.largest <= true * (1 + Fraction(2, 10**15))
+        with stress(roundoff=2.0**-30, adverse=-1.0):
+            assert true <= loss.largest <= true * (1 + Fraction(1, 10**8))

@@ -51,7 +51,7 @@ class ProductLoss:
     @property
     def largest(self) -> float:
         """No finite loss is larger, nats."""
-        total = math.fsum(count * part.largest for part, count in self.parts)
+        total = rounded(math.fsum(count * part.largest for part, count in self.parts), 2)
         return raised(total, roundings(4))
 
     @property
