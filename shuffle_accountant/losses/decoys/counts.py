@@ -169,6 +169,7 @@ def tail_differences(
     # the pmf's error bound (with an exponent of at most 1000) and the tail ratio's
     distance = np.abs(edges - n * rate) + np.sqrt(n * rate)
     relative = product(roundings(6000.0 + 4.0 * (CHANCE + 1.0) * distance), tail_ratio_error())
-    tails = np.maximum(upper, lower) * relative
-    error = tails[first] + tails[last] + np.where(astride, roundings(4), 0.0)
+    size, relative = np.maximum(upper, lower), np.maximum(relative[first], relative[last])
+    # a cell astride the mean is what two tails leave of one
+    error = relative * np.where(astride, 1.0, size[first] + size[last])
     return np.maximum(mass, 0.0), error

@@ -17,13 +17,7 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.decoys.counts import CountBlocks, bulk, tail_differences
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import (
-    ELEMENTARY,
-    Array,
-    outwards,
-    roundings,
-    sequential_sum,
-)
+from shuffle_accountant.numerics.rounding import Array, outwards, roundings, sequential_sum
 
 __all__ = ["Decoys", "average", "count_law", "joined", "starts_of"]
 
@@ -113,7 +107,7 @@ def _cells(group: Decoys, low: int, high: int, width: int) -> tuple[Array, Array
     if width == 1:
         counts = np.arange(low, high + 1, dtype=np.float64)
         logs = log_pmf(counts, n, group.chance, group.idle)
-        mass = rounded(np.exp(logs), ELEMENTARY)
+        mass = rounded(np.exp(logs), 15)
         own = roundings(16) + np.expm1(log_pmf_error(counts, n, group.chance, logs))
         return mass, mass * own
     edges = np.append(np.arange(low, high + 1, width, dtype=np.float64), high + 1.0)
