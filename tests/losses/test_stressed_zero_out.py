@@ -22,6 +22,7 @@ from shuffle_accountant.losses.decoys.counts import CountBlocks, count_blocks
 from shuffle_accountant.losses.decoys.decoy_counts import count_law
 from shuffle_accountant.losses.two_letters import zero_out
 from shuffle_accountant.losses.two_letters.zero_out import ZeroOutLoss
+from shuffle_accountant.numerics.binomial import log_pmf
 from shuffle_accountant.numerics.budget import stress
 
 UNIT = 2.0**-20
@@ -82,6 +83,50 @@ def test_bags_in_closed_form_may_err(eps0: float, last: int, adverse: float, sid
         for row, truth in zip(found, given_last(eps0, k, last, epsilon), strict=True):
             assert bounds(exact(float(row[j])), truth, side), epsilon
             assert abs(exact(float(row[j])) - truth) <= exact(1e-3) * truth + exact(1e-5)
+
+
+def off_by(monkeypatch: pytest.MonkeyPatch, moved: float, stated: float) -> None:
+    """Logarithms of probabilities that are off by so much, of which so much is stated."""
+
+    def logs(k: Any, n: Any, p: float, q: float) -> Array:
+        return log_pmf(k, n, p, q) + moved
+
+    monkeypatch.setattr(zero_out, "log_pmf", logs)
+    monkeypatch.setattr(
+        zero_out, "log_pmf_error", lambda k, n, p, log: np.full(np.shape(log), stated)
+    )
+
+
+@SIDES
+@ADVERSE
+def test_letters_whose_chances_are_off_by_some_roundings(
+    adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Probabilities are off by more than they state for exact chances."""
+    eps0, k = 1.0, 12
+    off_by(monkeypatch, 0.9 * adverse, 0.25)
+    count, points = np.array([float(k)]), np.array([0.0, 0.2, 0.7])
+    for order in (0, 1):
+        found = zero_out._given_last(eps0, points, count, 0.0, order, side)[0]
+        for value, epsilon in zip(found.tolist(), points.tolist(), strict=True):
+            truth = given_last(eps0, k, 0, epsilon)[order]
+            if epsilon == 0.0 or order == 0:  # else what is above the mean is a put's as well
+                assert bounds(exact(value), truth, side), (order, epsilon)
+
+
+@SIDES
+@ADVERSE
+def test_numbers_of_last_letters_whose_probability_is_off(
+    adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off_by(monkeypatch, 0.2 * adverse, 0.25)
+    monkeypatch.setattr(
+        zero_out, "_given_last", lambda e, points, count, *_: np.full((count.size, 1), 0.25)
+    )
+    loss = ZeroOutLoss(1.0, 0.25, 9)
+    args = loss, np.array([0.1]), (1,), np.array([5.0]), np.ones(1)
+    found = zero_out._mixture(*args, side, 1e-30)[0, 0]
+    assert bounds(found, 0.25, side)
 
 
 @SIDES

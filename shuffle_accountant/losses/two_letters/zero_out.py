@@ -258,7 +258,7 @@ def _mixture(
         for row, order in zip(total, orders, strict=True):
             part = _given_last(loss.eps0, points, count, float(last), order, side)
             row += np.einsum("i,ij->j", weight * chance, part)
-    total = rounded(total, most + count.size)
+    total = rounded(total, most + count.size + 16)
     if upper and loss.delta0 > 0.0:
         total += _beyond(count, loss.delta0, most, tail)
     if 0 in orders:
