@@ -68,7 +68,7 @@ def given_last(eps0: float, k: int, last: int, epsilon: float) -> tuple[Real, Re
 
 @SIDES
 @ADVERSE
-@pytest.mark.parametrize("last", [0, 3])
+@pytest.mark.parametrize("last", [0, 3, 200])
 @pytest.mark.parametrize("eps0", [0.0625, 1.0])
 def test_bags_in_closed_form_may_err(eps0: float, last: int, adverse: float, side: Bound) -> None:
     """Far from the mean by a probability's logarithm, near it by the tail's ratio."""
@@ -137,7 +137,7 @@ def test_strikes_next_to_a_ratio(moved: float, adverse: float, side: Bound) -> N
     eps0, k, last = 2.0**-10, 20, 10
     unit, odds = 2.0**-30, MP.exp(exact(2.0**-10))
     m = k - last
-    for a in (6, 8):
+    for a in (6, 8, 10):
         excess = float((a * odds + (m - a) / odds) / k - 1) + moved * unit
         with stress(roundoff=unit, adverse=adverse):
             args = np.array([[excess]]), np.array([[float(k)]]), np.array([[float(m)]])
@@ -147,7 +147,7 @@ def test_strikes_next_to_a_ratio(moved: float, adverse: float, side: Bound) -> N
             for b, p in enumerate(laws(eps0, m))
         )
         assert bounds(exact(float(call[0, 0])), truth, side)
-    for a in (2, 4):
+    for a in (0, 2, 4):
         excess = float((a * odds + (m - a) / odds) / k - 1) + moved * unit
         with stress(roundoff=unit, adverse=adverse):
             args = np.array([[excess]]), np.array([[float(k)]]), np.array([[float(m)]])
