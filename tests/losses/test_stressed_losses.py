@@ -162,6 +162,20 @@ def test_counts_of_groups(side: Bound, name: str) -> None:
         check_blocks(blocks, tuple(truth), side, whole=False)
 
 
+@pytest.mark.parametrize("resolution", [0.0, 0.3])
+def test_laws_of_groups_say_what_they_added_and_left_out(resolution: float) -> None:
+    """Nothing errs: what the total is above one was added for rounding, and all of it is stated."""
+    groups = Decoys(30, 0.25, 0.75), Decoys(12, 0.5, 0.5)
+    with stressed("", roundoff=UNIT):
+        blocks = count_law(groups, Bound.PESSIMISTIC, tail=1e-300, resolution=resolution)
+    added = sum(map(Fraction, blocks.weight.tolist())) - 1
+    assert 0.5 * blocks.round_off <= added <= blocks.round_off
+    assert blocks.missing >= 1.9e-300  # as much again for products below all doubles
+    assert (blocks.weight.size < 43) == (resolution > 0.0)
+    certain = count_law((Decoys(5, 1.0, 0.0),), Bound.PESSIMISTIC, tail=0.1, resolution=0.0)
+    assert (certain.missing, certain.low.tolist()) == (0.0, [5.0])
+
+
 # ----------------------------------------------------------------------------------- binary targets
 
 
