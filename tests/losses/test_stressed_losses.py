@@ -30,8 +30,8 @@ from shuffle_accountant.losses.combined.diluted import DilutedLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
 from shuffle_accountant.losses.decoys import counts
-from shuffle_accountant.losses.decoys.counts import count_blocks
-from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law
+from shuffle_accountant.losses.decoys.counts import CountBlocks, count_blocks
+from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law, joined
 from shuffle_accountant.losses.divergence import HOCKEY_STICK
 from shuffle_accountant.losses.steps import antipodal, null_clones
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
@@ -174,6 +174,23 @@ def test_laws_of_groups_say_what_they_added_and_left_out(resolution: float) -> N
     assert (blocks.weight.size < 43) == (resolution > 0.0)
     certain = count_law((Decoys(5, 1.0, 0.0),), Bound.PESSIMISTIC, tail=0.1, resolution=0.0)
     assert (certain.missing, certain.low.tolist()) == (0.0, [5.0])
+
+
+@budgets
+@SIDES
+def test_blocks_taken_together_are_on_their_side(side: Bound, name: str) -> None:
+    """Weights that are exact, so that only their sums err."""
+    low = np.arange(40.0)
+    given = CountBlocks(np.arange(1.0, 41.0) / 1024.0, low, low, 0.125, 0.25)
+    with stressed(name):
+        found = joined(given, side, 0.3)
+        error = roundings(40.0)
+    assert found.weight.size < 20
+    for weight, first, last in zip(found.weight, found.low, found.high, strict=True):
+        truth = sum(range(int(first) + 1, int(last) + 2))
+        assert bounds(Fraction(weight) * 1024, truth, side)
+    assert found.missing == 0.125
+    assert found.round_off == 0.25 + error
 
 
 # ----------------------------------------------------------------------------------- binary targets
