@@ -540,8 +540,9 @@ def test_subsampled_atoms(g: float, error: float, side: Bound, name: str) -> Non
     inner = replace(INNER, loss_error=error, truncated=0.03125)
     with stressed(name):
         atoms = SubsampledLoss(inner, g).atoms(side, edges(0.1), EFFORTS[0])  # type: ignore[arg-type]
+        added = 0.9 * roundings(20.0)
     assert atoms.truncated == 0.03125
-    assert atoms.round_off >= 0.0625
+    assert atoms.round_off >= 0.0625 + added
     for sign in (-1, 1):
         pair = inner.pair(sign * exact(error))
         for epsilon in (-0.7, -0.1, 0.0, 0.05, 0.2, 0.5, 1.5, 35.0, 39.5):
