@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ import pytest
 import shuffle_accountant as sa
 from shuffle_accountant.seals import digest_of
 from shuffle_accountant.training import ShuffleLedger, StorageError
+from shuffle_accountant.training.receipts import Receipt
 
 pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed (extra 'ledger')")
 
@@ -443,6 +445,20 @@ def test_names_that_no_database_holds(tmp_path: Path, url: str, name: str, match
         ShuffleLedger.open(url.format(tmp_path), name, randomizer=RANDOMIZER, users=10)
     assert "\n" not in str(raised.value)
     str(raised.value).encode()
+
+
+def test_a_row_that_is_gone_or_of_another_name(tmp_path: Path) -> None:
+    """Removed under a running process; found by an index that says another name than the row."""
+    path = tmp_path / "privacy.db"
+    kept = opened(path)._store
+    assert kept is not None
+    row = SimpleNamespace(name="tally", schema=2, config="{}", number=0, digest="")
+    found: Any = SimpleNamespace(execute=lambda _: SimpleNamespace(one_or_none=lambda: row))
+    with pytest.raises(ValueError, match=r"was altered: its row has name 'tally'$"):
+        kept._row(found)
+    edited(path, "DELETE FROM shuffle_ledgers")
+    with pytest.raises(ValueError, match=r"^there is no ledger 'survey' in sqlite:"):
+        kept.entries(Receipt(0, ""))
 
 
 # What a ledger has, and what it is asked
