@@ -22,6 +22,7 @@ import shuffle_accountant as sa
 from shuffle_accountant.seals import digest_of
 from shuffle_accountant.training import ShuffleLedger, StorageError
 from shuffle_accountant.training.receipts import Receipt
+from shuffle_accountant.training.store import Entry
 
 pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed (extra 'ledger')")
 
@@ -459,6 +460,21 @@ def test_a_row_that_is_gone_or_of_another_name(tmp_path: Path) -> None:
     edited(path, "DELETE FROM shuffle_ledgers")
     with pytest.raises(ValueError, match=r"^there is no ledger 'survey' in sqlite:"):
         kept.entries(Receipt(0, ""))
+
+
+def test_a_log_that_moved_on_in_the_middle_of_a_step(tmp_path: Path) -> None:
+    """What is appended behind another entry than the last one is rolled back."""
+    ledger = opened(tmp_path / "privacy.db")
+    ledger.step()
+    kept = ledger._store
+    assert kept is not None
+    with (
+        pytest.raises(StorageError, match=r"^ledger 'survey' moved on in the middle of a step"),
+        kept.transaction() as transaction,
+    ):
+        transaction._head = Receipt(7, "")
+        transaction.append(Entry(10, None, 1))
+    assert len(opened(tmp_path / "privacy.db")) == 1
 
 
 # What a ledger has, and what it is asked
