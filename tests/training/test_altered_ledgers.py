@@ -468,12 +468,14 @@ def test_a_log_that_moved_on_in_the_middle_of_a_step(tmp_path: Path) -> None:
     ledger.step()
     kept = ledger._store
     assert kept is not None
-    with (
-        pytest.raises(StorageError, match=r"^ledger 'survey' moved on in the middle of a step"),
-        kept.transaction() as transaction,
-    ):
-        transaction._head = Receipt(7, "")
-        transaction.append(Entry(10, None, 1))
+
+    def append_elsewhere() -> None:
+        with kept.transaction() as transaction:
+            transaction._head = Receipt(7, "")
+            transaction.append(Entry(10, None, 1))
+
+    with pytest.raises(StorageError, match=r"^ledger 'survey' moved on in the middle of a step"):
+        append_elsewhere()
     assert len(opened(tmp_path / "privacy.db")) == 1
 
 
