@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shuffle_accountant.lattice.doubling import SumLaw, near_scores, single_width, sum_cells
-from shuffle_accountant.lattice.pairs import marked_sums
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     Array,
@@ -25,6 +23,8 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     sequential_sum,
 )
+from shuffle_accountant.sums.doubling import SumLaw, near_scores, single_width, sum_cells
+from shuffle_accountant.sums.pairs import marked_sums
 
 __all__ = ["Hypotheses", "power_of"]
 

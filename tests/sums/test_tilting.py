@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from oracles.precision import MP, exact
 
-from shuffle_accountant.lattice.tilting import Letters
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.sums.tilting import Letters
 
 UNIT = 2.0**-30
 

@@ -10,8 +10,7 @@ import pytest
 
 import shuffle_accountant as sa
 from shuffle_accountant.losses.alphabets.letters import LetterPair
-from shuffle_accountant.losses.alphabets.likely_multisets import likely_multisets
-from shuffle_accountant.losses.alphabets.listed_law import ListedLaw
+from shuffle_accountant.sums.lists import ListedProfile, likely_histograms
 
 
 def pair_of(rare: float, telling: float) -> tuple[LetterPair, list[list[Fraction]]]:
@@ -42,9 +41,9 @@ def truth_of(rows: list[list[Fraction]], users: int, alpha: Fraction) -> Fractio
 def test_both_ends(rare: float, telling: float) -> None:
     pair, rows = pair_of(rare, telling)
     users, tail = 24, 1e-9
-    listed = likely_multisets(pair, users, tail)
+    listed = likely_histograms(*pair.decoyed, users, tail)
     assert listed is not None
-    law = ListedLaw.of(listed, users)
+    law = ListedProfile.of(listed, users)
     for alpha in (Fraction(9, 8), Fraction(5), Fraction(1000)):
         truth = truth_of(rows, users, alpha)
         excess = np.array([float(alpha - 1)])
@@ -61,10 +60,10 @@ def test_windows_against_all_counts(rare: float, telling: float, tail: float) ->
 
     pair, rows = pair_of(rare, telling)
     users = 600
-    listed = likely_multisets(pair, users, tail)
+    listed = likely_histograms(*pair.decoyed, users, tail)
     assert listed is not None
-    assert listed.table.mass.size < math.comb(users + 2, 2)
-    law = ListedLaw.of(listed, users)
+    assert listed.mass.size < math.comb(users + 2, 2)
+    law = ListedProfile.of(listed, users)
     a, b = np.meshgrid(np.arange(users + 1), np.arange(users + 1))
     counts = np.stack([users - a - b, a, b])[:, a + b <= users]
     p0, p1, q = (np.array([float(x) for x in row]) for row in rows)
@@ -86,20 +85,20 @@ def test_windows_hold_all_but_the_tail(users: int, share: float) -> None:
 
     pair, _ = pair_of(share / users, 0.5)
     tail = 1e-12
-    listed = likely_multisets(pair, users, tail)
+    listed = likely_histograms(*pair.decoyed, users, tail)
     assert listed is not None
     assert listed.missing <= tail
     rare = binom(users - 1, share / users)
     # all masses together are within the tails and their rounding of 1
-    total = math.fsum(listed.table.mass.tolist())
-    assert 1 - total <= listed.missing + listed.table.slack
-    assert total - 1 <= listed.table.slack
+    total = math.fsum(listed.mass.tolist())
+    assert 1 - total <= listed.missing + listed.slack
+    assert total - 1 <= listed.slack
     assert rare.sf(3 * share + 60) < tail
 
 
 def test_too_many_are_not_listed() -> None:
     pair, _ = pair_of(0.25, 0.5)
-    assert likely_multisets(pair, 10**6, 1e-12) is None
+    assert likely_histograms(*pair.decoyed, 10**6, 1e-12) is None
 
 
 @pytest.mark.parametrize("users", [24, 10**9])
@@ -109,10 +108,10 @@ def test_one_letter_alone(users: int) -> None:
     pair = LetterPair(
         np.array([p0, 1 - p0]), np.array([p1, 1 - p1]), np.array([0.0, 1.0]), math.inf
     )
-    listed = likely_multisets(pair, users, 1e-12)
+    listed = likely_histograms(*pair.decoyed, users, 1e-12)
     assert listed is not None
     assert listed.missing <= 1e-12
-    law = ListedLaw.of(listed, users)
+    law = ListedProfile.of(listed, users)
     for alpha in (Fraction(9, 8), Fraction(5, 4)):
         # of what decoys send: all messages are blanks, which the target sends too at times
         truth = max(Fraction(1 - p0) - alpha * Fraction(1 - p1), Fraction(0))

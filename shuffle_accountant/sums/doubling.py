@@ -11,7 +11,7 @@ lognormal tail. The probability in a cell goes to the cell's ends (PESSIMISTIC) 
 width.
 
 Sums of so many values that cells of one width resolve them are added on a lattice instead
-(`shuffle_accountant.lattice.even_cells`): the same two bounds, at a hundredth of the time.
+(`shuffle_accountant.sums.even_cells`): the same two bounds, at a hundredth of the time.
 
 What is left out is followed by its probability and by the gain ``(sum / n)_+`` it takes along: its
 probability under P, where values are likelihood ratios P/Q with mean one.
@@ -25,9 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.even_cells import EvenCells, even_cells
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.lattice.pairs import pair_sums
 from shuffle_accountant.lattice.positive import convolution_roundings
 from shuffle_accountant.numerics.hockey_stick import Ratios
 from shuffle_accountant.numerics.rounding import (
@@ -39,6 +37,8 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     sequential_sum,
 )
+from shuffle_accountant.sums.even_cells import EvenCells, even_cells
+from shuffle_accountant.sums.pairs import pair_sums
 
 __all__ = [
     "SumLaw",

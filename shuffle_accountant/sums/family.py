@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from shuffle_accountant.lattice.doubling import SumLaw, add
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.sums.doubling import SumLaw, add
 
 __all__ = ["BITS", "SumFamily", "rounded_count", "rounded_counts"]
 

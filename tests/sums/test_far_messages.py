@@ -1,23 +1,24 @@
-"""Sums with a letter far above all others, against all sequences of messages, in fractions."""
+"""Sums with a message far above all others, against all sequences of messages, in fractions."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from shuffle_accountant.lattice import letters_apart as module
-from shuffle_accountant.lattice.letters_apart import LettersApart, letters_apart
+from shuffle_accountant.sums import far_messages as module
+from shuffle_accountant.sums.far_messages import FarMessages, far_messages
 
 Ratios = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def letters(seed: int, mass: float) -> Ratios:
-    """Four letters, the last two of them far out, one to each side."""
+def messages(seed: int, mass: float) -> Ratios:
+    """Four messages, the last two of them far out, one to each side."""
     rng = np.random.default_rng(seed)
     q = rng.dirichlet(np.ones(4)) * [1.0, 1.0, 0.05, 0.05]
     r0 = np.append(rng.uniform(0.5, 1.5, 2), [rng.uniform(8.0, 60.0), rng.uniform(0.0, 0.1)])
@@ -36,10 +37,10 @@ def sequences(ratios: Ratios, n: int, cut: float, anchor: float) -> Iterator[tup
             yield chance, sum(r0[i] - r1[i] for i in some), Fraction(sum(r1[i] for i in some))
 
 
-def made(ratios: Ratios, users: tuple[int, int], anchor: np.ndarray) -> LettersApart:
+def made(ratios: Ratios, users: tuple[int, int], anchor: np.ndarray) -> FarMessages:
     value = (ratios[0] - ratios[1]) - anchor[:, None] * ratios[1]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return letters_apart(ratios, value, users, np.full(anchor.size, 1e9))
+        return far_messages(*ratios, value, users, np.full(anchor.size, 1e9))
 
 
 @pytest.mark.parametrize("mass", [1.0, 0.6])
@@ -48,12 +49,12 @@ def made(ratios: Ratios, users: tuple[int, int], anchor: np.ndarray) -> LettersA
 def test_both_probabilities_and_what_is_missed(
     seed: int, cuts: tuple[float, ...], mass: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_CUTS", cuts)
-    ratios, anchor = letters(seed, mass), np.array([0.0, 0.2, 1.0])
+    monkeypatch.setattr(module, "_SET", replace(module._SET, cuts=cuts))
+    ratios, anchor = messages(seed, mass), np.array([0.0, 0.2, 1.0])
     found = made(ratios, (1, 5), anchor)
     assert np.isfinite(found.cut).any()
     for n in (1, 2, 5):
-        gain, sent, off, off_sent = found.sums(n)
+        gain, sent, off, off_sent = found.probabilities(n)
         for k, x in enumerate(anchor.tolist()):
             rows = list(sequences(ratios, n, float(found.cut[k]), x))
             p_less_q = sum((p * s for p, s, _ in rows), start=Fraction(0)) / n
@@ -76,8 +77,8 @@ def test_what_others_take_away(seed: int, users: tuple[int, int], mass: float) -
     q *= mass / q.sum()
     value = np.append(rng.uniform(-1.0, 1.0, 2), [2.0, -rng.uniform(1.5, 3.0)])
     deviation, lowest = np.array([0.7]), np.array([-1.2])
-    log_power, below = module._others(value[None], q, users, deviation, lowest)
-    for i, step in enumerate(module._STEPS.tolist()):
+    log_power, below = module._others(value[None], q[None], users, deviation, lowest)
+    for i, step in enumerate(module._SET.steps):
         kept = value >= -1.2
         each = max(
             math.fsum((q[kept] * np.exp(-step / 0.7 * value[kept])).tolist()), 0.01
@@ -96,12 +97,12 @@ def test_what_others_take_away(seed: int, users: tuple[int, int], mass: float) -
 
 def test_nothing_is_apart_where_too_much_would_be_missed() -> None:
     """And where there is no such letter."""
-    far, alike = letters(0, 1.0), (np.ones(4), np.ones(4), letters(0, 1.0)[2])
+    far, alike = messages(0, 1.0), (np.ones(4), np.ones(4), messages(0, 1.0)[2])
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for share, (r0, r1, q) in ((0.0, far), (1e9, alike)):
-            found = letters_apart((r0, r1, q), (r0 - r1)[None], (10, 20), np.array([share]))
+            found = far_messages(r0, r1, q, (r0 - r1)[None], (10, 20), np.array([share]))
             assert found.cut[0] == math.inf
-            assert all(float(x[0]) == 0.0 for x in found.sums(15))
+            assert all(float(x[0]) == 0.0 for x in found.probabilities(15))
             assert found.missed[0] == 0.0
     assert found[:1].cut.shape == (1,)
 
@@ -114,7 +115,7 @@ def test_the_cut_is_where_next_to_nothing_is_missed(far: float) -> None:
     q = q / q.sum()
     value = (r0 - r1)[None] - 1e-3 * r1
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found = letters_apart((r0, r1, q), value, (10**6, 10**6), np.array([1e-6]))
+        found = far_messages(r0, r1, q, value, (10**6, 10**6), np.array([1e-6]))
     apart = bool(found.cut[0] < math.inf)
     # a thousand deviations of one are one of the sum, which is down by one on average
     assert apart is (far > 1e4)

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shuffle_accountant.lattice import doubling
-from shuffle_accountant.lattice.doubling import SumLaw, power
-from shuffle_accountant.lattice.even_cells import EvenCells, even_cells
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.sums import doubling
+from shuffle_accountant.sums.doubling import SumLaw, power
+from shuffle_accountant.sums.even_cells import EvenCells, even_cells
 
 # Of sums of a few hundred doubles of size 1e2.
 DIGITS = 1e-12

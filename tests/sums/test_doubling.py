@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shuffle_accountant.lattice import pairs
-from shuffle_accountant.lattice.doubling import SumLaw, additions, power
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.lattice.heavy_tails import heavy_positive_part
-from shuffle_accountant.lattice.pairs import marked_sums, pair_sums
-from shuffle_accountant.lattice.tilting import Letters
+from shuffle_accountant.sums import pairs
+from shuffle_accountant.sums.doubling import SumLaw, additions, power
+from shuffle_accountant.sums.heavy_tails import heavy_positive_part
+from shuffle_accountant.sums.pairs import marked_sums, pair_sums
+from shuffle_accountant.sums.tilting import Letters
 
 Law = dict[Fraction, Fraction]
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from shuffle_accountant.lattice.doubling import SumLaw, additions, power, pruned
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.lattice.tilting import Letters
 from shuffle_accountant.numerics.rounding import lowered, pairwise_sum, raised, roundings
+from shuffle_accountant.sums.doubling import SumLaw, additions, power, pruned
+from shuffle_accountant.sums.tilting import Letters
 
 __all__ = ["heavy_positive_part"]
 
