@@ -24,7 +24,10 @@ from shuffle_accountant.numerics.rounding import (
 __all__ = [
     "Histograms",
     "ListedProfile",
+    "counted_histograms",
+    "counts_of_others",
     "every_histogram",
+    "few_others",
     "histogram_count",
     "likely_counts",
     "likely_histograms",
@@ -123,7 +126,12 @@ def likely_histograms(r0: Array, r1: Array, q: Array, users: int, tail: float) -
     if histogram_count(q.size, users, _SET.most) == users:
         return every_histogram(r0, r1, q, users)
     ranges = _likely_ranges(q, users, tail)
-    return None if ranges is None else _combined((r0, r1, q), users, ranges, tail)
+    if ranges is None:
+        return None
+    counts = np.zeros((0, 1), dtype=np.int_)  # of one message alone there is one histogram
+    if ranges:
+        counts = np.stack([axis.ravel() for axis in np.meshgrid(*ranges, indexing="ij")])
+    return counted_histograms((r0, r1, q), users, counts, tail)
 
 
 def listable(q: Array, users: int, tail: float) -> bool:
@@ -184,19 +192,50 @@ def likely_counts(count: int, chance: float, goal: float) -> tuple[int, int]:
     return max(low, 0), min(high, count + 1)
 
 
-def _combined(
+def few_others(messages: int, most: int, histograms: int) -> int:
+    """The largest c <= ``most`` for which at most so many histograms have c messages other than one.
+
+    Args:
+        messages: number of different messages.
+        most: largest c.
+        histograms: number of histograms that may be listed.
+    """
+    others = 0
+    while others < most and math.comb(messages + others, others + 1) <= histograms:
+        others += 1
+    return others
+
+
+def counts_of_others(messages: int, others: int) -> NDArray[np.int_]:
+    """Counts of all messages but the commonest, at most ``others`` in all, shape (messages - 1, h)."""
+    counts = np.zeros((0, 1), dtype=np.int_)
+    left = np.array([others])
+    for _ in range(messages - 1):
+        choices = left + 1
+        owner = np.repeat(np.arange(left.size), choices)
+        taken = np.arange(owner.size) - (np.cumsum(choices) - choices)[owner]
+        counts, left = np.vstack([counts[:, owner], taken]), left[owner] - taken
+    return counts
+
+
+def counted_histograms(
     ratios: tuple[Array, Array, Array],
     users: int,
-    ranges: list[NDArray[np.int_]],
-    missing: float,
+    counts: NDArray[np.int_],
+    missing: float = 0.0,
 ) -> Histograms:
-    """All combinations of counts of the rare messages; all other messages are the common one."""
+    """Histograms with these counts of all messages but the commonest, which all others are.
+
+    Args:
+        ratios: likelihood ratios of the messages under X and under X', and their probabilities
+            among decoys, shape (m,) each.
+        users: number of messages n.
+        counts: of each message but the commonest, shape (m - 1, h).
+        missing: bound of the probability of what is not listed.
+    """
     r0, r1, q = ratios
     common = int(np.argmax(q))
     rare = np.delete(np.arange(q.size), common)
-    counts = np.zeros((rare.size, 1), dtype=np.int_)  # of one message alone there is one histogram
-    if ranges:
-        counts = np.stack([axis.ravel() for axis in np.meshgrid(*ranges, indexing="ij")])
     taken = counts.sum(axis=0)
     possible = taken <= users
     counts, taken = counts[:, possible], taken[possible]
@@ -205,8 +244,7 @@ def _combined(
     falling = np.append(0.0, np.cumsum(math.log(users) + np.log1p(-steps / users)))
     factorial = np.append(0.0, np.cumsum(np.log(steps + 1.0)))
     left = users - taken
-    others = math.fsum(q[rare].tolist())
-    stays = math.log1p(-others) if others < 0.5 else math.log(float(q[common]))
+    stays = math.log(float(q[common]))
     log_mass = falling[taken] + left * stays
     s0, s1 = r0[common] * left, r1[common] * left
     for message, count in zip(rare.tolist(), counts, strict=True):

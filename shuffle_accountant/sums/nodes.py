@@ -49,6 +49,12 @@ from numpy.typing import NDArray
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.numerics.turns import cosines_and_sines
 from shuffle_accountant.sums.far_messages import FarMessages, far_messages
+from shuffle_accountant.sums.lists import (
+    ListedProfile,
+    counted_histograms,
+    counts_of_others,
+    few_others,
+)
 
 __all__ = ["Ends", "MessageRows", "NodeTable", "node_table"]
 
@@ -65,6 +71,8 @@ class _Settings:
         fewest_nodes: every row may have this many nodes, if its own work allows.
         left_out: left-out nodes and aliases may each be this share of the width aimed for.
         missed: the negative part of sums with far messages may be this share of it.
+        probed: of this many neighbouring alpha one is tabulated first; the others start from its
+            sigma.
         passes: how often rows whose bounds are too wide are tabulated again with a smaller sigma.
         undershoot: part of the width aimed for that the normal may take.
         at_once: messages times nodes in memory at once.
@@ -76,6 +84,12 @@ class _Settings:
         half_turn: intervals of nodes are at most this many inverse standard deviations of a message
             long when blocks are searched for that matter.
         least_weight: tilted weights below this count as 0, which is part of the error of phi.
+        histograms: at most this many counts are listed, those of all histograms and message spaces
+            of a table together.
+        listed: histograms are listed if the tilted mean of messages other than the commonest is at
+            most this times their largest number in a list, plus one.
+        least_common: and if the commonest message has at least this tilted probability.
+        boost: sigma^2 grows by at most this where listed histograms are most of the profile.
         ratio_error: relative error of likelihood ratios and of ``alpha - 1``.
         underflow: absolute error of products below the smallest normal double.
     """
@@ -86,6 +100,7 @@ class _Settings:
     fewest_nodes: float = 2.0**10
     left_out: float = 0.05
     missed: float = 0.05
+    probed: int = 8
     passes: int = 3
     undershoot: float = 0.6
     at_once: int = 1 << 19
@@ -94,6 +109,10 @@ class _Settings:
     unsplit: int = 4
     half_turn: float = 1.5
     least_weight: float = 1e-20
+    histograms: int = 1 << 18
+    listed: float = 4.0
+    least_common: float = 0.1
+    boost: float = 1e4
     ratio_error: float = 64.0 * UNIT_ROUNDOFF
     underflow: float = 1e-305
 
@@ -110,21 +129,29 @@ class MessageRows:
     """Message spaces and alpha, row by row: one message space for all rows, or one for each.
 
     Attributes:
-        r0: likelihood ratios of the messages under X to decoys, shape (m,) or (k, m).
-        r1: the same under X'.
-        q: probabilities of the messages among decoys; 0 for padding.
+        spaces: likelihood ratios of the messages under X to decoys, the same under X', and
+            probabilities of the messages among decoys; 0 for padding; shape (3, s, m).
         excess: ``alpha - 1 >= 0``, shape (k,).
+        space: which of the s spaces a row asks about, shape (k,).
     """
 
-    r0: Array
-    r1: Array
-    q: Array
+    spaces: Array
     excess: Array
+    space: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, messages: tuple[Array, Array, Array], excess: Array) -> MessageRows:
+        """One message space for all rows: r0, r1 and q of its messages, shape (m,) each."""
+        return cls(np.stack(messages)[:, None, :], excess, np.zeros(excess.size, dtype=np.intp))
 
     def __getitem__(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> MessageRows:
         """Some of the rows."""
-        ratios = (x if x.ndim == 1 else x[rows] for x in (self.r0, self.r1, self.q))
-        return MessageRows(*ratios, self.excess[rows])
+        return MessageRows(self.spaces, self.excess[rows], self.space[rows])
+
+    @cached_property
+    def each(self) -> Array:
+        """r0, r1 and q of every row, shape (3, 1, m) of one space, (3, k, m) of several."""
+        return self.spaces if self.spaces.shape[1] == 1 else self.spaces[:, self.space]
 
     @property
     def anchor(self) -> Array:
@@ -193,6 +220,12 @@ class _Tilted:
         log_scale: logarithm of the moment generating function of a message at theta, shape (k,).
         per_message: relative error of a message's weight, shape (k,).
         lost: sums of weights that count as 0, and of these times r1, shape (2, k).
+        others: listed are histograms with at most this many messages other than the commonest; -1
+            if none is, shape (k,).
+        held: tilted probability of all messages but the commonest if histograms are listed, of all
+            messages if not, shape (k,): y, weight, sent and spread are conditional on those.
+        common: value of the commonest message, and its r1 times its tilted probability; 0 if no
+            histogram is listed, shape (2, k).
         alias: bounds of what aliases add to the first sum, and to the third per message, (2, k).
     """
 
@@ -210,14 +243,41 @@ class _Tilted:
     log_scale: Array
     per_message: Array
     lost: Array
+    others: NDArray[np.intp]
+    held: Array
+    common: Array
     alias: Array
 
     def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> _Tilted:
         """Some of the rows."""
         values = {x.name: getattr(self, x.name) for x in fields(self)}
-        return _Tilted(
-            **{k: x[..., rows] if k in ("alias", "lost") else x[rows] for k, x in values.items()}
-        )
+        pairs = ("alias", "lost", "common")
+        return _Tilted(**{k: x[..., rows] if k in pairs else x[rows] for k, x in values.items()})
+
+    @property
+    def most_sent(self) -> Array:
+        """Upper bound of the tilted mean of r1, shape (k,)."""
+        own = np.sum(self.sent, axis=1) * (1.0 + 1e-9) + self.lost[1]
+        return np.asarray(self.common[1] + self.held * own)
+
+    def log_power(self, users: tuple[int, int], top: Array, row: NDArray[np.intp]) -> Array:
+        """Logarithm of what bounds the transforms of all sums where ``|phi|`` is at most ``top``.
+
+        Without a list that is ``|phi|^(n-1)``. With one, of n - 1 messages at least ``others`` are
+        not the commonest: with w its probability and ``x = held |phi|``, that is at most
+        ``C(n-1, others) x^others (w + x)^(n-1-others)``.
+        """
+        others, held = self.others[row], self.held[row]
+        log_top = np.log(held * top)
+        log_all = np.log1p(-held * (1.0 - top))
+        found = (users[0] - 1.0) * log_all
+        some = others > 0
+        if some.any():
+            c = np.where(some, others, 0)
+            listed = _log_binomial(users[1] - 1.0, c) + c * log_top
+            listed += (users[0] - 1.0 - c) * log_all
+            found = np.where(some, np.minimum(found, listed), found)
+        return np.asarray(found + 1e-9 * (1.0 + np.abs(found)))
 
     @property
     def step(self) -> Array:
@@ -317,6 +377,137 @@ class _Nodes:
         return value, error + dropped
 
 
+@dataclass(frozen=True, eq=False)
+class _Unlisted:
+    """Nodes of several rows with lists: the sums are over histograms that are not listed.
+
+    With ``F_k = sum over c > k of C(n-1, c) w^(n-1-c) x^c``, where w is the commonest message's
+    tilted probability, x the transform of all others, and at most k of them are listed, those of n
+    messages have the transform ``w F_k + x F_(k-1)``, and ``E[S1; .]`` has n times
+    ``w r1 F_k + x_1 F_(k-1)``, where w r1 and x_1 are the same with r1.
+
+    Attributes:
+        rows: the rows' tilts.
+        count: number of nodes of each row, shape (k,).
+        log_all: ``log(w + x)``, shape (j,).
+        other: x.
+        sent: x_1.
+        phase: t times the commonest message's value.
+        terms: complex coefficients of the three sums, shape (3, j).
+        once: absolute errors that do not grow with n, shape (3, j).
+        each: absolute errors that grow with n, shape (3, j).
+        dropped: bounds of what left-out nodes add, shape (3, k).
+    """
+
+    rows: _Tilted
+    count: NDArray[np.intp]
+    log_all: Complex
+    other: Complex
+    sent: Complex
+    phase: Array
+    terms: Complex
+    once: Array
+    each: Array
+    dropped: Array
+
+    def only(self, kept: NDArray[np.bool_]) -> _Unlisted:
+        """The nodes of some of the rows."""
+        flat = np.repeat(kept, self.count)
+        return _Unlisted(
+            self.rows[kept],
+            self.count[kept],
+            *(x[flat] for x in (self.log_all, self.other, self.sent, self.phase)),
+            *(x[..., flat] for x in (self.terms, self.once, self.each)),
+            self.dropped[:, kept],
+        )
+
+    @cached_property
+    def _known(self) -> dict[int, tuple[Array, Array]]:
+        return {}
+
+    def sums(self, n: int) -> tuple[Array, Array]:
+        """The three sums for n messages, and bounds of their errors, shape (3, k) each."""
+        if n not in self._known:
+            while len(self._known) > 1:
+                self._known.pop(next(iter(self._known)))
+            self._known[n] = self._summed(n)
+        return self._known[n]
+
+    def _summed(self, n: int) -> tuple[Array, Array]:
+        if not self.count.size:
+            return np.zeros((3, 0)), np.zeros((3, 0))
+        starts = np.cumsum(self.count) - self.count
+        others, held = np.repeat(self.rows.others, self.count), np.repeat(self.rows.held, self.count)
+        few = np.exp((n - 1) * self.log_all)
+        term = np.exp((n - 1) * np.log1p(-held)).astype(np.complex128)
+        ratio = self.other / (1.0 - held)
+        for c in range(int(others.max())):
+            few -= np.where(c < others, term, 0.0)
+            term = np.where(c < others, term * ratio * ((n - 1 - c) / (c + 1)), term)
+        more = few - term  # F_k, and F_(k-1) before it
+        common = np.repeat(self.rows.common[1], self.count)
+        phase = n * self.phase
+        turn = np.cos(phase) + 1j * np.sin(phase)
+        every = ((1.0 - held) * more + self.other * few) * turn
+        sent = (common * more + self.sent * few) * turn
+        value = np.stack([(self.terms[0] * every).real, (self.terms[1] * every).real])
+        value = np.vstack([value, (self.terms[2] * sent).real[None, :]])
+        error = self.once + n * self.each
+        value, error = (np.add.reduceat(x, starts, axis=1) for x in (value, error))
+        value[2] *= n
+        error[2] *= n
+        dropped = self.dropped.copy()
+        dropped[2] *= n
+        return value, error + dropped
+
+
+class _Lists:
+    """Histograms that are listed: of each message space, those nearly all of one message.
+
+    Attributes:
+        rows: what is asked.
+        users: least and largest number of messages.
+        others: of each space, the largest number of messages other than the commonest.
+    """
+
+    def __init__(self, rows: MessageRows, users: tuple[int, int]) -> None:
+        self.rows, self.users = rows, users
+        count = rows.spaces.shape[1]
+        self.common = np.argmax(rows.spaces[2], axis=1)
+        sizes = np.count_nonzero(rows.spaces[2], axis=1).tolist()
+        self.others = np.array(
+            [
+                few_others(size, users[0] - 1, _SET.histograms // (count * size)) if size else -1
+                for size in sizes
+            ]
+        )
+        self._counts: dict[int, NDArray[np.int_]] = {}
+        self._known: dict[tuple[int, int], ListedProfile] = {}
+
+    def ends(self, used: NDArray[np.bool_], users: int) -> Array:
+        """Upper and lower bounds, q and d of listed histograms, shape (4, k); 0 in other rows."""
+        found = np.zeros((4, used.size))
+        for space in np.unique(self.rows.space[used]).tolist():
+            here = np.flatnonzero(used & (self.rows.space == space))
+            excess = self.rows.excess[here]
+            listed = self._profile(space, users)
+            found[:2, here] = listed.upper(excess), listed.lower(excess)
+            found[2:, here] = listed.events(excess)
+        return found
+
+    def _profile(self, space: int, users: int) -> ListedProfile:
+        if (space, users) not in self._known:
+            while len(self._known) > 2 * self.rows.spaces.shape[1]:
+                self._known.pop(next(iter(self._known)))
+            some = self.rows.spaces[2, space] > 0.0
+            r0, r1, q = self.rows.spaces[:, space, some]
+            if space not in self._counts:
+                self._counts[space] = counts_of_others(q.size, int(self.others[space]))
+            table = counted_histograms((r0, r1, q), users, self._counts[space])
+            self._known[space, users] = ListedProfile.of(table, users)
+        return self._known[space, users]
+
+
 class NodeTable:
     """Bounds at some rows for every number of messages in a range.
 
@@ -325,19 +516,11 @@ class NodeTable:
         users: least and largest number of messages.
         far: far messages of all rows.
         parts: nodes of those rows that have any.
-        nothing: rows without a positive value among the messages that are not far.
     """
 
-    def __init__(
-        self,
-        rows: MessageRows,
-        users: tuple[int, int],
-        far: FarMessages,
-        parts: Sequence[_Nodes],
-        nothing: NDArray[np.bool_],
-    ) -> None:
-        self.rows, self.users = rows, users
-        self._far, self._parts, self._nothing = far, tuple(parts), nothing
+    def __init__(self, question: _Question, parts: Sequence[_Nodes | _Unlisted]) -> None:
+        self.rows, self.users = question.rows, question.users
+        self.question, self._parts = question, tuple(parts)
 
     @property
     def nodes(self) -> float:
@@ -352,12 +535,20 @@ class NodeTable:
         with np.errstate(over="ignore", invalid="ignore"):
             for part in self._parts:
                 result[:, part.rows.index] = self._near(part, users)
-            result[:, self._nothing] = 0.0
+            question = self.question
+            result[:, question.nothing] = 0.0
+            settled = np.flatnonzero(np.isfinite(question.settled))
+            result[1:, settled] = 0.0
+            result[0, settled] = question.settled[settled]
+            if question.listed.any():
+                listed = question.lists.ends(question.listed, users)
+                result += np.where(question.listed, listed, 0.0) * (1.0 + 4 * UNIT_ROUNDOFF)
+                result[3] -= 8 * UNIT_ROUNDOFF * (np.abs(result[3]) + 2.0 * np.abs(listed[3]))
             result = self._with_far(result, users)
         result[:, ~np.isfinite(result).all(axis=0)] = math.nan
         return Ends(*result)
 
-    def _near(self, part: _Nodes, n: int) -> Array:
+    def _near(self, part: _Nodes | _Unlisted, n: int) -> Array:
         """Upper and lower bounds, q and d of the sums without far messages."""
         value, error = part.sums(n)
         rows = part.rows
@@ -383,9 +574,9 @@ class NodeTable:
         """The same with sums in which some message is far."""
         upper, _, q, d = near
         anchor, excess = self.rows.anchor, self.rows.excess
-        gain, sent, off, off_sent = self._far.probabilities(n)
+        gain, sent, off, off_sent = self.question.far.probabilities(n)
         apart = gain - anchor * sent + off + (1.0 + excess) * off_sent
-        upper = upper + np.maximum(apart, 0.0) + self._far.missed
+        upper = upper + np.maximum(apart, 0.0) + self.question.far.missed
         upper = upper * (1.0 + 16 * UNIT_ROUNDOFF)
         d, q = d + gain - off, (q + sent + off_sent) * (1.0 + 4 * UNIT_ROUNDOFF)
         lower = (d - excess * q) * (1.0 - 16 * UNIT_ROUNDOFF) - 16 * UNIT_ROUNDOFF * excess * q
@@ -415,30 +606,129 @@ def node_table(
         passes: how often rows whose bounds are too wide are tabulated again.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        far, nothing, aims = _first(rows, users, width)
-        parts = list(_tabulated(rows, users, far, aims, np.flatnonzero(~nothing)))
-        table = NodeTable(rows, users, far, parts, nothing)
-        for _ in range(passes):
-            wide = (table.widths > width) & ~nothing
-            aims, limited = _closer(table, aims, np.flatnonzero(wide))
-            wide &= ~limited
-            if not wide.any():
-                break
-            again = list(_tabulated(rows, users, far, aims, np.flatnonzero(wide)))
-            table = _better(table, NodeTable(rows, users, far, again, nothing))
+        question = _Question.of(rows, users, width)
+        unknown = np.full(width.shape, math.nan)
+        aims = _Aims(width, unknown, unknown, np.stack([unknown, unknown]))
+        wanted = np.flatnonzero(question.open)
+        probes = wanted[:: _SET.probed] if rows.spaces.shape[1] == 1 else wanted
+        table = _refined(question, aims, probes, passes)
+        if probes.size < wanted.size:
+            aims, _ = _closer(table, aims, probes)
+            others = np.setdiff1d(wanted, probes)
+            second = _refined(question, _between(question, aims, probes), others, passes)
+            table = NodeTable(question, [*table._parts, *second._parts])
     return table
 
 
-def _first(
-    rows: MessageRows, users: tuple[int, int], width: Array
-) -> tuple[FarMessages, NDArray[np.bool_], _Aims]:
-    """Far messages, rows without positive values, and what is aimed for first."""
-    value, mass = _values(rows, users)
-    far = far_messages(rows.r0, rows.r1, mass, value, users, _SET.missed * width)
-    near = (mass > 0.0) & (value <= far.cut[:, None])
-    nothing = ~np.any(near & (value > 0.0), axis=1)
-    unknown = np.full(width.shape, math.nan)
-    return far, nothing, _Aims(width, unknown, unknown, np.stack([unknown, unknown]))
+def _refined(
+    question: _Question, aims: _Aims, wanted: NDArray[np.intp], passes: int
+) -> NodeTable:
+    """Tabulate some rows, and again with a smaller sigma those whose bounds are too wide."""
+    table = NodeTable(question, list(_tabulated(question, aims, wanted)))
+    for _ in range(passes):
+        wide = wanted[table.widths[wanted] > aims.width[wanted]]
+        aims, limited = _closer(table, aims, wide)
+        wide = wide[~limited[wide]]
+        if not wide.size:
+            break
+        again = list(_tabulated(question, aims, wide))
+        table = _better(table, NodeTable(question, again))
+    return table
+
+
+def _between(question: _Question, aims: _Aims, probes: NDArray[np.intp]) -> _Aims:
+    """Variances and values of all rows by those of some, whose alpha are neighbours."""
+    every, known = np.arange(aims.width.size), ~np.isnan(aims.variance[probes])
+    if not known.any():
+        return aims
+    at = probes[known]
+    scale = aims.width / question.theta**2
+    variance = np.exp(np.interp(every, at, np.log((aims.variance / scale)[at]))) * scale
+    value = np.exp(np.interp(every, at, np.log(aims.value[at])))
+    return _Aims(aims.width, variance, value, aims.measured)
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What is asked, and what does not depend on sigma.
+
+    Attributes:
+        rows: message spaces and alpha, k of them.
+        users: least and largest number of messages.
+        far: far messages.
+        value: values of the other messages, 0 where the mass is, shape (k, m).
+        mass: their probabilities among decoys, shape (k, m).
+        theta: tilts, shape (k,).
+        lists: listed histograms.
+        listed: rows of which histograms are listed, shape (k,).
+        bounds: lower bounds of what listed histograms add for the least and the largest number of
+            messages, shape (2, k).
+        settled: upper bounds of the profile's other part where it is negligible; else nan.
+        nothing: rows without a positive value among messages that are not far.
+    """
+
+    rows: MessageRows
+    users: tuple[int, int]
+    far: FarMessages
+    value: Array
+    mass: Array
+    theta: Array
+    lists: _Lists
+    listed: NDArray[np.bool_]
+    bounds: Array
+    settled: Array
+    nothing: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, rows: MessageRows, users: tuple[int, int], width: Array) -> _Question:
+        """Find far messages, tilts, and what is listed."""
+        value, mass = _values(rows, users)
+        far = far_messages(*rows.each[:2], mass, value, users, _SET.missed * width)
+        near = (value <= far.cut[:, None]) & (mass > 0.0)
+        top = np.where(near, value, 0.0).max(axis=1, initial=0.0)
+        # once more without messages of which no sum is positive, as far ones no longer count
+        kept = near & (value > -(1.0 + 1e-9) * users[1] * top[:, None])
+        mass, value = np.where(kept, mass, 0.0), np.where(kept, value, 0.0)
+        nothing = top <= 0.0
+        theta = np.ones(top.shape)
+        some = ~nothing
+        theta[some] = _saddles(value[some], mass[some], math.sqrt(users[0] * users[1]), top[some])
+        lists = _Lists(rows, users)
+        listed, settled = np.zeros(top.shape, dtype=bool), np.full(top.shape, math.nan)
+        bounds = np.zeros((2, top.size))
+        tried = some & (far.cut == math.inf) & (lists.others[rows.space] >= 0)
+        if tried.any():
+            index = np.flatnonzero(tried)
+            weight, log_scale = _weights(theta[index], value[index], mass[index])
+            common, others = lists.common[rows.space[index]], lists.others[rows.space[index]]
+            held = 1.0 - weight[np.arange(index.size), common]
+            good = users[1] * held <= _SET.listed * (others + 1.0)
+            good &= held <= 1.0 - _SET.least_common
+            index, held, others = index[good], held[good], others[good]
+            listed[index] = True
+            bounds = np.stack([lists.ends(listed, n)[1] for n in users])
+            # (x)_+ <= e^(theta x) / (e theta), and a histogram that is not listed has more others
+            rest = _log_binomial(float(users[1]), others + 1) + (others + 1.0) * np.log(held)
+            scale = np.max(np.multiply.outer(np.array(users), log_scale[good]), axis=0)
+            most = np.exp(np.minimum(rest, 0.0) + scale + 1e-6 * (1.0 + np.abs(scale)))
+            most = (1.0 + 1e-3) * most / (math.e * theta[index] * users[0]) + _SET.underflow
+            enough = most <= _SET.left_out * width[index] * bounds[:, index].min(axis=0)
+            settled[index[enough]] = most[enough]
+        return cls(rows, users, far, value, mass, theta, lists, listed, bounds, settled, nothing)
+
+    @property
+    def open(self) -> NDArray[np.bool_]:
+        """Rows that need nodes."""
+        return np.asarray(~self.nothing & np.isnan(self.settled))
+
+
+def _weights(theta: Array, value: Array, mass: Array) -> tuple[Array, Array]:
+    """Tilted probabilities, shape (k, m), and the logarithm of their sum before they are such."""
+    exponent = theta[:, None] * value
+    shift = np.where(mass > 0.0, exponent, -math.inf).max(axis=1, initial=-math.inf)
+    weight = mass * np.exp(exponent - shift[:, None])
+    total = weight.sum(axis=1)
+    return weight / total[:, None], np.log(total) + shift
 
 
 def _values(rows: MessageRows, users: tuple[int, int]) -> tuple[Array, Array]:
@@ -446,10 +736,11 @@ def _values(rows: MessageRows, users: tuple[int, int]) -> tuple[Array, Array]:
 
     That is exact: E[S_+] is the same without them, as far as they make every sum negative.
     """
-    value = (rows.r0 - rows.r1) - rows.anchor[:, None] * rows.r1
-    top = np.where(rows.q > 0.0, value, 0.0).max(axis=1, initial=0.0)
-    kept = (rows.q > 0.0) & (value > -(1.0 + 1e-9) * users[1] * top[:, None])
-    return np.where(kept, value, 0.0), np.where(kept, rows.q, 0.0)
+    r0, r1, q = rows.each
+    value = (r0 - r1) - rows.anchor[:, None] * r1
+    top = np.where(q > 0.0, value, 0.0).max(axis=1, initial=0.0)
+    kept = (q > 0.0) & (value > -(1.0 + 1e-9) * users[1] * top[:, None])
+    return np.where(kept, value, 0.0), np.where(kept, q, 0.0)
 
 
 def _closer(
@@ -468,8 +759,14 @@ def _closer(
     limited = np.zeros(variance.shape, dtype=bool)
     for part in table._parts:
         rows = part.rows
-        found = [part.sums(n)[0] for n in {*table.users}]
-        ratio = np.max([rows.variance * x[1] / x[0] for x in found], axis=0)
+        ratios, totals = [], []
+        for i, n in enumerate(table.users):
+            noise = rows.variance * part.sums(n)[0][1]
+            listed = table.question.bounds[i, rows.index] * n
+            listed = listed * np.exp(-n * rows.log_scale - 0.5 * rows.variance * rows.theta**2)
+            totals.append(part.sums(n)[0][0] + listed)
+            ratios.append(noise / totals[-1])
+        ratio = np.max(ratios, axis=0)
         some = np.isin(rows.index, wide) & (ratio > 0.0) & np.isfinite(ratio)
         at, now, ratio = rows.index[some], rows.variance[some], ratio[some]
         before, then = measured[:, at]
@@ -477,7 +774,7 @@ def _closer(
         power = np.where(np.isnan(power), 1.0, np.clip(power, 0.4, 1.0))
         wanted = np.minimum(_SET.undershoot * aims.width[at] / ratio, 1.0)
         variance[at] = now * wanted ** (1.0 / power)
-        value[at] = np.min([x[0] for x in found], axis=0)[some]
+        value[at] = np.min(totals, axis=0)[some]
         asked = np.where(np.isnan(aims.variance[at]), math.inf, aims.variance[at])
         limited[at] = now > (1.0 + 1e-6) * asked
         measured[:, at] = now, ratio
@@ -493,78 +790,79 @@ def _better(first: NodeTable, second: NodeTable) -> NodeTable:
             some = kept[part.rows.index]
             if some.any():
                 parts.append(part if some.all() else part.only(some))
-    return NodeTable(first.rows, first.users, first._far, parts, first._nothing)
+    return NodeTable(first.question, parts)
 
 
 def _tabulated(
-    rows: MessageRows,
-    users: tuple[int, int],
-    far: FarMessages,
-    aims: _Aims,
-    wanted: NDArray[np.intp],
-) -> Iterator[_Nodes]:
+    question: _Question, aims: _Aims, wanted: NDArray[np.intp]
+) -> Iterator[_Nodes | _Unlisted]:
     """Nodes of the rows wanted, in pieces that fit into memory."""
-    messages = rows.q.shape[-1]
+    messages = question.value.shape[1]
     size = max(_SET.at_once // (8 * messages), 1)
-    most = max(_SET.work / (messages * rows.excess.size), _SET.fewest_nodes)
+    most = max(_SET.work / (messages * question.theta.size), _SET.fewest_nodes)
     most = min(most, _SET.row_work / messages)
     for first in range(0, wanted.size, size):
-        some = wanted[first : first + size]
-        yield from _affordable(rows[some], users, far[some], aims[some], some, most)
+        yield from _affordable(question, aims, wanted[first : first + size], most)
 
 
 def _affordable(
-    rows: MessageRows,
-    users: tuple[int, int],
-    far: FarMessages,
-    aims: _Aims,
-    index: NDArray[np.intp],
-    most: float,
-) -> Iterator[_Nodes]:
+    question: _Question, aims: _Aims, index: NDArray[np.intp], most: float
+) -> Iterator[_Nodes | _Unlisted]:
     """Nodes of some rows, with a larger sigma where more than ``most`` would have to be kept."""
+    users = question.users
+    aims = aims[index]
     while index.size:
-        tilted = _tilted(rows, users, far, aims, most)
+        tilted = _tilted(question, aims, index, most)
         good = np.isfinite(tilted.window) & np.isfinite(tilted.last)
         good &= np.isfinite(tilted.log_scale) & (tilted.variance > 0.0)
-        tilted = replace(tilted, index=index)[good]
+        tilted = tilted[good]
         (row, first), dropped = _survey(tilted, users)
         count = np.bincount(row, minlength=tilted.theta.size)
         fits = count * _SET.block <= max(most, 2.0 * _SET.block)
-        kept = fits[row]
-        for part, start in _equal_blocks(tilted, row[kept], first[kept]):
-            yield _of_blocks(tilted[part].used(), users, start, dropped[:, part])
+        for alike in (tilted.others >= 0, tilted.others < 0):
+            kept = (fits & alike)[row]
+            for part, start in _equal_blocks(tilted, row[kept], first[kept]):
+                yield _of_blocks(tilted[part].used(), users, start, dropped[:, part])
         again = np.flatnonzero(good)[~fits]
         wider = 4.0 * tilted.variance[~fits] * np.maximum(count[~fits] * _SET.block / most, 1.0)
-        index, rows, far, aims = index[again], rows[again], far[again], aims[again]
+        index, aims = index[again], aims[again]
         aims = _Aims(aims.width, wider, aims.value, aims.measured)
 
 
-def _tilted(
-    rows: MessageRows, users: tuple[int, int], far: FarMessages, aims: _Aims, most: float
-) -> _Tilted:
+def _tilted(question: _Question, aims: _Aims, index: NDArray[np.intp], most: float) -> _Tilted:
     """Tilt the messages of some rows, and choose sigma and the window.
 
     Sigma is large enough for a survey of at most ``most`` frequencies of each row.
     """
-    value, mass = _values(rows, users)
-    near = (value <= far.cut[:, None]) & (mass > 0.0)
-    top = np.where(near, value, 0.0).max(axis=1, initial=0.0)
-    # the same once more, without far messages
-    kept = near & (value > -(1.0 + 1e-9) * users[1] * top[:, None])
-    mass, value = np.where(kept, mass, 0.0), np.where(kept, value, 0.0)
-    theta = _saddles(value, mass, math.sqrt(users[0] * users[1]), top)
-    exponent = theta[:, None] * value
-    shift = np.where(kept, exponent, -math.inf).max(axis=1, initial=-math.inf)
-    weight = mass * np.exp(exponent - shift[:, None])
-    total = weight.sum(axis=1)
-    weight /= total[:, None]
+    rows, users = question.rows[index], question.users
+    theta, value, mass = (x[index] for x in (question.theta, question.value, question.mass))
+    r1 = rows.each[1]
+    weight, log_scale = _weights(theta, value, mass)
     mean = np.sum(weight * value, axis=1)
     y = np.where(weight > 0.0, value - mean[:, None], 0.0)
     spread = np.sum(weight * y**2, axis=1)
-    log_scale = np.log(total) + shift
-    size = np.where(weight > 0.0, np.abs(exponent), 0.0).max(axis=1, initial=0.0)
+    size = np.where(weight > 0.0, np.abs(theta[:, None] * value), 0.0).max(axis=1, initial=0.0)
+    listed = question.listed[index]
+    common = question.lists.common[rows.space]
+    every = np.arange(index.size)
+    held = np.where(listed, 1.0 - weight[every, common], 1.0)
+    others = np.where(listed, question.lists.others[rows.space], -1)
     variance, relative = _smoothing(theta, users[1] * spread, aims)
-    sent = weight * rows.r1
+    if listed.any():
+        number = np.array(users)[:, None]
+        scale = np.exp(-number * log_scale) * number
+        known = np.min(question.bounds[:, index] * scale, axis=0)
+        rest = np.where(
+            listed,
+            np.exp(np.minimum(_log_binomial(float(users[1]), others + 1) + (others + 1.0) * np.log(held), 0.0)),
+            1.0,
+        )
+        total = np.where(listed & np.isnan(aims.value), known + rest * relative, relative)
+        boost = np.clip(total / (rest * relative), 1.0, _SET.boost)
+        first = listed & np.isnan(aims.variance)
+        variance = np.where(first, np.minimum(variance * boost, np.maximum(variance, 0.1 / theta**2)), variance)
+        relative = total
+    sent = weight * r1
     level = -np.log(_SET.left_out * aims.width * relative)
     third = np.maximum(rows.anchor, 0.0) * users[1] * sent.sum(axis=1)
     while True:
@@ -577,16 +875,26 @@ def _tilted(
             break
         # frequencies fall with 1 / sigma
         variance = np.where(over > 1.0, variance * (1.1 * over) ** 2, variance)
-    # aliases count all messages; the nodes do without those that have next to no weight
+    # aliases count all messages; the nodes do without listed histograms and messages of no weight
+    apart = np.zeros((2, index.size))
+    if listed.any():
+        apart = np.where(listed, [value[every, common], sent[every, common]], 0.0)
+        weight[every[listed], common[listed]] = 0.0
+        sent[every[listed], common[listed]] = 0.0
+        weight /= np.where(listed, held, 1.0)[:, None]
+        sent /= np.where(listed, held, 1.0)[:, None]
+        mean = np.where(listed, np.sum(weight * value, axis=1), mean)
+        y = np.where(weight > 0.0, value - mean[:, None], 0.0)
+        spread = np.where(listed, np.sum(weight * y**2, axis=1), spread)
     light = np.where(weight < _SET.least_weight, weight, 0.0)
-    lost = (1.0 + 1e-9) * np.stack([light.sum(axis=1), np.sum(light * rows.r1, axis=1)])
-    weight, sent = weight - light, sent - light * rows.r1
+    lost = (1.0 + 1e-9) * np.stack([light.sum(axis=1), np.sum(light * r1, axis=1)])
+    weight, sent = weight - light, sent - light * r1
     y = np.where(weight > 0.0, y, 0.0)
     count = np.ceil(last)
     largest = np.maximum(np.maximum(1.0 / theta**2, variance), third / theta)
     bound = (count + 2.0) / window * largest
     return _Tilted(
-        index=np.arange(theta.size),
+        index=index,
         y=y,
         weight=weight,
         sent=sent,
@@ -599,8 +907,11 @@ def _tilted(
         last=count,
         log_scale=log_scale,
         per_message=UNIT_ROUNDOFF
-        * (64.0 + min(rows.q.shape[-1], 128) + 4.0 * size + 8.0 * np.abs(log_scale)),
+        * (64.0 + min(value.shape[1], 128) + 4.0 * size + 8.0 * np.abs(log_scale)),
         lost=lost,
+        others=others,
+        held=held,
+        common=apart,
         alias=alias,
     )
 
@@ -732,8 +1043,17 @@ def _equal_blocks(
             yield some, first[start[some][:, None] + np.arange(blocks)]
 
 
-def _of_blocks(rows: _Tilted, users: tuple[int, int], first: Array, left_out: Array) -> _Nodes:
-    """The nodes of some rows, from the first nodes of their blocks, shape (k, blocks)."""
+def _of_blocks(
+    rows: _Tilted, users: tuple[int, int], first: Array, left_out: Array
+) -> _Nodes | _Unlisted:
+    """The nodes of some rows, from the first nodes of their blocks, shape (k, blocks).
+
+    Args:
+        rows: all of them with a list, or all without.
+        users: least and largest number of messages.
+        first: numbers of nodes.
+        left_out: what left-out blocks add, shape (3, k).
+    """
     size, step = _SET.block, rows.step
     fine = _waves(np.multiply.outer(step, np.arange(size))[:, :, None] * rows.y[:, None, :])
     starts = _waves((step[:, None] * first)[:, :, None] * rows.y[:, None, :])
@@ -743,17 +1063,17 @@ def _of_blocks(rows: _Tilted, users: tuple[int, int], first: Array, left_out: Ar
     )
     held = t <= (rows.last * step)[:, None] * (1.0 + 1e-9)
     off = rows.off(t)
-    log_top = np.log(np.minimum(np.abs(1.0 + less) + off, 1.0))
-    rest = (users[0] - 1) * log_top - 0.5 * t**2 * rows.variance[:, None]
+    top = np.minimum(np.abs(1.0 + less) + off, 1.0)
+    rest = rows.log_power(users, top, np.arange(step.size)[:, None])
+    rest -= 0.5 * t**2 * rows.variance[:, None]
     kept = held & (rest > -rows.level[:, None])
     others = np.where(held & ~kept, np.exp(rest), 0.0)
     dropped = np.einsum("akj,kj->ak", _transforms(rows, t), others) + left_out + _beyond(rows)
     dropped *= 1.01 * 2.0 / rows.window
-    dropped[2] *= np.sum(rows.sent, axis=1) * (1.0 + 1e-9) + rows.lost[1]
+    dropped[2] *= rows.most_sent
     flat = np.repeat(np.arange(step.size), kept.sum(axis=1))
-    return _coefficients(
-        rows, flat, *(x[kept] for x in (t, less, less_sent, off, log_top)), dropped
-    )
+    make = _unlisted if rows.others.max(initial=-1) >= 0 else _coefficients
+    return make(rows, flat, *(x[kept] for x in (t, less, less_sent, off, np.log(top))), dropped)
 
 
 class _Survey:
@@ -784,7 +1104,7 @@ class _Survey:
         step = rows.step[index]
         half, low = 0.5 * length * step, begin * step
         top = _largest_modulus(rows, index, (phi, slope), low + half, half)
-        rest = (self.users[0] - 1) * np.log(top) - 0.5 * low**2 * rows.variance[index]
+        rest = rows.log_power(self.users, top, index) - 0.5 * low**2 * rows.variance[index]
         out = rest <= -rows.level[index]
         gone = index[out]
         bound = np.minimum(length, rows.last[index] - begin + 1.0)[out] * np.exp(rest[out])
@@ -972,6 +1292,64 @@ def _coefficients(
         each=each,
         dropped=dropped,
     )
+
+
+def _unlisted(
+    rows: _Tilted,
+    row: NDArray[np.intp],
+    t: Array,
+    less: Complex,
+    less_sent: Complex,
+    off: Array,
+    log_top: Array,
+    dropped: Array,
+) -> _Unlisted:
+    """The same of rows with lists: sums over the histograms that are not listed."""
+    del log_top
+    theta, variance, held = rows.theta[row], rows.variance[row], rows.held[row]
+    common, gap = rows.common[0][row], (rows.mean - rows.common[0])[row]
+    turn = _waves(t * gap)
+    less_all = held * (less + turn + less * turn)  # of w + held phi e^(i t gap), less one
+    other = held * (1.0 + less) * (1.0 + turn)
+    sent = held * (rows.sent.sum(axis=1)[row] + less_sent) * (1.0 + turn)
+    z = theta + 1j * t
+    share = np.where(t > 0.0, 2.0, 1.0) / rows.window[row] * np.exp(-0.5 * t**2 * variance)
+    angle = theta * variance * t
+    turned = share * (np.cos(angle) + 1j * np.sin(angle))
+    own = UNIT_ROUNDOFF * (256.0 + 8.0 * angle + 8.0 * t**2 * variance + 2.0 * t.size)
+    own += UNIT_ROUNDOFF * 32.0 * np.maximum(rows.others[row], 0)
+    moduli = share * np.stack([1.0 / np.abs(z) ** 2, np.ones(t.shape), 1.0 / np.abs(z)])
+    moduli[2] *= rows.most_sent[row]
+    each = held * (off + UNIT_ROUNDOFF * (64.0 + 40.0 * t * np.abs(gap)))
+    each += 8.0 * UNIT_ROUNDOFF * t * np.abs(common)
+    spread = np.sum(rows.sent * np.abs(rows.y), axis=1)[row]
+    most = rows.sent.sum(axis=1)[row] * (1.0 + 1e-9) + rows.lost[1][row]
+    off_sent = t * rows.rounding * spread + 2.0 * rows.lost[1][row]
+    off_sent += most * (rows.rounding + UNIT_ROUNDOFF * (64.0 + 40.0 * t * np.abs(gap)))
+    once = own * moduli
+    once[2] += share / np.abs(z) * held * off_sent
+    return _Unlisted(
+        rows=rows,
+        count=np.bincount(row, minlength=rows.theta.size),
+        log_all=_log_one_more(less_all),
+        other=other,
+        sent=sent,
+        phase=t * common,
+        terms=np.stack([turned / z**2, turned, turned / z]),
+        once=once,
+        each=moduli * each,
+        dropped=dropped,
+    )
+
+
+def _log_binomial(n: Array | float, k: Array | NDArray[np.intp]) -> Array:
+    """Logarithm of the binomial coefficient, -inf if k > n."""
+    from scipy.special import gammaln
+
+    n, k = np.asarray(n, dtype=np.float64), np.asarray(k, dtype=np.float64)
+    inside = np.minimum(k, n)
+    found = gammaln(n + 1.0) - gammaln(inside + 1.0) - gammaln(n - inside + 1.0)
+    return np.where(k > n, -math.inf, found + 1e-14 * (gammaln(n + 2.0) + 1.0))
 
 
 def _log_one_more(less: Complex) -> Complex:

@@ -36,8 +36,16 @@ THREE = LetterPair(np.array([0.6, 0.3, 0.1]), np.array([0.3, 0.6, 0.1]), np.arra
 def tabled(
     pair: LetterPair, users: tuple[int, int], excess: Array, width: float, **more: Any
 ) -> NodeTable:
-    rows = MessageRows(*pair.decoyed, excess)
+    rows = MessageRows.of(pair.decoyed, excess)
     return node_table(rows, users, np.full(excess.size, width), **more)
+
+
+def tilted_rows(rows: MessageRows, users: tuple[int, int], width: Array) -> Any:
+    """The messages under the tilts of some rows."""
+    unknown = np.full(width.shape, math.nan)
+    aims = module._Aims(width, unknown, unknown, np.stack([unknown, unknown]))
+    question = module._Question.of(rows, users, width)
+    return module._tilted(question, aims, np.arange(width.size), 1e5)
 
 
 def check(found: Ends, truth: Truth, excess: Array) -> int:
@@ -93,7 +101,7 @@ def test_rare_messages_far_above_the_others(monkeypatch: pytest.MonkeyPatch) -> 
             pair = with_a_rare_message(seed)
             excess = np.expm1(np.array([0.0, 0.5, 1.5, 3.0]) * pair.deviation(20))
             table = tabled(pair, (20, 24), excess, 0.05)
-            far += int(np.isfinite(table._far.cut).sum())
+            far += int(np.isfinite(table.question.far.cut).sum())
             for users in (20, 24):
                 answered += check(table.ends(users), Truth(pair, users), excess)
     assert answered == 2 * 12 * 2 * 4
@@ -135,11 +143,10 @@ def test_the_survey_of_blocks_bounds_every_node(
     rng = np.random.default_rng(5)
     for size, users in ((3, 200), (12, 40), (30, 1000)):
         pair = pair_of(rng.dirichlet(np.ones(size), size=2))
-        rows = MessageRows(*pair.decoyed, np.array([0.0, 0.02, 0.1]))
+        rows = MessageRows.of(pair.decoyed, np.array([0.0, 0.02, 0.1]))
         both, width = (users, users), np.full(3, 1e-3)
         with np.errstate(all="ignore"):
-            far, _, aims = module._first(rows, both, width)
-            tilted = module._tilted(rows, both, far, aims, 1e5)
+            tilted = tilted_rows(rows, both, width)
             (row, first), dropped = module._survey(tilted, both)
         left = 0
         for k in range(3):
@@ -171,7 +178,8 @@ def test_nodes_that_are_off_by_all_that_is_stated(
         table = tabled(pair, (40, 40), excess, 1e-2, passes=0)
         for nodes in table._parts:
             allowance = getattr(nodes, part) * (40.0 if part == "each" else 1.0)
-            moved = nodes.terms + sign * allowance * np.exp(-40j * nodes.angle)
+            angle = nodes.angle if hasattr(nodes, "angle") else nodes.phase
+            moved = nodes.terms + sign * allowance * np.exp(-40j * angle)
             object.__setattr__(nodes, "terms", moved)
         answered += check(table.ends(40), Truth(pair, 40), excess)
     assert answered == 60
@@ -182,10 +190,9 @@ def test_phi_is_as_close_as_it_says() -> None:
     mp = pytest.importorskip("mpmath").mp.clone()
     mp.dps = 50
     pair = pair_of(np.array([[0.7, 0.2, 0.0999, 1e-4], [0.2, 0.7, 0.0001, 0.0999]]))
-    rows, both = MessageRows(*pair.decoyed, np.array([0.3])), (300, 300)
+    rows, both = MessageRows.of(pair.decoyed, np.array([0.3])), (300, 300)
     with np.errstate(all="ignore"):
-        far, _, aims = module._first(rows, both, np.full(1, 1e-3))
-        tilted = module._tilted(rows, both, far, aims, 1e5)
+        tilted = tilted_rows(rows, both, np.full(1, 1e-3))
         (_, first), _ = module._survey(tilted, both)
     fine = module._waves(
         np.multiply.outer(tilted.step, np.arange(16))[:, :, None] * tilted.y[:, None, :]
@@ -265,7 +272,7 @@ def test_far_tails_of_uneven_messages() -> None:
     pair = loss.pairs[0].letters(Bound.PESSIMISTIC, effort)
     r0, r1, q = pair.decoyed
     excess, width = np.expm1(np.array([0.37, 1.28, 2.04])), np.array([1e-3, 1e-2, 2.5e-2])
-    found = node_table(MessageRows(r0, r1, q, excess), (users, users), width).ends(users)
+    found = node_table(MessageRows.of((r0, r1, q), excess), (users, users), width).ends(users)
     for i, x in enumerate(excess.tolist()):
         value = (r0 - r1) - x * r1
         value = np.maximum(value, -2.0 * users * value.max())
@@ -288,7 +295,7 @@ def test_rows_of_several_message_spaces_answer_like_each() -> None:
         for row, column in enumerate(pair.decoyed):
             stacked[row, i, : column.size] = column
     excess, width = np.array([0.1, 0.2]), np.full(2, 1e-3)
-    both = node_table(MessageRows(*stacked, excess), (30, 60), width).ends(45)
+    both = node_table(MessageRows(stacked, excess, np.arange(2)), (30, 60), width).ends(45)
     for i, pair in enumerate((THREE, two)):
         alone = tabled(pair, (30, 60), excess[i : i + 1], 1e-3).ends(45)
         for name in ("upper", "lower", "q", "d"):

@@ -266,7 +266,7 @@ class _PairEnds:
                 assert found is not None
                 self._tables.append(ListedProfile.of(found, pair.users[0]))
             else:
-                rows = MessageRows(*messages.decoyed, excess)
+                rows = MessageRows.of(messages.decoyed, excess)
                 self._tables.append(node_table(rows, pair.users, np.minimum(share, 1.0)))
 
     @property
@@ -449,8 +449,8 @@ def _coarse_bounds(
     for i, column in enumerate(columns):
         for row in range(3):
             stacked[row, i, : column[row].size] = column[row]
-    r0, r1, mass = np.repeat(stacked, counts, axis=1)
-    rows = MessageRows(r0, r1, mass, np.concatenate([excess for _, excess in asked]))
+    space = np.repeat(np.arange(len(asked)), counts)
+    rows = MessageRows(stacked, np.concatenate([excess for _, excess in asked]), space)
     table = node_table(rows, users, np.full(rows.excess.size, _SET.coarse_width), passes=1)
     high, low = table.ends(users[0]), table.ends(users[1])
     found, first = [], 0
