@@ -441,7 +441,7 @@ class _Unlisted:
         few = np.exp((n - 1) * self.log_all)
         term = np.exp((n - 1) * np.log1p(-held)).astype(np.complex128)
         ratio = self.other / (1.0 - held)
-        for c in range(int(others.max())):
+        for c in range(int(others.max(initial=0))):
             few -= np.where(c < others, term, 0.0)
             term = np.where(c < others, term * ratio * ((n - 1 - c) / (c + 1)), term)
         more = few - term  # F_k, and F_(k-1) before it
@@ -701,7 +701,7 @@ class _Question:
             index = np.flatnonzero(tried)
             weight, log_scale = _weights(theta[index], value[index], mass[index])
             common, others = lists.common[rows.space[index]], lists.others[rows.space[index]]
-            held = 1.0 - weight[np.arange(index.size), common]
+            held = _of_others(weight, common)
             good = users[1] * held <= _SET.listed * (others + 1.0)
             good &= held <= 1.0 - _SET.least_common
             index, held, others = index[good], held[good], others[good]
@@ -720,6 +720,13 @@ class _Question:
     def open(self) -> NDArray[np.bool_]:
         """Rows that need nodes."""
         return np.asarray(~self.nothing & np.isnan(self.settled))
+
+
+def _of_others(weight: Array, common: NDArray[np.intp]) -> Array:
+    """Probability of all messages but one of each row: a sum, as 1 less that one would cancel."""
+    others = weight.copy()
+    others[np.arange(common.size), common] = 0.0
+    return np.asarray(others.sum(axis=1))
 
 
 def _weights(theta: Array, value: Array, mass: Array) -> tuple[Array, Array]:
@@ -816,9 +823,9 @@ def _affordable(
         good = np.isfinite(tilted.window) & np.isfinite(tilted.last)
         good &= np.isfinite(tilted.log_scale) & (tilted.variance > 0.0)
         tilted = tilted[good]
-        (row, first), dropped = _survey(tilted, users)
+        (row, first), dropped, complete = _survey(tilted, users, most)
         count = np.bincount(row, minlength=tilted.theta.size)
-        fits = count * _SET.block <= max(most, 2.0 * _SET.block)
+        fits = complete & (count * _SET.block <= max(most, 2.0 * _SET.block))
         for alike in (tilted.others >= 0, tilted.others < 0):
             kept = (fits & alike)[row]
             for part, start in _equal_blocks(tilted, row[kept], first[kept]):
@@ -845,7 +852,7 @@ def _tilted(question: _Question, aims: _Aims, index: NDArray[np.intp], most: flo
     listed = question.listed[index]
     common = question.lists.common[rows.space]
     every = np.arange(index.size)
-    held = np.where(listed, 1.0 - weight[every, common], 1.0)
+    held = np.where(listed, _of_others(weight, common), 1.0)
     others = np.where(listed, question.lists.others[rows.space], -1)
     variance, relative = _smoothing(theta, users[1] * spread, aims)
     if listed.any():
@@ -1066,7 +1073,7 @@ def _of_blocks(
     top = np.minimum(np.abs(1.0 + less) + off, 1.0)
     rest = rows.log_power(users, top, np.arange(step.size)[:, None])
     rest -= 0.5 * t**2 * rows.variance[:, None]
-    kept = held & (rest > -rows.level[:, None])
+    kept = held & ((rest > -rows.level[:, None]) | (t == 0.0))  # every row has nodes
     others = np.where(held & ~kept, np.exp(rest), 0.0)
     dropped = np.einsum("akj,kj->ak", _transforms(rows, t), others) + left_out + _beyond(rows)
     dropped *= 1.01 * 2.0 / rows.window
@@ -1077,11 +1084,16 @@ def _of_blocks(
 
 
 class _Survey:
-    """Intervals of nodes that are left out, or kept as blocks: see `_survey`."""
+    """Intervals of nodes that are left out, or kept as blocks: see `_survey`.
 
-    def __init__(self, rows: _Tilted, users: tuple[int, int]) -> None:
-        self.rows, self.users = rows, users
+    Attributes:
+        work: number of frequencies at which phi was evaluated, of each row, shape (k,).
+    """
+
+    def __init__(self, rows: _Tilted, users: tuple[int, int], most: float) -> None:
+        self.rows, self.users, self._most = rows, users, most
         every = np.arange(rows.theta.size)
+        self.work = np.zeros(every.size)
         self.kept = [every], [np.zeros(every.size)]
         self.dropped = np.zeros((3, every.size))
 
@@ -1101,6 +1113,7 @@ class _Survey:
             Row, first node and number of nodes of what is to be examined next.
         """
         rows = self.rows
+        self.work += np.bincount(index, minlength=self.work.size)
         step = rows.step[index]
         half, low = 0.5 * length * step, begin * step
         top = _largest_modulus(rows, index, (phi, slope), low + half, half)
@@ -1121,18 +1134,20 @@ class _Survey:
         index, begin, length = index[split], begin[split], 0.5 * length[split]
         index, begin = np.tile(index, 2), np.concatenate([begin, begin + length])
         length = np.tile(length, 2)
-        inside = begin <= rows.last[index]
+        inside = (begin <= rows.last[index]) & (self.work <= self._most)[index]
         return index[inside], begin[inside], length[inside]
 
 
-def _survey(rows: _Tilted, users: tuple[int, int]) -> tuple[tuple[NDArray[np.intp], Array], Array]:
+def _survey(
+    rows: _Tilted, users: tuple[int, int], most: float
+) -> tuple[tuple[NDArray[np.intp], Array], Array, NDArray[np.bool_]]:
     """Find the blocks of nodes that matter, by halving intervals of frequencies.
 
     Returns:
-        The row and the first node of each such block; and what all others add to the three sums,
-        shape (3, k).
+        The row and the first node of each such block; what all others add to the three sums, shape
+        (3, k); and whether ``most`` frequencies were enough, shape (k,): if not, blocks are missing.
     """
-    survey, every = _Survey(rows, users), np.arange(rows.theta.size)
+    survey, every = _Survey(rows, users, most), np.arange(rows.theta.size)
     # over this many nodes phi may move by about one
     longest = _SET.half_turn / (rows.step * np.sqrt(rows.spread) + 1e-300)
     reach, waiting = np.full(every.size, float(_SET.block)), []
@@ -1152,7 +1167,7 @@ def _survey(rows: _Tilted, users: tuple[int, int]) -> tuple[tuple[NDArray[np.int
         middle = (begin + 0.5 * length) * rows.step[index]
         waiting = [survey.examine(index, begin, length, *_single(rows, index, middle))]
     kept = np.concatenate(survey.kept[0]), np.concatenate(survey.kept[1])
-    return kept, survey.dropped
+    return kept, survey.dropped, survey.work <= most
 
 
 def _single(rows: _Tilted, index: NDArray[np.intp], t: Array) -> tuple[Array, Array]:

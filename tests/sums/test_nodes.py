@@ -147,7 +147,7 @@ def test_the_survey_of_blocks_bounds_every_node(
         both, width = (users, users), np.full(3, 1e-3)
         with np.errstate(all="ignore"):
             tilted = tilted_rows(rows, both, width)
-            (row, first), dropped = module._survey(tilted, both)
+            (row, first), dropped, _ = module._survey(tilted, both, math.inf)
         left = 0
         for k in range(3):
             j = np.arange(int(tilted.last[k]) + 1.0)
@@ -193,7 +193,7 @@ def test_phi_is_as_close_as_it_says() -> None:
     rows, both = MessageRows.of(pair.decoyed, np.array([0.3])), (300, 300)
     with np.errstate(all="ignore"):
         tilted = tilted_rows(rows, both, np.full(1, 1e-3))
-        (_, first), _ = module._survey(tilted, both)
+        (_, first), _, _ = module._survey(tilted, both, math.inf)
     fine = module._waves(
         np.multiply.outer(tilted.step, np.arange(16))[:, :, None] * tilted.y[:, None, :]
     )
