@@ -42,12 +42,15 @@ class _Settings:
 
     Attributes:
         cuts: candidates for the cut, in standard deviations of the sum above its mean decrease.
+        usual: the scale of the sum is that of messages expected at least this many times, or of
+            all; the lower cut counts.
         steps: exponents s of the bound of the negative part, in inverse standard deviations.
         sum_error: relative error of sums of ``q h``: masses, values, and at most 128 additions.
         mass_error: relative error of the total mass of all messages.
     """
 
-    cuts: tuple[float, ...] = (5.0, 6.0, 7.0, 8.5, 10.0, 13.0, 17.0, 23.0, 30.0)
+    cuts: tuple[float, ...] = (5.0, 6.0, 7.0, 8.5, 10.0, 13.0, 17.0, 23.0, 30.0, 1e2, 1e4)
+    usual: float = 0.05
     steps: tuple[float, ...] = tuple(np.geomspace(0.3, 30.0, 12).tolist())
     sum_error: float = 1024.0 * UNIT_ROUNDOFF
     mass_error: float = 512.0 * UNIT_ROUNDOFF
@@ -119,22 +122,22 @@ def far_messages(
     n, rows = users[1], value.shape[0]
     mass = np.broadcast_to(q, value.shape)
     total = np.maximum(mass.sum(axis=1), 1e-300)  # no message at all
-    mean = np.sum(mass * value, axis=1)
-    deviation = np.sqrt(n * np.maximum(np.sum(mass * value**2, axis=1) - mean**2, 0.0))
-    deviation = np.maximum(deviation, 1e-300)
-    drift = np.maximum(-n * mean, 0.0)
     cut, missed = np.full(rows, math.inf), np.zeros(rows)
-    possible = value.max(axis=1, initial=-math.inf) > drift + _SET.cuts[0] * deviation
-    if possible.any():
+    for least in (0.0, _SET.usual):
+        usual = np.where(n * mass >= least, mass, 0.0)
+        mean = np.sum(usual * value, axis=1)
+        deviation = np.sqrt(n * np.maximum(np.sum(usual * value**2, axis=1) - mean**2, 0.0))
+        deviation = np.maximum(deviation, 1e-300)
+        drift = np.maximum(-n * mean, 0.0)
+        possible = value.max(axis=1, initial=-math.inf) > drift + _SET.cuts[0] * deviation
         some = np.flatnonzero(possible)
-        found = _cuts(
-            mass[some],
-            value[some],
-            users,
-            (total[some], mean[some], deviation[some], drift[some]),
-            share[some],
-        )
-        cut[some], missed[some] = found
+        if some.size:
+            # of all messages, these moments also say what the positive part is at least, about
+            normal = deviation * normal_excess(-n * mean / deviation) if least == 0.0 else 0.0 * mean
+            scale = total[some], deviation[some], drift[some], normal[some]
+            lower, lost = _cuts(mass[some], value[some], users, scale, share[some])
+            better = lower < cut[some]
+            cut[some[better]], missed[some[better]] = lower[better], lost[better]
     far = value > cut[:, None]
     mine, others = np.where(far, mass, 0.0), np.where(far, 0.0, mass)
     r0, r1 = np.broadcast_to(r0, value.shape), np.broadcast_to(r1, value.shape)
@@ -159,10 +162,9 @@ def _cuts(
     share: Array,
 ) -> tuple[Array, Array]:
     """The cut of each row, inf where there is none, and what is missed by it."""
-    (total, mean, deviation, drift), n = moments, users[1]
+    (total, deviation, drift, usual), n = moments, users[1]
     cut, missed = np.full(total.shape, math.inf), np.zeros(total.shape)
     log_power, below = _others(value, mass, users, deviation, -(drift + _SET.cuts[0] * deviation))
-    usual = deviation * normal_excess(-n * mean / deviation)
     steps = np.array(_SET.steps)
     for reach in reversed(_SET.cuts):
         tried = drift + reach * deviation

@@ -88,6 +88,7 @@ class _Settings:
             of a table together.
         listed: histograms are listed if the tilted mean of messages other than the commonest is at
             most this times their largest number in a list, plus one.
+        remembered: lists of this many message spaces are kept in memory.
         least_common: and if the commonest message has at least this tilted probability.
         boost: sigma^2 grows by at most this where listed histograms are most of the profile.
         ratio_error: relative error of likelihood ratios and of ``alpha - 1``.
@@ -111,6 +112,7 @@ class _Settings:
     least_weight: float = 1e-20
     histograms: int = 1 << 18
     listed: float = 4.0
+    remembered: int = 256
     least_common: float = 0.1
     boost: float = 1e4
     ratio_error: float = 64.0 * UNIT_ROUNDOFF
@@ -297,7 +299,7 @@ class _Tilted:
     def off(self, t: Array) -> Array:
         """Absolute error of ``phi`` at t, shape (k, j): waves, their sums, means, lost weights."""
         own = self.rounding * self.size + 16.0 * UNIT_ROUNDOFF * np.abs(self.mean)
-        return np.asarray(own[:, None] * t + (8.0 * UNIT_ROUNDOFF + 2.0 * self.lost[0])[:, None])
+        return np.asarray(own[:, None] * t + (64.0 * UNIT_ROUNDOFF + 2.0 * self.lost[0])[:, None])
 
     def used(self) -> _Tilted:
         """The same without messages that have no weight in any row."""
@@ -481,31 +483,38 @@ class _Lists:
                 for size in sizes
             ]
         )
-        self._counts: dict[int, NDArray[np.int_]] = {}
-        self._known: dict[tuple[int, int], ListedProfile] = {}
+        self._known: dict[tuple[int, bytes, int], ListedProfile] = {}
 
-    def ends(self, used: NDArray[np.bool_], users: int) -> Array:
-        """Upper and lower bounds, q and d of listed histograms, shape (4, k); 0 in other rows."""
+    def ends(self, used: NDArray[np.bool_], far: NDArray[np.bool_], users: int) -> Array:
+        """Upper and lower bounds, q and d of listed histograms, shape (4, k); 0 in other rows.
+
+        Args:
+            used: rows of which histograms are listed.
+            far: each row's far messages, of which they have none, shape (k, m).
+            users: number of messages.
+        """
         found = np.zeros((4, used.size))
-        for space in np.unique(self.rows.space[used]).tolist():
-            here = np.flatnonzero(used & (self.rows.space == space))
+        rows: dict[tuple[int, bytes], list[int]] = {}
+        for row in np.flatnonzero(used).tolist():
+            rows.setdefault((int(self.rows.space[row]), far[row].tobytes()), []).append(row)
+        for (space, apart), here in rows.items():
             excess = self.rows.excess[here]
-            listed = self._profile(space, users)
+            listed = self._profile(space, apart, users)
             found[:2, here] = listed.upper(excess), listed.lower(excess)
             found[2:, here] = listed.events(excess)
         return found
 
-    def _profile(self, space: int, users: int) -> ListedProfile:
-        if (space, users) not in self._known:
-            while len(self._known) > 2 * self.rows.spaces.shape[1]:
+    def _profile(self, space: int, far: bytes, users: int) -> ListedProfile:
+        if (space, far, users) not in self._known:
+            while len(self._known) > _SET.remembered:
                 self._known.pop(next(iter(self._known)))
-            some = self.rows.spaces[2, space] > 0.0
-            r0, r1, q = self.rows.spaces[:, space, some]
-            if space not in self._counts:
-                self._counts[space] = counts_of_others(q.size, int(self.others[space]))
-            table = counted_histograms((r0, r1, q), users, self._counts[space])
-            self._known[space, users] = ListedProfile.of(table, users)
-        return self._known[space, users]
+            some = (self.rows.spaces[2, space] > 0.0) & ~np.frombuffer(far, dtype=bool)
+            ratios = self.rows.spaces[0, space, some], self.rows.spaces[1, space, some]
+            q = self.rows.spaces[2, space, some]
+            counts = counts_of_others(q.size, int(self.others[space]))
+            table = counted_histograms((*ratios, q), users, counts)
+            self._known[space, far, users] = ListedProfile.of(table, users)
+        return self._known[space, far, users]
 
 
 class NodeTable:
@@ -541,7 +550,7 @@ class NodeTable:
             result[1:, settled] = 0.0
             result[0, settled] = question.settled[settled]
             if question.listed.any():
-                listed = question.lists.ends(question.listed, users)
+                listed = question.lists.ends(question.listed, question.apart, users)
                 result += np.where(question.listed, listed, 0.0) * (1.0 + 4 * UNIT_ROUNDOFF)
                 result[3] -= 8 * UNIT_ROUNDOFF * (np.abs(result[3]) + 2.0 * np.abs(listed[3]))
             result = self._with_far(result, users)
@@ -661,6 +670,7 @@ class _Question:
         theta: tilts, shape (k,).
         lists: listed histograms.
         listed: rows of which histograms are listed, shape (k,).
+        apart: which messages are far, shape (k, m).
         bounds: lower bounds of what listed histograms add for the least and the largest number of
             messages, shape (2, k).
         settled: upper bounds of the profile's other part where it is negligible; else nan.
@@ -675,6 +685,7 @@ class _Question:
     theta: Array
     lists: _Lists
     listed: NDArray[np.bool_]
+    apart: NDArray[np.bool_]
     bounds: Array
     settled: Array
     nothing: NDArray[np.bool_]
@@ -684,7 +695,8 @@ class _Question:
         """Find far messages, tilts, and what is listed."""
         value, mass = _values(rows, users)
         far = far_messages(*rows.each[:2], mass, value, users, _SET.missed * width)
-        near = (value <= far.cut[:, None]) & (mass > 0.0)
+        apart = value > far.cut[:, None]
+        near = ~apart & (mass > 0.0)
         top = np.where(near, value, 0.0).max(axis=1, initial=0.0)
         # once more without messages of which no sum is positive, as far ones no longer count
         kept = near & (value > -(1.0 + 1e-9) * users[1] * top[:, None])
@@ -696,7 +708,8 @@ class _Question:
         lists = _Lists(rows, users)
         listed, settled = np.zeros(top.shape, dtype=bool), np.full(top.shape, math.nan)
         bounds = np.zeros((2, top.size))
-        tried = some & (far.cut == math.inf) & (lists.others[rows.space] >= 0)
+        every = np.arange(top.size)
+        tried = some & (mass[every, lists.common[rows.space]] > 0.0)
         if tried.any():
             index = np.flatnonzero(tried)
             weight, log_scale = _weights(theta[index], value[index], mass[index])
@@ -706,7 +719,7 @@ class _Question:
             good &= held <= 1.0 - _SET.least_common
             index, held, others = index[good], held[good], others[good]
             listed[index] = True
-            bounds = np.stack([lists.ends(listed, n)[1] for n in users])
+            bounds = np.stack([lists.ends(listed, apart, n)[1] for n in users])
             # (x)_+ <= e^(theta x) / (e theta), and a histogram that is not listed has more others
             rest = _log_binomial(float(users[1]), others + 1) + (others + 1.0) * np.log(held)
             scale = np.max(np.multiply.outer(np.array(users), log_scale[good]), axis=0)
@@ -714,7 +727,8 @@ class _Question:
             most = (1.0 + 1e-3) * most / (math.e * theta[index] * users[0]) + _SET.underflow
             enough = most <= _SET.left_out * width[index] * bounds[:, index].min(axis=0)
             settled[index[enough]] = most[enough]
-        return cls(rows, users, far, value, mass, theta, lists, listed, bounds, settled, nothing)
+        found = value, mass, theta, lists, listed, apart, bounds, settled, nothing
+        return cls(rows, users, far, *found)
 
     @property
     def open(self) -> NDArray[np.bool_]:
@@ -1211,7 +1225,7 @@ def _largest_modulus(
     phi, slope = found
     spread = rows.spread[index] * (1.0 + 1e-9)
     own = rows.rounding * rows.size[index] * (t + half)
-    own += UNIT_ROUNDOFF * (128.0 + 8.0 * rows.y.shape[1]) + 2.0 * rows.lost[0][index]
+    own += UNIT_ROUNDOFF * (192.0 + 8.0 * rows.y.shape[1]) + 2.0 * rows.lost[0][index]
     largest = np.max(np.abs(rows.y), axis=1, initial=0.0)[index]
     phi = np.minimum(phi + own, 1.0)
     u = np.sqrt((1.0 - phi) * (1.0 + phi)) - half * np.sqrt(spread)
