@@ -65,6 +65,11 @@ class _Ends:
         )
 
     @property
+    def limited(self) -> bool:
+        """Whether single rounds are known less closely than any grid would need."""
+        return self.upper.limited or self.lower.limited
+
+    @property
     def out_of_reach(self) -> bool:
         """Whether the transform's rounding, and not the grid, decides the bracket."""
         noise = sum(end.round_off + end.aliasing for end in (self.upper, self.lower))
@@ -92,7 +97,7 @@ def refine(
     problem = Problem.of(losses, query, tolerance, memory_limit, largest, below)
     ends, plan = _by_transforms(problem)
     wide = _excess(problem, ends)
-    rare = not problem.gathered and (query.delta is None or query.delta <= _LARGEST_RARE)
+    rare = not (problem.gathered or ends.limited) and (query.delta is None or query.delta <= _LARGEST_RARE)
     if rare and (wide > _FAR_OFF or (wide > 1.0 and ends.out_of_reach)):
         ends = _directly(problem, plan, ends)
     return _answer(problem, plan, ends)
@@ -170,7 +175,8 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
             wide > _STALLED * plan.previous[1]
             or (problem.gathered and _left_by_any_grid(plan, wide) > 1.0)
         )
-        if wide <= 1.0 or stalled or plan.limited or ends.out_of_reach:
+        hopeless_rounds = ends.limited and wide > _FAR_OFF
+        if wide <= 1.0 or stalled or plan.limited or hopeless_rounds or ends.out_of_reach:
             break
         plan = finer(problem, plan, wide)
     assert best is not None

@@ -42,8 +42,8 @@ class _Settings:
 
     Attributes:
         cuts: candidates for the cut, in standard deviations of the sum above its mean decrease.
-        usual: the scale of the sum is that of messages expected at least this many times, or of
-            all; the lower cut counts.
+        usual: where the scale of the sum of all messages finds no cut, that of messages expected at
+            least this many times is tried.
         steps: exponents s of the bound of the negative part, in inverse standard deviations.
         sum_error: relative error of sums of ``q h``: masses, values, and at most 128 additions.
         mass_error: relative error of the total mass of all messages.
@@ -130,14 +130,13 @@ def far_messages(
         deviation = np.maximum(deviation, 1e-300)
         drift = np.maximum(-n * mean, 0.0)
         possible = value.max(axis=1, initial=-math.inf) > drift + _SET.cuts[0] * deviation
-        some = np.flatnonzero(possible)
+        some = np.flatnonzero(possible & (cut == math.inf))
         if some.size:
             # of all messages, these moments also say what the positive part is at least, about
             normal = deviation * normal_excess(-n * mean / deviation) if least == 0.0 else 0.0 * mean
             scale = total[some], deviation[some], drift[some], normal[some]
             lower, lost = _cuts(mass[some], value[some], users, scale, share[some])
-            better = lower < cut[some]
-            cut[some[better]], missed[some[better]] = lower[better], lost[better]
+            cut[some], missed[some] = lower, lost
     far = value > cut[:, None]
     mine, others = np.where(far, mass, 0.0), np.where(far, 0.0, mass)
     r0, r1 = np.broadcast_to(r0, value.shape), np.broadcast_to(r1, value.shape)

@@ -79,6 +79,8 @@ class _Settings:
         below: exponents delta of the alias bounds below theta, in inverse standard deviations of
             the tilted sum.
         above: the same above theta.
+        far_out: how far out, in standard deviations, a message may be left out of the survey.
+        rarely: if those as far out are expected at most this many times among all n.
         unsplit: intervals of this many blocks are kept whole: to look at their halves would take as
             long as their nodes.
         half_turn: intervals of nodes are at most this many inverse standard deviations of a message
@@ -96,7 +98,7 @@ class _Settings:
     """
 
     block: int = 16
-    work: float = 2.0**26
+    work: float = 2.0**24
     row_work: float = 2.0**22
     fewest_nodes: float = 2.0**10
     left_out: float = 0.05
@@ -107,6 +109,8 @@ class _Settings:
     at_once: int = 1 << 19
     below: tuple[float, ...] = (0.7, 1.2, 1.8, 2.6, 3.6, 5.0, 7.0)
     above: tuple[float, ...] = (1.0, 2.0, 3.0, 4.2, 5.5, 7.5, 10.0)
+    far_out: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+    rarely: float = 2.0
     unsplit: int = 4
     half_turn: float = 1.5
     least_weight: float = 1e-20
@@ -794,10 +798,10 @@ def _closer(
         power = np.log(ratio / then) / np.log(now / before)
         power = np.where(np.isnan(power), 1.0, np.clip(power, 0.4, 1.0))
         wanted = np.minimum(_SET.undershoot * aims.width[at] / ratio, 1.0)
-        variance[at] = now * wanted ** (1.0 / power)
-        value[at] = np.min(totals, axis=0)[some]
         asked = np.where(np.isnan(aims.variance[at]), math.inf, aims.variance[at])
         limited[at] = now > (1.0 + 1e-6) * asked
+        variance[at] = np.where(limited[at], now, now * wanted ** (1.0 / power))
+        value[at] = np.min(totals, axis=0)[some]
         measured[:, at] = now, ratio
     return _Aims(aims.width, variance, value, measured), limited
 
@@ -886,11 +890,13 @@ def _tilted(question: _Question, aims: _Aims, index: NDArray[np.intp], most: flo
     sent = weight * r1
     level = -np.log(_SET.left_out * aims.width * relative)
     third = np.maximum(rows.anchor, 0.0) * users[1] * sent.sum(axis=1)
+    # what is surveyed changes as fast as messages do that are not listed
+    moving = np.sqrt(np.maximum(spread, np.where(listed, spread / held, 0.0)))
     while True:
         law = y, weight, sent, theta, mean, spread, variance
         window, alias = _windows(law, users, rows.anchor, -level)
         last = _reach(variance, third, level) * window / (2.0 * math.pi)
-        surveyed = last * np.sqrt(spread) * 2.0 * math.pi / window / _SET.half_turn
+        surveyed = last * moving * 2.0 * math.pi / window / _SET.half_turn
         over = surveyed / most
         if not np.any((over > 1.0) & (over < math.inf)):
             break
@@ -1105,7 +1111,8 @@ class _Survey:
     """
 
     def __init__(self, rows: _Tilted, users: tuple[int, int], most: float) -> None:
-        self.rows, self.users, self._most = rows, users, most
+        self.rows, self._rare = _without_rare(rows, users[1])
+        self.users, self._most = users, most
         every = np.arange(rows.theta.size)
         self.work = np.zeros(every.size)
         self.kept = [every], [np.zeros(every.size)]
@@ -1131,6 +1138,7 @@ class _Survey:
         step = rows.step[index]
         half, low = 0.5 * length * step, begin * step
         top = _largest_modulus(rows, index, (phi, slope), low + half, half)
+        top = np.minimum(top + self._rare[index] * (1.0 - top), 1.0)
         rest = rows.log_power(self.users, top, index) - 0.5 * low**2 * rows.variance[index]
         out = rest <= -rows.level[index]
         gone = index[out]
@@ -1162,6 +1170,7 @@ def _survey(
         (3, k); and whether ``most`` frequencies were enough, shape (k,): if not, blocks are missing.
     """
     survey, every = _Survey(rows, users, most), np.arange(rows.theta.size)
+    rows = survey.rows
     # over this many nodes phi may move by about one
     longest = _SET.half_turn / (rows.step * np.sqrt(rows.spread) + 1e-300)
     reach, waiting = np.full(every.size, float(_SET.block)), []
@@ -1182,6 +1191,26 @@ def _survey(
         waiting = [survey.examine(index, begin, length, *_single(rows, index, middle))]
     kept = np.concatenate(survey.kept[0]), np.concatenate(survey.kept[1])
     return kept, survey.dropped, survey.work <= most
+
+
+def _without_rare(rows: _Tilted, n: int) -> tuple[_Tilted, Array]:
+    """The tilted messages without those far out, and the probability of these, shape (k,).
+
+    A message far out that is expected about once among n lets the modulus of phi be larger by its
+    probability, but makes phi change much faster.
+    """
+    cut = np.full(rows.theta.size, math.inf)
+    distance, deviation = np.abs(rows.y), np.sqrt(rows.spread)
+    for reach in reversed(_SET.far_out):
+        far = distance > (reach * deviation)[:, None]
+        rare = np.sum(np.where(far, rows.weight, 0.0), axis=1)
+        cut = np.where(rare * n <= _SET.rarely, reach * deviation, cut)
+    far = distance > cut[:, None]
+    rare = np.sum(np.where(far, rows.weight, 0.0), axis=1) * (1.0 + 1e-9)
+    weight = np.where(far, 0.0, rows.weight) / (1.0 - rare)[:, None]
+    mean = np.sum(weight * rows.y, axis=1)
+    y = np.where(far, 0.0, rows.y - mean[:, None])
+    return replace(rows, y=y, weight=weight, spread=np.sum(weight * y**2, axis=1)), rare
 
 
 def _single(rows: _Tilted, index: NDArray[np.intp], t: Array) -> tuple[Array, Array]:

@@ -75,6 +75,8 @@ _COARSE = 1e-3
 _TRIED = 8
 # Numbers of messages within this ratio share a table.
 _RATIO = 1.25
+# A profile is known as closely as asked for if this share of its points is.
+_MOSTLY = 0.9
 # Relative distance that no rounding of alpha reaches.
 _BEYOND = 2.0**-40
 
@@ -138,9 +140,11 @@ class BlanketLoss(SymmetricLoss):
         """The polygon of a profile."""
         certain = _limit(self.pairs, self.users, effort)
         if side is Bound.OPTIMISTIC:
-            return symmetric_atoms(found.q, found.d, certain)
-        sides = found.upper, found.upper  # the hull needs no lower bounds
-        return profile_atoms(losses, sides, sides, certain, side)
+            atoms = symmetric_atoms(found.q, found.d, certain)
+        else:
+            sides = found.upper, found.upper  # the hull needs no lower bounds
+            atoms = profile_atoms(losses, sides, sides, certain, side)
+        return replace(atoms, limited=float(np.mean(found.narrow)) < _MOSTLY)
 
     def points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
         """Points of the profile, the same for both directions; the step is in deviations."""
