@@ -1,4 +1,4 @@
-"""Rare messages whose value exceeds everything that all others can take away, summed in closed form.
+"""Rare messages whose value exceeds all that others can take away, summed in closed form.
 
 Let S be the sum of n i.i.d. values ``v(Y_i)``, and let a message be *far* if its value is above a
 cut f. With R the event that at least one message is far,
@@ -133,7 +133,7 @@ def far_messages(
         some = np.flatnonzero(possible & (cut == math.inf))
         if some.size:
             # of all messages, these moments also say what the positive part is at least, about
-            normal = deviation * normal_excess(-n * mean / deviation) if least == 0.0 else 0.0 * mean
+            normal = deviation * normal_excess(-n * mean / deviation) * (least == 0.0)
             scale = total[some], deviation[some], drift[some], normal[some]
             lower, lost = _cuts(mass[some], value[some], users, scale, share[some])
             cut[some], missed[some] = lower, lost

@@ -193,7 +193,7 @@ def likely_counts(count: int, chance: float, goal: float) -> tuple[int, int]:
 
 
 def few_others(messages: int, most: int, histograms: int) -> int:
-    """The largest c <= ``most`` for which at most so many histograms have c messages other than one.
+    """The largest c <= ``most`` such that few histograms have up to c messages other than one.
 
     Args:
         messages: number of different messages.
@@ -207,7 +207,7 @@ def few_others(messages: int, most: int, histograms: int) -> int:
 
 
 def counts_of_others(messages: int, others: int) -> NDArray[np.int_]:
-    """Counts of all messages but the commonest, at most ``others`` in all, shape (messages - 1, h)."""
+    """All counts of the messages but one, ``others`` in all at most, shape (messages - 1, h)."""
     counts = np.zeros((0, 1), dtype=np.int_)
     left = np.array([others])
     for _ in range(messages - 1):

@@ -24,8 +24,11 @@ from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
 from shuffle_accountant.sums import nodes as module
+from shuffle_accountant.sums import question, spectra, survey, tilted
+from shuffle_accountant.sums import settings as chosen
 from shuffle_accountant.sums.heavy_tails import heavy_positive_part
-from shuffle_accountant.sums.nodes import Ends, MessageRows, NodeTable, node_table
+from shuffle_accountant.sums.nodes import NodeTable, node_table
+from shuffle_accountant.sums.rows import Ends, MessageRows
 from shuffle_accountant.sums.tilting import Letters
 
 fixed = settings(derandomize=True, deadline=None, max_examples=100)
@@ -43,9 +46,9 @@ def tabled(
 def tilted_rows(rows: MessageRows, users: tuple[int, int], width: Array) -> Any:
     """The messages under the tilts of some rows."""
     unknown = np.full(width.shape, math.nan)
-    aims = module._Aims(width, unknown, unknown, np.stack([unknown, unknown]))
-    question = module._Question.of(rows, users, width)
-    return module._tilted(question, aims, np.arange(width.size), 1e5)
+    aims = tilted.Aims(width, unknown, unknown, np.stack([unknown, unknown]))
+    asked = question.Question.of(rows, users, width)
+    return tilted.tilt_rows(asked, aims, np.arange(width.size), 1e5)
 
 
 def check(found: Ends, truth: Truth, excess: Array) -> int:
@@ -65,7 +68,7 @@ def check(found: Ends, truth: Truth, excess: Array) -> int:
 
 @pytest.mark.slow
 def test_random_messages_contain_the_truth() -> None:
-    """Hundreds of pairs of all kinds, for the least, a middle and the largest number of messages."""
+    """Hundreds of pairs of all kinds, for the least, a middle and the largest number."""
     answered, asked = 0, 0
     for seed in range(300):
         rng = np.random.default_rng(seed)
@@ -96,7 +99,7 @@ def test_rare_messages_far_above_the_others(monkeypatch: pytest.MonkeyPatch) -> 
     """Also where what their negative parts add is most of the answer."""
     answered, far = 0, 0
     for missed in (0.05, 1e4):
-        monkeypatch.setattr(module, "_SET", replace(module._SET, missed=missed))
+        monkeypatch.setattr(chosen, "NODES", replace(chosen.NODES, missed=missed))
         for seed in range(12):
             pair = with_a_rare_message(seed)
             excess = np.expm1(np.array([0.0, 0.5, 1.5, 3.0]) * pair.deviation(20))
@@ -119,7 +122,7 @@ def test_aliases_and_left_out_nodes_are_part_of_both_ends(
 ) -> None:
     """However large they are."""
     left_out, block = LIMITS[name]
-    monkeypatch.setattr(module, "_SET", replace(module._SET, left_out=left_out, block=block))
+    monkeypatch.setattr(chosen, "NODES", replace(chosen.NODES, left_out=left_out, block=block))
     answered = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -138,7 +141,7 @@ def test_the_survey_of_blocks_bounds_every_node(
 ) -> None:
     """All left-out nodes, added up one by one, are below what the survey says of them."""
     monkeypatch.setattr(
-        module, "_SET", replace(module._SET, half_turn=half_turn, block=4, unsplit=1)
+        chosen, "NODES", replace(chosen.NODES, half_turn=half_turn, block=4, unsplit=1)
     )
     rng = np.random.default_rng(5)
     for size, users in ((3, 200), (12, 40), (30, 1000)):
@@ -146,16 +149,16 @@ def test_the_survey_of_blocks_bounds_every_node(
         rows = MessageRows.of(pair.decoyed, np.array([0.0, 0.02, 0.1]))
         both, width = (users, users), np.full(3, 1e-3)
         with np.errstate(all="ignore"):
-            tilted = tilted_rows(rows, both, width)
-            (row, first), dropped, _ = module._survey(tilted, both, math.inf)
+            found = tilted_rows(rows, both, width)
+            (row, first), dropped, _ = survey.find_blocks(found, both, math.inf)
         left = 0
         for k in range(3):
-            j = np.arange(int(tilted.last[k]) + 1.0)
+            j = np.arange(int(found.last[k]) + 1.0)
             kept = np.isin(4.0 * np.floor(j / 4.0), first[row == k])
-            t = j * tilted.step[k]
-            phi = np.abs(np.exp(1j * np.multiply.outer(t, tilted.y[k])) @ tilted.weight[k])
-            size_of = phi ** (users - 1) * np.exp(-0.5 * t**2 * tilted.variance[k])
-            z = np.hypot(tilted.theta[k], t)
+            t = j * found.step[k]
+            phi = np.abs(np.exp(1j * np.multiply.outer(t, found.y[k])) @ found.weight[k])
+            size_of = phi ** (users - 1) * np.exp(-0.5 * t**2 * found.variance[k])
+            z = np.hypot(found.theta[k], t)
             for i, transform in enumerate((1.0 / z**2, 1.0 + 0.0 * z, 1.0 / z)):
                 exact_sum = float(np.sum((size_of * transform)[~kept]))
                 assert exact_sum <= dropped[i, k] * (1.0 + 1e-9) + 1e-300
@@ -169,7 +172,8 @@ def test_nodes_that_are_off_by_all_that_is_stated(
     part: str, sign: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Round-off of 2^-24, every term off the same way by its whole allowance."""
-    monkeypatch.setattr(module, "UNIT_ROUNDOFF", 2.0**-24)
+    for part_of in (module, question, spectra, survey, tilted):
+        monkeypatch.setattr(part_of, "UNIT_ROUNDOFF", 2.0**-24, raising=False)
     answered = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -192,22 +196,22 @@ def test_phi_is_as_close_as_it_says() -> None:
     pair = pair_of(np.array([[0.7, 0.2, 0.0999, 1e-4], [0.2, 0.7, 0.0001, 0.0999]]))
     rows, both = MessageRows.of(pair.decoyed, np.array([0.3])), (300, 300)
     with np.errstate(all="ignore"):
-        tilted = tilted_rows(rows, both, np.full(1, 1e-3))
-        (_, first), _, _ = module._survey(tilted, both, math.inf)
-    fine = module._waves(
-        np.multiply.outer(tilted.step, np.arange(16))[:, :, None] * tilted.y[:, None, :]
+        found = tilted_rows(rows, both, np.full(1, 1e-3))
+        (_, first), _, _ = survey.find_blocks(found, both, math.inf)
+    fine = spectra._waves(
+        np.multiply.outer(found.step, np.arange(16))[:, :, None] * found.y[:, None, :]
     )
-    starts = module._waves((tilted.step[:, None] * first)[:, :, None] * tilted.y[:, None, :])
-    less = module._less_one(starts, fine, tilted.weight)[0].ravel()
-    t = tilted.step[0] * (first[:, None] + np.arange(16.0)).ravel()
-    off = tilted.off(t[None])[0]
-    for place, found, error in zip(t.tolist(), less.tolist(), off.tolist(), strict=True):
+    starts = spectra._waves((found.step[:, None] * first)[:, :, None] * found.y[:, None, :])
+    less = spectra._less_one(starts, fine, found.weight)[0].ravel()
+    t = found.step[0] * (first[:, None] + np.arange(16.0)).ravel()
+    off = found.off(t[None])[0]
+    for place, value, error in zip(t.tolist(), less.tolist(), off.tolist(), strict=True):
         truth = sum(
             mp.mpf(float(w)) * (mp.expj(mp.mpf(place) * mp.mpf(float(y))) - 1)
-            for w, y in zip(tilted.weight[0], tilted.y[0], strict=True)
+            for w, y in zip(found.weight[0], found.y[0], strict=True)
         )
-        assert abs(truth - mp.mpc(found)) <= error
-        assert error <= 1e-12 * (1.0 + place * tilted.size[0])
+        assert abs(truth - mp.mpc(value)) <= error
+        assert error <= 1e-12 * (1.0 + place * found.size[0])
 
 
 @fixed
@@ -333,7 +337,7 @@ def test_waves_lose_nothing_near_zero(size: float) -> None:
     mp = pytest.importorskip("mpmath").mp.clone()
     mp.dps = 50
     angle = size * np.random.default_rng(1).uniform(-1.0, 1.0, 200)
-    for x, wave in zip(angle.tolist(), module._waves(angle).tolist(), strict=True):
+    for x, wave in zip(angle.tolist(), spectra._waves(angle).tolist(), strict=True):
         truth = mp.expj(mp.mpf(x)) - 1
         error = abs(truth - mp.mpc(wave))
-        assert error <= module._WAVE_ERROR * UNIT_ROUNDOFF * abs(x)
+        assert error <= tilted.WAVE_ERROR * UNIT_ROUNDOFF * abs(x)

@@ -1,9 +1,9 @@
 """The profile of a target among decoys: the largest of several ordered pairs of inputs.
 
-Each pair is bounded from both sides by the way that `shuffle_accountant.sums.choose` names, for one
-number of messages or for all numbers of a range. Of many pairs those that are nowhere the largest are
-left out: bounds from moments, then coarse tables at few alpha tell; their upper bounds join the
-final maximum, so that nothing depends on why a pair was left out.
+Each pair is bounded from both sides by the way that `shuffle_accountant.sums.choose` names, for
+one number of messages or for all numbers of a range. Of many pairs those that are nowhere the
+largest are left out: bounds from moments, then coarse tables at few alpha tell; their upper bounds
+join the final maximum, so that nothing depends on why a pair was left out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from shuffle_accountant.numerics.rounding import (
 from shuffle_accountant.sums.choose import Way, choose
 from shuffle_accountant.sums.heavy_tails import heavy_positive_part
 from shuffle_accountant.sums.lists import ListedProfile, likely_histograms
-from shuffle_accountant.sums.nodes import Ends, MessageRows, NodeTable, node_table
+from shuffle_accountant.sums.nodes import NodeTable, node_table
+from shuffle_accountant.sums.rows import Ends, MessageRows
 from shuffle_accountant.sums.tilting import Letters
 
 __all__ = [
@@ -266,8 +267,8 @@ class _PairEnds:
                 assert found is not None
                 self._tables.append(ListedProfile.of(found, pair.users[0]))
             else:
-                rows = MessageRows.of(messages.decoyed, excess)
-                self._tables.append(node_table(rows, pair.users, np.minimum(share, 1.0)))
+                asked = MessageRows.of(messages.decoyed, excess)
+                self._tables.append(node_table(asked, pair.users, np.minimum(share, 1.0)))
 
     @property
     def nodes(self) -> float:
