@@ -257,7 +257,7 @@ def _answer(problem: Problem, plan: Plan, ends: _Ends) -> Answer:
     low, high = in_order(lower.value, upper.value)
     memory = "the memory limit" if plan.limited else None
     if high == math.inf:  # what was cut off may be more than delta
-        ledger = ErrorLedger(truncation=math.inf)
+        ledger = ErrorLedger(truncation=math.inf, method="grid")
         return Answer(lower=low, upper=high, ledger=ledger, cause=memory or "truncation")
     width = high - low
     # the ledger's unit is the answer's: delta's errors become epsilon's through the slope
@@ -272,6 +272,7 @@ def _answer(problem: Problem, plan: Plan, ends: _Ends) -> Answer:
         truncation=truncation,
         aliasing=max(aliasing, 0.0),
         round_off=max(round_off, 0.0),
+        method="grid",
     )
     cause = (memory or ledger.limited_by) if _excess(problem, ends) > 1.0 else None
     return Answer(lower=low, upper=high, ledger=ledger, cause=cause)

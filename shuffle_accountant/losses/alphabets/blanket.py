@@ -114,6 +114,11 @@ class BlanketLoss(SymmetricLoss):
             found = min(found, nearer)
         return found
 
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        plain = Effort(effort.tail, effort.resolution)
+        return divergence_bounds(self.pairs, self.users, epsilon, plain)[2].value
+
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The pair with the polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""
         if effort.shared and (shared := self.shared_atoms(side, edges, effort)) is not None:
