@@ -11,7 +11,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, WeakPrivacyWarning, warn_loose
 from shuffle_accountant.engine.classes import Member
-from shuffle_accountant.engine.evaluation import evaluate
+from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import (
     warn_if_below_floor,
