@@ -19,6 +19,7 @@ ROOT = Path(shuffle_accountant.__file__).parent
 FLOORS = (
     ("validation", "bracket", "seals", "progress", "facades", "registry", "adjacency", "numerics"),
     ("lattice",),
+    ("sums",),
     ("randomizers",),
     ("losses",),
     ("reductions",),
