@@ -45,6 +45,8 @@ class _Settings:
         message_error: relative error of a message's probability.
         underflow: absolute error of products below the smallest normal double.
         normal: products above this are normal doubles.
+        one_by_one: of at most this many alpha times histograms, positive parts are added up for
+            each alpha: ten times closer than differences of cumulated probabilities.
     """
 
     most: int = 1 << 17
@@ -52,6 +54,7 @@ class _Settings:
     message_error: float = roundings(16.0)
     underflow: float = 1e-305
     normal: float = 1e-300
+    one_by_one: int = 1 << 20
 
 
 _SET = _Settings()
@@ -66,6 +69,7 @@ class Histograms:
         s1: sums of r1, shape (h,).
         mass: probabilities, shape (h,).
         slack: bound on the relative error of every mass and sum.
+        sums: the same of sums alone.
         missing: bound of the probability of all histograms that are not listed, also when one
             message is the target's.
     """
@@ -74,6 +78,7 @@ class Histograms:
     s1: Array
     mass: Array
     slack: float
+    sums: float
     missing: float = 0.0
 
 
@@ -92,7 +97,7 @@ def every_histogram(r0: Array, r1: Array, q: Array, users: int) -> Histograms:
     from scipy.special import gammaln
 
     if users == 1:
-        return Histograms(r0, r1, q, _SET.message_error)
+        return Histograms(r0, r1, q, _SET.message_error, _SET.message_error)
     counts = np.arange(users + 1, dtype=np.float64)
     factorials = gammaln(counts + 1.0)
     left = np.array([users])
@@ -110,7 +115,7 @@ def every_histogram(r0: Array, r1: Array, q: Array, users: int) -> Histograms:
     terms = 2.0 * min(users, q.size) + 4.0
     largest = 2.0 * factorials[users] + users * float(np.max(np.abs(np.log(q)))) + 1.0
     slack = exponential(roundings(4.0) * terms * largest + users * _SET.message_error)
-    return Histograms(s0, s1, np.exp(log_mass), slack)
+    return Histograms(s0, s1, np.exp(log_mass), slack, _error_of_sums(q.size))
 
 
 def likely_histograms(r0: Array, r1: Array, q: Array, users: int, tail: float) -> Histograms | None:
@@ -258,7 +263,12 @@ def counted_histograms(
     terms = 2.0 * q.size + most + 4.0
     size = terms * (largest + 1.0) + 4.0 * users * abs(stays)
     slack = exponential(roundings(4.0) * size + users * _SET.message_error)
-    return Histograms(s0, s1, np.exp(log_mass), slack, missing)
+    return Histograms(s0, s1, np.exp(log_mass), slack, _error_of_sums(q.size), missing)
+
+
+def _error_of_sums(messages: int) -> float:
+    """Relative error of sums of ratios times counts, of that many different messages."""
+    return _SET.message_error + roundings(messages + 4.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,6 +283,8 @@ class ListedProfile:
         lost: what numbers below the smallest normal one may take from P- and Q-probabilities of
             all down to each, shape (2, h).
         missing: bound of the probability of what is not listed.
+        table: the histograms.
+        users: number of messages n.
     """
 
     ratio: Array
@@ -281,6 +293,8 @@ class ListedProfile:
     slack: float
     lost: Array
     missing: float
+    table: Histograms
+    users: int
 
     @classmethod
     def of(cls, table: Histograms, users: int) -> ListedProfile:
@@ -295,7 +309,7 @@ class ListedProfile:
         sums = np.stack([table.s0, table.s1])[:, order]
         small = sums * table.mass[order] < _SET.normal
         lost = np.cumsum(2.0 * SMALLEST * (sums + 4.0 * small), axis=1)
-        return cls(ratio[order], d, q, slack, lost, table.missing)
+        return cls(ratio[order], d, q, slack, lost, table.missing, table, users)
 
     def _best(self, excess: Array) -> tuple[Array, Array, Array, Array]:
         """The best event at each alpha: d, q, what is lost of both, shape (2, k), and the error."""
@@ -311,15 +325,30 @@ class ListedProfile:
         Taken at an alpha that is smaller by more than ratios are off: no histogram that is left
         out by its computed ratio is positive at the one asked for.
         """
+        if excess.size * self.q.size <= _SET.one_by_one:
+            return self._positive_parts(excess, 1.0) + self.missing + _SET.underflow
         excess = excess - (8.0 * self.slack + 256 * UNIT_ROUNDOFF) * (1.0 + excess)
         d, q, _, error = self._best(excess)
         return np.asarray(np.maximum(d - excess * q, 0.0) + error + self.missing + _SET.underflow)
 
     def lower(self, excess: Array) -> Array:
         """Lower bounds of it."""
+        if excess.size * self.q.size <= _SET.one_by_one:
+            return self._positive_parts(excess, -1.0)
         excess = excess + 64 * UNIT_ROUNDOFF * (1.0 + excess)
         d, q, _, error = self._best(excess)
         return np.asarray(np.maximum(d - excess * q - error, 0.0))
+
+    def _positive_parts(self, excess: Array, sign: float) -> Array:
+        """Sums of positive parts, from above or below: errors of masses are relative to these."""
+        table, alpha = self.table, 1.0 + excess[:, None]
+        value = (table.s0 - table.s1) - excess[:, None] * table.s1
+        error = (2.0 * table.sums + 8 * UNIT_ROUNDOFF) * (table.s0 + alpha * table.s1)
+        positive = np.maximum(value + sign * error, 0.0)
+        slack = table.slack + UNIT_ROUNDOFF * (math.log2(table.mass.size + 1.0) + 160.0)
+        found = np.sum(table.mass * positive, axis=1) * (1.0 + sign * slack)
+        lost = np.sum(positive, axis=1) * (2.0 * SMALLEST)
+        return np.asarray(np.maximum(found + sign * lost, 0.0) / self.users)
 
     def events(self, excess: Array) -> tuple[Array, Array]:
         """Q-probabilities q from above, and d from below, of the best events at these alpha."""

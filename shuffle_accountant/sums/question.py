@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.far_messages import FarMessages, far_messages
 from shuffle_accountant.sums.lists import (
@@ -148,7 +148,11 @@ class Question:
             # (x)_+ <= e^(theta x) / (e theta), and a histogram that is not listed has more others
             rest = log_binomial(float(users[1]), others + 1) + (others + 1.0) * np.log(held)
             scale = np.max(np.multiply.outer(np.array(users), log_scale[good]), axis=0)
-            most = np.exp(np.minimum(rest, 0.0) + scale + 1e-6 * (1.0 + np.abs(scale)))
+            # each message's weight is off by so much, and n of them by n times that
+            size = np.max(np.abs(theta[index, None] * value[index]), axis=1)
+            off = UNIT_ROUNDOFF * (256.0 + 4.0 * size + 8.0 * np.abs(log_scale[good]))
+            off = np.where(users[1] * off < 0.1, users[1] * off, math.inf)
+            most = np.exp(np.minimum(rest, 0.0) + scale + off + 1e-6 * (1.0 + np.abs(scale)))
             most *= (1.0 + 1e-3) / (math.e * theta[index] * users[0])
             most += settings.NODES.underflow
             enough = most <= settings.NODES.left_out * width[index] * bounds[:, index].min(axis=0)

@@ -341,3 +341,73 @@ def test_waves_lose_nothing_near_zero(size: float) -> None:
         truth = mp.expj(mp.mpf(x)) - 1
         error = abs(truth - mp.mpc(wave))
         assert error <= tilted.WAVE_ERROR * UNIT_ROUNDOFF * abs(x)
+
+
+@pytest.mark.parametrize("histograms", [8, 60, 400])
+def test_nodes_sum_up_what_is_not_listed(histograms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few messages but the commonest: of some sums the histograms are listed, of others not."""
+    monkeypatch.setattr(chosen, "NODES", replace(chosen.NODES, histograms=histograms))
+    answered, both = 0, 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        rows = rng.dirichlet(np.full(4, 0.4), size=2)
+        rare = 0.12 * (0.02 + rng.dirichlet(np.ones(3)))
+        q = np.append(1.0 - rare.sum(), rare)
+        pair = LetterPair(0.2 * q + 0.8 * rows[0], 0.2 * q + 0.8 * rows[1], q)
+        users = int(rng.integers(8, 30))
+        excess = np.expm1(np.array([0.0, 0.2, 0.6, 1.2]))
+        table = tabled(pair, (users, users), excess, 1e-3)
+        answered += check(table.ends(users), Truth(pair, users), excess)
+        both += int((table.question.listed & table.question.open).sum())
+    assert answered == 48
+    assert both >= 12
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize("part", ["each", "once"])
+def test_unlisted_sums_that_are_off_by_all_that_is_stated(
+    part: str, sign: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above, where only the histogram of the commonest message alone is listed."""
+    for part_of in (module, question, spectra, survey, tilted):
+        monkeypatch.setattr(part_of, "UNIT_ROUNDOFF", 2.0**-24, raising=False)
+    monkeypatch.setattr(chosen, "NODES", replace(chosen.NODES, histograms=4))
+    moved = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        q = np.array([0.94, 0.04, 0.02])
+        rows = 0.3 * q + 0.7 * rng.dirichlet(np.ones(3), size=2)
+        pair = LetterPair(rows[0], rows[1], q)
+        excess = np.array([0.0, 0.2, 0.5])
+        table = tabled(pair, (40, 40), excess, 1e-2, passes=0)
+        for nodes in table._parts:
+            if isinstance(nodes, spectra.Unlisted):
+                allowance = getattr(nodes, part) * (40.0 if part == "each" else 1.0)
+                # the third sum is taken n times, and the transforms are at most 1
+                off = sign * allowance * np.exp(-40j * nodes.phase)
+                object.__setattr__(nodes, "terms", nodes.terms + off)
+                moved += 1
+        check(table.ends(40), Truth(pair, 40), excess)
+    assert moved >= 6
+
+
+@pytest.mark.parametrize("users", [10**4, 10**6])
+def test_one_rare_message_among_many(users: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expected twice, and its probability no difference from 1: against a binomial sum."""
+    stats = pytest.importorskip("scipy.stats")
+    monkeypatch.setattr(chosen, "NODES", replace(chosen.NODES, histograms=4))
+    chance = 2.0 / users
+    pair = LetterPair(np.array([0.3, 0.7]), np.array([0.9, 0.1]), np.array([1.0 - chance, chance]))
+    excess = np.array([0.0, 0.5, 2.0])
+    found = tabled(pair, (users, users), excess, 1e-3).ends(users)
+    r0, r1, _ = pair.decoyed
+    count = np.arange(60.0)
+    law = stats.binom.pmf(count, users, chance)
+    for i, x in enumerate(excess.tolist()):
+        value = r0 - r1 - x * r1
+        total = value[0] * (users - count) + value[1] * count
+        truth = float(np.sum(law * np.maximum(total, 0.0))) / users
+        # SciPy's probabilities are off by some 1e-11 relative, what is beyond 60 by less
+        assert found.lower[i] <= truth * (1.0 + 1e-9)
+        assert found.upper[i] >= truth * (1.0 - 1e-9)
+        assert found.upper[i] - found.lower[i] <= 2e-2 * truth
