@@ -9,7 +9,7 @@ from shuffle_accountant.bracket import ErrorLedger
 from shuffle_accountant.engine.answer import EVERYTHING, NOTHING, Answer
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.refinement import refine
-from shuffle_accountant.engine.single import RESOLUTION, single_answer
+from shuffle_accountant.engine.single import single_answer
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.product import factors
@@ -85,7 +85,7 @@ def evaluate(
         return Answer(lower=disclosed, upper=1.0, ledger=ErrorLedger(round_off=1.0 - disclosed))
     if rounds == 1:
         # half the width of a block is its share of the bracket; the rest is exact
-        resolution = min(RESOLUTION, 0.1 * tolerance)
+        resolution = max(1e-5, 0.025 * tolerance) if tolerance > 1e-5 else 0.1 * tolerance
         return single_answer(losses[0][0], query, tolerance, resolution)
     if largest < _SMALLEST_LOSS:
         upper = largest if query.delta is not None else min(distance, 1.0)

@@ -134,7 +134,8 @@ class Question:
         listed, settled = np.zeros(top.shape, dtype=bool), np.full(top.shape, math.nan)
         bounds = np.zeros((2, top.size))
         every = np.arange(top.size)
-        tried = some & (mass[every, lists.common[rows.space]] > 0.0)
+        # of a range of numbers each would need lists of its own
+        tried = some & (mass[every, lists.common[rows.space]] > 0.0) & (users[0] == users[1])
         if tried.any():
             index = np.flatnonzero(tried)
             weight, log_scale = tilted_weights(theta[index], value[index], mass[index])
@@ -155,7 +156,9 @@ class Question:
             most = np.exp(np.minimum(rest, 0.0) + scale + off + 1e-6 * (1.0 + np.abs(scale)))
             most *= (1.0 + 1e-3) / (math.e * theta[index] * users[0])
             most += settings.NODES.underflow
-            enough = most <= settings.NODES.left_out * width[index] * bounds[:, index].min(axis=0)
+            gain, sent, _, _ = far[index].probabilities(users[0])
+            known = bounds[0, index] + np.maximum(gain - rows.excess[index] * sent, 0.0)
+            enough = (held == 0.0) | (most <= settings.NODES.left_out * width[index] * known)
             settled[index[enough]] = most[enough]
         found = value, mass, theta, lists, listed, apart, bounds, settled, nothing
         return cls(rows, users, far, *found)

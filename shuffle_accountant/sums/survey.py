@@ -174,7 +174,7 @@ def _largest_modulus(
     phi, slope = found
     spread = rows.spread[index] * (1.0 + 1e-9)
     own = rows.rounding * rows.size[index] * (t + half)
-    own += UNIT_ROUNDOFF * (192.0 + 8.0 * rows.y.shape[1]) + 2.0 * rows.lost[0][index]
+    own += UNIT_ROUNDOFF * (128.0 + 8.0 * rows.y.shape[1]) + 2.0 * rows.lost[0][index]
     largest = np.max(np.abs(rows.y), axis=1, initial=0.0)[index]
     phi = np.minimum(phi + own, 1.0)
     u = np.sqrt((1.0 - phi) * (1.0 + phi)) - half * np.sqrt(spread)

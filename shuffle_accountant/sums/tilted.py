@@ -137,7 +137,7 @@ class Tilted:
     def off(self, t: Array) -> Array:
         """Absolute error of ``phi`` at t, shape (k, j): waves, their sums, means, lost weights."""
         own = self.rounding * self.size + 16.0 * UNIT_ROUNDOFF * np.abs(self.mean)
-        return np.asarray(own[:, None] * t + (64.0 * UNIT_ROUNDOFF + 2.0 * self.lost[0])[:, None])
+        return np.asarray(own[:, None] * t + (8.0 * UNIT_ROUNDOFF + 2.0 * self.lost[0])[:, None])
 
     def used(self) -> Tilted:
         """The same without messages that have no weight in any row."""

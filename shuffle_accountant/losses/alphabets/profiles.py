@@ -90,7 +90,7 @@ class _Settings:
     negligible: float = 0.25
     beyond: float = 2.0**-42
     least_tail: float = 1e-300
-    most_doubled: int = 1 << 12
+    most_doubled: int = 1 << 13
     gathering: float = 40.0
 
 
