@@ -34,7 +34,6 @@ SCRIPTS = (
     "distinct_rounds",
     "crowds",
     "crowds_at_random",
-    "sparse_channels",
     "catalogue",
     "interruption",
     "vectors",

@@ -35,7 +35,6 @@ __all__ = [
     "Tolerance",
     "Users",
     "Variant",
-    "Verbose",
 ]
 
 # A channel matrix is no flag.
@@ -98,4 +97,3 @@ Tolerance = Annotated[float, typer.Option(help="Relative width of the bracket in
 Delta = Annotated[float, typer.Option(help="δ, in (0, 1).")]
 Epsilon = Annotated[float, typer.Option(help="ε, >= 0.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print which way answered.")]

@@ -36,8 +36,6 @@ class PldAtoms:
             there only because a tail was cut off.
         round_off: P-mass by which rounding was allowed for, in total.
         loss_error: bound on the error of every loss, nats.
-        limited: whether much of the profile is known less closely than was asked for: asked for
-            more, it would not be known better.
     """
 
     side: Bound
@@ -47,7 +45,6 @@ class PldAtoms:
     truncated: float
     round_off: float
     loss_error: float
-    limited: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +62,6 @@ class PldGrid:
     truncated: float
     round_off: float
     loss_error: float
-    limited: bool = False
 
     @property
     def losses(self) -> Array:

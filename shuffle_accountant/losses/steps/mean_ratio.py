@@ -15,6 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from shuffle_accountant.lattice.doubling import SumLaw, additions, power
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
@@ -30,7 +31,6 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     sequential_sum,
 )
-from shuffle_accountant.sums.doubling import SumLaw, additions, power
 
 __all__ = ["MeanRatioLoss", "RatioSource"]
 
