@@ -11,8 +11,8 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, WeakPrivacyWarning, warn_loose
 from shuffle_accountant.engine.classes import Member
+from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
 from shuffle_accountant.engine.question import Query
-from shuffle_accountant.engine.single import single_answer
 from shuffle_accountant.engine.tolerance import (
     warn_if_below_floor,
     warn_if_delta_is_large,
@@ -105,7 +105,7 @@ class Round(ABC):
     def _bracket(self, query: Query) -> Bracket:
         """The answer; warns if it is much wider than a finite sum should be."""
         pair = self.reduced()
-        answer = single_answer(pair.loss, query, _TOLERANCE)
+        answer = evaluate([(pair, 1)], query, _TOLERANCE, MEMORY_LIMIT)
         found = answer.bracket(
             reduction=pair.name,
             adjacency=self.adjacency,

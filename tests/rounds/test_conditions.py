@@ -173,6 +173,14 @@ def test_all_answers_carry_the_same(name: str) -> None:
     assert sa.conditions(again) == wanted
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_a_round_alone_is_answered_as_by_the_accountant(name: str) -> None:
+    """The same road: equal to the last bit, both ends."""
+    one = EVERY[name][0]
+    assert one.epsilon(delta=1e-3).ends() == sa.epsilon(one, delta=1e-3).ends()
+    assert one.delta(epsilon=0.1).ends() == sa.delta(one, epsilon=0.1).ends()
+
+
 def test_several_rounds_say_each_sentence_once() -> None:
     rounds = [SHUFFLED["sampled"][0], SHUFFLED["participation"][0], SHUFFLED["of general"][0]]
     protocol = sa.Protocol([(one, 2) for one in rounds])
