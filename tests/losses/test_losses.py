@@ -79,7 +79,8 @@ def test_upper_side_is_a_pair_of_laws(eps0: float, users: int, population: int |
     for mass, losses in ((upper.mass, upper.loss), (grid.mass, grid.losses)):
         assert 1.0 - 1e-12 <= mass.sum() + upper.infinite <= 1.0 + allowance
         assert np.sum(mass * np.exp(-losses)) <= 1.0 + allowance + 1e-12
-    assert grid.round_off < 1e-8
+    # the allowance grows with the root of the number of users: 2e-8 for 1e12
+    assert grid.round_off < 4e-8
 
 
 @pytest.mark.slow

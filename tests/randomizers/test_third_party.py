@@ -292,8 +292,10 @@ def test_logistic_of_two_users():
 def test_logistic_said_to_be_symmetric_is_the_same(users):
     mine, mirror = (sa.ShuffleRound(r, users=users) for r in (LOGISTIC, MirrorLogistic(0.8)))
     first, second = mine.delta(epsilon=0.1), mirror.delta(epsilon=0.1)
-    assert first.lower == pytest.approx(second.lower, rel=1e-9)
-    assert first.upper == pytest.approx(second.upper, rel=1e-9)
+    # brackets are some 1e-5 wide, and the two do not merge the same blocks
+    assert first.lower == pytest.approx(second.lower, rel=1e-6)
+    assert first.upper == pytest.approx(second.upper, rel=1e-6)
+    assert max(first.lower, second.lower) <= min(first.upper, second.upper)
 
 
 def test_logistic_between_its_letters():
