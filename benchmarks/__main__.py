@@ -34,6 +34,7 @@ SCRIPTS = (
     "distinct_rounds",
     "crowds",
     "crowds_at_random",
+    "sparse_channels",
     "catalogue",
     "interruption",
     "vectors",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
+import signal
 import statistics
 import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +25,7 @@ __all__ = [
     "Ratio",
     "Timing",
     "answer",
+    "answered",
     "clear_caches",
     "clones_seconds",
     "compact",
@@ -237,3 +240,51 @@ def _wrap(row: Sequence[str], most: int | None) -> Iterator[Sequence[str]]:
         return
     wrapped = [textwrap.wrap(cell, most) for cell in row]
     yield from itertools.zip_longest(*wrapped, fillvalue="")
+
+
+class _TooLong(Exception):
+    """A question that is given up."""
+
+
+@contextmanager
+def _limited(limit: float) -> Iterator[None]:
+    """Raise after that many seconds of the processor."""
+
+    def give_up(*_: Any) -> None:
+        raise _TooLong
+
+    earlier = signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, earlier)
+
+
+def answered(asked: Mapping[str, Any], *, tolerance: float, limit: float) -> dict[str, Any]:
+    """Seconds and bracket of epsilon; no bracket where the question is given up.
+
+    Args:
+        asked: with ``round``, ``delta`` and ``rounds``.
+        tolerance: relative width of the bracket that is asked for.
+        limit: processor seconds after which the question is given up.
+    """
+    try:
+        with _limited(limit):
+            seconds, found = processor_seconds(
+                lambda: sa.epsilon(
+                    asked["round"],
+                    delta=asked["delta"],
+                    rounds=asked["rounds"],
+                    tolerance=tolerance,
+                )
+            )
+    except _TooLong:
+        return {"lower": None, "upper": None, "relative_width": 0.0, "seconds": limit}
+    return {
+        "lower": found.lower,
+        "upper": found.upper,
+        "relative_width": relative_width(found),
+        "seconds": round(seconds, 4),
+    }

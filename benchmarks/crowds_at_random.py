@@ -11,11 +11,9 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import signal
 import statistics
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import shuffle_accountant as sa
@@ -24,10 +22,9 @@ from benchmarks.claims import (
     Claim,
     Note,
     Outcome,
+    answered,
     clones_seconds,
     compact,
-    processor_seconds,
-    relative_width,
 )
 
 SEED, QUESTIONS, TOLERANCE = 20261123, 300, 1e-3
@@ -88,7 +85,7 @@ def run(quick: bool, note: Note) -> Outcome:
         note(_place(row))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", sa.LooseBracketWarning)
-            row |= _answered(asked)
+            row |= answered(asked, tolerance=TOLERANCE, limit=_LIMIT)
         after = clones_seconds()
         row["times"] = round(2.0 * row["seconds"] / (before + after), 2)
         rows.append(row)
@@ -117,48 +114,6 @@ def run(quick: bool, note: Note) -> Outcome:
         ),
     ]
     return Outcome(claims=claims, rows=rows)
-
-
-class _TooLong(Exception):
-    """A question that is given up."""
-
-
-@contextmanager
-def _limited() -> Iterator[None]:
-    """Raise after so many seconds of the processor."""
-
-    def give_up(*_: Any) -> None:
-        raise _TooLong
-
-    earlier = signal.signal(signal.SIGVTALRM, give_up)
-    signal.setitimer(signal.ITIMER_VIRTUAL, _LIMIT)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
-        signal.signal(signal.SIGVTALRM, earlier)
-
-
-def _answered(asked: dict[str, Any]) -> dict[str, Any]:
-    """Seconds and bracket; no width where the question is given up."""
-    try:
-        with _limited():
-            seconds, found = processor_seconds(
-                lambda: sa.epsilon(
-                    asked["round"],
-                    delta=asked["delta"],
-                    rounds=asked["rounds"],
-                    tolerance=TOLERANCE,
-                )
-            )
-    except _TooLong:
-        return {"lower": None, "upper": None, "relative_width": 0.0, "seconds": _LIMIT}
-    return {
-        "lower": found.lower,
-        "upper": found.upper,
-        "relative_width": relative_width(found),
-        "seconds": round(seconds, 4),
-    }
 
 
 def _place(row: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -80,12 +80,16 @@ class ErrorLedger:
         truncation: probability mass far in the tails was not followed.
         aliasing: circular convolution wrapped tail mass around the grid.
         round_off: floating-point arithmetic.
+        method: which way answered: of one round "lists" (message histograms), "nodes" (Laplace
+            inversion), "doubling" (grids of sums) or "sum" (another finite sum); of several "grid"
+            (composition of privacy losses on a grid); "exact" where nothing had to be computed.
     """
 
     discretisation: float = 0.0
     truncation: float = 0.0
     aliasing: float = 0.0
     round_off: float = 0.0
+    method: str = field(default="exact", kw_only=True)
 
     def __post_init__(self) -> None:
         for name, width in self.as_dict().items():
@@ -106,7 +110,7 @@ class ErrorLedger:
 
     def as_dict(self) -> dict[str, float]:
         """The four widths by name, in the order above."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "method"}
 
 
 class Bracket(float):
@@ -368,10 +372,10 @@ class PrivacyProfile:
     upper: npt.NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            array = np.array(getattr(self, field.name), dtype=np.float64)
+        for one in fields(self):
+            array = np.array(getattr(self, one.name), dtype=np.float64)
             array.setflags(write=False)
-            object.__setattr__(self, field.name, array)
+            object.__setattr__(self, one.name, array)
         shapes = {self.epsilons.shape, self.lower.shape, self.upper.shape}
         if len(shapes) != 1 or self.epsilons.ndim != 1:
             raise ValueError(f"internal error: a profile needs three equal shapes (m,): {shapes}")
@@ -404,10 +408,10 @@ class TradeOffCurve:
     upper: npt.NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            array = np.array(getattr(self, field.name), dtype=np.float64)
+        for one in fields(self):
+            array = np.array(getattr(self, one.name), dtype=np.float64)
             array.setflags(write=False)
-            object.__setattr__(self, field.name, array)
+            object.__setattr__(self, one.name, array)
         if not self.false_positive_rates.shape == self.lower.shape == self.upper.shape:
             raise ValueError("internal error: a trade-off curve needs three equal shapes (m,)")
         _order_ends(self, "a trade-off curve")

@@ -19,6 +19,7 @@ ROOT = Path(shuffle_accountant.__file__).parent
 FLOORS = (
     ("validation", "bracket", "seals", "progress", "facades", "registry", "adjacency", "numerics"),
     ("lattice",),
+    ("sums",),
     ("randomizers",),
     ("losses",),
     ("reductions",),
@@ -187,7 +188,7 @@ def test_imports_of_other_packages_are_none_of_ours() -> None:
 # subtracted from, in `numerics.hockey_stick` alone, which returns the absolute error as well.
 # In the alphabets' rooms alpha is a parameter, and the errors of such differences are theirs.
 DIVERGENCES = ("losses.steps", "losses.tables", "losses.combined", "losses.two_letters")
-DIVERGENCES += ("losses.decoys", "lattice.doubling", "engine.single")
+DIVERGENCES += ("losses.decoys", "sums.doubling", "engine.single")
 ASKED_ABOUT = {"epsilon", "epsilons", "losses", "points"}
 
 

@@ -85,17 +85,26 @@ def test_random_questions_are_always_the_same(benchmark_script):
     assert len({row["kind"].partition(",")[0] for row in first}) >= 8
 
 
+def test_sparse_channels_are_always_the_same(benchmark_script):
+    script = benchmark_script("sparse_channels")
+    first, again, other = (list(itertools.islice(script.questions(seed), 40)) for seed in (1, 1, 2))
+    places = [[script._place(row) for row in rows] for rows in (first, again, other)]
+    assert places[0] == places[1] != places[2]
+    assert {row["rounds"] for row in first} == {1, 10, 100}
+    assert {row["kind"].partition(",")[0] for row in first} == {"3 x 8", "6 x 20"}
+    assert all(30 <= row["users"] <= 1e6 and 1e-12 <= row["delta"] <= 1e-3 for row in first)
+
+
 def test_questions_that_take_too_long_are_given_up(benchmark_script, monkeypatch):
     script = benchmark_script("crowds_at_random")
     asked = next(script.questions(1))
-    monkeypatch.setattr(script, "_LIMIT", 0.01)
 
     def endless(*_, **__):
         while True:
             pass
 
     monkeypatch.setattr(script.sa, "epsilon", endless)
-    found = script._answered(asked)
+    found = script.answered(asked, tolerance=1e-3, limit=0.01)
     assert (found["lower"], found["upper"], found["seconds"]) == (None, None, 0.01)
 
 

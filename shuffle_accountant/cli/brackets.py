@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.cli.options import AsJson, Delta, Epsilon
+from shuffle_accountant.cli.options import AsJson, Delta, Epsilon, Verbose
 from shuffle_accountant.cli.output import (
     json_number,
     print_json,
@@ -30,20 +30,30 @@ __all__ = ["delta", "epsilon"]
     "epsilon --randomizer hadamard --categories 1000 --eps0 2 --users 1e5 --delta 1e-8 --json",
 )
 @with_flags_of(Protocol)
-def epsilon(protocol: Protocol, delta: Delta, as_json: AsJson = False) -> None:
+def epsilon(
+    protocol: Protocol, delta: Delta, as_json: AsJson = False, verbose: Verbose = False
+) -> None:
     """Bracket the ε of a shuffled protocol at a given δ."""
     answer = _ask(protocol, lambda accountant: accountant.epsilon(delta=delta))
-    _print_bracket("epsilon", {"delta": delta}, protocol, answer, as_json)
+    if as_json:
+        _print_object("epsilon", {"delta": delta}, protocol, answer)
+    else:
+        _print_table("epsilon", {"delta": delta}, answer, verbose)
 
 
 @examples(
     "delta --eps0 4 --users 1e4 --rounds 4 --epsilon 0.5",
 )
 @with_flags_of(Protocol)
-def delta(protocol: Protocol, epsilon: Epsilon, as_json: AsJson = False) -> None:
+def delta(
+    protocol: Protocol, epsilon: Epsilon, as_json: AsJson = False, verbose: Verbose = False
+) -> None:
     """Bracket the δ of a shuffled protocol at a given ε."""
     answer = _ask(protocol, lambda accountant: accountant.delta(epsilon=epsilon))
-    _print_bracket("delta", {"epsilon": epsilon}, protocol, answer, as_json)
+    if as_json:
+        _print_object("delta", {"epsilon": epsilon}, protocol, answer)
+    else:
+        _print_table("delta", {"epsilon": epsilon}, answer, verbose)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +71,16 @@ def _ask(protocol: Protocol, question: Callable[[FourierAccountant], Bracket]) -
     return _Answer(bracket, warnings)
 
 
-def _print_bracket(
-    quantity: str, at: dict[str, float], protocol: Protocol, answer: _Answer, as_json: bool
-) -> None:
-    """Print an answer as a table or as a JSON object; warnings go to stderr."""
+def _print_object(quantity: str, at: dict[str, float], protocol: Protocol, answer: _Answer) -> None:
+    """Print an answer as a JSON object; warnings go to stderr, too."""
     print_warnings(answer.warnings)
-    if as_json:
-        print_json(_as_object(quantity, at, protocol, answer))
-    else:
-        print(_as_table(quantity, at, answer.bracket))
+    print_json(_as_object(quantity, at, protocol, answer))
+
+
+def _print_table(quantity: str, at: dict[str, float], answer: _Answer, verbose: bool) -> None:
+    """Print an answer as a table; warnings go to stderr."""
+    print_warnings(answer.warnings)
+    print(_as_table(quantity, at, answer.bracket, verbose))
 
 
 def _as_object(
@@ -85,6 +96,7 @@ def _as_object(
         "conditions": list(bracket.conditions),
         "ledger": {name: json_number(width) for name, width in bracket.ledger.as_dict().items()},
         "limited_by": bracket.ledger.limited_by,
+        "method": bracket.ledger.method,
         "question": {
             name: json_number(value) for name, value in (protocol.question() | at).items()
         },
@@ -92,7 +104,7 @@ def _as_object(
     }
 
 
-def _as_table(quantity: str, at: dict[str, float], bracket: Bracket) -> str:
+def _as_table(quantity: str, at: dict[str, float], bracket: Bracket, verbose: bool) -> str:
     given = ", ".join(f"{name} = {value:g}" for name, value in at.items())
     lower, upper = bracket.ends()
     ledger = bracket.ledger.as_dict()
@@ -103,5 +115,6 @@ def _as_table(quantity: str, at: dict[str, float], bracket: Bracket) -> str:
         *((name.replace("_", "-"), f"{width:.1e}") for name, width in ledger.items()),
         ("reduction", bracket.reduction),
         ("adjacency", bracket.as_dict()["adjacency"] or "no rounds"),
+        *([("method", bracket.ledger.method)] if verbose else []),
     ]
     return "\n".join([columns(rows), *only_if(bracket.conditions)])

@@ -35,6 +35,7 @@ __all__ = [
     "Tolerance",
     "Users",
     "Variant",
+    "Verbose",
 ]
 
 # A channel matrix is no flag.
@@ -97,3 +98,4 @@ Tolerance = Annotated[float, typer.Option(help="Relative width of the bracket in
 Delta = Annotated[float, typer.Option(help="δ, in (0, 1).")]
 Epsilon = Annotated[float, typer.Option(help="ε, >= 0.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print which way answered.")]

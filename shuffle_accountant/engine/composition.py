@@ -81,6 +81,7 @@ class Composition:
         self.infinite = self._at_least_one([grid.infinite for grid, _ in self.parts])
         self.truncated = min(sum(count * grid.truncated for grid, count in self.parts), 1.0)
         self.loss_error = sum(count * grid.loss_error for grid, count in self.parts)
+        self.limited = any(grid.limited for grid, _ in self.parts)
 
     @cached_property
     def held(self) -> list[NDArray[np.intp]]:

@@ -44,6 +44,7 @@ class End:
         truncation: what limits it: of delta, by tails cut off.
         aliasing: of delta, by wrapped mass.
         round_off: of delta, by floating-point arithmetic.
+        limited: whether what is known of single rounds decides, and no grid.
     """
 
     value: float
@@ -52,6 +53,7 @@ class End:
     truncation: float
     aliasing: float
     round_off: float
+    limited: bool = False
 
 
 def find_end(problem: Problem, plan: Plan, side: Bound) -> tuple[End, Plan]:
@@ -89,6 +91,7 @@ def find_end(problem: Problem, plan: Plan, side: Bound) -> tuple[End, Plan]:
         truncation=terms.truncation,
         aliasing=terms.aliasing,
         round_off=terms.round_off,
+        limited=composition.limited,
     )
     return end, plan
 

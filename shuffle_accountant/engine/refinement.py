@@ -65,6 +65,11 @@ class _Ends:
         )
 
     @property
+    def limited(self) -> bool:
+        """Whether single rounds are known less closely than any grid would need."""
+        return self.upper.limited or self.lower.limited
+
+    @property
     def out_of_reach(self) -> bool:
         """Whether the transform's rounding, and not the grid, decides the bracket."""
         noise = sum(end.round_off + end.aliasing for end in (self.upper, self.lower))
@@ -92,7 +97,8 @@ def refine(
     problem = Problem.of(losses, query, tolerance, memory_limit, largest, below)
     ends, plan = _by_transforms(problem)
     wide = _excess(problem, ends)
-    rare = not problem.gathered and (query.delta is None or query.delta <= _LARGEST_RARE)
+    known = not (problem.gathered or ends.limited)
+    rare = known and (query.delta is None or query.delta <= _LARGEST_RARE)
     if rare and (wide > _FAR_OFF or (wide > 1.0 and ends.out_of_reach)):
         ends = _directly(problem, plan, ends)
     return _answer(problem, plan, ends)
@@ -170,7 +176,8 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
             wide > _STALLED * plan.previous[1]
             or (problem.gathered and _left_by_any_grid(plan, wide) > 1.0)
         )
-        if wide <= 1.0 or stalled or plan.limited or ends.out_of_reach:
+        hopeless_rounds = ends.limited and wide > _FAR_OFF
+        if wide <= 1.0 or stalled or plan.limited or hopeless_rounds or ends.out_of_reach:
             break
         plan = finer(problem, plan, wide)
     assert best is not None
@@ -250,7 +257,7 @@ def _answer(problem: Problem, plan: Plan, ends: _Ends) -> Answer:
     low, high = in_order(lower.value, upper.value)
     memory = "the memory limit" if plan.limited else None
     if high == math.inf:  # what was cut off may be more than delta
-        ledger = ErrorLedger(truncation=math.inf)
+        ledger = ErrorLedger(truncation=math.inf, method="grid")
         return Answer(lower=low, upper=high, ledger=ledger, cause=memory or "truncation")
     width = high - low
     # the ledger's unit is the answer's: delta's errors become epsilon's through the slope
@@ -265,6 +272,7 @@ def _answer(problem: Problem, plan: Plan, ends: _Ends) -> Answer:
         truncation=truncation,
         aliasing=max(aliasing, 0.0),
         round_off=max(round_off, 0.0),
+        method="grid",
     )
     cause = (memory or ledger.limited_by) if _excess(problem, ends) > 1.0 else None
     return Answer(lower=low, upper=high, ledger=ledger, cause=cause)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from shuffle_accountant.bracket import ErrorLedger, in_order
 from shuffle_accountant.engine.answer import Answer
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import excess
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.base import Effort, PrivacyLoss, Ways
 from shuffle_accountant.numerics.normal import about_epsilon
 from shuffle_accountant.numerics.roots import find_crossing
 
-__all__ = ["single_answer"]
+__all__ = ["RESOLUTION", "single_answer"]
 
 # Blocks of decoy counts this much relative width change epsilon by half of it at most; counts below
 # its inverse are all taken one by one, and the answer is exact to round-off.
@@ -76,6 +77,9 @@ def single_answer(
             break
         width, resolution = upper - lower, max(_NARROWER, _ENOUGH / wide**2) * resolution
     cause = ledger.limited_by if wide > 1.0 else None
+    at, delta = (query.required, lower) if query.delta is None else (upper, query.delta)
+    effort = Effort(max(delta * _NEGLIGIBLE, _SMALLEST_TAIL), resolution)
+    ledger = replace(ledger, method=loss.way(at, effort) if isinstance(loss, Ways) else "sum")
     return Answer(lower=lower, upper=upper, ledger=ledger, cause=cause)
 
 

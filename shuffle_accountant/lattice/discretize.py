@@ -78,6 +78,7 @@ def discretize(atoms: PldAtoms, spacing: float) -> PldGrid:
         truncated=atoms.truncated,
         round_off=atoms.round_off + slack * float(mass.sum()),
         loss_error=atoms.loss_error + 4 * snap * largest,
+        limited=atoms.limited,
     )
 
 

@@ -36,6 +36,8 @@ class PldAtoms:
             there only because a tail was cut off.
         round_off: P-mass by which rounding was allowed for, in total.
         loss_error: bound on the error of every loss, nats.
+        limited: whether much of the profile is known less closely than was asked for: asked for
+            more, it would not be known better.
     """
 
     side: Bound
@@ -45,6 +47,7 @@ class PldAtoms:
     truncated: float
     round_off: float
     loss_error: float
+    limited: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,7 @@ class PldGrid:
     truncated: float
     round_off: float
     loss_error: float
+    limited: bool = False
 
     @property
     def losses(self) -> Array:

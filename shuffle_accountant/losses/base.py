@@ -10,7 +10,7 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["CellEdges", "Effort", "PrivacyLoss", "SymmetricLoss", "Tabled"]
+__all__ = ["CellEdges", "Effort", "PrivacyLoss", "SymmetricLoss", "Tabled", "Ways"]
 
 # Edges of the cells that atoms may be merged in: from the largest loss to increasing edges that
 # start at 0 and end above it.
@@ -46,6 +46,14 @@ class Tabled(Protocol):
     @property
     def table(self) -> Hashable:
         """Equal for losses with one table; None if there is none."""
+
+
+@runtime_checkable
+class Ways(Protocol):
+    """A loss whose delta may be found in several ways."""
+
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon, as brackets report it."""
 
 
 class PrivacyLoss(Protocol):

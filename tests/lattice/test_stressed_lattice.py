@@ -21,23 +21,20 @@ from oracles import blanket as exact_blanket
 from oracles import convolution, grids
 from oracles.precision import MP, Real, exact
 
-from shuffle_accountant.lattice import pairs
-from shuffle_accountant.lattice.anchored import AnchoredLaw
-from shuffle_accountant.lattice.anchoring import anchored_law
 from shuffle_accountant.lattice.convolve import Factor, power_sum
 from shuffle_accountant.lattice.discretize import discretize
-from shuffle_accountant.lattice.doubling import SumLaw, add, power
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms, PldGrid
-from shuffle_accountant.lattice.heavy_tails import heavy_positive_part
-from shuffle_accountant.lattice.moments import MomentRows, MomentSpectrum, coarser
-from shuffle_accountant.lattice.pairs import pair_sums
 from shuffle_accountant.lattice.positive import positive_sum
 from shuffle_accountant.lattice.profile import polygon_atoms, profile_atoms
 from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.lattice.stack import Stack, stack_sum
-from shuffle_accountant.lattice.statistic import Hypotheses, power_of
-from shuffle_accountant.lattice.tilting import Letters
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.sums import pairs
+from shuffle_accountant.sums.doubling import SumLaw, add, power
+from shuffle_accountant.sums.heavy_tails import heavy_positive_part
+from shuffle_accountant.sums.pairs import pair_sums
+from shuffle_accountant.sums.statistic import Hypotheses, power_of
+from shuffle_accountant.sums.tilting import Letters
 
 UNIT = 2.0**-20
 ADVERSE = pytest.mark.parametrize("adverse", [-1.0, 1.0])
@@ -708,165 +705,7 @@ def lemma(rows: int, users: int, x: float) -> Real:
     return exact_blanket.lemma(*ROWS[rows], users, 1 + exact(x))
 
 
-def check_anchored(law: AnchoredLaw, rows: int, start: float) -> None:
-    """Both ends from the anchor on, and the curve's lines for every alpha >= 1."""
-    places = start + np.array([0.0, 0.1, 0.5, 2.0])
-    low, high = law.lower(places).tolist(), law.upper(places).tolist()
-    for x, below, above in zip(places.tolist(), low, high, strict=True):
-        assert exact(below) <= lemma(rows, law.users, x) <= exact(above), x
-    q, d = law.curve(places)
-    for x in (0.0, 0.5 * start, *places.tolist()):
-        truth = lemma(rows, law.users, x)
-        for cost, gain in zip(q.tolist(), d.tolist(), strict=True):
-            assert exact(gain) - exact(x) * exact(cost) <= truth, x
-
-
-def anchored(users: int, start: float, variance: float) -> list[tuple[AnchoredLaw, int]]:
-    found = [
-        (anchored_law(ratio_letters(rows), users, anchor(start), variance=variance), i)
-        for i, rows in enumerate(ROWS)
-    ]
-    return [(law, i) for law, i in found if law is not None]
-
-
 CROWDS = [(1, 0.0), (3, 0.2), (5, 0.0), (5, 0.7)]
-
-
-@pytest.mark.parametrize("name", ANCHORED)
-def test_anchored_laws_contain_the_truth(name: str) -> None:
-    for users, start in CROWDS:
-        for variance in (1e-3, 0.3):
-            with stress(**ANCHORED[name]):
-                for law, rows in anchored(users, start, variance):
-                    check_anchored(law, rows, start)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [2e-3, 0.05])
-@pytest.mark.parametrize("row", range(4))
-@ADVERSE
-def test_errors_of_rows_of_anchored_laws_are_counted(row: int, size: float, adverse: float) -> None:
-    """A row whose entries are all off by their error: the truth is still between the ends."""
-    for users, start in CROWDS[1:]:
-        for law, rows in anchored(users, start, 1e-6):
-            error = np.zeros(4)
-            error[row] = size / math.sqrt(law.place.size + 1)
-            weight = law.weight.copy()
-            weight[row] += adverse * error[row] * law.faded
-            norm = np.full(4, 1e9)
-            check_anchored(
-                replace(law, weight=weight, error=law.error + error, norm=norm), rows, start
-            )
-
-
-@pytest.mark.parametrize("by", [-1.0, 1.0])
-def test_places_and_the_scale_of_anchored_laws_are_counted(by: float) -> None:
-    for users, start in CROWDS[1:]:
-        for law, rows in anchored(users, start, 1e-6):
-            far = 0.02 * float(law.place[-1])
-            check_anchored(
-                replace(law, place=law.place + by * far, shift=law.shift + far), rows, start
-            )
-            scale = law.scale * (1.0 + 0.01 * by)
-            check_anchored(replace(law, scale=scale, relative=law.relative + 0.0102), rows, start)
-
-
-@pytest.mark.parametrize("deviation", [0.2, 0.02])
-@pytest.mark.parametrize("row", [0, 2, 3])
-@ADVERSE
-def test_the_spread_at_a_point_counts_errors_of_rows(
-    row: int, adverse: float, deviation: float
-) -> None:
-    """One point whose S1 has two values such that Scarf's bound is the truth itself.
-
-    Where they lie close together, a missing bit of their weight takes most of the spread away.
-    """
-    chance, mean, eta = 0.25, 0.2, 5.0  # t - eta S1 is +-1 or +-0.1, evenly
-    rows = chance * np.array([1.0, 0.0, mean - 0.5, deviation**2 + (mean - 0.5) ** 2])
-    error = np.zeros(4)
-    error[row] = 1e-3
-    law = AnchoredLaw(
-        excess=0.0,
-        users=1,
-        place=np.ones(1),
-        weight=rows[:, None] + adverse * error[:, None],
-        mean=0.5,
-        error=error,
-        norm=np.full(4, 1e9),
-        faded=np.ones(1),
-        scale=1.0,
-        relative=0.0,
-        missing=0.0,
-        overstated=0.0,
-        spurious=0.0,
-        shift=0.0,
-        full=True,
-        stages=1,
-    )
-    truth = chance * eta * deviation / 2.0
-    found = float(law.upper(np.array([eta]))[0])
-    assert truth <= found <= truth + 0.05
-
-
-def test_what_wrapping_adds_to_the_cost_of_an_event_is_counted() -> None:
-    """S1 may be overstated by so much: lines through an event must not gain from it."""
-    for law, rows in anchored(5, 0.7, 1e-6):
-        weight = law.weight.copy()
-        weight[2, -1] += 0.05
-        moved = replace(law, weight=weight, spurious=law.spurious + 0.05)
-        q, d = moved.curve(np.array([0.7, 0.9]))
-        for x in (0.0, 0.3, 0.7):
-            for cost, gain in zip(q.tolist(), d.tolist(), strict=True):
-                assert exact(gain) - exact(x) * exact(cost) <= lemma(rows, 5, x)
-
-
-def test_a_line_through_the_only_event_gains_nothing_from_wrapping() -> None:
-    """One message, one letter with r0 > alpha r1: events and lines are the truth itself."""
-    chance, r0, r1, start = 0.25, 5.0, 1.5, 1.0
-    place = r0 - (1.0 + start) * r1
-    law = AnchoredLaw(
-        excess=start,
-        users=1,
-        place=np.full(1, place),
-        weight=np.array([[chance], [0.0], [chance * r1 + 0.125], [chance * r1**2]]),
-        mean=0.0,
-        error=np.zeros(4),
-        norm=np.zeros(4),
-        faded=np.ones(1),
-        scale=1.0,
-        relative=0.0,
-        missing=0.0,
-        overstated=0.0,
-        spurious=0.125,
-        shift=0.0,
-        full=True,
-        stages=1,
-    )
-    (cost,), (gain,) = law.curve(np.full(1, start))
-    for x in (0.0, 0.5, 1.0, 1.5):
-        truth = chance * (r0 - (1.0 + x) * r1)
-        # what is counted for roundings besides is far less
-        assert truth - 0.125 * x - 1e-10 <= gain - x * cost <= truth
-
-
-def test_what_wrapping_adds_to_the_cost_of_points_is_stated() -> None:
-    """Sums of few letters, each on one of its two lattice points, against what a window holds."""
-    most = 0.0
-    for (users, start), outside in itertools.product(CROWDS[1:], (-0.5, -1.0, -3.0)):
-        with stress(outside=outside):
-            laws = anchored(users, start, 1e-3)
-        for law, rows in laws:
-            spacing = float(law.place[1] - law.place[0])
-            truth = costs(ratio_letters(ROWS[rows]), users, law.excess, spacing)
-            sent = law.scale * users * (users * law.mean * law.weight[0] + law.weight[2])
-            added = sum(
-                max(found - truth.get(round(t / spacing), 0.0), 0.0)
-                for t, found in zip(law.place.tolist(), sent.tolist(), strict=True)
-            )
-            # transforms and enumeration are good to far less
-            assert added <= law.scale * users * law.spurious + 1e-12
-            most = max(most, added)
-    assert most > 1e-3
 
 
 def costs(
@@ -888,19 +727,6 @@ def costs(
             total[i + j] = (p + w * v, s + b * v + w * c)
         law = total
     return {place: s for place, (_, s) in law.items()}
-
-
-@ADVERSE
-def test_the_scale_of_anchored_laws_errs_by_what_is_stated(adverse: float) -> None:
-    """Weights of all letters that err the same way are an error of the scale."""
-    for users, start in CROWDS:
-        right = anchored(users, start, 1e-3)
-        with stress(roundoff=UNIT, adverse=adverse):
-            off = anchored(users, start, 1e-3)
-        for (law, rows), (other, same) in zip(right, off, strict=True):
-            assert rows == same
-            wrong = abs(other.scale / law.scale - 1.0)
-            assert 16 * UNIT < wrong <= other.relative < 0.01
 
 
 # ------------------------------------------------------------------------------ regions, statistics
@@ -942,124 +768,6 @@ def jets(a: dict[int, Jet], b: dict[int, Jet]) -> dict[int, Jet]:
         for row, term in enumerate(terms):
             cell[row] += term
     return {i: (c[0], c[1], c[2], c[3]) for i, c in found.items()}
-
-
-def moment_rows(seed: int) -> tuple[MomentRows, dict[int, Jet]]:
-    rng = np.random.default_rng(seed)
-    table = np.stack([dyadic(rng, 5), *(rng.integers(-64, 65, (3, 5)) / 256.0)])
-    table[3] = np.abs(table[3])
-    law = {i: tuple(Fraction(float(x)) for x in table[:, i]) for i in range(5)}
-    return MomentRows(0, table, np.zeros(4), np.zeros(4), np.zeros((4, 0)), 1.0), law  # type: ignore[return-value]
-
-
-def check_moments(found: MomentRows, truth: dict[int, Jet]) -> float:
-    """Within its bounds, entry by entry and in all; the largest share of a bound that is used."""
-    used = 0.0
-    for row in range(4):
-        wrong = np.array(
-            [
-                float(Fraction(float(x)) - truth.get(found.first + i, (Fraction(0),) * 4)[row])
-                for i, x in enumerate(found.rows[row].tolist())
-            ]
-        )
-        assert float(np.abs(wrong).max()) <= found.pointwise[row]
-        assert float(np.abs(wrong).sum()) <= found.error[row]
-        used = max(used, float(np.abs(wrong).sum() / found.error[row]))
-    return used
-
-
-@pytest.mark.parametrize("count", [1, 2, 5])
-@pytest.mark.parametrize("row", range(4))
-def test_errors_of_moments_are_counted_in_powers(row: int, count: int) -> None:
-    """One entry is off: whatever depends on it is within its bound."""
-    for seed, sign in itertools.product(range(3), (-1.0, 1.0)):
-        law, exact_one = moment_rows(seed)
-        table, error = law.rows.copy(), np.zeros(4)
-        table[row, seed + 1] += sign * 2.0**-7
-        error[row] = 2.0**-7
-        off = replace(law, rows=table, error=error, pointwise=error)
-        truth = exact_one
-        for _ in range(count - 1):
-            truth = jets(truth, exact_one)
-        found = off.spectrum(40, 2).power(count).rows(0, 2 * count)
-        check_moments(found, truth)
-        other, exact_other = moment_rows(seed + 9)
-        both = off.spectrum(40, 2).times(other.spectrum(40, 2)).rows(0, 4)
-        check_moments(both, jets(exact_one, exact_other))
-        both = other.spectrum(40, 2).times(off.spectrum(40, 2)).rows(0, 4)
-        check_moments(both, jets(exact_one, exact_other))
-        # coarser lattices: a linear map, so that errors go the same way
-        clean, moved = coarser(law, 2, 0.5, 0.3), coarser(off, 2, 0.5, 0.3)
-        wrong = np.abs(moved.rows - clean.rows).sum(axis=1)
-        assert (wrong <= moved.error).all()
-
-
-@ADVERSE
-def test_moments_whose_operations_err(adverse: float) -> None:
-    for seed in range(3):
-        law, truth = moment_rows(seed)
-        other, exact_other = moment_rows(seed + 9)
-        with stress(roundoff=UNIT, adverse=adverse):
-            one = law.spectrum(16, 2).rows(0, 2)
-            power = law.spectrum(24, 2).power(3).rows(0, 6)
-            both = law.spectrum(16, 2).times(other.spectrum(16, 2)).rows(0, 4)
-        check_moments(one, truth)
-        check_moments(power, jets(jets(truth, truth), truth))
-        check_moments(both, jets(truth, exact_other))
-
-
-@ADVERSE
-@pytest.mark.parametrize("count", [2, 3, 40])
-def test_powers_of_transforms_err_by_what_is_stated(count: int, adverse: float) -> None:
-    """Exactly known transforms: all that is off is what the power itself adds."""
-    rng = np.random.default_rng(count)
-    values = rng.integers(-64, 65, (4, 9)) / 64.0 + 1j * rng.integers(-64, 65, (4, 9)) / 64.0
-    values[0] /= 1.5 * np.abs(values[0]).max()
-    nothing = np.zeros((4, 9))
-    with stress(roundoff=UNIT, adverse=adverse):
-        found = MomentSpectrum(16, values, nothing, np.zeros(9, dtype=bool)).power(count)
-    for j in range(9):
-        f, r, b, s = (MP.mpc(x) for x in values[:, j].tolist())
-        truth = (
-            f**count,
-            count * f ** (count - 1) * r,
-            count * f ** (count - 1) * b,
-            count * f ** (count - 1) * s + count * (count - 1) * f ** (count - 2) * b**2,
-        )
-        for row, right in enumerate(truth):
-            wrong = abs(MP.mpc(complex(found.values[row, j])) - right)
-            assert wrong <= exact(float(found.error[row, j]))
-            # a power too small to be seen is taken for 0, with an error of all of it
-            assert wrong >= 30 * UNIT * abs(right)
-
-
-@pytest.mark.parametrize("factor", [2, 3, 7])
-def test_a_coarser_lattice_errs_by_what_is_stated(factor: int) -> None:
-    """Arithmetic as it is, against 50 digits: a sum of few roundings, of no more than stated."""
-    for seed, (spacing, tilt) in itertools.product(range(4), ((0.375, 0.3), (0.25, 1.0))):
-        law, _ = moment_rows(seed)
-        found = coarser(law, factor, spacing, tilt)
-        truth: dict[tuple[int, int], Real] = defaultdict(lambda: exact(0))
-        width = factor * exact(spacing)
-        for i in range(5):
-            cell, rest = divmod(law.first + i, factor)
-            inside = exact(rest) / factor
-            for place, share, moved in (
-                (cell, 1 - inside, inside * width),
-                (cell + 1, inside, (inside - 1) * width),
-            ):
-                w, *others = (
-                    exact(x) * share * MP.exp(-exact(tilt) * moved) for x in law.rows[:, i].tolist()
-                )
-                others[0] += w * moved
-                for row, term in enumerate((w, *others)):
-                    truth[row, place] += term
-        for row in range(4):
-            wrong = MP.fsum(
-                abs(exact(x) - truth[row, found.first + k])
-                for k, x in enumerate(found.rows[row].tolist())
-            )
-            assert 0 < wrong <= exact(float(found.error[row])) < 1e-12
 
 
 def _real(value: Fraction) -> object:

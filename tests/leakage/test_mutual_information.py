@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from oracles import mutual_information as oracle
 from oracles.precision import exact
 
-from shuffle_accountant.lattice.doubling import SumLaw, power
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage import mutual_information as mi
 from shuffle_accountant.leakage.mutual_information.integrand import Problems, integrand
 from shuffle_accountant.leakage.mutual_information.ratios import Ratios
+from shuffle_accountant.sums.doubling import SumLaw, power
 
 REFERENCES = json.loads(
     (Path(__file__).parents[1] / "refs" / "mutual_information.json").read_text(encoding="utf-8")

@@ -11,12 +11,12 @@ from oracles.atoms import divergence
 from oracles.precision import MP, exact
 
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
-from shuffle_accountant.lattice.statistic import Hypotheses
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.divergence import divergence_of
 from shuffle_accountant.losses.steps import antipodal
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.sums.statistic import Hypotheses
 
 EFFORT = Effort(1e-12, 1e-2)
 SIDES = pytest.mark.parametrize("side", list(Bound))

@@ -16,53 +16,53 @@ from oracles.letter_pairs import Truth, closed, exposure, profile_of
 import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.alphabets import random_crowd, random_questions, random_users
-from shuffle_accountant.losses.alphabets.anchored_profile import Profile
 from shuffle_accountant.losses.alphabets.letters import LetterPair, multisets
 from shuffle_accountant.losses.alphabets.mixed_profiles import MixedProfiles, RangeProfiles
+from shuffle_accountant.losses.alphabets.profiles import Profile
 from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
 from shuffle_accountant.losses.alphabets.samples import Sample, number_ranges
-from shuffle_accountant.losses.alphabets.shared_profile import Costs, Shared
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 
 ROUGH = Effort(tail=1e-13, resolution=1e-3)
 CACHES = (
     random_users._whole,
-    random_crowd.way_of,
+    random_crowd.tables_of,
     random_crowd.mixture_of,
     random_questions._near_points,
     number_ranges,
 )
 
 
-def exact_profile(
-    pairs: tuple[LetterPair, ...],
-    users: int,
-    losses: Array,
-    effort: Effort,
-    *_: Any,
-    many: bool = False,
-) -> Shared:
-    """In place of tables: sums over all multisets, and the events where each alpha wins."""
-    excess = np.expm1(losses)
-    upper, q, d = np.zeros(excess.size), [], []
-    for pair in pairs:
-        table, (p0, p1, _) = multisets(pair, users), pair.scarce
-        for i, x in enumerate(excess.tolist()):
-            value, error = Truth(pair, users).whole(x)
-            upper[i] = max(upper[i], value + error)
-            best, alone = table.s0 - (1.0 + x) * table.s1 > 0.0, p0 - (1.0 + x) * p1 > 0.0
-            cost = float(np.sum((table.mass * table.s1)[best])) / users + float(p1[alone].sum())
-            q.append(cost + error)
-            d.append(value - error + x * cost)
-    found, narrow = Profile(upper, np.array(q), np.array(d)), np.ones(upper.size, dtype=bool)
-    return Shared(found, narrow, excess, np.ones(upper.size))
+@dataclass(frozen=True)
+class ExactTable:
+    """In place of tables: sums over all histograms, and the events where each alpha wins."""
+
+    pairs: tuple[LetterPair, ...]
+    users: tuple[int, int]
+    losses: bytes
+    effort: Effort
+    nodes: float = 0.0
+
+    def profile(self, users: int) -> Profile:
+        excess = np.expm1(np.frombuffer(self.losses))
+        upper, q, d = np.zeros(excess.size), [], []
+        for pair in self.pairs:
+            table, (p0, p1, _) = multisets(pair, users), pair.scarce
+            for i, x in enumerate(excess.tolist()):
+                value, error = Truth(pair, users).whole(x)
+                upper[i] = max(upper[i], value + error)
+                best, alone = table.s0 - (1.0 + x) * table.s1 > 0.0, p0 - (1.0 + x) * p1 > 0.0
+                cost = float(np.sum((table.mass * table.s1)[best])) / users + float(p1[alone].sum())
+                q.append(cost + error)
+                d.append(value - error + x * cost)
+        narrow = np.ones(upper.size, dtype=bool)
+        return Profile(excess, upper, 0.0 * upper, np.array(q), np.array(d), narrow)
 
 
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tables have tests of their own; here all else is put to the test."""
-    monkeypatch.setattr(random_crowd, "shared_profile", exact_profile)
-    monkeypatch.setattr(random_crowd, "shared_costs", lambda *_: Costs(0.0, math.inf))
+    monkeypatch.setattr(random_crowd, "profile_table", ExactTable)
     monkeypatch.setattr(random_crowd, "_FEWEST_USERS", 1.0)
     for cache in CACHES:
         cache.cache_clear()
@@ -253,7 +253,7 @@ def test_tables_agree_with_laws_of_each_number(randomizer: Any) -> None:
     assert isinstance(loss, RandomUsersLoss)
     # as many rounds are asked: one by itself is asked by single questions
     effort = Effort(tail=1e-12, resolution=2.5e-4, rounds=4.0)
-    assert random_crowd.way_of(loss._crowd, effort) is not None
+    assert random_crowd.tables_of(loss._crowd, effort) is not None
     step = 0.05 * loss.deviation
     upper, lower = (
         loss.atoms(side, functools.partial(_edges, step), effort)
@@ -325,8 +325,8 @@ def test_events_of_rare_messages_are_as_close_as_profiles() -> None:
 def test_doing_nothing_is_an_event() -> None:
     """Where all events of a number cost more than they gain, there is one that does neither."""
     excess, narrow = np.array([0.0, 1.0]), np.ones(2, dtype=bool)
-    dear = Profile(np.array([0.5, 0.1]), np.array([0.4]), np.array([0.5]))
-    table = Shared(dear, narrow, excess, np.ones(2))
+    upper = np.array([0.5, 0.1])
+    table = Profile(excess, upper, 0.0 * upper, np.array([0.4]), np.array([0.5]), narrow)
     part = RangeProfiles.of([Sample(1.0, 5, 1.0)], excess, {5: table})
     q, d = part.events_at(np.array([0.1, 9.0]))
     assert d[0] - 0.1 * q[0] == pytest.approx(0.46, rel=1e-12)

@@ -22,9 +22,7 @@ from oracles.atoms import divergence
 from oracles.precision import MP, Real, exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.doubling import SumLaw
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
-from shuffle_accountant.lattice.statistic import Hypotheses
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.combined.diluted import DilutedLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
@@ -46,6 +44,8 @@ from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.normal import normal_cells
 from shuffle_accountant.numerics.rounding import roundings
+from shuffle_accountant.sums.doubling import SumLaw
+from shuffle_accountant.sums.statistic import Hypotheses
 
 UNIT = 2.0**-34
 SIDES = pytest.mark.parametrize("side", list(Bound))

@@ -26,8 +26,8 @@ import shuffle_accountant as sa
 RELATIVE = 1e-9
 
 # Rows of a channel sum to 1 up to 1e-16 per entry, and max(p - alpha q, 0) of some hundred outcomes
-# leaves as much of p: deltas below that are not comparable.
-ABSOLUTE = 1e-14
+# leaves some hundred units of round-off of p: deltas below that are not comparable.
+ABSOLUTE = 2e-14
 
 
 @dataclass(frozen=True)

@@ -21,31 +21,23 @@ from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.lattice.region import symmetric_atoms
-from shuffle_accountant.losses.alphabets.anchored_profile import (
-    Profile,
-    bracket_at,
-    listable,
-    profile,
-)
-from shuffle_accountant.losses.alphabets.letter_divergence import LARGEST_EPSILON, LetterDivergence
 from shuffle_accountant.losses.alphabets.letter_moments import (
     LetterSource,
     far_bounds,
-    lone_message,
     moment_bounds,
     source_letters,
 )
-from shuffle_accountant.losses.alphabets.letters import LETTER_ERROR
-from shuffle_accountant.losses.alphabets.likely_multisets import likely_multisets
-from shuffle_accountant.losses.alphabets.shared_profile import (
-    closest_profile,
-    shared_profile,
-    users_range,
+from shuffle_accountant.losses.alphabets.profiles import (
+    LARGEST_EPSILON,
+    OrderedMessages,
+    Profile,
+    divergence_bounds,
+    profile_table,
+    ways_of,
 )
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
-from shuffle_accountant.numerics.hockey_stick import difference_of
-from shuffle_accountant.numerics.kept import kept
-from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, roundings
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.sums.choose import Way
 
 __all__ = ["CHORDS", "BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]
 
@@ -67,37 +59,26 @@ _CENTRE = 2.5
 _CENTRAL_SHARE = 0.25
 # Of so few letters, single ones bend the profile wherever it is.
 _FEW_LETTERS = 16
-# Fewer messages than this have no smooth law.
-_FEWEST_USERS = 64
 # A profile that ends within so many deviations is about that of a normal law.
 _BULK = 12.0
-# From so many on frequencies are faster than anchored laws, of which uneven letters need many.
-_LIGHT = 8.0
 # Losses at which it is looked up how fast the profile falls; the largest length over which it does
 # by a factor e, in losses; how much closer points are than such lengths allow, of any letters and
 # of few, whose bends are further apart than their lengths; and the most deviations.
 _SCALES, _FALLS, _SHORTER, _SHORTER_OF_FEW, _FURTHEST = 48, 0.5, 0.6, 0.45, 6.0
 # So many tails are next to nothing.
 _TAILS = 1e5
-# Chords may be above the profile by this share of what the resolution stands for.
-_CURVED = 0.5
 # Less of a divergence is not looked for.
 _NOTHING = 1e-300
-# Nor is less than this by sums, where single messages tell how much it is about.
-_DEEP = 1e-50
 # Where less than `_NOTHING` may be cut off no answer is closer than with blocks of this width.
 _COARSE = 1e-3
-# Sums of so many messages that all of their masses' errors together may be this much say nothing.
-_BLURRED = 1.0
-# A bracket from single messages is taken if its ends differ by no larger factor.
-_TOO_WIDE = 1e-3
 # Losses at which it is looked up at once what is above them.
 _TRIED = 8
+# Numbers of messages within this ratio share a table.
+_RATIO = 1.25
+# A profile is known as closely as asked for if this share of its points is.
+_MOSTLY = 0.9
 # Relative distance that no rounding of alpha reaches.
 _BEYOND = 2.0**-40
-
-
-_Way = Callable[[tuple[LetterSource, ...], int, bytes, Effort], Profile | None]
 
 
 @dataclass(frozen=True)
@@ -133,17 +114,18 @@ class BlanketLoss(SymmetricLoss):
             found = min(found, nearer)
         return found
 
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        plain = Effort(effort.tail, effort.resolution)
+        return divergence_bounds(self.pairs, self.users, epsilon, plain)[2].value
+
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The pair with the polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""
         if effort.shared and (shared := self.shared_atoms(side, edges, effort)) is not None:
             return shared
         losses = self.points(side, edges, effort, _STEP_IN_DEVIATIONS)
-        ways: tuple[_Way, _Way] = _profile, _tabled_profile
-        for way in reversed(ways) if losses[-1] > _LIGHT * self.deviation else ways:
-            found = way(self.pairs, self.users, losses.tobytes(), effort)
-            if found is not None:
-                return self._atoms(losses, found, side, effort)
-        return self._single_atoms(side, edges, effort)
+        table = profile_table(self.pairs, (self.users, self.users), losses.tobytes(), effort)
+        return self._atoms(losses, table.profile(self.users), side, effort)
 
     def shared_atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
         """The same from a table for rounds of about as many users; None if that is too wide."""
@@ -153,37 +135,21 @@ class BlanketLoss(SymmetricLoss):
         )
         base = replace(self, users=least, deviation=deviation)
         losses = base.spaced_points(side, edges, effort, _STEP_SHARED)
-        found = shared_profile(self.pairs, self.users, losses, effort)
+        table = profile_table(self.pairs, (least, most), losses.tobytes(), effort)
+        found = table.profile(self.users)
         if not found.narrow.all():
             return None
-        return self._atoms(losses, found.profile, side, effort)
+        return self._atoms(losses, found, side, effort)
 
     def _atoms(self, losses: Array, found: Profile, side: Bound, effort: Effort) -> PldAtoms:
         """The polygon of a profile."""
         certain = _limit(self.pairs, self.users, effort)
         if side is Bound.OPTIMISTIC:
-            return symmetric_atoms(found.q, found.d, certain)
-        sides = found.upper, found.upper  # the hull needs no lower bounds
-        return profile_atoms(losses, sides, sides, certain, side)
-
-    def _single_atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
-        """The same from single questions, no more of them than the profile's curvature needs."""
-        certain = _limit(self.pairs, self.users, effort)
-        places = self.points(side, edges, effort, CHORDS)
-
-        def bound(i: int, side: Bound) -> float:
-            return largest_divergence(self.pairs, self.users, float(places[i]), side, effort)
-
-        above = _where_curved(
-            np.expm1(places), lambda i: bound(i, Bound.PESSIMISTIC), certain, effort
-        )
-        picked = sorted(above)
-        high = np.array([above[i] for i in picked])
-        if side is Bound.PESSIMISTIC:
-            both = high, high
+            atoms = symmetric_atoms(found.q, found.d, certain)
         else:
-            both = np.minimum([bound(i, Bound.OPTIMISTIC) for i in picked], high), high
-        return profile_atoms(places[picked], both, both, certain, side)
+            sides = found.upper, found.upper  # the hull needs no lower bounds
+            atoms = profile_atoms(losses, sides, sides, certain, side)
+        return replace(atoms, limited=float(np.mean(found.narrow)) < _MOSTLY)
 
     def points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
         """Points of the profile, the same for both directions; the step is in deviations."""
@@ -253,12 +219,8 @@ class BlanketLoss(SymmetricLoss):
         return np.append(picked, end + apart if end >= self.largest else end)
 
     def _listed(self, effort: Effort) -> bool:
-        """Whether multisets of messages are listed, for all pairs."""
-        return all(
-            likely_multisets(source_letters(pair, side, effort), self.users, effort.tail)
-            for pair in self.pairs
-            for side in Bound
-        )
+        """Whether message histograms are listed, for all pairs: any number of points is cheap."""
+        return ways_of(self.pairs, self.users, effort) == {Way.LISTS}
 
     def _kinks(self, end: float, effort: Effort) -> Array:
         """Losses up to the end at which the profile has kinks, each with a neighbour on both sides.
@@ -337,6 +299,13 @@ def _end(loss: BlanketLoss, effort: Effort) -> float:
     return loss._find_end(effort)
 
 
+def users_range(users: int) -> tuple[int, int]:
+    """The range of numbers of messages that share a table with this one."""
+    place = math.floor(math.log(users) / math.log(_RATIO))
+    low, high = (math.ceil(_RATIO ** (place + end)) for end in (0, 1))
+    return min(low, users), max(high - 1, users)
+
+
 def _points(places: Array, step: Array, centre: float) -> Array:
     """Some of the places: about ``step`` apart up to ``centre``, then ever further apart."""
     picked, last = [0], places.size - 1
@@ -347,59 +316,11 @@ def _points(places: Array, step: Array, centre: float) -> Array:
     return np.asarray(places[np.array(picked)])
 
 
-def _where_curved(
-    excess: Array, value: Callable[[int], float], certain: float, effort: Effort
-) -> dict[int, float]:
-    """Values of a convex function where its polygon through them is close to it, by index.
-
-    A convex function that meets its chord inside meets it everywhere; one that is ``gap`` below it
-    at one point is nowhere further below than that times the ratio of the distances in alpha.
-    """
-    last = excess.size - 1
-    known = {0: value(0), last: value(last)}
-    waiting = [(0, last)]
-    while waiting:
-        left, right = waiting.pop()
-        middle = (left + right) // 2
-        if middle == left:
-            continue
-        known[middle] = value(middle)
-        width, before = excess[right] - excess[left], excess[middle] - excess[left]
-        chord = known[left] + (known[right] - known[left]) * float(before / width)
-        gap = (chord - known[middle]) * float(width / min(before, width - before))
-        rest = max(known[middle] - certain, effort.tail)
-        if (
-            gap
-            > 0.1 * effort.tail + _CURVED * effort.resolution * (1.0 - 2.0 * math.log(rest)) * rest
-        ):
-            waiting += [(left, middle), (middle, right)]
-    return known
-
-
-@kept(1 << 25, lambda found: 0 if found is None else found.nbytes)
-def _profile(
-    pairs: tuple[LetterSource, ...], users: int, losses: bytes, effort: Effort
-) -> Profile | None:
-    """The profile at losses given as the bytes of an array."""
-    return profile(pairs, users, np.expm1(np.frombuffer(losses)), effort)
-
-
-def _tabled_profile(
-    pairs: tuple[LetterSource, ...], users: int, losses: bytes, effort: Effort
-) -> Profile | None:
-    """The same by frequencies; None if that is too wide anywhere."""
-    if not _smooth(pairs, users, effort):
-        return None
-    table = closest_profile(pairs, users, np.frombuffer(losses), effort)
-    return table.profile if table.narrow.all() else None
-
-
 def _limit(pairs: tuple[LetterSource, ...], users: int, effort: Effort) -> float:
     """Lower bound of the profile's limit for alpha to infinity."""
     return largest_divergence(pairs, users, math.inf, Bound.OPTIMISTIC, effort)
 
 
-@lru_cache(maxsize=1 << 15)
 def largest_divergence(
     pairs: tuple[LetterSource, ...],
     users: int,
@@ -408,105 +329,14 @@ def largest_divergence(
     effort: Effort,
 ) -> float:
     """Bound of the largest divergence of the pairs; infinite epsilon gives the profile's limit."""
-    upper = side is Bound.PESSIMISTIC
-    if epsilon < LARGEST_EPSILON:
-        far = _far(pairs, users, epsilon, effort)
-        if far is not None:
-            return far[upper]
-        for way in (_by_table, _quick):
-            if (found := way(pairs, users, epsilon, effort)) is not None:
-                return found[upper]
-        if users * LETTER_ERROR > _BLURRED:
-            return _by_moments(pairs, users, epsilon, effort)[upper]
-    questions = [_divergence(pair, users, epsilon, side, effort) for pair in pairs]
-    if len(questions) > 1:
-        questions.sort(key=lambda question: -question.chernoff)
-    best = 0.0
-    for question in questions:
-        if question.chernoff <= best:
-            break
-        best = max(best, question.bound(effort))
-    return best
-
-
-def _far(
-    pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
-) -> tuple[float, float] | None:
-    """Bracket of the largest divergence far in the tail, or None: a cheap one, and a wide one.
-
-    Sums of messages are slow there, and no closer: too much of each is cut off.
-    """
-    if effort.tail > _DEEP or not _smooth(pairs, users, effort):
-        return None
-    low, high = _by_moments(pairs, users, epsilon, effort)
-    return (low, high) if high <= _DEEP and low > _TOO_WIDE * high else None
-
-
-@lru_cache(maxsize=1 << 12)
-def _by_moments(
-    pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
-) -> tuple[float, float]:
-    """Bracket of the largest divergence from single messages and from moments, without sums."""
-    ends = []
-    for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC):
-        letters = (source_letters(pair, side, effort) for pair in pairs)
-        ends.append([pair.settled(side, users) for pair in letters])
-    low = max(lone_message(pair, users, epsilon) for pair in ends[0])
-    return low, float(far_bounds(ends[1], users, np.array([math.expm1(epsilon)]))[0])
-
-
-@lru_cache(maxsize=1 << 12)
-def _quick(
-    pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
-) -> tuple[float, float] | None:
-    """Bracket of the largest divergence by anchored laws, or None."""
-    if all(listable(source_letters(p, side, effort), users) for p in pairs for side in Bound):
-        return None  # plain sums are closer
-    letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in pairs]
-    letters = [pair.settled(Bound.PESSIMISTIC, users) for pair in letters]
-    bounds = moment_bounds(letters, users, np.array([math.expm1(epsilon)]))[:, 0]
-    if np.max(bounds) <= _NOTHING:
-        return 0.0, float(np.max(bounds))
-    order = [pairs[i] for i in np.argsort(-bounds)]
-    bounds = np.sort(bounds)[::-1]
-    low = high = 0.0
-    for bound, pair in zip(bounds.tolist(), order, strict=True):
-        if bound <= low and len(pairs) > 1:
-            high = max(high, bound)
-            break
-        found = bracket_at(pair, users, epsilon, effort)
-        if found is None:
-            return None
-        low, high = max(low, found[0]), max(high, found[1])
-    return low, high
+    plain = Effort(effort.tail, effort.resolution)
+    low, high, _ = divergence_bounds(pairs, users, epsilon, plain)
+    return high if side is Bound.PESSIMISTIC else low
 
 
 def _most_letters(pairs: tuple[LetterSource, ...], effort: Effort) -> int:
-    """The number of letters, of the pair with the most."""
+    """The number of messages, of the pair with the most."""
     return max(source_letters(pair, Bound.PESSIMISTIC, effort).decoyed[2].size for pair in pairs)
-
-
-def _smooth(pairs: tuple[LetterSource, ...], users: int, effort: Effort) -> bool:
-    """Whether sums have laws that few frequencies tell: many messages, of many letters."""
-    return users >= _FEWEST_USERS and _most_letters(pairs, effort) > _FEW_LETTERS
-
-
-@lru_cache(maxsize=1 << 12)
-def _by_table(
-    pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
-) -> tuple[float, float] | None:
-    """The same by frequencies, or None."""
-    if not _smooth(pairs, users, effort):
-        return None
-    found = closest_profile(pairs, users, np.array([float(epsilon)]), effort)
-    if not found.narrow.all():
-        return None
-    # alpha and the product round
-    gains = difference_of(
-        found.profile.d, found.excess * found.profile.q, roundings(ELEMENTARY + 2)
-    )
-    low = float(np.max(gains.positive(upper=False), initial=0.0))
-    return low, float(found.profile.upper[0])
 
 
 Source = TypeVar("Source", bound=LetterSource)
@@ -517,7 +347,10 @@ def most_distinguishable(
 ) -> tuple[Source, float, float]:
     """The pair with the largest certified lower bound of its divergence, and its bracket."""
     effort = Effort(tail=1e-300, resolution=1e-5)
-    most = [_divergence(p, users, epsilon, Bound.PESSIMISTIC, effort).chernoff for p in pairs]
+    excess = np.array([math.expm1(min(epsilon, LARGEST_EPSILON))])
+    both = users, users
+    ready = [OrderedMessages(pair, both, effort) for pair in pairs]
+    most = [float((pair.moments(excess) + pair.exposed(excess)[1])[0]) for pair in ready]
     order = np.argsort(-np.array(most), kind="stable").tolist()
     best, found = pairs[order[0]], -1.0
     for i in order:
@@ -527,9 +360,3 @@ def most_distinguishable(
         if value > found:
             best, found = pairs[i], value
     return best, found, largest_divergence((best,), users, epsilon, Bound.PESSIMISTIC, effort)
-
-
-def _divergence(
-    source: LetterSource, users: int, epsilon: float, side: Bound, effort: Effort
-) -> LetterDivergence:
-    return LetterDivergence(source_letters(source, side, effort), users, epsilon, side)

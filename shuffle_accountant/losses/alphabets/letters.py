@@ -23,21 +23,19 @@ from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     SMALLEST,
     Array,
-    exponential,
     lowered,
     product,
     raised,
     roundings,
     sequential_sum,
 )
+from shuffle_accountant.sums.lists import Histograms, every_histogram, histogram_count
 
 __all__ = [
     "LETTER_ERROR",
     "LetterPair",
-    "Multisets",
     "gains",
     "gains_above",
-    "largest_multisets",
     "multisets",
     "times_alpha_less_one",
 ]
@@ -200,7 +198,7 @@ class LetterPair:
         The profile is a straight line in alpha between two of them.
         """
         size = self.decoyed[2].size
-        if size == 0 or largest_multisets(size, users, _FEW) < users:
+        if size == 0 or histogram_count(size, users, _FEW) < users:
             return np.zeros(0)
         table = multisets(self, users)
         return log_ratio_above(
@@ -277,56 +275,7 @@ def _gains_error(epsilon: float) -> float:
     return roundings(16 + ELEMENTARY if epsilon <= _EXPONENTIAL else 2000 * (ELEMENTARY + 2))
 
 
-@dataclass(frozen=True, eq=False)
-class Multisets:
-    """All multisets of a number of letters drawn from q.
-
-    Attributes:
-        s0: sums of r0, shape (m,).
-        s1: sums of r1, shape (m,).
-        mass: probabilities, shape (m,).
-        slack: bound on the relative error of every mass and sum.
-    """
-
-    s0: Array
-    s1: Array
-    mass: Array
-    slack: float
-
-
-def largest_multisets(letters: int, users: int, most: int) -> int:
-    """The largest number of messages, <= users, with at most ``most`` multisets of them."""
-    low, high = 1, min(users, most)
-    while low < high:
-        middle = (low + high + 1) // 2
-        few = math.comb(middle + letters - 1, letters - 1) <= most
-        low, high = (middle, high) if few else (low, middle - 1)
-    return low
-
-
 @lru_cache(maxsize=64)
-def multisets(pair: LetterPair, size: int) -> Multisets:
-    """The multisets of ``size`` letters; ``comb(size + letters - 1, size)`` of them."""
-    from scipy.special import gammaln
-
-    r0, r1, q = pair.decoyed
-    if size == 1:
-        return Multisets(r0, r1, q, LETTER_ERROR)
-    counts = np.arange(size + 1, dtype=np.float64)
-    factorials = gammaln(counts + 1.0)
-    left = np.array([size])
-    s0, s1, log_mass = np.zeros(1), np.zeros(1), np.full(1, factorials[size])
-    for a, b, chance in zip(r0[:-1], r1[:-1], q[:-1], strict=True):
-        choices = left + 1
-        owner = np.repeat(np.arange(left.size), choices)
-        taken = np.arange(owner.size) - (np.cumsum(choices) - choices)[owner]
-        s0, s1 = s0[owner] + a * taken, s1[owner] + b * taken
-        log_mass = log_mass[owner] + taken * math.log(chance) - factorials[taken]
-        left = left[owner] - taken
-    s0, s1 = s0 + r0[-1] * left, s1 + r1[-1] * left
-    log_mass = log_mass + left * math.log(q[-1]) - factorials[left]
-    # a sum of so many terms that are not 0, each at most this large and off by a few units of it
-    terms = 2.0 * min(size, q.size) + 4.0
-    largest = 2.0 * factorials[size] + size * float(np.max(np.abs(np.log(q)))) + 1.0
-    slack = exponential(roundings(4) * terms * largest + size * LETTER_ERROR)
-    return Multisets(s0, s1, np.exp(log_mass), slack)
+def multisets(pair: LetterPair, users: int) -> Histograms:
+    """All histograms of that many messages, drawn from q."""
+    return every_histogram(*pair.decoyed, users)

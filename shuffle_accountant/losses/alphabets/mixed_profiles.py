@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.alphabets.profiles import Profile
 from shuffle_accountant.losses.alphabets.samples import Sample
-from shuffle_accountant.losses.alphabets.shared_profile import Shared
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -64,10 +64,10 @@ class RangeProfiles:
     narrow: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, samples: list[Sample], excess: Array, tables: dict[int, Shared]) -> RangeProfiles:
+    def of(cls, samples: list[Sample], excess: Array, tables: dict[int, Profile]) -> RangeProfiles:
         """Those samples, with tables of their numbers of messages."""
         rows = {users: row for row, users in enumerate(tables)}
-        profiles = [table.profile for table in tables.values()]
+        profiles = list(tables.values())
         most = 1 + max(profile.q.size for profile in profiles)  # one where nothing happens
         q, d = (
             np.stack([np.append(x, np.zeros(most - x.size)) for x in column])

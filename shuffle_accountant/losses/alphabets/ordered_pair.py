@@ -14,6 +14,7 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.alphabets.blanket import CHORDS, BlanketLoss, largest_divergence
 from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.profiles import profile_table
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.rounding import Array
@@ -70,8 +71,7 @@ class OrderedPairLoss:
 
     def _bounds(self, losses: Array, effort: Effort) -> tuple[Array, Array]:
         """Lower and upper bounds of the profile at the losses."""
-        low, high = (
-            np.array([self.delta(loss, side, effort) for loss in losses.tolist()])
-            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
-        )
-        return np.minimum(low, high), high
+        plain = Effort(effort.tail, effort.resolution)
+        table = profile_table((self.pair,), (self.users, self.users), losses.tobytes(), plain)
+        found = table.profile(self.users)
+        return found.lower, found.upper

@@ -5,8 +5,6 @@ What `shuffle_accountant.losses.alphabets.random_users` mixes: see there for the
 
 from __future__ import annotations
 
-import itertools
-import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -14,33 +12,25 @@ from typing import NamedTuple
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.lattice.power_sums import MANY_NUMBERS
-from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
+from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, users_range
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource, source_letters
 from shuffle_accountant.losses.alphabets.mixed_profiles import MixedProfiles, RangeProfiles
+from shuffle_accountant.losses.alphabets.profiles import profile_table
 from shuffle_accountant.losses.alphabets.samples import (
     COARSEST,
     NumberRange,
-    Sample,
     SampleSource,
 )
-from shuffle_accountant.losses.alphabets.shared_profile import (
-    MOST_COUNTED,
-    Costs,
-    shared_costs,
-    shared_profile,
-)
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.numerics.rounding import Array
 
 __all__ = [
     "MOST_TERMS",
     "MOST_TERMS_OF_ALPHABETS",
     "Places",
     "RandomCrowd",
-    "Way",
+    "Tables",
     "mixture_of",
-    "way_of",
+    "tables_of",
 ]
 
 MOST_TERMS, MOST_TERMS_OF_ALPHABETS = 2.0**27, 2.0**30
@@ -58,8 +48,6 @@ _CLOSE_OF_ONE, _CLOSE_OF_MANY = (1.2, 2e-4), (0.4, 1e-4)
 # The tables are tried at so many points first; where laws of each number are slow, that part of
 # them has to be close.
 _TRIED, _TRIED_CLOSE = 5, 0.5
-# Ranges where bounds are too wide are tabulated this often, ever finer.
-_ATTEMPTS = 3
 
 Places = tuple[tuple[NumberRange, bytes], ...]
 """Ranges of numbers of messages, each with the losses of its points, as bytes."""
@@ -85,31 +73,21 @@ class RandomCrowd:
     most_terms: float
 
 
-class Way(NamedTuple):
+class Tables(NamedTuple):
     """What profiles are read off.
 
     Attributes:
         blanket: the target among the fewest messages.
-        costs: of one more number of messages for each alpha.
+        cost: nodes that one more number of messages costs for each alpha.
     """
 
     blanket: BlanketLoss
-    costs: Costs
-
-    @property
-    def cost(self) -> float:
-        """That of the cheaper way."""
-        return min(self.costs)
-
-    @property
-    def counted(self) -> bool:
-        """Whether that is by counts."""
-        return self.costs.counts < self.costs.frequencies
+    cost: float
 
 
 @lru_cache(maxsize=16)
-def way_of(crowd: RandomCrowd, effort: Effort) -> Way | None:
-    """The target among the fewest messages; None where each number has to have a law of its own."""
+def tables_of(crowd: RandomCrowd, effort: Effort) -> Tables | None:
+    """The tables of a crowd; None where each number of messages has to have a law of its own."""
     if crowd.source.expected < _FEWEST_USERS:
         return None
     letters = [source_letters(pair, Bound.OPTIMISTIC, effort) for pair in crowd.pairs]
@@ -118,13 +96,13 @@ def way_of(crowd: RandomCrowd, effort: Effort) -> Way | None:
     largest = max(pair.largest for pair in letters)
     tried = np.linspace(0.0, min(4.0 * deviation, 0.5 * largest), _TRIED)
     part = _TRIED_CLOSE if crowd.most_terms > MOST_TERMS else 1.0
+    table = profile_table(crowd.pairs, users_range(usual), tried.tobytes(), _coarser(effort))
+    if np.mean(table.profile(usual).narrow) < part:
+        return None
     samples, _ = crowd.source.samples(Bound.PESSIMISTIC, effort)
     numbers = {sample.users for sample in samples if sample.users}
-    costs = shared_costs(crowd.pairs, usual, tried, _coarser(effort), part, len(numbers))
-    if min(costs) == math.inf:
-        return None
     blanket = BlanketLoss(crowd.pairs, min(numbers), deviation, crowd.largest)
-    return Way(blanket, costs)
+    return Tables(blanket, table.nodes)
 
 
 def _coarser(effort: Effort, spread: float = 1.0) -> Effort:
@@ -148,61 +126,18 @@ def mixture_of(
     usual = {sample.users for sample in crowd.source.samples(Bound.PESSIMISTIC, effort)[0]}
     for numbers, own in places:
         terms += sum(users in numbers for users in usual) * (len(own) // 8)
-    way = way_of(crowd, effort)
-    if way is None or terms * way.cost > crowd.most_terms:
+    tables = tables_of(crowd, effort)
+    if tables is None or terms * tables.cost > crowd.most_terms:
         return None
-    parts: list[RangeProfiles | None] = [None] * len(places)
+    parts = []
+    for numbers, own in places:
+        some = [sample for sample in samples if sample.users in numbers]
+        if some:
+            users, coarser = (numbers.least, numbers.most), _coarser(effort, numbers.spread)
+            table = profile_table(crowd.pairs, users, own, coarser)
+            every = dict.fromkeys(sample.users for sample in some)
+            profiles = {number: table.profile(number) for number in every}
+            parts.append(RangeProfiles.of(some, np.expm1(np.frombuffer(own)), profiles))
+    found = MixedProfiles(side, tuple(parts), missing)
     slow = crowd.most_terms > MOST_TERMS  # are laws of each number
-    counts = [MOST_COUNTED if way.counted else 0]
-    if not way.counted and terms * way.costs.counts <= crowd.most_terms:
-        counts.append(MOST_COUNTED)  # where frequencies are of no use
-    attempts = (
-        [(finer, counts[0]) for finer in range(_ATTEMPTS)] if slow else [(0, x) for x in counts]
-    )
-    for finer, counted in attempts:
-        for i, (numbers, own) in enumerate(places):
-            some = [sample for sample in samples if sample.users in numbers]
-            if some and parts[i] is None:
-                coarser = _coarser(effort, numbers.spread)
-                points = np.frombuffer(own)
-                parts[i] = _tabulated(crowd, some, numbers, points, coarser, finer, counted)
-        there = [i for i, part in enumerate(parts) if part is not None]
-        found = MixedProfiles(side, tuple(part for part in parts if part is not None), missing)
-        wide = list(itertools.compress(there, found.too_wide(effort, span, patient=slow)))
-        if not wide:
-            return found
-        for i in wide:
-            parts[i] = None
-    return None
-
-
-def _tabulated(
-    crowd: RandomCrowd,
-    some: list[Sample],
-    numbers: NumberRange,
-    losses: Array,
-    effort: Effort,
-    finer: int,
-    most_counted: int,
-) -> RangeProfiles:
-    """The profiles of one range of numbers of messages, closer where bounds are wide."""
-    both = numbers.least, numbers.most
-    every = list(dict.fromkeys(sample.users for sample in some))
-    many = len(every) >= MANY_NUMBERS
-    tables = {
-        users: shared_profile(crowd.pairs, users, losses, effort, both, 0, most_counted, many=many)
-        for users in every
-    }
-    if crowd.most_terms <= MOST_TERMS:
-        return RangeProfiles.of(some, np.expm1(losses), tables)
-    for step in range(1, finer + 1):
-        rest = np.flatnonzero(~np.all([table.narrow for table in tables.values()], axis=0))
-        for users, table in tables.items():
-            if table.narrow.all():
-                continue
-            closer = shared_profile(
-                crowd.pairs, users, losses[rest], effort, both, step, MOST_COUNTED, many=many
-            )
-            tables[users] = table.joined(closer, rest)
-    bridged = {users: table.bridged() for users, table in tables.items()}
-    return RangeProfiles.of(some, np.expm1(losses), bridged)
+    return None if any(found.too_wide(effort, span, patient=slow)) else found

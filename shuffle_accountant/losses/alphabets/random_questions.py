@@ -15,18 +15,14 @@ from shuffle_accountant.losses.alphabets.random_crowd import (
     Places,
     RandomCrowd,
     mixture_of,
-    way_of,
+    tables_of,
 )
 from shuffle_accountant.losses.alphabets.samples import Sample, every_sample, ranges_by_share
-from shuffle_accountant.losses.alphabets.shared_profile import counted_profile
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import (
-    ELEMENTARY,
     Array,
     lowered,
-    outwards,
     raised,
-    roundings,
     sequential_sum,
 )
 
@@ -39,10 +35,6 @@ _STEP_NEAR, _MOST_NEAR, _NEAR = 6.0, 600, 5.0
 _LOOKED = 24
 # Larger losses are not looked for in tables.
 _LARGEST_LOSS = 50.0
-# Single questions are asked of each number where points cost more than this, or numbers are few.
-_COSTLY, _FEW_SAMPLES = 25.0, 64
-# More than ``alpha - 1`` is off after an exponential, a logarithm and a quotient.
-_ALPHA_ERROR = roundings(4 * ELEMENTARY)
 # Relative distance that no rounding of alpha reaches.
 _BEYOND = 2.0**-40
 
@@ -53,38 +45,8 @@ def single_delta(crowd: RandomCrowd, epsilon: float, side: Bound, effort: Effort
         return _limit(crowd, side, effort)
     if epsilon >= min(crowd.largest, _LARGEST_LOSS):
         return None
-    if (found := _counted_delta(crowd, math.expm1(epsilon), side, effort)) is not None:
-        return found
     mixture = _near(crowd, math.floor(epsilon / _unit(crowd, effort)), side, effort)
     return None if mixture is None else mixture.delta(math.expm1(epsilon))
-
-
-def _counted_delta(crowd: RandomCrowd, excess: float, side: Bound, effort: Effort) -> float | None:
-    """Bound at ``alpha = 1 + excess`` by counts, if that is how numbers are asked: no chords."""
-    way = way_of(crowd, effort)
-    if way is None or not way.counted:
-        return None
-    samples, missing = crowd.source.samples(side, effort)
-    if way.cost < _COSTLY and len(samples) > _FEW_SAMPLES:
-        return None  # points that questions share are cheaper
-    upper, total = side is Bound.PESSIMISTIC, 0.0
-    for sample in samples:
-        if not sample.users:
-            continue
-        # more than an exponential, a logarithm and a quotient are off
-        place = outwards(excess / sample.fraction, _ALPHA_ERROR, upper=not upper)
-        found = counted_profile(crowd.pairs, sample.users, np.array([math.log1p(place)]), effort)
-        if found is None or not found.narrow.all():
-            return None
-        if upper:
-            value = float(found.profile.upper[0])
-        else:
-            most = raised(place, _ALPHA_ERROR)
-            value = float(np.max(found.profile.d - most * found.profile.q, initial=0.0))
-            value *= 1.0 - roundings(4)
-        total += sample.weight * sample.fraction * value
-    error = sequential_sum(len(samples), own=4.0)
-    return min(raised(total, error) + missing, 1.0) if upper else lowered(total, error)
 
 
 def _limit(crowd: RandomCrowd, side: Bound, effort: Effort) -> float | None:
@@ -122,10 +84,10 @@ def _unit(crowd: RandomCrowd, effort: Effort) -> float:
 @lru_cache(maxsize=64)
 def _near_points(crowd: RandomCrowd, part: int, effort: Effort) -> Places | None:
     """What answers questions between two losses."""
-    way = way_of(crowd, effort)
-    if way is None:
+    tables = tables_of(crowd, effort)
+    if tables is None:
         return None
-    inner = way.blanket
+    inner = tables.blanket
     unit, usual = _unit(crowd, effort), _STEP_NEAR * math.sqrt(effort.resolution)
     end = inner.largest * (1.0 + _BEYOND) + _BEYOND
     every, found = every_sample(crowd.source, effort), []

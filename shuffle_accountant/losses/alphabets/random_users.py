@@ -32,7 +32,7 @@ from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import largest_divergence
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource
-from shuffle_accountant.losses.alphabets.random_crowd import RandomCrowd, mixture_of, way_of
+from shuffle_accountant.losses.alphabets.random_crowd import RandomCrowd, mixture_of, tables_of
 from shuffle_accountant.losses.alphabets.random_questions import single_delta
 from shuffle_accountant.losses.alphabets.samples import SampleSource, number_ranges, told_apart
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
@@ -98,10 +98,10 @@ class RandomUsersLoss(SymmetricLoss):
 @lru_cache(maxsize=16)
 def _whole(crowd: RandomCrowd, side: Bound, effort: Effort) -> PldAtoms | None:
     """All of the profile as atoms; None where tables are not close enough."""
-    way = way_of(crowd, effort)
-    if way is None:
+    tables = tables_of(crowd, effort)
+    if tables is None:
         return None
-    inner = way.blanket
+    inner = tables.blanket
 
     wide = _STEP_APART if told_apart(crowd.source, effort) else _STEP
 

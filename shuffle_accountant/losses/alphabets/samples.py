@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -9,7 +10,6 @@ from typing import Protocol
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.alphabets.shared_profile import ranges_of
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import Array
 
@@ -29,6 +29,9 @@ COARSEST = 0.05
 
 # As many times coarser as this power of its share is smaller: it may matter more than that.
 _RARE = 0.3
+# Numbers of messages within this ratio share the tables of one round: the range of a sum grows with
+# the root of it.
+_RATIO = 2.0
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,21 @@ def ranges_by_share(
             part = max(float(share[there].sum() / share.sum()), 1e-300)
             found.append(NumberRange(least, most, max(min(part**-_RARE, coarsest), 1.0)))
     return tuple(found)
+
+
+def ranges_of(least: int, most: int, usual: float) -> list[tuple[int, int]]:
+    """Ranges of about one ratio that hold all numbers of messages, one of them around the usual.
+
+    Args:
+        least: the fewest messages, >= 1.
+        most: the most.
+        usual: the likeliest number.
+    """
+    step = math.log(_RATIO)
+    low, high = (math.floor(math.log(end / usual) / step) for end in (least, most))
+    cuts = (usual * _RATIO ** (k + 0.5) for k in range(low - 1, high + 2))
+    firsts = sorted({least, *(math.ceil(cut) for cut in cuts if least < cut <= most)})
+    return list(zip(firsts, [*(first - 1 for first in firsts[1:]), most], strict=True))
 
 
 @lru_cache(maxsize=16)

@@ -20,7 +20,6 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import below_chords, polygon_atoms
-from shuffle_accountant.lattice.statistic import Hypotheses, power_of
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence, divergence_of
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile, profile_end
@@ -33,6 +32,7 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     sequential_sum,
 )
+from shuffle_accountant.sums.statistic import Hypotheses, power_of
 
 __all__ = ["AntipodalLoss"]
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.lattice.doubling import SumLaw
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
@@ -25,6 +24,7 @@ from shuffle_accountant.numerics.rounding import (
     pairwise_sum,
     roundings,
 )
+from shuffle_accountant.sums.doubling import SumLaw
 
 __all__ = ["LARGEST_LOSS", "LaplaceRatio", "TwoValuedRatio", "check_range"]
 

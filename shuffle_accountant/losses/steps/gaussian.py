@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.lattice.doubling import SumLaw
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.budget import disturbed, rounded
@@ -24,6 +23,7 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     sequential_sum,
 )
+from shuffle_accountant.sums.doubling import SumLaw
 
 __all__ = ["GaussianRatio", "gaussian_profile", "profile_end"]
 

@@ -15,7 +15,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.doubling import SumLaw, additions, power
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
@@ -31,6 +30,7 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     sequential_sum,
 )
+from shuffle_accountant.sums.doubling import SumLaw, additions, power
 
 __all__ = ["MeanRatioLoss", "RatioSource"]
 

@@ -16,8 +16,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.doubling import SumLaw
-from shuffle_accountant.lattice.family import BITS, SumFamily, rounded_count, rounded_counts
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import (
     below_chords,
@@ -42,6 +40,8 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     sequential_sum,
 )
+from shuffle_accountant.sums.doubling import SumLaw
+from shuffle_accountant.sums.family import BITS, SumFamily, rounded_count, rounded_counts
 
 __all__ = ["LEAST_SIGMA", "NullCloneLoss", "charge"]
 

@@ -15,7 +15,6 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.lattice.discretize import discretize
-from shuffle_accountant.lattice.doubling import SumLaw
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
@@ -29,6 +28,7 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     share,
 )
+from shuffle_accountant.sums.doubling import SumLaw
 
 __all__ = ["ProductRatio"]
 

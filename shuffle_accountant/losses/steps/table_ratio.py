@@ -16,12 +16,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.doubling import SumLaw
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, roundings, sequential_sum
+from shuffle_accountant.sums.doubling import SumLaw
 
 __all__ = ["TableRatio", "least_profile"]
 

@@ -1,0 +1,554 @@
+"""The profile of a target among decoys: the largest of several ordered pairs of inputs.
+
+Each pair is bounded from both sides by the way that `shuffle_accountant.sums.choose` names, for
+one number of messages or for all numbers of a range. Of many pairs those that are nowhere the
+largest are left out: bounds from moments, then coarse tables at few alpha tell; their upper bounds
+join the final maximum, so that nothing depends on why a pair was left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.alphabets.letter_moments import (
+    TINY,
+    LetterSource,
+    moment_bounds,
+    row_bounds,
+    source_letters,
+)
+from shuffle_accountant.losses.alphabets.letters import LETTER_ERROR, LetterPair, gains
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    UNIT_ROUNDOFF,
+    Array,
+    exponential,
+    lowered,
+    outwards,
+    pairwise_sum,
+    raised,
+    roundings,
+)
+from shuffle_accountant.sums.choose import Way, choose
+from shuffle_accountant.sums.heavy_tails import heavy_positive_part
+from shuffle_accountant.sums.lists import ListedProfile, likely_histograms
+from shuffle_accountant.sums.nodes import NodeTable, node_table
+from shuffle_accountant.sums.rows import Ends, MessageRows
+from shuffle_accountant.sums.tilting import Letters
+
+__all__ = [
+    "LARGEST_EPSILON",
+    "OrderedMessages",
+    "Profile",
+    "ProfileTable",
+    "certain_loss",
+    "divergence_bounds",
+    "profile_table",
+    "ways_of",
+    "with_exposed",
+]
+
+LARGEST_EPSILON = 700.0
+"""Beyond this epsilon (nats) e^epsilon overflows; the profile is bounded by its value here."""
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How closely profiles are bounded.
+
+    Attributes:
+        width: a profile z deviations out may be this times the resolution times ``1 + z^2`` wide,
+            relative to itself: what changes epsilon by about that times the resolution.
+        tail_share: or as wide as this share of the tail.
+        widest: but never wider than this, relative to itself.
+        unlisted: histograms that are not listed may take this share of the tail.
+        coarse_points: alpha at which pairs are compared.
+        coarse_width: relative width of the tables that compare them.
+        at_once: pairs that are compared at once.
+        negligible: pairs below this share of the tail everywhere are left out.
+        beyond: losses further above the largest than this, relative to their size, are above it.
+        least_tail: where less may be cut off, doubling is not tried.
+        most_doubled: nor is it for more messages than this: it would take minutes.
+        gathering: doubling may change the variance of a sum by this times the resolution.
+    """
+
+    width: float = 5.0
+    tail_share: float = 0.1
+    widest: float = 0.5
+    unlisted: float = 1e-2
+    coarse_points: int = 24
+    coarse_width: float = 0.3
+    at_once: int = 32
+    negligible: float = 0.25
+    beyond: float = 2.0**-42
+    least_tail: float = 1e-300
+    most_doubled: int = 1 << 13
+    gathering: float = 40.0
+
+
+_SET = _Settings()
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Certified bounds of a profile at some alpha >= 1.
+
+    Attributes:
+        excess: ``alpha - 1``, ascending, shape (k,).
+        upper: upper bounds there, shape (k,).
+        lower: lower bounds there, shape (k,).
+        q: Q-probabilities of events, from above, shape (j,).
+        d: P- less Q-probability of these, from below, shape (j,): ``d - (alpha - 1) q`` is a lower
+            bound for every alpha >= 1.
+        narrow: where the bounds are as close as was asked for, shape (k,).
+    """
+
+    excess: Array
+    upper: Array
+    lower: Array
+    q: Array
+    d: Array
+    narrow: NDArray[np.bool_]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        return int(4 * self.upper.nbytes + 2 * self.q.nbytes)
+
+
+class OrderedMessages:
+    """One ordered pair of inputs: its messages for upper and for lower ends.
+
+    Args:
+        source: the pair.
+        users: least and largest number of messages.
+        effort: how closely its profile is wanted.
+    """
+
+    def __init__(self, source: LetterSource, users: tuple[int, int], effort: Effort) -> None:
+        self.users, self.effort = users, effort
+        self.high, self.low = (
+            source_letters(source, side, effort).settled(side, users[1])
+            for side in (Bound.PESSIMISTIC, Bound.OPTIMISTIC)
+        )
+        self.deviation = self.low.deviation(users[0])
+
+    @property
+    def ends(self) -> tuple[LetterPair, ...]:
+        """The messages for upper and lower ends, once if they are the same."""
+        return (self.high,) if self.high == self.low else (self.high, self.low)
+
+    def way(self, unevenness: float = 0.0) -> Way:
+        """How their sums are bounded."""
+        tail = _SET.unlisted * self.effort.tail
+        ways = [choose(pair.decoyed[2], self.users, unevenness, tail) for pair in self.ends]
+        return Way.LISTS if all(way is Way.LISTS for way in ways) else max(ways, key=_last)
+
+    def allowed(self, excess: Array, upper: Array) -> Array:
+        """Widths of the profile that are narrow enough, shape of ``excess``."""
+        z = np.log1p(excess) / self.deviation
+        share = _SET.width * self.effort.resolution * (1.0 + z**2)
+        least = np.minimum(share, _SET.widest) * upper
+        return np.asarray(least + _SET.tail_share * self.effort.tail)
+
+    def moments(self, excess: Array) -> Array:
+        """Upper bounds from moments, without messages that decoys never send."""
+        r0, r1, q = self.high.decoyed
+        return row_bounds(r0, r1, q, self.users[0], excess[:, None]) * 1.001 + TINY
+
+    def exposed(self, excess: Array) -> tuple[Array, Array]:
+        """What messages that decoys never send add, from below and above."""
+        low, high = self.low.exposure_bounds(excess)[0], self.high.exposure_bounds(excess)[1]
+        return low, high * (1.0 + 8 * UNIT_ROUNDOFF)
+
+
+def _last(way: Way) -> int:
+    return (Way.LISTS, Way.NODES, Way.DOUBLING).index(way)
+
+
+class ProfileTable:
+    """Bounds of the largest profile of all pairs, for every number of messages in a range.
+
+    Args:
+        pairs: ordered pairs of inputs, a set closed under exchanging the datasets.
+        users: least and largest number of messages.
+        excess: ascending ``alpha - 1 >= 0``, shape (k,).
+        effort: how closely.
+    """
+
+    def __init__(
+        self,
+        pairs: tuple[LetterSource, ...],
+        users: tuple[int, int],
+        excess: Array,
+        effort: Effort,
+    ) -> None:
+        every = [OrderedMessages(source, users, effort) for source in pairs]
+        self.excess, self.users, self.effort = excess, users, effort
+        self._largest = max(pair.high.largest for pair in every)
+        largest = _Largest(every, users, excess, effort)
+        if len(every) > 1:
+            largest.compare()
+        self._ends = largest.final()
+        self.rest = largest.rest
+
+    @property
+    def pairs(self) -> list[OrderedMessages]:
+        """The pairs that may be the largest somewhere."""
+        return [pair.pair for pair in self._ends]
+
+    @property
+    def ways(self) -> set[Way]:
+        """The ways that answer."""
+        return {pair.way for pair in self._ends}
+
+    @property
+    def nodes(self) -> float:
+        """Nodes of each alpha, on average, of all pairs: one more number of messages costs them."""
+        return sum(pair.nodes for pair in self._ends)
+
+    def profile(self, users: int) -> Profile:
+        """The bounds for that many messages, a number in the range."""
+        upper, lower = np.zeros(self.excess.shape), np.zeros(self.excess.shape)
+        q, d = [np.zeros(0)], [np.zeros(0)]
+        narrow = np.ones(self.excess.shape, dtype=bool)
+        for pair in self._ends:
+            ends, close = pair.ends(users)
+            upper[pair.rows] = np.maximum(upper[pair.rows], ends.upper)
+            lower[pair.rows] = np.maximum(lower[pair.rows], ends.lower)
+            narrow[pair.rows] &= close
+            q.append(ends.q)
+            d.append(ends.d)
+        narrow &= self.rest <= np.maximum(upper, self.effort.tail)
+        upper = np.maximum(upper, self.rest)
+        if self._largest < math.inf:  # logarithms are off by far less
+            above = np.log1p(self.excess) >= self._largest + _SET.beyond * (1.0 + self._largest)
+            upper = np.where(above, 0.0, upper)
+            narrow |= above
+        upper = np.minimum(upper, 1.0)
+        return Profile(
+            self.excess,
+            upper,
+            np.minimum(lower, upper),
+            np.concatenate(q),
+            np.concatenate(d),
+            narrow,
+        )
+
+
+class _PairEnds:
+    """Bounds of one ordered pair's profile at some alpha, with messages that decoys never send.
+
+    Args:
+        pair: the ordered pair.
+        excess: ``alpha - 1`` of the whole table.
+        rows: at which of these the pair may be the largest.
+    """
+
+    def __init__(self, pair: OrderedMessages, excess: Array, rows: NDArray[np.intp]) -> None:
+        excess = excess[rows]
+        self.pair, self.rows, self._excess, self.way = pair, rows, excess, pair.way()
+        self._moments = pair.moments(excess)
+        self._exposed = pair.exposed(excess)
+        self._tables: list[ListedProfile | NodeTable] = []
+        share = pair.allowed(excess, self._moments) / self._moments
+        for messages in pair.ends:
+            if self.way is Way.LISTS:
+                tail = _SET.unlisted * pair.effort.tail
+                found = likely_histograms(*messages.decoyed, pair.users[0], tail)
+                assert found is not None
+                self._tables.append(ListedProfile.of(found, pair.users[0]))
+            else:
+                asked = MessageRows.of(messages.decoyed, excess)
+                self._tables.append(node_table(asked, pair.users, np.minimum(share, 1.0)))
+
+    @property
+    def nodes(self) -> float:
+        """Nodes of each alpha, on average."""
+        return sum(table.nodes for table in self._tables if isinstance(table, NodeTable))
+
+    def events(self, users: int) -> tuple[Array, Array]:
+        """Q-probabilities and d of events, see `Profile`, for that many messages."""
+        found = self.ends(users)[0]
+        return found.q, found.d
+
+    def ends(self, users: int) -> tuple[Ends, NDArray[np.bool_]]:
+        """The bounds for that many messages, and where they are as close as was asked for."""
+        high = self._found(self._tables[0], users)
+        low = high if len(self._tables) == 1 else self._found(self._tables[-1], users)
+        upper = np.minimum(np.nan_to_num(high.upper, nan=1.0), self._moments)
+        kept = (low.d > 0.0) & (low.q > 0.0)  # and no nan
+        narrow = upper - np.nan_to_num(low.lower) <= self.pair.allowed(self._excess, upper)
+        narrow |= self._moments <= self.pair.effort.tail
+        least, most = self._exposed
+        q, d = with_exposed(self.pair.low, low.q[kept], low.d[kept])
+        lower = (np.nan_to_num(low.lower) + least) * (1.0 - 4 * UNIT_ROUNDOFF)
+        return Ends(upper + most, lower, q, d), narrow
+
+    def _found(self, table: ListedProfile | NodeTable, users: int) -> Ends:
+        if isinstance(table, NodeTable):
+            return table.ends(users)
+        excess = self._excess
+        q, d = table.events(_between(excess))
+        return Ends(table.upper(excess), table.lower(excess), q, d)
+
+
+def _between(excess: Array, steps: int = 4) -> Array:
+    """The points, and a few between each two."""
+    if excess.size < 2:
+        return excess
+    places = np.arange(0.0, excess.size - 1.0, 1.0 / steps)
+    return np.append(np.interp(places, np.arange(excess.size), excess), excess[-1])
+
+
+def with_exposed(pair: LetterPair, q: Array, d: Array) -> tuple[Array, Array]:
+    """Events joined with messages that decoys never send.
+
+    Any choice of these messages is valid; a message joins an event if its ratio P/Q is above that
+    of what the next event adds.
+    """
+    p0, p1, _ = pair.scarce
+    if not p0.any():
+        return q, d
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(p1 > 0.0, p0 / p1, math.inf)
+    order = np.argsort(-ratio, kind="stable")
+    order = order[p0[order] > 0.0]
+    slack = UNIT_ROUNDOFF * (2.0 * order.size + 64.0)
+    sums = np.cumsum(p0[order]) * (1.0 - slack) - np.cumsum(p1[order]) * (1.0 + slack)
+    gain = np.append(0.0, sums)
+    cost = np.append(0.0, np.cumsum(p1[order])) * (1.0 + slack)
+    q, d = np.append(0.0, q), np.append(0.0, d)
+    ascending = np.argsort(q)
+    q, d = q[ascending], d[ascending]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        slope = np.append(1.0 + np.diff(d) / np.diff(q), 1.0)
+    taken = np.searchsorted(-ratio[order], -np.nan_to_num(slope, nan=1.0))
+    # the sums of what was joined are rounded once more
+    return (q + cost[taken]) * (1.0 + 4 * UNIT_ROUNDOFF), d + gain[taken] - 4 * UNIT_ROUNDOFF * (
+        np.abs(d) + np.abs(gain[taken])
+    )
+
+
+@lru_cache(maxsize=64)
+def profile_table(
+    pairs: tuple[LetterSource, ...], users: tuple[int, int], losses: bytes, effort: Effort
+) -> ProfileTable:
+    """`ProfileTable` at losses ``log(alpha)``, nats, given as the bytes of an array of doubles."""
+    return ProfileTable(pairs, users, np.expm1(np.frombuffer(losses)), effort)
+
+
+@lru_cache(maxsize=1024)
+def ways_of(pairs: tuple[LetterSource, ...], users: int, effort: Effort) -> frozenset[Way]:
+    """The ways that bound the pairs' profile for that many messages."""
+    both = users, users
+    return frozenset(OrderedMessages(source, both, effort).way() for source in pairs)
+
+
+class _Largest:
+    """Which of several pairs may be the largest, and where.
+
+    Profiles fall with the number of messages: upper bounds are those for the least number, and are
+    compared with the largest lower bound of all pairs for the largest number.
+
+    Attributes:
+        upper: upper bounds of the pairs, shape (pairs, k).
+        best: the largest lower bound, shape (k,).
+        rest: the largest upper bound of pairs where they are not the largest, shape (k,).
+    """
+
+    def __init__(
+        self, pairs: list[OrderedMessages], users: tuple[int, int], excess: Array, effort: Effort
+    ) -> None:
+        self.pairs, self.users, self.excess = pairs, users, excess
+        self.upper = np.full((len(pairs), excess.size), math.inf)
+        self.best = np.full(excess.shape, _SET.negligible * effort.tail if len(pairs) > 1 else -1.0)
+        self.rest = np.zeros(excess.shape)
+
+    def compare(self) -> None:
+        """Bounds from moments at few alpha, then from coarse tables there, then at all alpha."""
+        few = np.linspace(0, self.excess.size - 1, _SET.coarse_points).round().astype(int)
+        few = np.unique(few)
+        place = self.excess[few]
+        moments = moment_bounds([pair.high for pair in self.pairs], self.users[0], place)
+        for i, row in enumerate(moments):
+            self.upper[i] = _chords(self.excess, place, row)
+        order = np.argsort(-moments[:, few.size // 4]).tolist()
+        for chosen in (few, np.arange(self.excess.size)):
+            waiting, step = order, 1
+            while waiting:
+                some, waiting = waiting[:step], waiting[step:]
+                step = max(_SET.at_once * few.size // chosen.size, 1)
+                open_ = self.upper[some][:, chosen] > self.best[chosen]
+                self._look(
+                    [(i, chosen[row]) for i, row in zip(some, open_, strict=True) if row.any()],
+                    place if chosen is few else None,
+                )
+            if few.size == self.excess.size:
+                break
+
+    def _look(self, questions: list[tuple[int, NDArray[np.intp]]], place: Array | None) -> None:
+        """Coarse tables of some pairs, each at some rows."""
+        if not questions:
+            return
+        asked = [(self.pairs[i], self.excess[rows]) for i, rows in questions]
+        for (i, rows), (most, q, d) in zip(
+            questions, _coarse_bounds(asked, self.users), strict=True
+        ):
+            bound = self.upper[i].copy()
+            bound[rows] = np.minimum(bound[rows], most)
+            if place is not None:  # profiles are convex, so below their chords
+                at = np.searchsorted(self.excess, place)
+                bound = np.minimum(bound, _chords(self.excess, place, bound[at]))
+            self.upper[i] = bound
+            if q.size:
+                lines = np.max(d - np.multiply.outer(self.excess, q), axis=1)
+                self.best = np.maximum(self.best, lines * (1.0 - 16 * UNIT_ROUNDOFF))
+
+    def final(self) -> list[_PairEnds]:
+        """Close bounds of each pair wherever it may be the largest, the likeliest first."""
+        found: list[_PairEnds] = []
+        for i in np.argsort(-self.upper.min(axis=1, initial=math.inf), kind="stable").tolist():
+            open_ = self.upper[i] > self.best
+            if i == 0 and not found and self.best[0] < 0.0:
+                open_[:] = True
+            self.rest = np.maximum(self.rest, np.where(open_, 0.0, self.upper[i]))
+            if not open_.any():
+                continue
+            ends = _PairEnds(self.pairs[i], self.excess, np.flatnonzero(open_))
+            found.append(ends)
+            if len(self.pairs) > 1:
+                q, d = ends.events(self.users[1])
+                if q.size:
+                    lines = np.max(d - np.multiply.outer(self.excess, q), axis=1)
+                    self.best = np.maximum(self.best, lines * (1.0 - 16 * UNIT_ROUNDOFF))
+        return found
+
+
+def _chords(excess: Array, few: Array, bounds: Array) -> Array:
+    """Upper bounds of a convex profile between points, by its chords."""
+    if few.size == 1:
+        return bounds
+    return np.asarray(np.interp(excess, few, bounds) * (1.0 + 16 * UNIT_ROUNDOFF))
+
+
+def _coarse_bounds(
+    asked: Sequence[tuple[OrderedMessages, Array]], users: tuple[int, int]
+) -> list[tuple[Array, Array, Array]]:
+    """Coarse upper bounds for the least number of messages, and events for the largest, by pair."""
+    columns = [pair.high.decoyed for pair, _ in asked]
+    counts = [excess.size for _, excess in asked]
+    stacked = np.zeros((3, len(asked), max(column[2].size for column in columns)))
+    for i, column in enumerate(columns):
+        for row in range(3):
+            stacked[row, i, : column[row].size] = column[row]
+    space = np.repeat(np.arange(len(asked)), counts)
+    rows = MessageRows(stacked, np.concatenate([excess for _, excess in asked]), space)
+    table = node_table(rows, users, np.full(rows.excess.size, _SET.coarse_width), passes=1)
+    high, low = table.ends(users[0]), table.ends(users[1])
+    found, first = [], 0
+    for (pair, excess), count in zip(asked, counts, strict=True):
+        part = slice(first, first + count)
+        first += count
+        exposed = pair.exposed(excess)[1]
+        q, d = low.q[part], low.d[part]
+        # messages for upper ends say nothing of lower ones
+        kept = (q > 0.0) & (d > 0.0) & (len(pair.ends) == 1)
+        q, d = with_exposed(pair.low, q[kept], d[kept])
+        found.append((np.nan_to_num(high.upper[part], nan=1.0) + exposed, q, d))
+    return found
+
+
+# Single questions
+
+
+@lru_cache(maxsize=1 << 14)
+def divergence_bounds(
+    pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
+) -> tuple[float, float, Way]:
+    """Lower and upper bound of the largest ``H_alpha`` of the pairs, and the way that answered.
+
+    Args:
+        pairs: ordered pairs of inputs.
+        users: number of messages n.
+        epsilon: ``log(alpha) >= 0``, nats; may be infinite.
+        effort: how closely.
+    """
+    if epsilon > LARGEST_EPSILON:
+        low, high = (
+            max(certain_loss(_messages(pair, side, users, effort), users, side) for pair in pairs)
+            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        )
+        if epsilon < math.inf:
+            high = divergence_bounds(pairs, users, LARGEST_EPSILON, effort)[1]
+        return low, high, Way.LISTS
+    losses = np.array([float(epsilon)]).tobytes()
+    table = profile_table(pairs, (users, users), losses, effort)
+    found = table.profile(users)
+    low, high = float(found.lower[0]), float(found.upper[0])
+    ways = [way for way in Way if way in table.ways]
+    # errors of that many messages' probabilities may add up to everything, or too much is cut off
+    hopeless = users * LETTER_ERROR > 1.0 or effort.tail < _SET.least_tail
+    hopeless |= any(pair.high.decoyed[2].size > _SET.most_doubled for pair in table.pairs)
+    if found.narrow[0] or not ways or ways == [Way.LISTS] or hopeless:
+        return low, high, max(ways, key=_last, default=Way.LISTS)
+    doubled = [
+        (
+            _doubled(pair, float(epsilon), Bound.OPTIMISTIC),
+            _doubled(pair, epsilon, Bound.PESSIMISTIC),
+        )
+        for pair in table.pairs
+    ]
+    low = max(low, *(pair[0] for pair in doubled))
+    high = min(high, max(float(table.rest[0]), *(pair[1] for pair in doubled)))
+    return min(low, high), high, Way.DOUBLING
+
+
+def _messages(source: LetterSource, side: Bound, users: int, effort: Effort) -> LetterPair:
+    return source_letters(source, side, effort).settled(side, users)
+
+
+def certain_loss(pair: LetterPair, users: int, side: Bound) -> float:
+    """Bound of the profile's limit for alpha to infinity: all messages are impossible under X'."""
+    p0, p1, _ = pair.scarce
+    r0, r1, q = pair.decoyed
+    upper = side is Bound.PESSIMISTIC
+    total = math.fsum(p0[p1 == 0.0].tolist())
+    alone = r1 == 0.0
+    if alone.any():
+        mass = min(math.fsum(q[alone].tolist()), 1.0)
+        exponent = (users - 1) * math.log(mass)
+        moved = roundings(float(ELEMENTARY)) * abs(exponent) + users * roundings(16.0)
+        together = math.fsum((r0 * q)[alone].tolist()) * math.exp(exponent)
+        total += outwards(together, exponential(moved, own=16.0), upper=upper)
+    return min(outwards(total, roundings(32.0), upper=upper), 1.0)
+
+
+def _doubled(pair: OrderedMessages, epsilon: float, side: Bound) -> float:
+    """Bound of ``H_alpha`` of one pair by doubling, alpha = e^epsilon."""
+    upper, n = side is Bound.PESSIMISTIC, pair.users[0]
+    messages = pair.high if upper else pair.low
+    r0, r1, q = messages.decoyed
+    value = gains(r0, r1, epsilon, side)
+    top = float(value.max(initial=0.0))
+    exposed = float(pair.exposed(np.array([math.expm1(epsilon)]))[upper][0])
+    if top <= 0.0:
+        return min(exposed + TINY, 1.0) if upper else exposed
+    # values below make every sum negative
+    letters = Letters(np.maximum(value, -2.0 * n * top) / top, q, n)
+    effort = pair.effort
+    found = heavy_positive_part(
+        letters, side, resolution=_SET.gathering * effort.resolution, tail=effort.tail / top
+    )
+    found = outwards(top * found / n, roundings(8.0), upper=upper)
+    if upper:
+        return min(raised(exposed + found, pairwise_sum(own=2)) + TINY, 1.0)
+    return min(lowered(exposed + found, roundings(2.0)), 1.0)

@@ -1,0 +1,462 @@
+"""The law of a sum of n i.i.d. values with relative accuracy everywhere: no transform.
+
+A transform knows a law up to rounding errors relative to its largest weight, and no tilt helps
+where the law's logarithm is convex: ratios of normal densities have such tails, in which one huge
+value outweighs many moderate ones. Here all arithmetic is on positive numbers. The law of 2m values
+is that of m values added to itself, pair of atoms by pair of atoms, and gathered in cells that are
+chosen for it: of equal width in its *normal score* (the normal quantile of its distribution
+function), that is, of a fixed fraction of the deviation in a normal bulk and of a fixed ratio in a
+lognormal tail. The probability in a cell goes to the cell's ends (PESSIMISTIC) or to its mean
+(OPTIMISTIC), which keeps the mean and moves the law up or down in convex order, second order in the
+width.
+
+Sums of so many values that cells of one width resolve them are added on a lattice instead
+(`shuffle_accountant.sums.even_cells`): the same two bounds, at a hundredth of the time.
+
+What is left out is followed by its probability and by the gain ``(sum / n)_+`` it takes along: its
+probability under P, where values are likelihood ratios P/Q with mean one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.lattice.positive import convolution_roundings
+from shuffle_accountant.numerics.hockey_stick import Ratios
+from shuffle_accountant.numerics.rounding import (
+    Array,
+    lowered,
+    outwards,
+    pairwise_sum,
+    raised,
+    roundings,
+    sequential_sum,
+)
+from shuffle_accountant.sums.even_cells import EvenCells, even_cells
+from shuffle_accountant.sums.pairs import pair_sums
+
+__all__ = [
+    "SumLaw",
+    "add",
+    "additions",
+    "near_scores",
+    "power",
+    "pruned",
+    "single_width",
+    "sum_cells",
+]
+
+# Groups of atoms of which a law's shape is read off before its cells are chosen, and places where
+# it is read off; fewer where cells are wide anyway. Of one of two laws there are so many times as
+# many, which fill the gaps between the other's.
+_SKETCH, _PLACES = 160, 256
+_FILLING = 4
+# Sums of so many values of either law have cells of their own.
+_LIKELIEST = 4
+# So few sums are all looked at.
+_FEW_SUMS = 1 << 14
+_ROUGH_SKETCH, _ROUGH_PLACES, _WIDE = 80, 160, 0.02
+# Cells are not wider than this score, nor more than so many.
+_WIDEST = 0.05
+_MOST_CELLS = 4608
+# Cells of heavy tails are narrower by the root of this at most.
+_HEAVIEST = 4.0
+# One of many values is known in cells that are wider by the root of this part of their number: what
+# it adds to the error is that part of what an addition adds. But not wider than this score.
+_COARSER, _COARSEST = 0.1, 0.1
+# Cells so many times wider are few enough for a doubled law to have cells so much narrower.
+_WORTH_FINER, _FINER = 3.0, 0.5
+# Where no more than so many times what may be left out lies beyond, cells are wider by the root of
+# how much less it is, and at most so much wider.
+_NEAR_BUDGET, _WIDER = 1e8, 8.0
+# Points of one spacing, which cost so little, are closer by this than cells of a score's width.
+# Of laws with more points than that all pairs are taken.
+_CLOSER, _MOST_EVEN = 0.8, 5000
+# The least value of such a law is at least this part of the mean.
+_AWAY_FROM_0 = 0.1
+# Rounding may move the bracket by this part of what cells do.
+_ROUNDED = 0.1
+# Points are spread further apart where that is by as much.
+_SPREAD_APART = 1.25
+
+
+@dataclass(frozen=True, eq=False)
+class SumLaw:
+    """Bound of the law of a sum of ``count`` values, up to events that were left out.
+
+    Attributes:
+        value: ascending, shape (m,); either none is negative or errors are relative to ``reach``.
+        mass: probabilities, rounded in the direction, shape (m,).
+        count: how many values add up; one value's positive part has mean at most 1.
+        lost_gain: bound of the expectation of ``(sum / count)_+`` over what was left out.
+        lost: bound of the probability of what was left out.
+        moved: error of a value, relative to itself if none is negative, else to ``reach``.
+        reach: the largest size of one value times their number.
+        cells: the law on a lattice, before its masses were rounded, if it is on one.
+    """
+
+    value: Array
+    mass: Array
+    count: int
+    lost_gain: float
+    lost: float
+    moved: float
+    reach: float
+    cells: EvenCells | None = None
+
+    def sizes(self, value: Array) -> Array:
+        """What errors of the given values are relative to."""
+        return np.full_like(value, self.reach) if self.signed else value
+
+    @property
+    def signed(self) -> bool:
+        """Whether some value is negative."""
+        return bool(self.value[0] < 0.0)
+
+    def divergence(self, epsilon: float, side: Bound, swapped: bool) -> float:
+        """Bound of ``H_alpha(P‖Q)``, or of ``H_alpha(Q‖P)``, where this is the law of dP/dQ."""
+        sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
+        total = self.lost if swapped else self.lost_gain
+        ratios = Ratios.of(self.value, self.moved)
+        terms = ratios.below(epsilon) if swapped else ratios.above(epsilon)
+        total += float(np.sum(self.mass * terms.positive(upper=side is Bound.PESSIMISTIC)))
+        rounding = sign * (pairwise_sum(own=8) * total + 1e-300)
+        return min(max(total + rounding, 0.0), 1.0)
+
+
+def additions(count: int) -> int:
+    """How many laws are added to reach the sum of ``count`` values."""
+    return max(count.bit_length() + count.bit_count() - 2, 1)
+
+
+def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) -> SumLaw:
+    """The law of the sum of ``count`` independent copies, by doubling and adding one.
+
+    Args:
+        one: the law of one copy.
+        count: number of copies, >= 1.
+        side: PESSIMISTIC is above the true law in convex order, OPTIMISTIC below it, and masses are
+            rounded that way.
+        width: of cells, in normal scores.
+        tail: gain or probability that may be left out in all.
+    """
+    if one.value.size == 0:
+        return replace(one, count=one.count * count)
+    budget = tail / additions(count)
+    step = _Addition(side, min(width, _WIDEST), budget, one.count * count)
+    if count > 1 and one.value.size > _MOST_CELLS:
+        one = step.add(SumLaw(np.zeros(1), np.ones(1), 0, 0.0, 0.0, 0.0, 0.0), one)
+    law = one
+    for digit in bin(count)[3:]:
+        if digit == "0":
+            law = step.add(law, law)
+            continue
+        # of many values a single one may be known as much less closely
+        single = single_width(step.width, 2 * law.count // one.count + 1)
+        many = single >= _WORTH_FINER * step.width
+        fine = replace(step, width=_FINER * step.width) if many else step
+        law = step.add(fine.add(law, law), _coarser(one, single, side))
+    return law
+
+
+def single_width(width: float, count: int) -> float:
+    """Of cells of a single value, where it is added to others so that they are so many."""
+    return min(math.sqrt(_COARSER * count) * width, _COARSEST)
+
+
+def near_scores(mass: Array, width: float) -> tuple[NDArray[np.intp], int]:
+    """Where groups of neighbours of so nearly the same normal score start.
+
+    Args:
+        mass: of atoms in ascending order of their values, shape (m,).
+        width: of groups, in normal scores.
+
+    Returns:
+        ``(starts, most)``: indices of the first atoms, and the size of the largest group. Where
+        hardly any are neighbours, all are alone.
+    """
+    cell = np.floor(_quantiles(*_cumulated(mass)) / width)
+    starts = np.flatnonzero(np.append(True, np.diff(cell) != 0.0))
+    if starts.size > mass.size // 2:
+        return np.arange(mass.size), 1
+    return starts, int(np.max(np.diff(starts, append=mass.size)))
+
+
+def _coarser(law: SumLaw, width: float, side: Bound) -> SumLaw:
+    """The law with neighbours of so nearly the same normal score taken together, in that order."""
+    starts, most = near_scores(law.mass, width)
+    if most == 1:
+        return law
+    slack = sequential_sum(most + 1, own=2)
+    if side is Bound.OPTIMISTIC:
+        mass = np.add.reduceat(law.mass, starts)
+        moment = np.add.reduceat(law.mass * law.value, starts)
+        value = np.divide(moment, mass, out=law.value[starts], where=mass > 0.0)
+        mass = lowered(mass, slack)
+    else:
+        kept = np.union1d(starts, law.value.size - 1)
+        value = law.value[kept]
+        left = np.minimum(np.searchsorted(kept, np.arange(law.value.size), "right"), kept.size - 1)
+        gap = np.diff(value)[left - 1]
+        share = np.divide(law.value - value[left - 1], gap, out=np.zeros(gap.size), where=gap > 0.0)
+        share = np.clip(share, 0.0, 1.0)
+        above = law.mass * share
+        total = np.bincount(left - 1, law.mass - above, kept.size)
+        mass = raised(np.asarray(total + np.bincount(left, above, kept.size), np.float64), slack)
+    return replace(law, value=value, mass=mass, moved=law.moved + 2.0 * slack + roundings(8))
+
+
+def add(a: SumLaw, b: SumLaw, side: Bound, *, width: float, budget: float, users: int) -> SumLaw:
+    """The law of the sum of a value of each of two laws.
+
+    Args:
+        a: one law.
+        b: another one.
+        side: which way cells are gathered.
+        width: of cells, in normal scores.
+        budget: gain or probability that may be left out.
+        users: number of values in the whole sum that this is a part of.
+    """
+    return _Addition(side, min(width, _WIDEST), budget, users).add(a, b)
+
+
+def sum_cells(a: SumLaw, b: SumLaw, *, width: float) -> Array:
+    """Lower ends of cells for the sum of a value of each of two laws, of a normal score's width."""
+    return _Addition(Bound.OPTIMISTIC, min(width, _WIDEST), 0.0, 1)._edges(a, b)
+
+
+@dataclass(frozen=True)
+class _Addition:
+    """How two laws are added.
+
+    Attributes:
+        side: which way cells are gathered.
+        width: of cells, in normal scores.
+        budget: gain or probability of the whole sum that one addition may leave out.
+        users: number of values in the whole sum.
+    """
+
+    side: Bound
+    width: float
+    budget: float
+    users: int
+
+    def add(self, a: SumLaw, b: SumLaw) -> SumLaw:
+        """The law of the sum of a value of each."""
+        cells = self._cells(a, b)
+        if cells is not None:
+            return self._on_lattice(a, b, cells)
+        edges = self._edges(a, b)
+        mass, moment, error = pair_sums(a.value, a.mass, b.value, b.mass, edges)
+        upper = self.side is Bound.PESSIMISTIC
+        mass = outwards(mass, error, upper=upper)
+        run = np.append(np.diff(edges), 0.0)
+        # mean distance of a cell's mass from its lower end; moments have the masses' error
+        inside = np.divide(moment, mass, out=np.zeros_like(mass), where=mass > 0.0)
+        inside = np.minimum(inside, run)
+        value = edges
+        if upper:
+            share = np.divide(inside, run, out=np.zeros_like(run), where=run > 0.0)
+            above = mass * share
+            mass = mass - above
+            mass[1:] += above[:-1]
+            mass = raised(mass, roundings(4))
+        else:
+            value = edges + inside
+        law = _sum_law(a, b, value, mass)
+        # a mean's distance from its cell's lower end has the error of masses and moments; it is no
+        # larger than the mean itself where no value is negative
+        rounded = 2.0 * error * (float(np.max(run)) / law.reach if law.signed else 1.0)
+        return pruned(replace(law, moved=law.moved + rounded), self.budget, self.users)
+
+    def _cells(self, a: SumLaw, b: SumLaw) -> EvenCells | None:
+        """The sum's law on a lattice, if one of cells' width has few enough points."""
+        large, small = (a, b) if a.count >= b.count else (b, a)
+        if large.signed or small.signed or large.count == 0:
+            return None
+        mean, spread = _moments(large)
+        if large.value[0] < _AWAY_FROM_0 * mean or not 0.0 < spread < math.inf:
+            return None
+        spacing = large.cells.spacing if large.cells else _CLOSER * self.width * spread
+        points = max(float(law.value[-1] - law.value[0]) for law in (a, b)) / spacing
+        # the masses' errors stay small in the sum of all
+        if not points <= _MOST_EVEN:
+            return None
+        terms = convolution_roundings(math.ceil(points) + 2, math.ceil(points) + 2)
+        error = roundings(terms) * (self.users / large.count)
+        if error > _ROUNDED * self.width**2:
+            return None
+        means = self.side is Bound.OPTIMISTIC
+        on = large.cells or even_cells(large.value, large.mass, spacing, means=means)
+        if small is large:
+            found = on.plus(on)
+        else:
+            found = on.plus(
+                small.cells.spaced(spacing)
+                if small.cells
+                else even_cells(small.value, small.mass, spacing, means=means)
+            )
+        apart = _CLOSER * self.width * math.hypot(spread, _moments(small)[1])
+        return found.spaced(apart) if apart > _SPREAD_APART * spacing else found
+
+    def _on_lattice(self, a: SumLaw, b: SumLaw, cells: EvenCells) -> SumLaw:
+        """The law of the sum, from what is known of its masses."""
+        held = np.flatnonzero(cells.mass)
+        cells = cells.between(int(held[0]), int(held[-1]) + 1)
+        mass = outwards(cells.mass, cells.slack, upper=self.side is Bound.PESSIMISTIC)
+        law = replace(_sum_law(a, b, cells.means, mass), cells=cells)
+        moved = law.moved + cells.means_error / float(law.value.min())
+        return pruned(replace(law, moved=moved), self.budget, self.users)
+
+    def _edges(self, a: SumLaw, b: SumLaw) -> Array:
+        """Edges of cells for the sum, from its smallest value to its largest."""
+        low, high = a.value[0] + b.value[0], a.value[-1] + b.value[-1]
+        value, score = _scores(a, b, rough=self.width >= _WIDE)
+        density = self._density(a, b, value, score) / self._unlikely(a, b, value, score)
+        place = np.append(0.0, np.cumsum(np.diff(score) * density))
+        cells = math.ceil(float(place[-1]) / self.width) + 1
+        goals = np.linspace(0.0, place[-1], min(max(cells, 8), _MOST_CELLS))
+        edges = np.interp(goals, place, value)
+        # a value that has much of the mass is not spread over a cell
+        edges = np.union1d(edges, np.add.outer(_likeliest(a), _likeliest(b)))
+        edges = np.concatenate([[low], edges[(edges > low) & (edges < high)], [high]])
+        # closer edges could not be told apart
+        return np.asarray(edges[np.append(True, np.diff(edges) > roundings(4) * np.abs(edges[1:]))])
+
+    def _unlikely(self, a: SumLaw, b: SumLaw, value: Array, score: Array) -> Array:
+        """How much wider cells are between neighbouring values: little may be lost beyond them."""
+        from scipy.special import log_ndtr
+
+        count = max(a.count + b.count, 1)
+        cost = (np.abs(value) + self.users) / count
+        beyond = log_ndtr(-np.abs(score)) + np.log(np.maximum(cost, 1e-300))
+        most = math.log(max(_NEAR_BUDGET * self.budget, 1e-300))
+        # of both ends of a cell the likelier one counts
+        wider = np.exp(0.5 * (most - np.maximum(beyond[1:], beyond[:-1])))
+        return np.asarray(np.clip(wider, 1.0, _WIDER))
+
+    @staticmethod
+    def _density(a: SumLaw, b: SumLaw, value: Array, score: Array) -> Array:
+        """How many cells per width of the score, between neighbouring values."""
+        # a tail whose logarithm falls with slope s in log(x) moves by s times the squared ratio of
+        # neighbouring edges: in the score's terms, by more the heavier it is
+        mean = float(a.mass @ a.value + b.mass @ b.value)
+        ratio = np.diff(np.log(np.abs(value - mean) + 1e-300))
+        heavy = np.abs(score[1:] * ratio) / np.maximum(np.diff(score), 1e-300)
+        return np.asarray(np.sqrt(np.clip(heavy, 1.0, _HEAVIEST)))
+
+
+def pruned(law: SumLaw, budget: float, users: int) -> SumLaw:
+    """The law without values too unlikely to matter.
+
+    Args:
+        law: of a part of a sum.
+        budget: gain or probability of the whole sum that may be left out.
+        users: number of values in the whole sum.
+    """
+    gain = law.mass * np.maximum(law.value, 0.0) / law.count
+    # a block of values is one of users / count, each of which takes the others' gain along
+    cost = gain + law.mass * (users / law.count)
+    keep = np.minimum(np.cumsum(cost), np.cumsum(cost[::-1])[::-1]) > 0.5 * budget
+    if keep.all() or not keep.any():
+        return law
+    first, last = np.flatnonzero(keep)[[0, -1]].tolist()  # there is no gap
+    return replace(
+        law,
+        value=law.value[keep],
+        mass=law.mass[keep],
+        cells=None if law.cells is None else law.cells.between(first, last + 1),
+        lost_gain=law.lost_gain + float(gain[~keep].sum()),
+        lost=law.lost + float(law.mass[~keep].sum()),
+    )
+
+
+def _sum_law(a: SumLaw, b: SumLaw, value: Array, mass: Array) -> SumLaw:
+    """The law of the sum of a value of each, with what both have lost."""
+    count = a.count + b.count
+    shares = a.count / count, b.count / count
+    return SumLaw(
+        value=value,
+        mass=mass,
+        count=count,
+        # what one law loses takes the other's gain along
+        lost_gain=shares[0] * a.lost_gain
+        + shares[1] * a.lost
+        + shares[1] * b.lost_gain
+        + shares[0] * b.lost,
+        lost=a.lost + b.lost,
+        # the sum, the share of a split, the edge of a cell
+        moved=max(a.moved, b.moved) + roundings(8),
+        reach=a.reach + b.reach,
+    )
+
+
+def _likeliest(law: SumLaw) -> Array:
+    """The few values of the largest masses."""
+    few = min(_LIKELIEST, law.mass.size)
+    return law.value[np.argpartition(law.mass, -few)[-few:]]
+
+
+def _moments(law: SumLaw) -> tuple[float, float]:
+    """Mean and standard deviation, roughly; infinite where doubles end."""
+    total = float(law.mass.sum())
+    if total <= 0.0:
+        return 0.0, 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(law.mass @ law.value) / total
+        variance = float(law.mass @ (law.value - mean) ** 2) / total
+    return mean, math.sqrt(variance) if variance < math.inf else math.inf
+
+
+def _sketch(law: SumLaw, groups: int) -> tuple[Array, Array]:
+    """Neighbouring atoms taken together: means and masses of at most a few hundred groups."""
+    stride = max(law.value.size // groups, 1)
+    starts = np.arange(0, law.value.size, stride)
+    mass = np.add.reduceat(law.mass, starts)
+    moment = np.add.reduceat(law.mass * law.value, starts)
+    kept = mass > 0.0
+    return moment[kept] / mass[kept], mass[kept]
+
+
+def _scores(a: SumLaw, b: SumLaw, *, rough: bool) -> tuple[Array, Array]:
+    """Some values of the sum and the normal quantiles of its distribution function there.
+
+    It is looked at where one of the laws is in its bulk, and where both are equally far out.
+    """
+    groups, places = (_ROUGH_SKETCH, _ROUGH_PLACES) if rough else (_SKETCH, _PLACES)
+    u, f = _sketch(a, groups)
+    v, g = _sketch(b, _FILLING * groups)
+    both = u + np.interp(_quantiles(*_cumulated(f)), _quantiles(*_cumulated(g)), v)
+    some = v[_FILLING // 2 :: _FILLING]
+    tried = np.unique(np.concatenate([u + _moments(b)[0], some + _moments(a)[0], both]))
+    if u.size * v.size <= _FEW_SUMS:  # far letters leave gaps that these do not see
+        tried = np.unique(np.add.outer(u, v))
+    edges = np.append(u[0] + v[0], tried[tried > u[0] + v[0]])
+    mass, _, _ = pair_sums(u, f, v, g, edges)
+    below, above = np.cumsum(mass)[:-1], np.cumsum(mass[::-1])[-2::-1]
+    held = (below > 0.0) & (above > 0.0)
+    if not held.any():
+        return edges[:1], np.zeros(1)
+    score = _quantiles(below[held], above[held])
+    # evenly spaced, so that the far tails have their share
+    goals = np.linspace(score[0], score[-1], places)
+    return np.interp(goals, score, edges[1:][held]), goals
+
+
+def _cumulated(mass: Array) -> tuple[Array, Array]:
+    """Mass below and above each atom, half of its own included in both."""
+    return np.cumsum(mass) - 0.5 * mass, np.cumsum(mass[::-1])[::-1] - 0.5 * mass
+
+
+def _quantiles(below: Array, above: Array) -> Array:
+    """Normal quantiles from the smaller of the masses below and above."""
+    from scipy.special import ndtri_exp
+
+    small = np.minimum(below, above) / (below + above)
+    score = ndtri_exp(np.log(np.clip(small, 1e-307, 0.5)))
+    return np.asarray(np.where(below <= above, score, -score))

@@ -1,0 +1,87 @@
+"""Laws of the sums of K i.i.d. values for many K at once, at about one addition each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.sums.doubling import SumLaw, add
+
+__all__ = ["BITS", "SumFamily", "rounded_count", "rounded_counts"]
+
+BITS = 7
+"""Numbers of values are rounded down to so many binary digits."""
+
+# The last digits are added in cells wider by this factor, once; all others add up many times.
+_WIDER = 2.0
+_LAST = 4
+
+
+def rounded_counts(first: int, last: int) -> list[int]:
+    """The numbers from ``first`` to ``last`` that have at most `BITS` significant binary digits."""
+    counts, count = [], rounded_count(first)
+    while count <= last:
+        counts.append(count)
+        count += 1 << max(count.bit_length() - BITS, 0)
+    return counts
+
+
+def rounded_count(count: int) -> int:
+    """A number rounded down to `BITS` significant binary digits."""
+    shift = max(count.bit_length() - BITS, 0)
+    return count >> shift << shift
+
+
+class SumFamily:
+    """Bounds of the laws of sums of different numbers of copies of one value.
+
+    Args:
+        one: makes the law of one copy, from a width and a tail.
+        side: PESSIMISTIC is above the true laws in convex order, OPTIMISTIC below them.
+        width: of cells, in normal scores.
+        tail: gain or probability that each sum may leave out.
+        users: no sum has more values.
+    """
+
+    def __init__(
+        self,
+        one: Callable[[float, float], SumLaw],
+        side: Bound,
+        *,
+        width: float,
+        tail: float,
+        users: int,
+    ) -> None:
+        self.side, self.width, self.users = side, width, users
+        # each of the sums adds at most two for every binary digit
+        self.budget = tail / (4 * users.bit_length() + 8)
+        self._fine: dict[int, SumLaw] = {1: one(width, 0.25 * tail / users)}
+        self._wide: dict[int, SumLaw] = {}
+
+    def law(self, count: int) -> SumLaw:
+        """The law of the sum of ``count`` copies, a number from `rounded_counts`."""
+        shift = max(count.bit_length() - BITS, 0)
+        last = (count >> shift) % (1 << _LAST) << shift
+        if count < 2 << _LAST or last == 0:
+            return self._summed(count)
+        return self._add(self._widened(count - last), self._widened(last), _WIDER)
+
+    def _summed(self, count: int) -> SumLaw:
+        """By way of powers of two, remembered: all counts share these."""
+        if count not in self._fine:
+            first = 1 << ((count - 1).bit_length() - 1)
+            self._fine[count] = self._add(self._summed(first), self._summed(count - first))
+        return self._fine[count]
+
+    def _widened(self, count: int) -> SumLaw:
+        """In wider cells, remembered."""
+        if count not in self._wide:
+            nothing = SumLaw(np.zeros(1), np.ones(1), 0, 0.0, 0.0, 0.0, 0.0)
+            self._wide[count] = self._add(nothing, self._summed(count), _WIDER)
+        return self._wide[count]
+
+    def _add(self, a: SumLaw, b: SumLaw, wider: float = 1.0) -> SumLaw:
+        width = wider * self.width
+        return add(a, b, self.side, width=width, budget=self.budget, users=self.users)

@@ -1,0 +1,70 @@
+"""``E[(X_1 + … + X_n)_+]`` for i.i.d. real X whose law is too uneven for transforms.
+
+Slower than `shuffle_accountant.lattice.anchored`, with relative accuracy whatever the tails are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.numerics.rounding import lowered, pairwise_sum, raised, roundings
+from shuffle_accountant.sums.doubling import SumLaw, additions, power, pruned
+from shuffle_accountant.sums.tilting import Letters
+
+__all__ = ["heavy_positive_part"]
+
+_LEAST_WIDTH = 0.005
+# Values may not be further away than the inverse of this, in units of the mean positive part.
+_FARTHEST = 1e-100
+# What may be left out is this share of the answer at least, which is first found in wide cells:
+# letters further out would only spread the cells, and the rounding of values is relative to them.
+_NEGLIGIBLE, _ROUGH = 1e-10, 1e-2
+
+
+def heavy_positive_part(letters: Letters, side: Bound, *, resolution: float, tail: float) -> float:
+    """Bound of ``E[(sum)_+]``.
+
+    Args:
+        letters: the law of one X and the number of copies; values are off by a few units in their
+            last place at most, masses by nothing that is not allowed for elsewhere.
+        side: whether the result is an upper or a lower bound.
+        resolution: relative variance that gathering values may add or remove.
+        tail: how much of ``E[(sum)_+] / n`` may be left out.
+    """
+    n = letters.count
+    order = np.argsort(letters.value)
+    value, mass = letters.value[order], letters.mass[order]
+    scale = float(np.sum(mass * np.maximum(value, 0.0)))
+    # each value's positive part on its own: what the positive part of the sum can't exceed
+    alone = raised(n * scale, pairwise_sum(own=2))
+    reach = float(np.max(np.abs(value)))
+    if scale <= max(tail, _FARTHEST * reach):
+        return alone if side is Bound.PESSIMISTIC else 0.0
+    letters, tail = Letters(value / scale, mass, n), tail / scale
+    if resolution < _ROUGH:
+        rough = _positive_part(letters, Bound.OPTIMISTIC, _ROUGH, tail)
+        tail = max(tail, _NEGLIGIBLE * rough / n)
+    found = scale * _positive_part(letters, side, resolution, tail)
+    if side is Bound.PESSIMISTIC:
+        return min(raised(found, roundings(4)), alone)
+    return lowered(found, roundings(4))
+
+
+def _positive_part(letters: Letters, side: Bound, resolution: float, tail: float) -> float:
+    """The same of ascending values whose positive parts have mean 1."""
+    n = letters.count
+    one = SumLaw(letters.value, letters.mass, 1, 0.0, 0.0, roundings(8), 0.0)
+    one = pruned(one, tail / (additions(n) + 1), n)
+    one = replace(one, reach=float(np.max(np.abs(one.value))))
+    width = max(math.sqrt(6.0 * resolution / additions(n)), _LEAST_WIDTH)
+    law = power(one, n, side, width=width, tail=tail)
+    error = law.moved * law.sizes(law.value)
+    if side is Bound.PESSIMISTIC:
+        total = float(np.sum(law.mass * np.maximum(law.value + error, 0.0))) + n * law.lost_gain
+        return raised(total, pairwise_sum(own=6))
+    total = float(np.sum(law.mass * np.maximum(law.value - error, 0.0)))
+    return lowered(total, pairwise_sum(own=6))

@@ -1,0 +1,285 @@
+"""Bounds of the profile at several alpha by Laplace inversion: a sum over few nodes.
+
+With the message values ``v = r0 - alpha r1``, their sum S over n i.i.d. messages, ``S1`` the sum of
+``r1``, Z standard normal and ``T = S + sigma Z``, the profile is ``n H_alpha = E S_+``, and
+
+* upper end: ``E S_+ <= E T_+`` (Jensen);
+* lower end: the event A = {T > 0} is a randomised test, so ``E S_+ >= E[S; A]``, which is
+  ``E T_+ - sigma^2 f_T(0)`` with the density of T at 0 (Stein's identity). With ``E[S1; A]`` it is
+  a point ``(Q(A), P(A))`` of the error region and bounds the profile at every other alpha, too.
+
+All three are integrals over a vertical line ``z = theta + i t``, theta > 0, of the moment
+generating function ``M(z)^n e^(sigma^2 z^2 / 2)`` times ``1/z^2``, ``1``, and ``n M_1(z) / (M(z)
+z)`` with ``M_1 = sum q r1 e^(z v)``. The trapezoidal sum with nodes ``t = j eta`` is exact but for
+aliases: it equals the sum over all integers k, with ``W = 2 pi / eta``, of
+
+    e^(-k W theta) E (T + k W)_+      (and f_T(-k W), and E[S1; T + k W > 0], likewise).
+
+All terms are >= 0, so aliases only raise the upper ends. For the lower ends they are bounded by
+Chernoff at ``theta - delta`` (k > 0) and ``theta + delta`` (k < 0): ``(x)_+ <= e^(s x) / (e s)``.
+
+theta minimises ``n log M(theta) - 2 log theta``: the saddle point of the first integral. It keeps
+relative accuracy at any depth of the tail. Any other theta would be valid, too.
+
+Both ends allow for nodes that are left out (`shuffle_accountant.sums.survey`), for aliases, and
+for rounding (`shuffle_accountant.sums.spectra`). Rounding of the ratios: r0, r1 and values are off
+by a few u of ``r0 + alpha r1``; alpha is lowered by as much beforehand, which raises upper ends and
+keeps events valid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
+from shuffle_accountant.sums import settings
+from shuffle_accountant.sums.question import Question
+from shuffle_accountant.sums.rows import Ends, MessageRows
+from shuffle_accountant.sums.spectra import Nodes, Unlisted, of_blocks
+from shuffle_accountant.sums.survey import find_blocks
+from shuffle_accountant.sums.tilted import Aims, Tilted, tilt_rows
+
+__all__ = ["NodeTable", "node_table"]
+
+
+class NodeTable:
+    """Bounds at some rows for every number of messages in a range.
+
+    Args:
+        rows: message spaces and alpha.
+        users: least and largest number of messages.
+        far: far messages of all rows.
+        parts: nodes of those rows that have any.
+    """
+
+    def __init__(self, question: Question, parts: Sequence[Nodes | Unlisted]) -> None:
+        self.rows, self.users = question.rows, question.users
+        self.question, self._parts = question, tuple(parts)
+
+    @property
+    def nodes(self) -> float:
+        """Number of nodes of each row, on average: one more n takes as many exponentials."""
+        return sum(float(part.count.sum()) for part in self._parts) / max(self.rows.excess.size, 1)
+
+    def ends(self, users: int) -> Ends:
+        """The bounds for that many messages, a number in the range."""
+        if not self.users[0] <= users <= self.users[1]:
+            raise ValueError(f"users must lie in {self.users}, got {users!r}")
+        result = np.full((4, self.rows.excess.size), math.nan)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part in self._parts:
+                result[:, part.rows.index] = self._near(part, users)
+            question = self.question
+            result[:, question.nothing] = 0.0
+            settled = np.flatnonzero(np.isfinite(question.settled))
+            result[1:, settled] = 0.0
+            result[0, settled] = question.settled[settled]
+            if question.listed.any():
+                listed = question.lists.ends(question.listed, question.apart, users)
+                result += np.where(question.listed, listed, 0.0) * (1.0 + 4 * UNIT_ROUNDOFF)
+                result[3] -= 8 * UNIT_ROUNDOFF * (np.abs(result[3]) + 2.0 * np.abs(listed[3]))
+            result = self._with_far(result, users)
+        result[:, ~np.isfinite(result).all(axis=0)] = math.nan
+        return Ends(*result)
+
+    def _near(self, part: Nodes | Unlisted, n: int) -> Array:
+        """Upper and lower bounds, q and d of the sums without far messages."""
+        value, error = part.sums(n)
+        rows = part.rows
+        anchor = self.rows.anchor[rows.index]
+        excess = self.rows.excess[rows.index]
+        log_scale = n * rows.log_scale + 0.5 * rows.variance * rows.theta**2
+        relative = 1.01 * n * rows.per_message + UNIT_ROUNDOFF * (256.0 + 8.0 * np.abs(log_scale))
+        relative = np.where(relative < 0.1, relative, math.nan)
+        scale = np.exp(log_scale) / n
+        upper = scale * (value[0] + error[0]) * (1.0 + relative)
+        upper = upper * (1.0 + 128 * UNIT_ROUNDOFF) + settings.NODES.underflow
+        total = (value[0] - error[0] - rows.alias[0]) * (1.0 - relative)
+        noise = rows.variance * (value[1] + error[1]) * (1.0 + relative)
+        high = np.maximum(value[2] + error[2], 0.0) * (1.0 + relative)
+        low = np.maximum((value[2] - error[2] - n * rows.alias[1]) * (1.0 - relative), 0.0)
+        slack = np.abs(total) + noise + 2.0 * (1.0 + excess) * high
+        gain = total - noise + np.where(anchor > 0.0, anchor * low, anchor * high)
+        d = scale * (gain - 4.0 * settings.NODES.ratio_error * slack)
+        q = scale * high * (1.0 + 64 * UNIT_ROUNDOFF) + settings.NODES.underflow
+        return np.stack([upper, np.zeros(upper.shape), q, d])
+
+    def _with_far(self, near: Array, n: int) -> Array:
+        """The same with sums in which some message is far."""
+        upper, _, q, d = near
+        anchor, excess = self.rows.anchor, self.rows.excess
+        gain, sent, off, off_sent = self.question.far.probabilities(n)
+        apart = gain - anchor * sent + off + (1.0 + excess) * off_sent
+        upper = upper + np.maximum(apart, 0.0) + self.question.far.missed
+        upper = upper * (1.0 + 16 * UNIT_ROUNDOFF)
+        d, q = d + gain - off, (q + sent + off_sent) * (1.0 + 4 * UNIT_ROUNDOFF)
+        lower = (d - excess * q) * (1.0 - 16 * UNIT_ROUNDOFF) - 16 * UNIT_ROUNDOFF * excess * q
+        return np.stack([upper, np.maximum(lower, 0.0), q, d])
+
+    @cached_property
+    def widths(self) -> Array:
+        """Widths of the bounds relative to the upper ones, the larger at both ends of the range."""
+        found = [self.ends(n) for n in {*self.users}]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            widths = [(ends.upper - ends.lower) / ends.upper for ends in found]
+        widths = [
+            np.where(ends.upper == 0.0, 0.0, w) for ends, w in zip(found, widths, strict=True)
+        ]
+        return np.asarray(np.nan_to_num(np.max(widths, axis=0), nan=math.inf))
+
+
+def node_table(
+    rows: MessageRows, users: tuple[int, int], width: Array, passes: int = settings.NODES.passes
+) -> NodeTable:
+    """Tabulate nodes that bound the profile for all numbers of messages in a range.
+
+    Args:
+        rows: message spaces and alpha, k of them.
+        users: least and largest number of messages.
+        width: width of the bounds aimed for, relative to the profile, shape (k,).
+        passes: how often rows whose bounds are too wide are tabulated again.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        question = Question.of(rows, users, width)
+        unknown = np.full(width.shape, math.nan)
+        aims = Aims(width, unknown, unknown, np.stack([unknown, unknown]))
+        wanted = np.flatnonzero(question.open)
+        probes = wanted[:: settings.NODES.probed] if rows.spaces.shape[1] == 1 else wanted
+        table = _refined(question, aims, probes, passes)
+        if probes.size < wanted.size:
+            aims, _ = _closer(table, aims, probes)
+            others = np.setdiff1d(wanted, probes)
+            second = _refined(question, _between(question, aims, probes), others, passes)
+            table = NodeTable(question, [*table._parts, *second._parts])
+    return table
+
+
+def _refined(question: Question, aims: Aims, wanted: NDArray[np.intp], passes: int) -> NodeTable:
+    """Tabulate some rows, and again with a smaller sigma those whose bounds are too wide."""
+    table = NodeTable(question, list(_tabulated(question, aims, wanted)))
+    for _ in range(passes):
+        wide = wanted[table.widths[wanted] > aims.width[wanted]]
+        aims, limited = _closer(table, aims, wide)
+        wide = wide[~limited[wide]]
+        if not wide.size:
+            break
+        again = list(_tabulated(question, aims, wide))
+        table = _better(table, NodeTable(question, again))
+    return table
+
+
+def _between(question: Question, aims: Aims, probes: NDArray[np.intp]) -> Aims:
+    """Variances and values of all rows by those of some, whose alpha are neighbours."""
+    every, known = np.arange(aims.width.size), ~np.isnan(aims.variance[probes])
+    if not known.any():
+        return aims
+    at = probes[known]
+    scale = aims.width / question.theta**2
+    variance = np.exp(np.interp(every, at, np.log((aims.variance / scale)[at]))) * scale
+    value = np.exp(np.interp(every, at, np.log(aims.value[at])))
+    return Aims(aims.width, variance, value, aims.measured)
+
+
+def _closer(table: NodeTable, aims: Aims, wide: NDArray[np.intp]) -> tuple[Aims, NDArray[np.bool_]]:
+    """Smaller variances for rows that are too wide, from what was measured.
+
+    The relative width falls with the variance; where the sum has atoms near 0, with its root. Which
+    it is, two measurements say.
+
+    Returns:
+        What is aimed for next, and rows whose sigma work kept larger than was aimed for: it would
+        again.
+    """
+    variance, value, measured = aims.variance.copy(), aims.value.copy(), aims.measured.copy()
+    limited = np.zeros(variance.shape, dtype=bool)
+    for part in table._parts:
+        rows = part.rows
+        ratios, totals = [], []
+        for i, n in enumerate(table.users):
+            noise = rows.variance * part.sums(n)[0][1]
+            listed = table.question.bounds[i, rows.index] * n
+            listed = listed * np.exp(-n * rows.log_scale - 0.5 * rows.variance * rows.theta**2)
+            totals.append(part.sums(n)[0][0] + listed)
+            ratios.append(noise / totals[-1])
+        ratio = np.max(ratios, axis=0)
+        some = np.isin(rows.index, wide) & (ratio > 0.0) & np.isfinite(ratio)
+        at, now, ratio = rows.index[some], rows.variance[some], ratio[some]
+        before, then = measured[:, at]
+        power = np.log(ratio / then) / np.log(now / before)
+        power = np.where(np.isnan(power), 1.0, np.clip(power, 0.4, 1.0))
+        wanted = np.minimum(settings.NODES.undershoot * aims.width[at] / ratio, 1.0)
+        asked = np.where(np.isnan(aims.variance[at]), math.inf, aims.variance[at])
+        limited[at] = now > (1.0 + 1e-6) * asked
+        variance[at] = np.where(limited[at], now, now * wanted ** (1.0 / power))
+        value[at] = np.min(totals, axis=0)[some]
+        measured[:, at] = now, ratio
+    return Aims(aims.width, variance, value, measured), limited
+
+
+def _better(first: NodeTable, second: NodeTable) -> NodeTable:
+    """The table with the narrower bounds, row by row."""
+    won = second.widths < first.widths
+    parts = []
+    for table, kept in ((first, ~won), (second, won)):
+        for part in table._parts:
+            some = kept[part.rows.index]
+            if some.any():
+                parts.append(part if some.all() else part.only(some))
+    return NodeTable(first.question, parts)
+
+
+def _tabulated(
+    question: Question, aims: Aims, wanted: NDArray[np.intp]
+) -> Iterator[Nodes | Unlisted]:
+    """Nodes of the rows wanted, in pieces that fit into memory."""
+    messages = question.value.shape[1]
+    size = max(settings.NODES.at_once // (8 * messages), 1)
+    most = max(settings.NODES.work / (messages * question.theta.size), settings.NODES.fewest_nodes)
+    most = min(most, settings.NODES.row_work / messages)
+    for first in range(0, wanted.size, size):
+        yield from _affordable(question, aims, wanted[first : first + size], most)
+
+
+def _affordable(
+    question: Question, aims: Aims, index: NDArray[np.intp], most: float
+) -> Iterator[Nodes | Unlisted]:
+    """Nodes of some rows, with a larger sigma where more than ``most`` would have to be kept."""
+    users = question.users
+    aims = aims[index]
+    while index.size:
+        tilted = tilt_rows(question, aims, index, most)
+        good = np.isfinite(tilted.window) & np.isfinite(tilted.last)
+        good &= np.isfinite(tilted.log_scale) & (tilted.variance > 0.0)
+        tilted = tilted[good]
+        (row, first), dropped, complete = find_blocks(tilted, users, most)
+        count = np.bincount(row, minlength=tilted.theta.size)
+        fits = complete & (count * settings.NODES.block <= max(most, 2.0 * settings.NODES.block))
+        for alike in (tilted.others >= 0, tilted.others < 0):
+            kept = (fits & alike)[row]
+            for part, start in _equal_blocks(tilted, row[kept], first[kept]):
+                yield of_blocks(tilted[part].used(), users, start, dropped[:, part])
+        again = np.flatnonzero(good)[~fits]
+        over = np.maximum(count[~fits] * settings.NODES.block / most, 1.0)
+        wider = 4.0 * tilted.variance[~fits] * over
+        index, aims = index[again], aims[again]
+        aims = Aims(aims.width, wider, aims.value, aims.measured)
+
+
+def _equal_blocks(
+    rows: Tilted, row: NDArray[np.intp], first: Array
+) -> Iterator[tuple[NDArray[np.intp], Array]]:
+    """Rows with equally many blocks, as many as fit into memory, and their first nodes."""
+    order = np.argsort(row, kind="stable")
+    first, count = first[order], np.bincount(row, minlength=rows.theta.size)
+    start = np.cumsum(count) - count
+    for blocks in np.unique(count[count > 0]).tolist():
+        same = np.flatnonzero(count == blocks)
+        size = max(settings.NODES.at_once // ((blocks + settings.NODES.block) * rows.y.shape[1]), 1)
+        for begin in range(0, same.size, size):
+            some = same[begin : begin + size]
+            yield some, first[start[some][:, None] + np.arange(blocks)]

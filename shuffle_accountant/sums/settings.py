@@ -1,0 +1,76 @@
+"""Settings of sums over nodes: what is left out, and in which sizes work is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
+
+__all__ = ["NODES", "NodeSettings"]
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """What is left out, and in which sizes work is done.
+
+    Attributes:
+        block: neighbouring nodes that are kept or left out together.
+        work: messages times kept nodes, and times frequencies surveyed, of all rows of a table:
+            where that is too little, sigma is larger and bounds are wider.
+        row_work: the same of a single row, at most.
+        fewest_nodes: every row may have this many nodes, if its own work allows.
+        left_out: left-out nodes and aliases may each be this share of the width aimed for.
+        missed: the negative part of sums with far messages may be this share of it.
+        probed: of this many neighbouring alpha one is tabulated first; the others start from its
+            sigma.
+        passes: how often rows whose bounds are too wide are tabulated again with a smaller sigma.
+        undershoot: part of the width aimed for that the normal may take.
+        at_once: messages times nodes in memory at once.
+        below: exponents delta of the alias bounds below theta, in inverse standard deviations of
+            the tilted sum.
+        above: the same above theta.
+        far_out: how far out, in standard deviations, a message may be left out of the survey.
+        rarely: if those as far out are expected at most this many times among all n.
+        unsplit: intervals of this many blocks are kept whole: to look at their halves would take as
+            long as their nodes.
+        half_turn: intervals of nodes are at most this many inverse standard deviations of a message
+            long when blocks are searched for that matter.
+        least_weight: tilted weights below this count as 0, which is part of the error of phi.
+        histograms: at most this many counts are listed, those of all histograms and message spaces
+            of a table together.
+        listed: histograms are listed if the tilted mean of messages other than the commonest is at
+            most this times their largest number in a list, plus one.
+        remembered: lists of this many message spaces are kept in memory.
+        least_common: and if the commonest message has at least this tilted probability.
+        boost: sigma^2 grows by at most this where listed histograms are most of the profile.
+        ratio_error: relative error of likelihood ratios and of ``alpha - 1``.
+        underflow: absolute error of products below the smallest normal double.
+    """
+
+    block: int = 16
+    work: float = 2.0**24
+    row_work: float = 2.0**24
+    fewest_nodes: float = 2.0**10
+    left_out: float = 0.05
+    missed: float = 0.05
+    probed: int = 8
+    passes: int = 3
+    undershoot: float = 0.6
+    at_once: int = 1 << 19
+    below: tuple[float, ...] = (0.7, 1.2, 1.8, 2.6, 3.6, 5.0, 7.0)
+    above: tuple[float, ...] = (1.0, 2.0, 3.0, 4.2, 5.5, 7.5, 10.0)
+    far_out: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+    rarely: float = 2.0
+    unsplit: int = 4
+    half_turn: float = 1.5
+    least_weight: float = 1e-20
+    histograms: int = 1 << 18
+    listed: float = 4.0
+    remembered: int = 256
+    least_common: float = 0.1
+    boost: float = 1e4
+    ratio_error: float = 64.0 * UNIT_ROUNDOFF
+    underflow: float = 1e-305
+
+
+NODES = NodeSettings()

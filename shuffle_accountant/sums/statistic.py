@@ -1,0 +1,129 @@
+"""What a sum of n values says when one of them, nobody knows which, has one of two other laws.
+
+A *statistic* of n observations is computed step by step: each observation is put into one of
+finitely many letters, with a number; partial results are added, two by two, and the sum is put into
+one of the cells chosen for that step, again with a number. What comes out in the end is a function
+of the observations, and its laws under both hypotheses follow from the letters' by sums of products
+of positive numbers. The numbers and the cells only decide how much it says; whatever they are, the
+pair of its laws is a post-processing of the observations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.rounding import (
+    Array,
+    pairwise_sum,
+    product,
+    raised,
+    roundings,
+    sequential_sum,
+)
+from shuffle_accountant.sums.doubling import SumLaw, near_scores, single_width, sum_cells
+from shuffle_accountant.sums.pairs import marked_sums
+
+__all__ = ["Hypotheses", "power_of"]
+
+_FINER = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Hypotheses:
+    """Laws of a partial result of ``count`` observations.
+
+    Attributes:
+        value: a number for each outcome, ascending, shape (m,).
+        null: probabilities when all observations have the common law.
+        first: the same when one of them, uniformly chosen, has the first other law.
+        second: the same for the second other law.
+        count: number of observations.
+        error: bound on the relative error of every probability.
+        lost: bound on the probability, under any of the three, that some part of a sum of all
+            observations is an outcome that was dropped.
+    """
+
+    value: Array
+    null: Array
+    first: Array
+    second: Array
+    count: int
+    error: float
+    lost: float = 0.0
+
+    @property
+    def _law(self) -> SumLaw:
+        reach = float(np.max(np.abs(self.value)))
+        return SumLaw(self.value, self.null, self.count, 0.0, 0.0, 0.0, reach)
+
+    def add(self, other: Hypotheses, width: float) -> Hypotheses:
+        """The sum of two independent results, in cells of that many normal scores."""
+        edges = sum_cells(self._law, other._law, width=width)
+        count = self.count + other.count
+        mine = self._shares(count)
+        others = mine if self is other else other._shares(count)
+        sums, error = marked_sums(self.value, mine, other.value, others, edges)
+        held = sums[0] > 0.0
+        null, moment, first, second = sums[:, held]
+        total = product(self.error, other.error, error, roundings(8))
+        # the halves of a sum are told of once
+        lost = self.lost if self is other else self.lost + other.lost
+        lost += float(sums[2:, ~held].sum())
+        # numbers must ascend; equal ones would do
+        value = np.maximum.accumulate(edges[held] + moment / null)
+        return Hypotheses(value, null, first, second, count, total, lost)
+
+    def _shares(self, count: int) -> Array:
+        """The laws; the others times the probability that it is one of these observations."""
+        part = self.count / count
+        return np.array([self.null, part * self.first, part * self.second])
+
+    def coarser(self, width: float) -> Hypotheses:
+        """With outcomes of so nearly the same normal score taken for one."""
+        starts, terms = near_scores(self.null, width)
+        null, first, second, moment = (
+            rounded(np.add.reduceat(x, starts), terms)
+            for x in (self.null, self.first, self.second, self.null * self.value)
+        )
+        value = np.divide(moment, null, out=self.value[starts], where=null > 0.0)
+        # numbers must ascend, and only decide how much is said
+        value = np.maximum.accumulate(value)
+        error = product(self.error, sequential_sum(terms))
+        return Hypotheses(value, null, first, second, self.count, error, self.lost)
+
+    def pruned(self, users: int, tail: float) -> Hypotheses:
+        """Without outcomes at both ends that matter for none of the laws of ``users``."""
+        weight = self.null * (users / self.count) + self.first + self.second
+        keep = np.minimum(np.cumsum(weight), np.cumsum(weight[::-1])[::-1]) > tail
+        if keep.all() or not keep.any():
+            return self
+        return replace(
+            self,
+            value=self.value[keep],
+            null=self.null[keep],
+            first=self.first[keep],
+            second=self.second[keep],
+            lost=self.lost + raised(float(weight[~keep].sum()), self.error + pairwise_sum(own=8)),
+        )
+
+
+def power_of(one: Hypotheses, count: int, *, width: float, tail: float) -> Hypotheses:
+    """The result of ``count`` observations.
+
+    Args:
+        one: that of one observation.
+        count: number of observations, >= 1.
+        width: of cells, in normal scores.
+        tail: probability that each step may drop.
+    """
+    law = one
+    for digit in bin(count)[3:]:
+        # what goes through two additions is put into narrower cells by the first
+        law = law.add(law, width if digit == "0" else _FINER * width).pruned(count, tail)
+        if digit == "1":
+            single = one.coarser(_FINER * single_width(width, law.count + 1))
+            law = single.add(law, width).pruned(count, tail)
+    return law

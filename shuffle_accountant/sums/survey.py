@@ -1,0 +1,190 @@
+"""Which blocks of nodes matter, found without looking at every node.
+
+For the tilted message value Y with characteristic function phi, the function
+``u(t) = sqrt(1 - |phi(t)|^2)`` is Lipschitz with the standard deviation of Y as its constant: with
+D the difference of two independent copies, ``|phi|^2 = E cos(t D)`` has a derivative of at most
+``sqrt(E D^2) sqrt(E sin^2 (t D)) <= sqrt(2 Var Y) sqrt(2 (1 - |phi|^2))``. So phi at the middle of
+an interval bounds its modulus all over it; intervals where ``|phi|^(n-1)`` is negligible are left
+out, with their bound, and all others halved.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
+from shuffle_accountant.numerics.turns import cosines_and_sines
+from shuffle_accountant.sums import settings
+from shuffle_accountant.sums.tilted import Tilted
+
+__all__ = ["find_blocks", "transform"]
+
+
+class _Survey:
+    """Intervals of nodes that are left out, or kept as blocks: see `find_blocks`.
+
+    Attributes:
+        work: number of frequencies at which phi was evaluated, of each row, shape (k,).
+    """
+
+    def __init__(self, rows: Tilted, users: tuple[int, int], most: float) -> None:
+        self.rows, self._rare = _without_rare(rows, users[1])
+        self.users, self._most = users, most
+        every = np.arange(rows.theta.size)
+        self.work = np.zeros(every.size)
+        self.kept = [every], [np.zeros(every.size)]
+        self.dropped = np.zeros((3, every.size))
+
+    def examine(
+        self, index: NDArray[np.intp], begin: Array, length: Array, phi: Array, slope: Array
+    ) -> tuple[NDArray[np.intp], Array, Array]:
+        """Leave out intervals where the modulus is small, keep blocks, and halve all others.
+
+        Args:
+            index: row of each interval, shape (i,).
+            begin: its first node.
+            length: its number of nodes.
+            phi: ``|phi|`` at its middle.
+            slope: ``|phi'|`` there.
+
+        Returns:
+            Row, first node and number of nodes of what is to be examined next.
+        """
+        rows = self.rows
+        self.work += np.bincount(index, minlength=self.work.size)
+        step = rows.step[index]
+        half, low = 0.5 * length * step, begin * step
+        top = _largest_modulus(rows, index, (phi, slope), low + half, half)
+        top = np.minimum(top + self._rare[index] * (1.0 - top), 1.0)
+        rest = rows.log_power(self.users, top, index) - 0.5 * low**2 * rows.variance[index]
+        out = rest <= -rows.level[index]
+        gone = index[out]
+        bound = np.minimum(length, rows.last[index] - begin + 1.0)[out] * np.exp(rest[out])
+        for i, size in enumerate(transform(rows.theta[gone], low[out])):
+            self.dropped[i] += np.bincount(gone, bound * size, rows.theta.size)
+        whole = ~out & (length <= settings.NODES.block * settings.NODES.unsplit)
+        blocks = np.maximum(length[whole] / settings.NODES.block, 1.0).astype(int)
+        row, start = np.repeat(index[whole], blocks), np.repeat(begin[whole], blocks)
+        number = np.arange(row.size) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+        start += settings.NODES.block * number
+        there = start <= rows.last[row]
+        self.kept[0].append(row[there])
+        self.kept[1].append(start[there])
+        split = ~out & ~whole
+        index, begin, length = index[split], begin[split], 0.5 * length[split]
+        index, begin = np.tile(index, 2), np.concatenate([begin, begin + length])
+        length = np.tile(length, 2)
+        inside = (begin <= rows.last[index]) & (self.work <= self._most)[index]
+        return index[inside], begin[inside], length[inside]
+
+
+def find_blocks(
+    rows: Tilted, users: tuple[int, int], most: float
+) -> tuple[tuple[NDArray[np.intp], Array], Array, NDArray[np.bool_]]:
+    """Find the blocks of nodes that matter, by halving intervals of frequencies.
+
+    Returns:
+        The row and the first node of each such block; what all others add to the three sums, shape
+        (3, k); and whether ``most`` frequencies were enough, shape (k,): else blocks are missing.
+    """
+    survey, every = _Survey(rows, users, most), np.arange(rows.theta.size)
+    rows = survey.rows
+    # over this many nodes phi may move by about one
+    longest = settings.NODES.half_turn / (rows.step * np.sqrt(rows.spread) + 1e-300)
+    reach, waiting = np.full(every.size, float(settings.NODES.block)), []
+    while np.any(far := (rows.last >= reach) & (reach < longest)):
+        # intervals that are as long as they are far away
+        waiting.append((every[far], reach[far], reach[far]))
+        reach[far] *= 2.0
+    for row in every[rows.last >= reach].tolist():
+        length, begin = reach[row], np.arange(reach[row], rows.last[row] + 1.0, reach[row])
+        size = np.full(begin.size, length)
+        found = _regular(rows, row, begin[0] + 0.5 * length, length, begin.size)
+        waiting.append(survey.examine(np.full(begin.size, row), begin, size, *found))
+    while waiting:
+        index, begin, length = (np.concatenate(x) for x in zip(*waiting, strict=True))
+        if not index.size:
+            break
+        middle = (begin + 0.5 * length) * rows.step[index]
+        waiting = [survey.examine(index, begin, length, *_single(rows, index, middle))]
+    kept = np.concatenate(survey.kept[0]), np.concatenate(survey.kept[1])
+    return kept, survey.dropped, survey.work <= most
+
+
+def _without_rare(rows: Tilted, n: int) -> tuple[Tilted, Array]:
+    """The tilted messages without those far out, and the probability of these, shape (k,).
+
+    A message far out that is expected about once among n lets the modulus of phi be larger by its
+    probability, but makes phi change much faster.
+    """
+    cut = np.full(rows.theta.size, math.inf)
+    distance, deviation = np.abs(rows.y), np.sqrt(rows.spread)
+    for reach in reversed(settings.NODES.far_out):
+        far = distance > (reach * deviation)[:, None]
+        rare = np.sum(np.where(far, rows.weight, 0.0), axis=1)
+        cut = np.where(rare * n <= settings.NODES.rarely, reach * deviation, cut)
+    far = distance > cut[:, None]
+    rare = np.sum(np.where(far, rows.weight, 0.0), axis=1) * (1.0 + 1e-9)
+    weight = np.where(far, 0.0, rows.weight) / (1.0 - rare)[:, None]
+    mean = np.sum(weight * rows.y, axis=1)
+    y = np.where(far, 0.0, rows.y - mean[:, None])
+    return replace(rows, y=y, weight=weight, spread=np.sum(weight * y**2, axis=1)), rare
+
+
+def _single(rows: Tilted, index: NDArray[np.intp], t: Array) -> tuple[Array, Array]:
+    """``|phi|`` and ``|phi'|`` of the rows given by index, at one t each."""
+    phi, slope = np.empty((2, t.size))
+    size = max(settings.NODES.at_once // (4 * rows.y.shape[1]), 1)
+    for first in range(0, t.size, size):
+        some = slice(first, first + size)
+        row = index[some]
+        y = rows.y[row]
+        cosine, sine = cosines_and_sines(t[some][:, None] * y)
+        cosine *= rows.weight[row]
+        sine *= rows.weight[row]
+        phi[some] = np.hypot(cosine.sum(axis=1), sine.sum(axis=1))
+        slope[some] = np.hypot(np.einsum("kj,kj->k", cosine, y), np.einsum("kj,kj->k", sine, y))
+    return phi, slope
+
+
+def _regular(rows: Tilted, row: int, first: float, apart: float, count: int) -> tuple[Array, Array]:
+    """The same at ``count`` nodes of one row that are equally far apart."""
+    some = rows.weight[row] > 0.0
+    y, weight, step = rows.y[row][some], rows.weight[row][some], float(rows.step[row])
+    few = math.isqrt(count - 1) + 1
+    near = np.exp(np.multiply.outer(np.arange(few) * (apart * step), 1j * y))
+    start = (first + apart * few * np.arange(-(-count // few))) * step
+    far = np.exp(np.multiply.outer(start, 1j * y)) * weight
+    phi, slope = (np.abs(x @ near.T).ravel()[:count] for x in (far, far * y))
+    return phi, slope
+
+
+def _largest_modulus(
+    rows: Tilted, index: NDArray[np.intp], found: tuple[Array, Array], t: Array, half: Array
+) -> Array:
+    """Upper bounds of ``|phi|`` within ``half`` of t, from ``|phi|`` and ``|phi'|`` at t.
+
+    The smaller one of two: by the lemma of this module, and by Taylor's theorem, as the second
+    derivative of phi is at most the variance of Y.
+    """
+    phi, slope = found
+    spread = rows.spread[index] * (1.0 + 1e-9)
+    own = rows.rounding * rows.size[index] * (t + half)
+    own += UNIT_ROUNDOFF * (128.0 + 8.0 * rows.y.shape[1]) + 2.0 * rows.lost[0][index]
+    largest = np.max(np.abs(rows.y), axis=1, initial=0.0)[index]
+    phi = np.minimum(phi + own, 1.0)
+    u = np.sqrt((1.0 - phi) * (1.0 + phi)) - half * np.sqrt(spread)
+    by_lemma = np.sqrt(np.maximum(1.0 - np.maximum(u, 0.0) ** 2, 0.0))
+    by_taylor = phi + half * (slope + own * largest + 0.5 * half * spread)
+    found_ = np.minimum(by_lemma, by_taylor) * (1.0 + 1e-15)
+    return np.asarray(np.clip(found_, 1e-15, 1.0))
+
+
+def transform(theta: Array, t: Array) -> Array:
+    """The same for arrays that broadcast."""
+    size = np.hypot(theta, t)
+    return np.stack([1.0 / size**2, np.ones(size.shape), 1.0 / size])
