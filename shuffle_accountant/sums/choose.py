@@ -15,6 +15,7 @@ class Way(Enum):
     """A way to bound the profile of a target among decoys; brackets name the one that answered."""
 
     LISTS = "lists"
+    MOMENTS = "moments"
     NODES = "nodes"
     DOUBLING = "doubling"
 
@@ -25,6 +26,8 @@ def choose(q: Array, users: tuple[int, int], unevenness: float, tail: float) -> 
     | condition | way | file |
     | --- | --- | --- |
     | one number of messages, whose likely histograms are at most 2^17 | lists | `lists` |
+    | one alpha, at which the profile is below 1e-50 and single messages tell it within a factor \
+1000 | moments | `letter_moments` |
     | no alpha needs more than 2^17 nodes | nodes | `nodes`, with `far_messages` |
     | otherwise | doubling | `heavy_tails`, on `doubling` |
 

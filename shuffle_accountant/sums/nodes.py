@@ -99,7 +99,8 @@ class NodeTable:
         scale = np.exp(log_scale) / n
         upper = scale * (value[0] + error[0]) * (1.0 + relative)
         upper = upper * (1.0 + 128 * UNIT_ROUNDOFF) + settings.NODES.underflow
-        total = (value[0] - error[0] - rows.alias[0]) * (1.0 - relative)
+        total = value[0] - error[0] - rows.alias[0]
+        total -= relative * np.abs(total)
         noise = rows.variance * (value[1] + error[1]) * (1.0 + relative)
         high = np.maximum(value[2] + error[2], 0.0) * (1.0 + relative)
         low = np.maximum((value[2] - error[2] - n * rows.alias[1]) * (1.0 - relative), 0.0)
@@ -107,18 +108,23 @@ class NodeTable:
         gain = total - noise + np.where(anchor > 0.0, anchor * low, anchor * high)
         d = scale * (gain - 4.0 * settings.NODES.ratio_error * slack)
         q = scale * high * (1.0 + 64 * UNIT_ROUNDOFF) + settings.NODES.underflow
-        return np.stack([upper, np.zeros(upper.shape), q, d])
+        # at its own alpha no error of the event's probability counts
+        lower = total - noise - (excess - anchor) * high
+        lower = scale * (lower - 4.0 * settings.NODES.ratio_error * slack)
+        return np.stack([upper, lower, q, d])
 
     def _with_far(self, near: Array, n: int) -> Array:
         """The same with sums in which some message is far."""
-        upper, _, q, d = near
+        upper, lower, q, d = near
         anchor, excess = self.rows.anchor, self.rows.excess
         gain, sent, off, off_sent = self.question.far.probabilities(n)
         apart = gain - anchor * sent + off + (1.0 + excess) * off_sent
         upper = upper + np.maximum(apart, 0.0) + self.question.far.missed
         upper = upper * (1.0 + 16 * UNIT_ROUNDOFF)
+        size = np.abs(lower) + gain + excess * sent
+        lower = lower + (gain - excess * sent) - off - (1.0 + excess) * off_sent
+        lower = lower - 32 * UNIT_ROUNDOFF * size
         d, q = d + gain - off, (q + sent + off_sent) * (1.0 + 4 * UNIT_ROUNDOFF)
-        lower = (d - excess * q) * (1.0 - 16 * UNIT_ROUNDOFF) - 16 * UNIT_ROUNDOFF * excess * q
         return np.stack([upper, np.maximum(lower, 0.0), q, d])
 
     @cached_property
@@ -240,7 +246,8 @@ def _tabulated(
     messages = question.value.shape[1]
     size = max(settings.NODES.at_once // (8 * messages), 1)
     most = max(settings.NODES.work / (messages * question.theta.size), settings.NODES.fewest_nodes)
-    most = min(most, settings.NODES.row_work / messages)
+    alone = settings.NODES.row_work / messages
+    most = alone if question.theta.size == 1 else min(most, alone)
     for first in range(0, wanted.size, size):
         yield from _affordable(question, aims, wanted[first : first + size], most)
 

@@ -49,7 +49,7 @@ class NodeSettings:
 
     block: int = 16
     work: float = 2.0**24
-    row_work: float = 2.0**24
+    row_work: float = 2.0**26
     fewest_nodes: float = 2.0**10
     left_out: float = 0.05
     missed: float = 0.05

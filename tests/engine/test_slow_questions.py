@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.sums import doubling, nodes
+from shuffle_accountant.sums import doubling, nodes, settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::shuffle_accountant.LooseBracketWarning")
 
@@ -28,18 +28,18 @@ NODES = 2e8
 def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """What is computed from here on."""
     counted: Counter[str] = Counter()
-    pair_sums, evaluated = doubling.pair_sums, nodes._of_blocks
+    pair_sums, evaluated = doubling.pair_sums, nodes.of_blocks
 
     def sums(a: Any, b: Any, c: Any, d: Any, edges: Any) -> Any:
         counted["pairs"] += a.size * c.size
         return pair_sums(a, b, c, d, edges)
 
     def blocks(rows: Any, users: Any, first: Any, left_out: Any) -> Any:
-        counted["nodes"] += first.size * nodes._SET.block * rows.y.shape[1]
+        counted["nodes"] += first.size * settings.NODES.block * rows.y.shape[1]
         return evaluated(rows, users, first, left_out)
 
     monkeypatch.setattr(doubling, "pair_sums", sums)
-    monkeypatch.setattr(nodes, "_of_blocks", blocks)
+    monkeypatch.setattr(nodes, "of_blocks", blocks)
     return counted
 
 

@@ -10,14 +10,15 @@ from typing import Protocol
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.letters import LetterPair, gains
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array, lowered
 
 __all__ = [
     "TINY",
     "LetterSource",
     "far_bounds",
+    "lone_message",
     "moment_bounds",
     "row_bounds",
     "source_letters",
@@ -27,7 +28,7 @@ __all__ = [
 TINY = 1e-305
 # Ratios are cut off at these parts of what all others hide.
 _PARTS = 2.0, 5.0, 12.0
-# So many thresholds are tried, above which a message outweighs the others.
+# Number of thresholds tried, above which a message outweighs the others.
 _THRESHOLDS = 400
 # More than what sums of masses and of values are off by, relative to the sums of their sizes.
 _ROUNDED = 1e-10
@@ -96,6 +97,36 @@ def far_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Array:
             found = np.maximum(found, own + pair.exposure_bounds(excess)[1])
         best = np.minimum(best, found)
     return np.asarray(best)
+
+
+def lone_message(pair: LetterPair, users: int, epsilon: float) -> float:
+    """Lower bound of ``H_alpha``, alpha = e^epsilon, from messages that outweigh all others.
+
+    With values ``v = r0 - alpha r1`` and a threshold, the event that one message alone is above it
+    gives, for each message, at least ``E[v + S]_+`` over the values above, where S is what the
+    others add on average if none of them is (Jensen's inequality); these events exclude each other.
+
+    Args:
+        pair: messages, as `LetterPair.settled` leaves them.
+        users: number n of messages.
+        epsilon: nats, in [0, 700].
+    """
+    r0, r1, q = pair.decoyed
+    value = gains(r0, r1, epsilon, Bound.OPTIMISTIC)
+    value = np.where(value > -_FAR, value, -1e5 * _FAR)  # only known to be below -_FAR
+    order = np.argsort(value)
+    value, mass, others = value[order], q[order], users - 1
+    size, moment = np.cumsum(mass * np.abs(value)), np.cumsum(mass * value)
+    above = np.cumsum(mass[::-1])[::-1] * (1.0 + _ROUNDED)
+    best = 0.0
+    for first in np.unique(np.linspace(1, value.size - 1, _THRESHOLDS).astype(int)).tolist():
+        if not 0.0 < above[first] < 1.0 or value[first] <= 0.0:
+            continue
+        light = others * (moment[first - 1] - _ROUNDED * size[first - 1])
+        light = min(light, light / (1.0 - above[first]))
+        gain = float(np.sum(mass[first:] * np.maximum(value[first:] + light, 0.0)))
+        best = max(best, gain * math.exp(others * math.log1p(-above[first])))
+    return lowered(best, _ROUNDED)
 
 
 def row_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Array:

@@ -20,6 +20,8 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.letter_moments import (
     TINY,
     LetterSource,
+    far_bounds,
+    lone_message,
     moment_bounds,
     row_bounds,
     source_letters,
@@ -77,6 +79,9 @@ class _Settings:
         beyond: losses further above the largest than this, relative to their size, are above it.
         least_tail: where less may be cut off, doubling is not tried.
         most_doubled: nor is it for more messages than this: it would take minutes.
+        deep: a profile below this, at one alpha, is taken from single messages and moments,
+        deep_ratio: if the lower bound is at least this times the upper one.
+        alone: one alpha alone is tabulated this times as wide as it may be.
         gathering: doubling may change the variance of a sum by this times the resolution.
     """
 
@@ -91,6 +96,9 @@ class _Settings:
     beyond: float = 2.0**-42
     least_tail: float = 1e-300
     most_doubled: int = 1 << 13
+    deep: float = 1e-50
+    deep_ratio: float = 1e-3
+    alone: float = 0.1
     gathering: float = 40.0
 
 
@@ -171,7 +179,7 @@ class OrderedMessages:
 
 
 def _last(way: Way) -> int:
-    return (Way.LISTS, Way.NODES, Way.DOUBLING).index(way)
+    return list(Way).index(way)
 
 
 class ProfileTable:
@@ -260,6 +268,7 @@ class _PairEnds:
         self._exposed = pair.exposed(excess)
         self._tables: list[ListedProfile | NodeTable] = []
         share = pair.allowed(excess, self._moments) / self._moments
+        share *= _SET.alone if excess.size == 1 else 1.0
         for messages in pair.ends:
             if self.way is Way.LISTS:
                 tail = _SET.unlisted * pair.effort.tail
@@ -490,6 +499,10 @@ def divergence_bounds(
         if epsilon < math.inf:
             high = divergence_bounds(pairs, users, LARGEST_EPSILON, effort)[1]
         return low, high, Way.LISTS
+    if effort.tail <= _SET.deep:
+        low, high = _by_moments(pairs, users, epsilon, effort)
+        if high <= _SET.deep and low >= _SET.deep_ratio * high:
+            return low, high, Way.MOMENTS
     losses = np.array([float(epsilon)]).tobytes()
     table = profile_table(pairs, (users, users), losses, effort)
     found = table.profile(users)
@@ -510,6 +523,18 @@ def divergence_bounds(
     low = max(low, *(pair[0] for pair in doubled))
     high = min(high, max(float(table.rest[0]), *(pair[1] for pair in doubled)))
     return min(low, high), high, Way.DOUBLING
+
+
+def _by_moments(
+    pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
+) -> tuple[float, float]:
+    """Bounds of the largest ``H_alpha`` from single messages and from moments, without sums."""
+    low, high = (
+        [_messages(pair, side, users, effort) for pair in pairs]
+        for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+    )
+    above = float(far_bounds(high, users, np.array([math.expm1(epsilon)]))[0])
+    return min(max(lone_message(pair, users, epsilon) for pair in low), above), above
 
 
 def _messages(source: LetterSource, side: Bound, users: int, effort: Effort) -> LetterPair:
