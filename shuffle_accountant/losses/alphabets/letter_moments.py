@@ -86,7 +86,8 @@ def far_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Array:
     """
     best = moment_bounds(pairs, users, excess).max(axis=0)
     for part in _PARTS:
-        least = users * excess[:, None] / part
+        with np.errstate(over="ignore"):
+            least = users * excess[:, None] / part
         found = np.zeros(excess.shape)
         for pair in pairs:
             r0, r1, q = pair.decoyed
