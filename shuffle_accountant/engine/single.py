@@ -58,12 +58,16 @@ def single_answer(
         beyond = _worse(loss, query.required + step, Bound.OPTIMISTIC, effort)
         return math.log(lower / beyond) / step if 0.0 < beyond < lower else 0.0
 
-    width = math.inf
+    lower, upper, ledger = 0.0, math.inf, ErrorLedger()
     for _ in range(_TRIALS):
+        width = upper - lower
         if query.delta is not None:
-            lower, upper, ledger = _epsilon(loss, query.delta, resolution)
+            found = _epsilon(loss, query.delta, resolution)
         else:
-            lower, upper, ledger = _delta(loss, query.required, resolution)
+            found = _delta(loss, query.required, resolution)
+        if found[1] - found[0] > width:  # narrower blocks are more messages, too many perhaps
+            break
+        lower, upper, ledger = found
         wide = excess(
             query,
             lower,
@@ -75,7 +79,7 @@ def single_answer(
         # what is no matter of blocks stays as it is
         if wide <= 1.0 or wide == math.inf or upper - lower >= 0.5 * width:
             break
-        width, resolution = upper - lower, max(_NARROWER, _ENOUGH / wide**2) * resolution
+        resolution = max(_NARROWER, _ENOUGH / wide**2) * resolution
     cause = ledger.limited_by if wide > 1.0 else None
     at, delta = (query.required, lower) if query.delta is None else (upper, query.delta)
     effort = Effort(max(delta * _NEGLIGIBLE, _SMALLEST_TAIL), resolution)

@@ -26,12 +26,13 @@ def choose(q: Array, users: tuple[int, int], unevenness: float, tail: float) -> 
     | condition | way | file |
     | --- | --- | --- |
     | one number of messages, whose likely histograms are at most 2^17 | lists | `lists` |
-    | one alpha, at which the profile is below 1e-50 and single messages tell it within a factor \
-1000 | moments | `letter_moments` |
+    | one alpha, profile below 1e-50 and known within a factor 1e3 | moments | `letter_moments` |
     | no alpha needs more than 2^17 nodes | nodes | `nodes`, with `far_messages` |
     | otherwise | doubling | `heavy_tails`, on `doubling` |
 
-    Lists are exact but for rounding and the tail, and one list serves all alpha. Nodes serve any
+    Lists are exact but for rounding and the tail, and one list serves all alpha. Moments bound a
+    profile so far out from above, single messages from below (`letter_moments`): a factor 1000
+    changes epsilon by a few percent there, and few sums are closer, none as fast. Nodes serve any
     number of messages, and all numbers in a range. Doubling has relative accuracy whatever the
     likelihood ratios are, but takes ten to a hundred times as long.
 

@@ -9,11 +9,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from itertools import combinations_with_replacement
 from typing import Any
 
+import mpmath
+import numpy as np
 import pytest
 
 import shuffle_accountant as sa
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.alphabets.letter_moments import far_bounds, lone_message
+from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.profiles import _by_moments
+from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.sums import doubling, nodes, settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::shuffle_accountant.LooseBracketWarning")
@@ -95,3 +103,47 @@ def test_answers_are_no_wider_than_they_were() -> None:
     assert found.upper <= 1.001 * found.lower
     make, question = QUESTIONS["bits near one"]
     assert make().epsilon(**question).upper == 0.0
+
+
+# ------------------------------------------------------------ bounds from single messages, exactly
+def divergence(pair: LetterPair, users: int, epsilon: float) -> mpmath.mpf:
+    """``E[(mean of r0 - alpha r1)_+]`` over all multisets of messages, with 60 digits."""
+    p0, p1, q = ([mpmath.mpf(x) for x in row.tolist()] for row in (pair.p0, pair.p1, pair.q))
+    alpha, total = mpmath.exp(mpmath.mpf(epsilon)), mpmath.mpf(0)
+    value = [(a - alpha * b) / c for a, b, c in zip(p0, p1, q, strict=True)]
+    for some in combinations_with_replacement(range(len(q)), users):
+        chance = mpmath.mpf(math.factorial(users))
+        for letter, count in Counter(some).items():
+            chance *= q[letter] ** count / math.factorial(count)
+        total += chance * max(sum(value[letter] for letter in some) / users, 0)
+    return total
+
+
+def test_bounds_from_single_messages_enclose_the_sum_over_multisets() -> None:
+    """Letters of any unevenness; where one message outweighs the others both bounds are close."""
+    near = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        letters, users = int(rng.integers(3, 6)), int(rng.integers(2, 7))
+        p0, p1 = rng.dirichlet(np.full(letters, 0.3), 2)
+        q = 0.5 * np.minimum(p0, p1) + 1e-9 * rng.random(letters)
+        p0, p1, q = np.append(p0, 0.0), np.append(p1, 0.0), np.append(q, 1.0 - q.sum())
+        pair = LetterPair(p0, p1, q).settled(Bound.PESSIMISTIC, users)
+        with mpmath.workdps(60):
+            for epsilon in (0.0, 0.1, 1.0, 3.0, 6.0, 9.0, 14.0, 30.0):
+                truth = divergence(pair, users, epsilon)
+                low = lone_message(pair, users, epsilon)
+                high = float(far_bounds([pair], users, np.array([math.expm1(epsilon)]))[0])
+                assert mpmath.mpf(low) <= truth <= mpmath.mpf(high), (seed, epsilon)
+                near += low > 0.5 * truth > 0
+    assert near >= 20
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0, 11.0])
+def test_bounds_from_single_messages_agree_with_sums(epsilon: float) -> None:
+    """By a second route, where that is quick."""
+    loss: Any = sa.ShuffleRound(sa.GaussianRandomizer(0.396), users=1000).reduced().loss
+    effort = Effort(tail=1e-40, resolution=1e-3)
+    low, high = _by_moments(loss.pairs, 1000, epsilon, effort)
+    assert 0.0 < low <= loss.delta(epsilon, Bound.PESSIMISTIC, effort)
+    assert high >= loss.delta(epsilon, Bound.OPTIMISTIC, effort)

@@ -140,6 +140,9 @@ def test_every_way_meets_the_truth_and_every_other(
                         for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
                     )
                     continue
+                if way is Way.MOMENTS:
+                    found[way] = profiles._by_moments((pair,), users, epsilon, EFFORT)
+                    continue
                 losses = np.array([epsilon]).tobytes()
                 table = profiles.profile_table((pair,), (users, users), losses, EFFORT)
                 assert table.ways == {way}
@@ -149,8 +152,9 @@ def test_every_way_meets_the_truth_and_every_other(
         for way, (low, high) in found.items():
             assert exact(low) <= truth * (1 + exact(1e-15)), way
             assert truth * (1 - exact(1e-15)) <= exact(high), way
-            # atoms of a few messages are what smoothing is worst at
-            assert high - low <= 0.02 * high + 1e-12, way
+            # atoms of a few messages are what smoothing is worst at; moments only say how small a
+            # divergence is
+            assert high - low <= 0.02 * high + 1e-12 or way is Way.MOMENTS, way
 
 
 def test_the_way_that_answers_is_chosen_by_one_rule() -> None:

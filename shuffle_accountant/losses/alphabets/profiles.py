@@ -499,7 +499,7 @@ def divergence_bounds(
         if epsilon < math.inf:
             high = divergence_bounds(pairs, users, LARGEST_EPSILON, effort)[1]
         return low, high, Way.LISTS
-    if effort.tail <= _SET.deep:
+    if effort.tail <= _SET.deep and ways_of(pairs, users, effort) != {Way.LISTS}:
         low, high = _by_moments(pairs, users, epsilon, effort)
         if high <= _SET.deep and low >= _SET.deep_ratio * high:
             return low, high, Way.MOMENTS
