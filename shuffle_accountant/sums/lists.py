@@ -342,8 +342,11 @@ class ListedProfile:
     def _positive_parts(self, excess: Array, sign: float) -> Array:
         """Sums of positive parts, from above or below: errors of masses are relative to these."""
         table, alpha = self.table, 1.0 + excess[:, None]
-        value = (table.s0 - table.s1) - excess[:, None] * table.s1
-        error = (2.0 * table.sums + 8 * UNIT_ROUNDOFF) * (table.s0 + alpha * table.s1)
+        with np.errstate(over="ignore"):  # a sum with a cost beyond 1e300 is not positive
+            cost = np.minimum(excess[:, None] * table.s1, 1e300)
+            both = np.minimum(alpha * table.s1, 1e300)
+        value = (table.s0 - table.s1) - cost
+        error = (2.0 * table.sums + 8 * UNIT_ROUNDOFF) * (table.s0 + both)
         positive = np.maximum(value + sign * error, 0.0)
         slack = table.slack + UNIT_ROUNDOFF * (math.log2(table.mass.size + 1.0) + 160.0)
         found = np.sum(table.mass * positive, axis=1) * (1.0 + sign * slack)

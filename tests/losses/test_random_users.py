@@ -64,6 +64,7 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tables have tests of their own; here all else is put to the test."""
     monkeypatch.setattr(random_crowd, "profile_table", ExactTable)
     monkeypatch.setattr(random_crowd, "_FEWEST_USERS", 1.0)
+    monkeypatch.setattr(random_crowd, "_FEWEST_UNLISTED", 1.0)
     for cache in CACHES:
         cache.cache_clear()
     yield

@@ -120,6 +120,8 @@ def lone_message(pair: LetterPair, users: int, epsilon: float) -> float:
     size, moment = np.cumsum(mass * np.abs(value)), np.cumsum(mass * value)
     above = np.cumsum(mass[::-1])[::-1] * (1.0 + _ROUNDED)
     best = 0.0
+    if value.size < 2:
+        return best
     for first in np.unique(np.linspace(1, value.size - 1, _THRESHOLDS).astype(int)).tolist():
         if not 0.0 < above[first] < 1.0 or value[first] <= 0.0:
             continue

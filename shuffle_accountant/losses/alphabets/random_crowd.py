@@ -15,13 +15,14 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, users_range
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource, source_letters
 from shuffle_accountant.losses.alphabets.mixed_profiles import MixedProfiles, RangeProfiles
-from shuffle_accountant.losses.alphabets.profiles import profile_table
+from shuffle_accountant.losses.alphabets.profiles import profile_table, ways_of
 from shuffle_accountant.losses.alphabets.samples import (
     COARSEST,
     NumberRange,
     SampleSource,
 )
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.sums.choose import Way
 
 __all__ = [
     "MOST_TERMS",
@@ -37,8 +38,9 @@ MOST_TERMS, MOST_TERMS_OF_ALPHABETS = 2.0**27, 2.0**30
 """With more terms than this, laws of each number of messages are quicker than tables: of messages
 with two letters that count, and of those with more."""
 
-# Fewer messages than this, on average, have laws of their own.
-_FEWEST_USERS = 16.0
+# Fewer messages than this, on average, are summed for each number on its own; fewer than the second
+# if their histograms can be listed, which is exact.
+_FEWEST_USERS, _FEWEST_UNLISTED = 16.0, 64.0
 # Tables are at most so many times coarser than points.
 _COARSER = 8.0
 # Nor are they closer than points by the first factor, or than the second: what letters of
@@ -92,6 +94,9 @@ def tables_of(crowd: RandomCrowd, effort: Effort) -> Tables | None:
         return None
     letters = [source_letters(pair, Bound.OPTIMISTIC, effort) for pair in crowd.pairs]
     usual = round(crowd.source.expected)
+    few = crowd.source.expected < _FEWEST_UNLISTED
+    if few and ways_of(crowd.pairs, 2 * usual, effort) == {Way.LISTS}:
+        return None
     deviation = max(pair.deviation(usual) for pair in letters)
     largest = max(pair.largest for pair in letters)
     tried = np.linspace(0.0, min(4.0 * deviation, 0.5 * largest), _TRIED)
