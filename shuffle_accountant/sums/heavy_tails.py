@@ -1,6 +1,6 @@
 """``E[(X_1 + … + X_n)_+]`` for i.i.d. real X whose law is too uneven for transforms.
 
-Slower than `shuffle_accountant.lattice.anchored`, with relative accuracy whatever the tails are.
+Slower than `shuffle_accountant.sums.nodes`, with relative accuracy whatever the tails are.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ Given m messages, m revealed, the target's is one of them with chance x_m. With 
 
     H_alpha = sum over m of w_m x_m D_m(1 + (alpha - 1)/x_m),
 
-D_m the profile of a target among m messages. Numbers of messages enter the tables of
-`shared_profile` by a power alone, so all of them are read off a few tables, one for each range of
-numbers, at points of its own; what is rare is tabulated coarsely.
+D_m the profile of a target among m messages. The number of messages is only a power in the tables
+of `losses.alphabets.profiles`, so all are read off a few tables, one for each range of numbers, at
+points of its own; rare numbers are tabulated coarsely.
 
 * Upper. D_m is convex and falls: it is below its chords between the points, and beyond the last
   one no larger than there. The mixture is convex too: its values are joined by chords once more.
