@@ -291,7 +291,7 @@ class TiltedSum:
         if lam > 0:
             furthest = (epsilon + budget().reach / lam) / spacing
             reach = math.ceil(min(furthest, _FARTHEST)) - law.start
-            if reach < size:  # terms further above epsilon weigh next to nothing
+            if reach < size:  # terms further above epsilon have negligible weight
                 stop, beyond = max(reach, first), math.exp(-budget().reach) * 1.01
         above = spacing * np.arange(law.start + first, law.start + stop) - epsilon
         divergence = source.divergence

@@ -20,26 +20,30 @@ from shuffle_accountant.progress import share_of_bar
 
 __all__ = ["End", "find_end"]
 
+# Least tail mass that a round's loss is asked for.
 _LEAST_TAIL = 1e-305
-# A table takes about as long as so many rounds one by one.
+# Least number of different losses for which their shared table is made: it takes about as long as
+# this many rounds one by one.
 _TABLE_PAYS = 12
-# A coarser grid is tried where that makes the window so many times shorter.
+# A coarser grid is tried first if the window has more than this many times the plan's most points.
 _MUCH_LONGER = 4
-# Of windows with more points than this, rare losses are added up by themselves: those above epsilon
-# and so many deviations, or this many times more, where a window without them is so much shorter.
+# If a window has more points than _LONG, and without rare losses less than 1/_SHORTER of them, rare
+# losses are added up by themselves.
 _LONG, _SHORTER = 1 << 17, 1.5
+# Losses are rare above epsilon plus _FIRST_CUT standard deviations; this cut grows by the factor
+# _NEXT_CUT while it misses too much, and _MOST_CUTS cuts are tried.
 _FIRST_CUT, _NEXT_CUT, _MOST_CUTS = 6.0, 1.5, 8
-# What this may miss, of what is allowed.
+# Part of the relative error allowed in delta that a cut may miss.
 _MISSED = 0.1
 
 
 @dataclass(frozen=True)
 class End:
-    """One end's answer.
+    """One end of the bracket, and what its error is made of.
 
     Attributes:
-        value: what was asked for: epsilon or delta.
-        delta: at the answer.
+        value: the end of epsilon or delta, whichever was asked for.
+        delta: at that epsilon.
         slope: ``-d log(delta) / d epsilon`` there.
         truncation: what limits it: of delta, by tails cut off.
         aliasing: of delta, by wrapped mass.
@@ -57,7 +61,7 @@ class End:
 
 
 def find_end(problem: Problem, plan: Plan, side: Bound) -> tuple[End, Plan]:
-    """The end on that side of the truth.
+    """Compute the upper (PESSIMISTIC) or lower (OPTIMISTIC) end on the plan's grid.
 
     Returns:
         The end, and the plan with the spacing that memory allowed.
@@ -103,7 +107,7 @@ def _epsilon(
     near: float,
     slope: float,
 ) -> float:
-    """Where delta is the one asked about, on the safe side."""
+    """The epsilon at which delta is the one asked about, rounded to the safe side."""
     target, largest = problem.query.delta, problem.largest
     assert target is not None
     if composition.side is Bound.PESSIMISTIC and composition.infinite > target:
@@ -120,7 +124,7 @@ def _epsilon(
 
 
 def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
-    """The grids of all losses."""
+    """The composition of all losses of a side, each on its grid."""
     # quantised, so that neighbouring questions share grids
     share = max(problem.share * plan.delta / problem.rounds, _LEAST_TAIL)
     # of many rounds, as few powers of ten as possible: a new one is a new table
@@ -153,7 +157,7 @@ def _table(loss: PrivacyLoss) -> Hashable:
 
 
 def _shown(problem: Problem, side: Bound) -> Iterator[tuple[PrivacyLoss, int]]:
-    """The losses of a side; of many, a bar that is shown moves with them, half of it a side."""
+    """Iterate over the losses of a side; if they are many, advance the progress bar by half."""
     losses = problem.on(side)
     if not problem.many:
         yield from losses
@@ -207,7 +211,7 @@ def _tilted(
 
 
 def _tilt(problem: Problem, composition: Composition) -> float:
-    """The saddle point of the question."""
+    """The tilt of the question: the saddle point for its epsilon or delta."""
     delta = problem.query.delta
     if delta is None:
         return composition.saddle_for_epsilon(problem.query.required)
@@ -220,7 +224,8 @@ def _split(
 ) -> tuple[Composition, RareLosses, float, int] | None:
     """All but rare losses, those, the tilt, and the points of the window; None if none are rare.
 
-    The cut is as far above epsilon as it takes for what is missed to be next to nothing.
+    The cut is far enough above epsilon for what is missed to be at most `_MISSED` of what is
+    allowed; None as well if `_MOST_CUTS` cuts do not do.
     """
     query = problem.query
     asked = query.required if query.delta is None else problem.deviation

@@ -25,32 +25,34 @@ __all__ = [
 ]
 
 MANY_LOSSES = 24
-"""So many different losses are composed as rows of a matrix."""
+"""From this many different losses on, they are composed as rows of a matrix."""
 
 FINEST_RESOLUTION = 2e-6
 """Blocks of decoy counts are not made narrower than this: about 1e8 atoms in the worst case."""
 
-# Peak memory of putting a loss on a grid, per cell between 0 and its largest loss.
+# Peak memory in bytes of putting a loss on a grid, per cell between 0 and its largest loss.
 _BYTES_PER_CELL = 256
 # A window of this many points is transformed in a few milliseconds.
 _FREE_POINTS = 1 << 17
 # A delta that is not known is taken to be as small as this at first.
 _EXPECTED = 1e-30
-# Rare large losses make the window long, but need no fine grid: so many points are tried first.
+# Points of a window that are tried first: rare large losses make it long, but need no fine grid.
 _TRIED_POINTS = 1 << 18
-# Peak memory of listing one atom, and a number of atoms that takes a few milliseconds.
+# Peak memory in bytes of listing one atom, and a number of atoms that takes a few milliseconds.
 _BYTES_PER_ATOM = 400
 _MOST_ATOMS = 1 << 20
 
 
-# Of a deviation: of a smaller epsilon no more digits are asked for at first.
+# Below this fraction of the loss's standard deviation, the first grid aims for absolute instead of
+# relative accuracy of epsilon.
 _SMALL_EPSILON = 0.1
 
-# The next grid is to be as wide as this part of what is allowed: where the width falls with a power
-# of the spacing that is not known well, and where it falls linearly.
+# Part of the allowed width of a bracket that the next grid aims for: where the width falls with a
+# power of the spacing that is not known well, and where it falls linearly.
 _AIM, _LINEAR_AIM = 0.5, 0.8
 
-# How much finer than necessary grids are to begin with: of one loss, and of many.
+# Spacing of the first grid relative to the one that should do: for few different losses (fewer than
+# MANY_LOSSES), and for many.
 _FINER, _FINER_MANY = 0.25, 0.8
 
 
@@ -90,7 +92,7 @@ class Problem:
         largest: float,
         below: Sequence[tuple[PrivacyLoss, int]] | None = None,
     ) -> Problem:
-        """The question with what follows from it."""
+        """The problem of these losses, with the quantities that follow from it."""
         rounds = sum(count for _, count in losses)
         # relative to the largest, because squares of tiny losses underflow
         top = max(loss.deviation for loss, _ in losses)
@@ -117,18 +119,18 @@ class Problem:
 
     @property
     def many(self) -> bool:
-        """Whether so many different losses are composed that what they share is tabulated."""
+        """Whether `MANY_LOSSES` or more losses differ: what they share is tabulated."""
         return len(self.losses) >= MANY_LOSSES
 
     @property
     def alike(self) -> float:
-        """How many rounds with the largest deviation would have that of the sum, >= 1."""
+        """Number of rounds of the largest deviation that would give the sum's deviation, >= 1."""
         top = max(loss.deviation for loss, _ in self.losses)
         return max((self.deviation / top) ** 2, 1.0)
 
     @property
     def gathered(self) -> bool:
-        """Whether the ends are about different losses: then no grid makes them meet."""
+        """Whether the ends are those of different losses: then no grid makes them meet."""
         return self.below != self.losses
 
     def on(self, side: Bound) -> tuple[tuple[PrivacyLoss, int], ...]:
@@ -137,17 +139,17 @@ class Problem:
 
     @property
     def most_cells(self) -> float:
-        """Cells between 0 and the largest loss that memory allows."""
+        """Largest number of cells between 0 and the largest loss that memory allows."""
         return self.memory_limit / _BYTES_PER_CELL
 
     @property
     def most_atoms(self) -> int:
-        """Atoms of one loss that memory allows."""
+        """Largest number of atoms of one loss that is allowed, by memory and by time."""
         return max(min(self.memory_limit // _BYTES_PER_ATOM, _MOST_ATOMS), 1024)
 
     @property
     def share(self) -> float:
-        """What may be cut off in all rounds together, relative to delta."""
+        """Probability mass that may be cut off in all rounds together, relative to delta."""
         return 1e-3 * min(self.tolerance, 1e-3)
 
 
@@ -159,7 +161,7 @@ class Plan:
         spacing: distance of grid points, nats.
         resolution: relative width of blocks of decoy counts.
         delta: about what delta is expected to be, for what may be cut off.
-        limited: whether the memory limit made the spacing what it is.
+        limited: whether the memory limit chose the spacing.
         top: end of the window of direct convolution, nats; None for a transform.
         previous: spacing and excess of the grid before, if it had a finite excess.
         most_points: a window has no more points than this, whatever the spacing; None for any.
@@ -184,7 +186,7 @@ class Plan:
 
 
 def _expected_epsilon(query: Query, deviation: float) -> float:
-    """About the epsilon that the question is about, or its answer, nats."""
+    """Rough value of the epsilon that is asked about, or that the answer will be, in nats."""
     if query.delta is None:
         return max(query.required, _SMALL_EPSILON * deviation)
     # where a normal law of the deviation has about such a tail
@@ -192,8 +194,8 @@ def _expected_epsilon(query: Query, deviation: float) -> float:
 
 
 def first_plan(problem: Problem) -> Plan:
-    """Where to begin."""
-    # finer than asked for while that costs next to nothing
+    """The plan of the first grid."""
+    # finer than asked for, while 18 deviations have no more than _FREE_POINTS points
     fine = max(
         (_FINER_MANY if problem.many else _FINER) * problem.coarse,
         18.0 * problem.deviation / _FREE_POINTS,

@@ -25,26 +25,27 @@ from shuffle_accountant.losses.base import PrivacyLoss
 
 __all__ = ["lower_end", "refine"]
 
+# Grids that are tried for one question.
 _MOST_REFINEMENTS = 12
-# Of classes: after these it is time for narrower classes.
+# The same for rounds in classes: after these it is time for narrower classes.
 _CLASS_REFINEMENTS = 3
-# A finer grid that leaves this much of the width says that something else decides it.
+# If a finer grid leaves more than this part of the bracket's width, something else decides it.
 _STALLED = 0.95
 _HOPELESS = 3  # grids on which delta's lower end is 0
 _ENDLESS = 2  # grids on which epsilon's upper end is infinite
-# Finer grids that a lower end alone is asked for.
+# Finer grids that `lower_end` tries after the first.
 _LOWER_GRIDS = 3
 # Grids of direct convolution, in cells up to the end of its window: milliseconds to a second each.
 _DIRECT_CELLS = (2000, 4000, 8000, 12000)
 # No sum of rare losses decides a larger delta: transforms know it as well as doubles can.
 _LARGEST_RARE = 0.1
-# A bracket so many times wider than asked for has missed what decides it: rare large losses.
+# A bracket more than this many times as wide as allowed has missed rare large losses, which decide.
 _FAR_OFF = 30.0
 # Normal laws this much wider decide whether delta is likely to be far below what is expected.
 _FAR_BELOW = 0.8
-# How much coarser blocks are while delta's size is all that is looked for.
+# Factor by which blocks of decoy counts are wider while only the size of delta is wanted.
 _COARSER = 8.0
-# Less of delta than this is not looked for.
+# A delta below this is not looked for.
 _LEAST_DELTA = 1e-300
 
 
@@ -56,7 +57,7 @@ class _Ends:
     upper: End
 
     def within(self, other: _Ends | None) -> _Ends:
-        """The narrower end of each side."""
+        """The better end of each side: the larger lower one and the smaller upper one."""
         if other is None:
             return self
         return _Ends(
@@ -66,7 +67,7 @@ class _Ends:
 
     @property
     def limited(self) -> bool:
-        """Whether single rounds are known less closely than any grid would need."""
+        """Whether the accuracy of single rounds, and not the grid, decides an end."""
         return self.upper.limited or self.lower.limited
 
     @property
@@ -141,7 +142,7 @@ def lower_end(
 
 
 def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
-    """The best ends of a row of grids, and the last plan."""
+    """The best ends of a series of grids, and the last plan."""
     plan = _with_scale(problem, first_plan(problem))
     best: _Ends | None = None
     hopeless = endless = 0
@@ -238,7 +239,7 @@ def _excess(problem: Problem, ends: _Ends) -> float:
 
 
 def _left_by_any_grid(plan: Plan, wide: float) -> float:
-    """What the excess does not fall below: the part that grids decide falls with the spacing."""
+    """The excess that no grid would remove, if the rest falls linearly with the spacing."""
     assert plan.previous is not None
     spacing, before = plan.previous
     return wide - (before - wide) / max(spacing / plan.spacing - 1.0, 1e-9)
@@ -252,7 +253,7 @@ def _too_coarse_a_tail(problem: Problem, plan: Plan, ends: _Ends) -> bool:
 
 
 def _answer(problem: Problem, plan: Plan, ends: _Ends) -> Answer:
-    """The ends with their ledger."""
+    """The answer: both ends, their error budget, and what limited them."""
     upper, lower = ends.upper, ends.lower
     low, high = in_order(lower.value, upper.value)
     memory = "the memory limit" if plan.limited else None

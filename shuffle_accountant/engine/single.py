@@ -21,28 +21,30 @@ __all__ = ["RESOLUTION", "single_answer"]
 # its inverse are all taken one by one, and the answer is exact to round-off.
 RESOLUTION = 1e-5
 
-# How closely epsilon is located before it is located exactly.
+# Relative width of blocks while epsilon is located roughly, before it is located exactly.
 _ROUGH = 1e-3
-# How closely delta is located before it is known how much may be cut off.
+# Relative width of blocks while it is found out how much may be cut off of delta.
 _ROUGHER = 1e-2
 
 # Ends are located to this share of the bracket's width.
 _CLOSE = 0.03
 
+# Least tail mass that may be asked for.
 _SMALLEST_TAIL = 1e-320
-# Deviations beyond these say nothing of where to start.
+# Standard deviations of the loss outside of these are no use for a starting point.
 _LEAST_DEVIATION, _LARGEST_DEVIATION = 1e-300, 50.0
 _NEGLIGIBLE = 1e-14  # of delta
 
-# A bracket that is too wide is tried again with blocks so much narrower, at most so often; where it
-# is just too wide, they are this share of what would do if its width went with their root.
+# If a bracket is too wide, it is tried again with narrower blocks, in _TRIALS attempts in all: of
+# _ENOUGH of the width that would do if the bracket's width went with their root, but of at least
+# _NARROWER of the last width.
 _NARROWER, _ENOUGH, _TRIALS = 1.0 / 16.0, 0.4, 3
 
 
 def single_answer(
     loss: PrivacyLoss, query: Query, tolerance: float, resolution: float = RESOLUTION
 ) -> Answer:
-    """One round's answer, in the worse direction.
+    """The answer for one round, in the worse of the two directions.
 
     Args:
         loss: the round's.
@@ -52,7 +54,7 @@ def single_answer(
     """
 
     def slope() -> float:
-        """At the lower end of delta, which is what ``slope`` is asked about."""
+        """``-d log(delta) / d epsilon`` at the lower end of delta."""
         step = 0.01 * loss.deviation
         effort = Effort(max(lower * _NEGLIGIBLE, _SMALLEST_TAIL), _ROUGH)
         beyond = _worse(loss, query.required + step, Bound.OPTIMISTIC, effort)
@@ -90,7 +92,7 @@ def single_answer(
 def _delta(
     loss: PrivacyLoss, epsilon: float, resolution: float
 ) -> tuple[float, float, ErrorLedger]:
-    """Lower end, upper end and ledger of delta at epsilon."""
+    """Lower end, upper end and error budget of delta at epsilon."""
     tail, low, high = 1e-20, 0.0, 1.0
     # how much may be cut off is found out roughly, then put to the proof
     for blocks in (max(resolution, _ROUGHER), resolution):
@@ -114,7 +116,7 @@ def _delta(
 def _epsilon(
     loss: PrivacyLoss, delta: float, resolution: float
 ) -> tuple[float, float, ErrorLedger]:
-    """Lower end, upper end and ledger of epsilon at delta."""
+    """Lower end, upper end and error budget of epsilon at delta."""
     effort = Effort(max(delta * _NEGLIGIBLE, _SMALLEST_TAIL), resolution)
 
     def log_ratio(side: Bound, effort: Effort) -> Callable[[float], float]:

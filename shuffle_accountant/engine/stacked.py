@@ -28,11 +28,11 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["StackedComposition", "composition_of"]
 
-# Entries of the matrix relative to what the parts hold themselves.
+# Most entries of the matrix, relative to those of the parts' own grids.
 _MOST_PADDING = 8
-# Peak memory per entry: the matrix, its tilted copy and what is made on the way.
+# Peak memory in bytes per entry: the matrix, its tilted copy and what is made on the way.
 _BYTES_PER_ENTRY = 40
-# Rows are pooled into so many for what need not be exact.
+# Pools whose means stand for the rows where a rough tilt or an upper bound will do.
 _POOLS = 8
 # A sum this small, relative to its largest possible term, may have lost terms to underflow.
 _LEAST_SUM = 1e-270

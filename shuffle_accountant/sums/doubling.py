@@ -10,7 +10,7 @@ lognormal tail. The probability in a cell goes to the cell's ends (PESSIMISTIC) 
 (OPTIMISTIC), which keeps the mean and moves the law up or down in convex order, second order in the
 width.
 
-Sums of so many values that cells of one width resolve them are added on a lattice instead
+Once a sum has enough values for cells of one width to resolve it, it is added on a lattice instead
 (`shuffle_accountant.sums.even_cells`): the same two bounds, at a hundredth of the time.
 
 What is left out is followed by its probability and by the gain ``(sum / n)_+`` it takes along: its
@@ -51,37 +51,40 @@ __all__ = [
     "sum_cells",
 ]
 
-# Groups of atoms of which a law's shape is read off before its cells are chosen, and places where
-# it is read off; fewer where cells are wide anyway. Of one of two laws there are so many times as
-# many, which fill the gaps between the other's.
+# Before cells are chosen, a sum's distribution function is sketched: from about this many groups of
+# atoms of the first law, at this many normal scores.
 _SKETCH, _PLACES = 160, 256
+# Groups of the second law for each of the first's: they fill the gaps between those.
 _FILLING = 4
-# Sums of so many values of either law have cells of their own.
+# The sums of this many likeliest values of each law are edges of cells.
 _LIKELIEST = 4
-# So few sums are all looked at.
+# Up to this many pairs of groups, the sketch looks at the sum of every pair.
 _FEW_SUMS = 1 << 14
+# Groups and scores of the sketch for cells at least _WIDE normal scores wide.
 _ROUGH_SKETCH, _ROUGH_PLACES, _WIDE = 80, 160, 0.02
-# Cells are not wider than this score, nor more than so many.
+# Largest width of cells that may be asked for, in normal scores.
 _WIDEST = 0.05
+# Cells of one law are at most this many, but for edges at likely values.
 _MOST_CELLS = 4608
-# Cells of heavy tails are narrower by the root of this at most.
+# Cells in heavy tails are narrower by at most the root of this.
 _HEAVIEST = 4.0
-# One of many values is known in cells that are wider by the root of this part of their number: what
-# it adds to the error is that part of what an addition adds. But not wider than this score.
+# Cells of a single value added to a sum of n are sqrt(_COARSER * n) times as wide as the sum's, at
+# most _COARSEST normal scores: it adds _COARSER of the error that an addition adds.
 _COARSER, _COARSEST = 0.1, 0.1
-# Cells so many times wider are few enough for a doubled law to have cells so much narrower.
+# If a single value's cells are at least _WORTH_FINER times as wide as the sum's, they are few, and
+# the doubled law that it is added to has cells of _FINER times the sum's width.
 _WORTH_FINER, _FINER = 3.0, 0.5
-# Where no more than so many times what may be left out lies beyond, cells are wider by the root of
-# how much less it is, and at most so much wider.
+# Where the tail beyond a cell costs less than _NEAR_BUDGET times what may be left out, the cell is
+# wider by the root of the quotient, at most _WIDER times.
 _NEAR_BUDGET, _WIDER = 1e8, 8.0
-# Points of one spacing, which cost so little, are closer by this than cells of a score's width.
-# Of laws with more points than that all pairs are taken.
+# Spacing of a lattice, which is cheap, relative to the width of cells (in deviations of the law).
+# If a law needed a lattice of more points than _MOST_EVEN, all pairs of atoms are added instead.
 _CLOSER, _MOST_EVEN = 0.8, 5000
-# The least value of such a law is at least this part of the mean.
+# A sum is on a lattice only if its longer summand has no value below this part of its mean.
 _AWAY_FROM_0 = 0.1
-# Rounding may move the bracket by this part of what cells do.
+# A lattice is used only if rounding moves the bracket by at most this part of what cells do.
 _ROUNDED = 0.1
-# Points are spread further apart where that is by as much.
+# A sum is moved to a lattice of larger spacing if that is more than this many times the present.
 _SPREAD_APART = 1.25
 
 
@@ -110,7 +113,7 @@ class SumLaw:
     cells: EvenCells | None = None
 
     def sizes(self, value: Array) -> Array:
-        """What errors of the given values are relative to."""
+        """Sizes that errors of the given values are relative to, shape of ``value``."""
         return np.full_like(value, self.reach) if self.signed else value
 
     @property
@@ -130,7 +133,7 @@ class SumLaw:
 
 
 def additions(count: int) -> int:
-    """How many laws are added to reach the sum of ``count`` values."""
+    """Number of additions of two laws by which `power` reaches the sum of ``count`` values."""
     return max(count.bit_length() + count.bit_count() - 2, 1)
 
 
@@ -156,7 +159,7 @@ def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) ->
         if digit == "0":
             law = step.add(law, law)
             continue
-        # of many values a single one may be known as much less closely
+        # a single value may have wider cells the more values it is added to
         single = single_width(step.width, 2 * law.count // one.count + 1)
         many = single >= _WORTH_FINER * step.width
         fine = replace(step, width=_FINER * step.width) if many else step
@@ -165,12 +168,17 @@ def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) ->
 
 
 def single_width(width: float, count: int) -> float:
-    """Of cells of a single value, where it is added to others so that they are so many."""
+    """Width of the cells of a single value that is added to others, in normal scores.
+
+    Args:
+        width: of the sum's cells, in normal scores.
+        count: number of values in the sum, the single one included.
+    """
     return min(math.sqrt(_COARSER * count) * width, _COARSEST)
 
 
 def near_scores(mass: Array, width: float) -> tuple[NDArray[np.intp], int]:
-    """Where groups of neighbours of so nearly the same normal score start.
+    """Split atoms into groups of neighbours whose normal scores lie in one cell of some width.
 
     Args:
         mass: of atoms in ascending order of their values, shape (m,).
@@ -188,7 +196,10 @@ def near_scores(mass: Array, width: float) -> tuple[NDArray[np.intp], int]:
 
 
 def _coarser(law: SumLaw, width: float, side: Bound) -> SumLaw:
-    """The law with neighbours of so nearly the same normal score taken together, in that order."""
+    """The law with atoms merged whose normal scores lie in one cell of this width.
+
+    PESSIMISTIC is above the given law in convex order, OPTIMISTIC below it.
+    """
     starts, most = near_scores(law.mass, width)
     if most == 1:
         return law
@@ -226,7 +237,7 @@ def add(a: SumLaw, b: SumLaw, side: Bound, *, width: float, budget: float, users
 
 
 def sum_cells(a: SumLaw, b: SumLaw, *, width: float) -> Array:
-    """Lower ends of cells for the sum of a value of each of two laws, of a normal score's width."""
+    """Lower ends of cells, ``width`` normal scores wide, for the sum of a value of each law."""
     return _Addition(Bound.OPTIMISTIC, min(width, _WIDEST), 0.0, 1)._edges(a, b)
 
 
@@ -275,7 +286,7 @@ class _Addition:
         return pruned(replace(law, moved=law.moved + rounded), self.budget, self.users)
 
     def _cells(self, a: SumLaw, b: SumLaw) -> EvenCells | None:
-        """The sum's law on a lattice, if one of cells' width has few enough points."""
+        """The sum's law on a lattice as fine as the cells; None where no lattice will do."""
         large, small = (a, b) if a.count >= b.count else (b, a)
         if large.signed or small.signed or large.count == 0:
             return None
@@ -305,7 +316,7 @@ class _Addition:
         return found.spaced(apart) if apart > _SPREAD_APART * spacing else found
 
     def _on_lattice(self, a: SumLaw, b: SumLaw, cells: EvenCells) -> SumLaw:
-        """The law of the sum, from what is known of its masses."""
+        """The bound of the law of the sum, from its masses and moments on the lattice."""
         held = np.flatnonzero(cells.mass)
         cells = cells.between(int(held[0]), int(held[-1]) + 1)
         mass = outwards(cells.mass, cells.slack, upper=self.side is Bound.PESSIMISTIC)
@@ -325,11 +336,11 @@ class _Addition:
         # a value that has much of the mass is not spread over a cell
         edges = np.union1d(edges, np.add.outer(_likeliest(a), _likeliest(b)))
         edges = np.concatenate([[low], edges[(edges > low) & (edges < high)], [high]])
-        # closer edges could not be told apart
+        # edges closer to the one before than rounding errors are dropped
         return np.asarray(edges[np.append(True, np.diff(edges) > roundings(4) * np.abs(edges[1:]))])
 
     def _unlikely(self, a: SumLaw, b: SumLaw, value: Array, score: Array) -> Array:
-        """How much wider cells are between neighbouring values: little may be lost beyond them."""
+        """Factors by which cells between neighbouring values are wider: little mass lies beyond."""
         from scipy.special import log_ndtr
 
         count = max(a.count + b.count, 1)
@@ -342,7 +353,7 @@ class _Addition:
 
     @staticmethod
     def _density(a: SumLaw, b: SumLaw, value: Array, score: Array) -> Array:
-        """How many cells per width of the score, between neighbouring values."""
+        """Number of cells per ``width`` of the normal score, between neighbouring values."""
         # a tail whose logarithm falls with slope s in log(x) moves by s times the squared ratio of
         # neighbouring edges: in the score's terms, by more the heavier it is
         mean = float(a.mass @ a.value + b.mass @ b.value)
@@ -377,7 +388,7 @@ def pruned(law: SumLaw, budget: float, users: int) -> SumLaw:
 
 
 def _sum_law(a: SumLaw, b: SumLaw, value: Array, mass: Array) -> SumLaw:
-    """The law of the sum of a value of each, with what both have lost."""
+    """The law of the sum with these atoms, with bounds of what is left out and of errors."""
     count = a.count + b.count
     shares = a.count / count, b.count / count
     return SumLaw(
@@ -434,7 +445,7 @@ def _scores(a: SumLaw, b: SumLaw, *, rough: bool) -> tuple[Array, Array]:
     both = u + np.interp(_quantiles(*_cumulated(f)), _quantiles(*_cumulated(g)), v)
     some = v[_FILLING // 2 :: _FILLING]
     tried = np.unique(np.concatenate([u + _moments(b)[0], some + _moments(a)[0], both]))
-    if u.size * v.size <= _FEW_SUMS:  # far letters leave gaps that these do not see
+    if u.size * v.size <= _FEW_SUMS:  # far messages leave gaps that these do not see
         tried = np.unique(np.add.outer(u, v))
     edges = np.append(u[0] + v[0], tried[tried > u[0] + v[0]])
     mass, _, _ = pair_sums(u, f, v, g, edges)

@@ -1,7 +1,7 @@
 """Sums of independent values on points of one spacing: direct convolution of positive masses.
 
 Far faster than gathering all pairs in cells, with the same relative accuracy everywhere, for laws
-that cells of one width resolve: sums of so many values that they are nearly normal.
+that cells of one width resolve: sums of enough values to be nearly normal.
 
 A value between two points is moved to one of them at random, so that its mean is kept. The points T
 are then above the true values L in convex order, and so are sums of them. The means E[L | T] are

@@ -12,9 +12,10 @@ from shuffle_accountant.sums.doubling import SumLaw, add
 __all__ = ["BITS", "SumFamily", "rounded_count", "rounded_counts"]
 
 BITS = 7
-"""Numbers of values are rounded down to so many binary digits."""
+"""Numbers of values are rounded down to this many significant binary digits."""
 
-# The last digits are added in cells wider by this factor, once; all others add up many times.
+# The part of a number of values in the last _LAST of its significant binary digits is added in
+# cells wider by the factor _WIDER: that is done once; errors of all other additions add up.
 _WIDER = 2.0
 _LAST = 4
 
@@ -35,7 +36,7 @@ def rounded_count(count: int) -> int:
 
 
 class SumFamily:
-    """Bounds of the laws of sums of different numbers of copies of one value.
+    """Bounds of the laws of sums of K copies of one value, for different K.
 
     Args:
         one: makes the law of one copy, from a width and a tail.
@@ -69,14 +70,14 @@ class SumFamily:
         return self._add(self._widened(count - last), self._widened(last), _WIDER)
 
     def _summed(self, count: int) -> SumLaw:
-        """By way of powers of two, remembered: all counts share these."""
+        """The law of ``count`` copies by way of powers of two, cached: all counts share these."""
         if count not in self._fine:
             first = 1 << ((count - 1).bit_length() - 1)
             self._fine[count] = self._add(self._summed(first), self._summed(count - first))
         return self._fine[count]
 
     def _widened(self, count: int) -> SumLaw:
-        """In wider cells, remembered."""
+        """The law of ``count`` copies in cells wider by `_WIDER`, cached."""
         if count not in self._wide:
             nothing = SumLaw(np.zeros(1), np.ones(1), 0, 0.0, 0.0, 0.0, 0.0)
             self._wide[count] = self._add(nothing, self._summed(count), _WIDER)

@@ -16,18 +16,18 @@ from shuffle_accountant.numerics.rounding import Array, sequential_sum
 
 __all__ = ["marked_sums", "pair_sums"]
 
-# Without compiled loops, so many pairs are added up at a time.
+# Pairs added up at a time without compiled loops.
 _CHUNK = 1 << 18
-# Fewer pairs are added up before a thread has started.
+# Least pairs per thread: fewer are added up before a thread has started.
 _WORTH_A_THREAD = 1 << 20
 _MOST_THREADS = 8
-# So many rows are added up before their sums go into compensated ones.
+# Rows added up in plain sums before those go into the compensated sums.
 _ROWS = 16
-# Neighbours that are taken together where a cell holds all of them: where one law's values are far
-# larger than the other's.
+# Sizes of blocks of neighbours that are added at once where a cell holds the whole block: where one
+# law's values are far larger than the other's.
 _FEW, _MANY = 16, 256
-# So many neighbours are put into their cells one by one where the first is at least so many cells
-# from the last, and not so many.
+# _SPREAD neighbours are put into their cells one by one where the last lies at least _APART cells
+# beyond the first, but less than _CLOSE.
 _SPREAD, _APART, _CLOSE = 32, 8, 256
 
 
@@ -52,7 +52,7 @@ def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Arr
 
 
 def marked_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, float]:
-    """The same for variables either of which, but not both, may have another law.
+    """Masses and moments as `pair_sums`, where one of the two variables may have another law.
 
     Args:
         u: values of the first, ascending, shape (a,).
@@ -72,7 +72,7 @@ def marked_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[A
 def _gathered(
     u: Array, f: Array, v: Array, g: Array, edges: Array, same: bool
 ) -> tuple[Array, float]:
-    """What `marked_sums` says; if both laws are the ``same``, each pair stands for two."""
+    """Compute `marked_sums`; if both laws are the ``same``, each pair stands for two."""
     loop = compiled(_loop)
     if loop is _loop:  # Python itself would take minutes
         return _vectorised(u, f, v, g, edges)
@@ -115,12 +115,12 @@ def _parts(
 
 
 def _together(v: Array, sums: Array, size: int) -> tuple[Array, Array]:
-    """Sums over so many neighbours: masses, moments about the first value, other laws' masses.
+    """Sums over blocks of neighbours: masses, moments about the first value, other laws' masses.
 
     Args:
         v: first values of what is taken together, shape (b,).
         sums: the same sums over each of those, shape (l + 1, b).
-        size: how many are taken together.
+        size: number of neighbours in a block.
 
     Returns:
         First values, and the sums, shape (l + 1, b // size).
@@ -146,7 +146,7 @@ def _loop(
     same: bool,
     out: Array,
 ) -> int:
-    """Row by row the pairs with the first columns, up to the row's stop.
+    """Add up, row by row, the pairs with the first columns, up to the row's stop.
 
     If both laws are the ``same``, each pair stands for its mirror image as well, and the pair of an
     atom with itself is added. Neighbours in a row that share a cell are added up first. ``edges``
@@ -154,7 +154,7 @@ def _loop(
     rows.
 
     Returns:
-        Through how many additions, compensated ones aside, a term goes at most.
+        The most additions that a term goes through, compensated ones aside.
     """
     laws, last = f.shape[0], edges.size - 2
     total, lost, here = out[0], out[1], out[2]
@@ -261,7 +261,7 @@ def _loop(
 
 
 def _vectorised(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, float]:
-    """The same by NumPy, some rows at a time."""
+    """Compute `marked_sums` by NumPy, some rows at a time."""
     rows = max(_CHUNK // v.size, 1)
     found = np.zeros((len(f) + 1, edges.size))
     most = 0

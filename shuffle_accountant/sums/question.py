@@ -149,7 +149,7 @@ class Question:
             # (x)_+ <= e^(theta x) / (e theta), and a histogram that is not listed has more others
             rest = log_binomial(float(users[1]), others + 1) + (others + 1.0) * np.log(held)
             scale = np.max(np.multiply.outer(np.array(users), log_scale[good]), axis=0)
-            # each message's weight is off by so much, and n of them by n times that
+            # relative error of one message's weight; the product of n is off by n times that
             size = np.max(np.abs(theta[index, None] * value[index]), axis=1)
             off = UNIT_ROUNDOFF * (256.0 + 4.0 * size + 8.0 * np.abs(log_scale[good]))
             off = np.where(users[1] * off < 0.1, users[1] * off, math.inf)

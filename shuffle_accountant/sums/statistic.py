@@ -69,7 +69,7 @@ class Hypotheses:
         held = sums[0] > 0.0
         null, moment, first, second = sums[:, held]
         total = product(self.error, other.error, error, roundings(8))
-        # the halves of a sum are told of once
+        # two equal halves share their dropped outcomes: `lost` counts these over the whole sum
         lost = self.lost if self is other else self.lost + other.lost
         lost += float(sums[2:, ~held].sum())
         # numbers must ascend; equal ones would do

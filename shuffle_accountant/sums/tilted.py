@@ -286,7 +286,7 @@ def _windows(
         needed = (np.maximum(first[side], weighed) - goal) / delta[side]
         window[side] = np.where(np.isnan(needed), math.inf, needed).max(axis=1).min(axis=0)
     found = np.maximum(window.max(axis=0), 1e-3 / theta)
-    # two aliases of each side take about half of the goal; all further ones next to nothing
+    # two aliases of each side take about half of the goal; all further ones are negligible
     bounds = []
     for log in (first, third):
         decay = delta * found
