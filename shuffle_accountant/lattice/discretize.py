@@ -1,12 +1,10 @@
 """From atoms to the grid, both ways with an error of second order in the spacing.
 
 * PESSIMISTIC, *connect the dots* (Doroshenko et al. 2022): an atom between two grid points is split
-over
-  them so that its P- and its Q-mass are kept. This interpolates ``H_alpha`` linearly in alpha
+  over them so that its P- and its Q-mass are kept. This interpolates ``H_alpha`` linearly in alpha
   between grid points and is exact at them.
 * OPTIMISTIC, *chords*: mass is merged, from the largest loss down, until its mean likelihood ratio
-is
-  exactly that of a grid point. Merging is a post-processing.
+  is exactly that of a grid point. Merging is a post-processing.
 """
 
 from __future__ import annotations
@@ -123,7 +121,7 @@ def _merge_subcells(mass: Array, scaled: Array, spacing: float) -> tuple[Array, 
     inside = spacing * (scaled - subcell / SUBCELLS)
     deficit = _totals(index, mass * np.expm1(-inside), keys.size)
     used = total > 0
-    # subcells wider than 36 nats: a mean ratio that is too small to be told from 0 is put lower
+    # subcells wider than 36 nats: where rounding hides the mean ratio, the loss is put lower
     share = np.maximum(deficit[used] / total[used], 2.0 * UNIT_ROUNDOFF - 1.0)
     merged = keys[used] / SUBCELLS - np.log1p(share) / spacing
     return total[used][::-1], merged[::-1]

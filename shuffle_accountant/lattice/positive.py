@@ -32,9 +32,9 @@ SCALE = 2.0**500
 # products and quotients is off by half of 2^-1074, and weighs no more than one.
 LOST = 2.0**-1010
 
-# Products of two masses at once: some hundredths of a second.
+# Products of two masses that are formed in one call: some hundredths of a second.
 _AT_ONCE = 1 << 22
-# Terms that are added up by themselves: no slower than all at once.
+# Largest pieces in which a law is convolved: no slower than all of it at once.
 _TERMS = 256
 
 
@@ -116,7 +116,7 @@ def _add(a: PositiveSum, b: PositiveSum, side: Bound, first: int, last: int) -> 
 
 
 def convolved(a: Array, b: Array) -> Array:
-    """The convolution, in pieces between which Ctrl-C is heard, and which keep its rounding small.
+    """The convolution of two sequences, in pieces: they keep rounding small and let Ctrl-C through.
 
     Args:
         a: numbers, shape (m,).
@@ -136,16 +136,17 @@ def convolved(a: Array, b: Array) -> Array:
 
 
 def convolution_roundings(m: int, n: int) -> float:
-    """How often a product is rounded in `convolved` of so many numbers: once itself, and in sums.
+    """Bound on the number of roundings of a product in `convolved` of m and n numbers.
 
-    It goes through the additions of its own piece, in whatever order, and through those of pieces.
+    It is rounded once itself, and goes through the additions of its own piece, in whatever order,
+    and through those of pieces.
     """
     piece, terms = _piece(max(m, n)), min(m, n)
     return 1.0 + min(piece, terms) + math.ceil(terms / piece)
 
 
 def _piece(size: int) -> int:
-    """Terms that are added up by themselves, where the longer law has so many numbers."""
+    """Length of the shorter law's pieces in `convolved`, where the longer has ``size`` numbers."""
     return max(min(_AT_ONCE // size, _TERMS), 1)
 
 

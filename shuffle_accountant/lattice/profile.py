@@ -35,7 +35,7 @@ __all__ = [
     "whole_profile",
 ]
 
-# Points further to the right could not be told from infinity.
+# Points of a profile lie to the left of this alpha: larger ones come close to overflow.
 _FARTHEST = 1e300
 
 # A point (alpha - 1, k) of a profile, and the loss log(alpha).

@@ -197,7 +197,7 @@ def log_pmf_error(k: ArrayLike, n: ArrayLike, p: float, log_probability: ArrayLi
 
 
 RUN = 32
-"""So many probabilities in a row are products of one: a logarithm each would take longer."""
+"""Probabilities in a row computed as products of the first: a logarithm each would take longer."""
 
 
 def pmf_runs(

@@ -24,7 +24,7 @@ Numbers = TypeVar("Numbers")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """What each source of error may amount to.
+    """Sizes of all sources of error: what is left out, moved to a grid, or rounded.
 
     Attributes:
         outside: logarithm of the tilted mass that a window may leave outside on either side.
@@ -69,7 +69,11 @@ def stress(**sources: float) -> Iterator[Budget]:
 
 
 def rounded(values: Numbers, count: Any = 1.0) -> Numbers:
-    """What so many roundings make of numbers: nothing more, unless they err adversely."""
+    """The values as ``count`` roundings may leave them.
+
+    These are the values themselves, rounded by the arithmetic as it is, unless the budget in force
+    is adverse: then ``count`` more roundings, each times `Budget.adverse`, move them.
+    """
     found = _current.get()
     if found.adverse == 0.0:
         return values
@@ -80,7 +84,11 @@ def rounded(values: Numbers, count: Any = 1.0) -> Numbers:
 
 
 def disturbed(values: Numbers, error: Any) -> Numbers:
-    """Numbers with a stated absolute error: as they are, unless they err adversely."""
+    """The values as a stated absolute error may leave them.
+
+    These are the values themselves, unless the budget in force is adverse: then they are moved by
+    the part `Budget.adverse` of the error, which may be given by a function that computes it.
+    """
     found = _current.get()
     if found.adverse == 0.0:
         return values

@@ -1,4 +1,4 @@
-"""Results of a function, kept for later, as many as fit into so many bytes."""
+"""A cache of the results of a function, bounded by the bytes that they use."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def log_pmf(counts: Array, mean: float | Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """All probabilities of a Poisson law that can be told from zero.
+    """The probabilities of a Poisson distribution on a window that holds nearly all of it.
 
     Attributes:
         mean: of the law, > 0.
@@ -74,7 +74,7 @@ class Window:
 
 
 def window(mean: float) -> Window:
-    """The counts of a Poisson law up to 15 deviations, and 75, from its mean.
+    """The window of a Poisson distribution up to ``15 sqrt(mean) + 75`` from its mean.
 
     By Bernstein's inequality less than e^-112 lies outside on each side, so that even a trillion
     bins leave less than 1e-36.

@@ -67,12 +67,12 @@ _IN_A_BLOCK = 26
 # Halvings until a block is reached, for as many doubles as a process can address:
 # 2^44 / 2^38 + 16 <= 128.
 _HALVINGS = 38
-# What bounds computed here may lose themselves.
+# Factor for the rounding of the bounds computed here.
 _OWN = 1.0 + 16.0 * UNIT_ROUNDOFF
 
 
 def roundings(count: Number) -> Number:
-    """Bound on the relative error of a number that was rounded so many times.
+    """Bound on the relative error of a number that was rounded ``count`` times.
 
     Each rounding moves the logarithm by at most ``-log(1 - u) <= u + u^2``, so ``count`` of them
     multiply by at most ``e^(count (u + u^2))``, and the other way by no more. Unlike Higham's
@@ -179,10 +179,13 @@ def difference(first: Number, second: Number, own: float) -> Number:
 
 
 def underflow(operations: float) -> float:
-    """Bound on the absolute error of so many products or quotients that are subnormal numbers.
+    """Bound on the absolute error of some products or quotients that are subnormal numbers.
 
     There the spacing of doubles is `SMALLEST`, and rounding moves by half of that at most; a sum is
     exact there.
+
+    Args:
+        operations: number of these products and quotients.
     """
     return operations * SMALLEST
 

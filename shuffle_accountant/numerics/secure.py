@@ -61,7 +61,7 @@ class _Stream:
     failure: BaseException | None = None
 
     def numbers(self, block: Callable[[int], NDArray[Any]]) -> Iterator[Any]:
-        """Numbers without end; while there is a failure, numbers that must not be used."""
+        """Iterate over numbers without end; after a failure, over numbers that must not be used."""
         count = _FIRST_BLOCK
         # methods that draw until a number suits them must come to an end
         waste = random.Random(0)
@@ -175,7 +175,7 @@ class SecureGenerator(np.random.Generator):
         return found
 
     def bytes(self, length: int) -> bytes:
-        """So many random bytes."""
+        """``length`` random bytes."""
         return os.urandom(length)
 
     def spawn(self, n_children: int) -> list[np.random.Generator]:
