@@ -38,9 +38,10 @@ __all__ = [
 ]
 
 FEWEST_MEMBERS = 64
-"""Fewer different rounds of a family are composed as they are."""
+"""Families of fewer different rounds than this are composed round by round, not in classes."""
 
-# Of eps0 and fractions, relative: far more than a few roundings, far less than any tolerance.
+# Relative allowance for the roundings of eps0 and of fractions: far more than a few roundings, far
+# less than any tolerance.
 _NUDGE = 2.0**-42
 
 
@@ -48,7 +49,7 @@ class Family(Protocol):
     """Rounds that differ in users, in the fraction that takes part and in eps0 alone."""
 
     def __hash__(self) -> int:
-        """By value."""
+        """Hash of the value: equal families have equal hashes."""
 
     def pair(self, users: int, fraction: float, eps0: float) -> DominatingPair:
         """The pair of a round of this family, real or not.
@@ -65,7 +66,7 @@ class Member:
     """A round as a point of its family.
 
     Attributes:
-        family: what it has in common with others.
+        family: what it shares with the other rounds of its family.
         users: messages in the round.
         fraction: chance to take part, good to a rounding.
         eps0: local privacy parameter, good to some roundings, nats, > 0, finite.
@@ -77,7 +78,7 @@ class Member:
     eps0: float
 
     def key(self, width: float) -> tuple[int, int, int]:
-        """Which class of this relative width it is in, coordinate by coordinate."""
+        """Index of its class, of this relative width, in each coordinate."""
         per = 1.0 / math.log1p(width)
         return (
             math.floor(math.log(self.users) * per),
@@ -105,14 +106,14 @@ def dominates(worse: Member, better: Member) -> bool:
 
 
 class Composable(Protocol):
-    """A round, as far as classes ask."""
+    """What classes need to know of a round."""
 
     @property
     def member(self) -> Member | None:
         """Its place in a family; None if it is in none."""
 
     def reduced(self) -> DominatingPair:
-        """Its own dominating pair."""
+        """The round's own dominating pair."""
 
 
 _Entry = tuple[Composable, int, Member]
@@ -120,7 +121,7 @@ _Entry = tuple[Composable, int, Member]
 
 @dataclass(frozen=True)
 class Gathered:
-    """What is composed for each end, with counts.
+    """The pairs that are composed for each end of the bracket, with their counts.
 
     Attributes:
         above: pairs for the upper end.
@@ -136,7 +137,7 @@ class Gathered:
 def gathered(
     rounds: Sequence[tuple[Composable, int]], width: float, fewest: int = FEWEST_MEMBERS
 ) -> Gathered:
-    """The rounds, those of large families in classes.
+    """Gather the rounds of large families into classes; keep all others as they are.
 
     Args:
         rounds: distinct rounds with their counts, in any order.
@@ -171,7 +172,7 @@ def gathered(
 
 
 def _classes(entries: Sequence[_Entry], width: float) -> list[list[_Entry]]:
-    """Members that differ by no more than the width in each coordinate."""
+    """The classes: groups of members with the same `Member.key`."""
     found: dict[tuple[int, int, int], list[_Entry]] = {}
     for entry in entries:
         found.setdefault(entry[2].key(width), []).append(entry)
@@ -180,7 +181,7 @@ def _classes(entries: Sequence[_Entry], width: float) -> list[list[_Entry]]:
 
 @dataclass(frozen=True)
 class _Spread:
-    """Which coordinates differ within a family, and how wide its classes are.
+    """Coordinates that all members of a family share, if any, and the width of its classes.
 
     A class is replaced by the ends of its interval, not by its extreme members, so that one member
     more changes nothing. Where a family agrees, its own value stands.
@@ -192,7 +193,7 @@ class _Spread:
 
     @classmethod
     def of(cls, entries: Sequence[_Entry], width: float) -> _Spread:
-        """That of a family."""
+        """The spread of a family with these members."""
         fractions = {member.fraction for _, _, member in entries}
         parameters = {member.eps0 for _, _, member in entries}
         return cls(
@@ -231,7 +232,7 @@ class _Spread:
 
     @staticmethod
     def _outwards(same: float | None, edge: float, extreme: float, sign: int) -> float:
-        """The edge, or what all agree on, a little further out; never short of the extreme."""
+        """The edge or shared value, at least as far out as the extreme, moved out by `_NUDGE`."""
         if same is not None:
             edge = same
         far = max if sign > 0 else min

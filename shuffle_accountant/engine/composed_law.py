@@ -1,4 +1,4 @@
-"""The law of the composed loss itself, as a pessimistic pmf on a grid that somebody else chose.
+"""The distribution of the composed loss: a pessimistic pmf on a grid that the caller chooses.
 
 A question needs the law near one point only; here it is wanted everywhere, for other software to
 compose with. One transform knows it up to an absolute error; under a tilt it knows one stretch of
@@ -35,16 +35,17 @@ from shuffle_accountant.numerics.rounding import (
 __all__ = ["LEAST_TAIL", "composed_law"]
 
 LEAST_TAIL = 1e-30
-"""Tails lighter than this are not followed: their mass goes to +inf."""
+"""Tails lighter than this are not computed: their mass goes to +inf."""
 
-# Rungs of the ladder of tilts above 0: about 1.4 deviations apart, down to the least tail.
+# Tilts above 0 at which the sum is computed: about 1.4 deviations apart, down to the least tail.
 _RUNGS = 8
-# Cells between 0 and the largest loss of a round that is followed, and points of a window.
+# Most cells between 0 and the largest loss of a round that is not put at +inf.
 _MOST_CELLS = 1 << 20
+# Most points of the window of the sum.
 _MOST_POINTS = 1 << 22
 # Above this loss e^loss overflows.
 _LARGEST_LOSS = 700.0
-# More than what masses below the smallest double add up to.
+# Probability above the sum of all masses that are below the smallest double.
 _UNDERFLOW = 1e-300
 
 
@@ -97,7 +98,7 @@ def composed_law(
 
 
 def _fineness(parts: Sequence[tuple[PrivacyLoss, int]], interval: float, tolerance: float) -> int:
-    """Into how many steps the interval is divided, so that its effect does not add up."""
+    """Number of grid steps per interval, so that the rounds' discretisation errors stay small."""
     rounds = sum(count for _, count in parts)
     if rounds == 1:
         return 1
@@ -113,7 +114,7 @@ def _fineness(parts: Sequence[tuple[PrivacyLoss, int]], interval: float, toleran
 def _grids(
     parts: Sequence[tuple[PrivacyLoss, int]], spacing: float, tolerance: float
 ) -> list[tuple[PldGrid, int]]:
-    """Each round's loss on the grid, from above."""
+    """Pessimistic grids of all rounds' losses, with their counts."""
     rounds = sum(count for _, count in parts)
     effort = Effort(tail=max(0.1 * LEAST_TAIL / rounds, 1e-300), resolution=0.25 * tolerance)
     cap = min(_LARGEST_LOSS, spacing * _MOST_CELLS)
@@ -189,7 +190,7 @@ def _onto(first: int, mass: Array, steps: int, interval: float, error: float) ->
 
 
 def _whole(first: int, mass: Array, infinite: float) -> tuple[int, Array, float]:
-    """The law with a total of 1 and no empty ends."""
+    """First index, masses and mass at +inf, with a total of 1 and no empty ends."""
     surplus = math.fsum([*mass.tolist(), infinite]) - 1.0
     if surplus < 0.0:
         infinite = min(infinite - surplus + roundings(2), 1.0)

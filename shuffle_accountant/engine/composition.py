@@ -39,11 +39,12 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["Composition", "DeltaTerms", "DirectSum", "TiltedSum"]
 
-# Products with less may have lost digits, or be 0.
+# Products with a factor below this may have lost digits, or be 0.
 _FEW_DIGITS = 1e-280
-# Points of a grid (in spacings) that are further away than this are in no window.
+# Distance from 0, in spacings, beyond which no window has points.
 _FARTHEST = 2.0**62
-# Tilts that Chernoff's bound is tried at, of a normal law's, and smaller ones if those do better.
+# Tilts at which Chernoff's bound is tried, relative to the best one of a normal distribution, and
+# smaller ones that are tried if the smallest is the best.
 _STEPS, _SMALLER_STEPS = 2.0 ** np.arange(-5.0, 4.5, 0.5), 2.0 ** np.arange(-4.5, 0.0, 0.5)
 
 
@@ -69,7 +70,7 @@ class Composition:
 
     Args:
         parts: pairs (loss, number of rounds >= 1).
-        functional: what is read off the sum.
+        divergence: what is read off the sum.
     """
 
     def __init__(
@@ -85,12 +86,12 @@ class Composition:
 
     @cached_property
     def held(self) -> list[NDArray[np.intp]]:
-        """The cells that hold mass: a heavy tail is a long grid with little on it."""
+        """Indices of cells with mass, round by round: grids of heavy tails are mostly empty."""
         return [np.flatnonzero(grid.mass) for grid, _ in self.parts]
 
     @cached_property
     def losses(self) -> list[Array]:
-        """The losses of these cells."""
+        """Losses of the cells of `held`, in nats, round by round."""
         return [
             np.asarray(self.spacing * (grid.offset + held), dtype=np.float64)
             for (grid, _), held in zip(self.parts, self.held, strict=True)
@@ -98,7 +99,7 @@ class Composition:
 
     @cached_property
     def logs(self) -> list[Array]:
-        """The logarithms of their masses."""
+        """Logarithms of the masses of the cells of `held`, round by round."""
         return [
             rounded(np.log(grid.mass[held]), -ELEMENTARY)  # of logarithms <= 0, up is towards 0
             for (grid, _), held in zip(self.parts, self.held, strict=True)
@@ -179,7 +180,7 @@ class Composition:
         return min(high, cap)
 
     def window(self, lam: float) -> tuple[int, int, float, float]:
-        """Integers [first, last] that hold the tilted sum but for a little on each side (Chernoff).
+        """Grid indices [first, last] between which the tilted sum is likely to lie (Chernoff).
 
         Returns:
             ``(first, last, below, above)``, the last two bounding the tilted mass outside.
@@ -191,7 +192,7 @@ class Composition:
         scale = math.sqrt(-2 * log_outside) / max(math.sqrt(variance), 1e-3 * self.spacing)
 
         def least(sign: float) -> float:
-            """How far from 0 the sum is on that side at most, nats."""
+            """The largest distance from 0 of the likely sums on that side, nats."""
             found, steps = math.inf, scale * _STEPS
             while True:
                 bounds = (self._log_mgf(lam + sign * steps) - value - log_outside) / steps
@@ -234,7 +235,7 @@ class Composition:
 
 
 class TiltedSum:
-    """Answers delta(epsilon) near the epsilon its tilt was made for; valid everywhere."""
+    """The tilted sum: bounds delta(epsilon) closely near the tilt's epsilon, validly everywhere."""
 
     def __init__(
         self,
@@ -333,7 +334,7 @@ class TiltedSum:
 
 
 class DirectSum:
-    """Answers delta(epsilon) anywhere, without a transform; see `lattice.positive`.
+    """The sum by direct convolution: bounds delta(epsilon) anywhere; see `lattice.positive`.
 
     Args:
         composition: what to add up.

@@ -1,4 +1,4 @@
-"""From a composition and a question to two ends: what needs no grid first, then what does."""
+"""From a composition and a question to two ends: answers without a grid first, then by grids."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from shuffle_accountant.reductions.base import DominatingPair
 __all__ = ["MEMORY_LIMIT", "evaluate", "theorems"]
 
 MEMORY_LIMIT = 2**30
-"""Bytes that the numerical work may use at once, unless one says otherwise."""
+"""Memory that the numerical work may use at once, by default, in bytes."""
 
 # Compositions with losses below this are answered by pure privacy alone: squares would underflow.
 _SMALLEST_LOSS = 1e-120
 
-# If nothing is kept secret with at least this probability, there is no law left to compose.
+# If the loss is infinite with at least this probability, nothing is left to compose.
 _HOPELESS = 1.0 - 1e-9
 
 
 def theorems(parts: Sequence[tuple[DominatingPair, int]]) -> str:
-    """Where the pairs come from, as brackets report it."""
+    """Names of the theorems that the pairs come from, as brackets report them."""
     return ", ".join(dict.fromkeys(pair.name for pair, _ in parts)) or "no rounds"
 
 
@@ -102,7 +102,7 @@ def evaluate(
 
 
 def _losses(parts: Sequence[tuple[DominatingPair, int]]) -> list[tuple[PrivacyLoss, int]]:
-    """The losses that there are, with their counts."""
+    """The losses of all pairs that are not always 0, with their counts."""
     alone = sum(count for _, count in parts) == 1
     return [
         (loss, count * number)

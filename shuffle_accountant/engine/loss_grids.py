@@ -1,4 +1,4 @@
-"""Privacy losses of rounds on grids, remembered from one question to the next."""
+"""Privacy losses of rounds on grids, cached from one question to the next."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from shuffle_accountant.numerics.rounding import Array
 __all__ = ["GridTooFine", "loss_grid"]
 
 
+# Mass that stands for none where averages need some: too little to be seen.
 _NOTHING = 1e-300
 
 
@@ -27,7 +28,7 @@ class GridTooFine(Exception):
         self.factor = factor
 
 
-# As many grids as usually fit a few questions about a thousand different rounds.
+# The cache holds the grids of a few questions about a thousand different rounds, usually.
 @kept(1 << 26, lambda grid: grid.mass.nbytes)
 def loss_grid(
     loss: PrivacyLoss, side: Bound, spacing: float, effort: Effort, most_cells: float

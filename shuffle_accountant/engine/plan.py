@@ -180,7 +180,7 @@ class Plan:
         return replace(self, spacing=self.spacing * (1.1 * factor), limited=True)
 
     def tried(self, points: int) -> Plan:
-        """The plan on a grid of at most about 2^18 points, if its own window has that many."""
+        """The plan on a coarser grid of about `most_points`, where its window has ``points``."""
         assert self.most_points is not None
         return replace(self, spacing=self.spacing * (1.1 * points / self.most_points))
 

@@ -38,18 +38,18 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["RareLosses", "SplitSum", "without_rare_losses"]
 
-# Exponents that the error is bounded with: from 1, which is best where others' losses are rarely
-# far below 0, to more than what is best where they are normal.
+# Number of exponents s at which the error is bounded: from 1, which is best where others' losses
+# are rarely far below 0, to _MORE times the best one where they are normal, at most _STEEPEST.
 _EXPONENTS, _MORE = 14, 1.5
 _STEEPEST = 1e12
-# Above this an exponential overflows.
+# Above this exponent an exponential overflows.
 _LARGEST = 700.0
-# Where the chance of one rare loss is less than e^this, that of two is less than a rounding of it.
+# Logarithm of a chance of one rare loss below which that of two is less than a rounding of it.
 _NEGLIGIBLE = -40.0
 
 
 def without_rare_losses(composition: Composition, cut: float) -> Composition | None:
-    """What is left of each round below the cut; None if that is all, or nothing of some round.
+    """Composition of the losses below the cut; None if these are all, or if a round has none.
 
     Args:
         composition: of all losses.
@@ -75,7 +75,7 @@ class _AtLeastOne:
 
 
 class RareLosses:
-    """What sums with at least one rare loss add to delta(epsilon).
+    """The part of delta(epsilon) of sums with at least one rare loss.
 
     Args:
         composition: of all losses.
@@ -101,7 +101,7 @@ class RareLosses:
         self._missed = {s: self._at_least_one(-s) for s in exponents.tolist()}
 
     def delta(self, epsilon: float) -> DeltaTerms:
-        """Their share of the certified end of delta at epsilon (any real number).
+        """Their part of the certified end of delta at epsilon (any real number).
 
         ``truncation`` is 0, ``aliasing`` what the linear form may be off, one way or the other.
         """
@@ -140,7 +140,9 @@ class RareLosses:
         return rounded(value, ELEMENTARY), product(bound.error, exponential(moved))
 
     def _at_least_one(self, lam: float) -> _AtLeastOne:
-        """The whole generating function, times one minus the share of sums of the others alone.
+        """The generating function ``E[e^(lam S); R]`` of sums with at least one rare loss.
+
+        It is the whole one, times one minus the share of sums of the others alone.
 
         Where a round's share of rare losses is off by a relative error e, the chance of at least
         one is off by no more than that: it is concave in all shares together.
@@ -189,7 +191,9 @@ def _log_total(logs: Array, turned: Array) -> tuple[float, float]:
 
 
 class SplitSum:
-    """Answers delta(epsilon) near the epsilon that its parts were made for; valid everywhere.
+    """Bounds of delta(epsilon) as a sum of two parts; narrow near the epsilon they were made for.
+
+    They are valid everywhere.
 
     Args:
         others: of sums without a rare loss.

@@ -1,4 +1,4 @@
-"""When a bracket is wide, and what is said then."""
+"""When a bracket counts as wide, and the warnings about answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["excess", "warn_if_below_floor", "warn_if_delta_is_large", "warn_if_l
 
 # The smallest number above 0; a delta that is not larger is 0 but for rounding.
 _LEAST = 5e-324
-# An epsilon this far below the spread of the loss is 0 for all purposes.
+# Below this part of the loss's standard deviation, epsilon is 0 for all purposes.
 _SPREAD = 1e-3
 
 
@@ -50,12 +50,12 @@ def excess(
         return math.inf
     wide = math.log(upper / lower) / tolerance
     # a relative width in epsilon is one of epsilon times the slope in log-delta, and less than
-    # the tolerance in delta itself is asked of nobody
+    # the tolerance in delta itself is never required
     return wide / max(1.0, slope() * query.required) if wide > 1.0 else wide
 
 
 def warn_if_loose(found: Bracket, cause: str | None, tolerance: float) -> None:
-    """Say that the bracket is wider than the tolerance, at the caller's line, if there is a cause.
+    """Warn, at the caller's line, that the bracket is wider than the tolerance, if it is.
 
     Args:
         found: the bracket.
@@ -72,7 +72,7 @@ def warn_if_loose(found: Bracket, cause: str | None, tolerance: float) -> None:
 def warn_if_below_floor(
     found: Bracket, query: Query, floors: Iterable[tuple[Bracket | None, int]]
 ) -> None:
-    """Say why epsilon is infinite, at the caller's line, if that is what dummies leave open.
+    """Warn, at the caller's line, if epsilon is infinite because of what dummies leave open.
 
     Args:
         found: the answer.
@@ -93,7 +93,7 @@ def warn_if_below_floor(
 
 
 def warn_if_delta_is_large(delta: float | None, people: int | None) -> None:
-    """Say that a delta allows what nobody would call private, at the caller's line.
+    """Warn, at the caller's line, that a delta is too large for a meaningful guarantee.
 
     Args:
         delta: what was asked about; None if it was not.

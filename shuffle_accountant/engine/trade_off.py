@@ -22,21 +22,22 @@ from shuffle_accountant.numerics.rounding import Array, roundings
 
 __all__ = ["refined_trade_off", "trade_off_ends"]
 
-# Points of a profile: at first, and after which no more are asked for; and the share of its gap
-# that further points must take from a curve, or they stop.
+# Points of the privacy profile: at first, and after which no more are asked for; and the share of
+# the curve's gap that further points must close, or they stop.
 _FIRST_POINTS, _MOST_POINTS, _TAKEN = 7, 41, 0.1
 
 # Roundings of the few operations here, of numbers up to ``1 + t x``. That t is rounded itself moves
 # H no more: t times H's slope is at most the mass of larger losses, so at most 1.
 _OPERATIONS = 64.0
 
-# Nats. Its t is far from overflow, and tests with false positive rates below 1/t have no user.
+# Largest epsilon in nats: its t = e^epsilon is far from overflow, and tests with false positive
+# rates below 1/t have no use.
 _FARTHEST = 650.0
 
-# Share of a cell that a new point leaves on either side.
+# Least share of a cell that a new point leaves on either side.
 _INSIDE = 0.1
 
-# Nats between points: far more than the exponentials' round-off.
+# Least distance of points, in nats: far more than the exponentials' round-off.
 _CLOSEST = 1e-12
 
 

@@ -43,13 +43,13 @@ __all__ = [
     "power_sum",
 ]
 
-# Peak memory of a tilted sum per point of the window, as measured by the benchmarks (about 60),
-# with a margin.
+# Peak memory of a tilted sum in bytes per point of the window: about 60 as measured by the
+# benchmarks, with a margin.
 BYTES_PER_POINT = 72
 
 
 def per_level() -> float:
-    """What a transform is off by per level, relative to the 1-norm of its input.
+    """Bound on a transform's error per level, relative to the 1-norm of its input.
 
     A complex product and a sum, each at most sqrt(5) u (Higham, "Accuracy and Stability", Lemma
     3.5), plus an error of one unit in the twiddle factor.
@@ -92,10 +92,10 @@ class Powers:
     """The lower half of the spectrum of a sum, as logarithms; arrays of one shape.
 
     Attributes:
-        log_modulus: of each frequency.
-        log_bound: of what the exact modulus is at most, errors of the factors included.
+        log_modulus: logarithm of the modulus at each frequency.
+        log_bound: logarithm of a bound on the exact modulus, errors of the factors included.
         angle: of each frequency, radians.
-        moved: bound on what logarithm and angle are off by together.
+        moved: bound on the errors of logarithm and angle together.
     """
 
     log_modulus: Array

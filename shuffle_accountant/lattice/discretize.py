@@ -30,8 +30,9 @@ __all__ = ["SUBCELLS", "discretize"]
 # 1/(12 * 4^2) of a squared spacing in variance, against 1/12 or more for the chords themselves.
 SUBCELLS = 4
 
-# Chords begin at the end with far more mass, as what is left at the other one is rounded to first
-# order; but not where losses are so large that exponentials of them lose digits.
+# Chords begin at the bottom if the top cell has less than _FAR_LESS of the bottom one's mass: mass
+# left at the other end is rounded to first order. But not if a loss is larger than _MIRRORED nats,
+# where exponentials lose digits.
 _FAR_LESS, _MIRRORED = 0.01, 30.0
 
 
@@ -138,7 +139,7 @@ def _ends_at_the_bottom(mass: Array, scaled: Array, spacing: float) -> bool:
 
 
 def _chords_from_above(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
-    """Chords from the largest loss down.
+    """Offset and masses of the optimistic grid by chords from the largest loss down.
 
     What is left at the bottom has a mean ratio above its goal, so putting it there lowers the pair.
     """
@@ -149,7 +150,7 @@ def _chords_from_above(mass: Array, scaled: Array, spacing: float) -> tuple[int,
 
 
 def _chords_from_below(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array, float]:
-    """Chords from the smallest loss up: those of the exchanged pair.
+    """The optimistic grid by chords from the smallest loss up: those of the exchanged pair.
 
     What is left is at the top; no loss there is a spacing below its goal, and P's mass goes there.
 
@@ -169,7 +170,7 @@ def _chords_from_below(mass: Array, scaled: Array, spacing: float) -> tuple[int,
 
 
 def _placed(goal: NDArray[np.int64], mass: Array) -> tuple[int, Array]:
-    """Masses at grid points."""
+    """Offset of the first grid point, and the masses from there on."""
     offset = int(goal.min())
     index = goal - offset
     return offset, rounded(_totals(index, mass, int(index.max()) + 1), 2)

@@ -35,7 +35,8 @@ __all__ = [
     "whole_profile",
 ]
 
-# Points of a profile lie to the left of this alpha: larger ones come close to overflow.
+# Distance in alpha beyond the last point within which one more may be added: a point further to the
+# right is as good as infinity.
 _FARTHEST = 1e300
 
 # A point (alpha - 1, k) of a profile, and the loss log(alpha).
@@ -78,7 +79,7 @@ def whole_losses(losses: Array) -> Array:
 
 
 def whole_places(loss: Array) -> Array:
-    """``alpha - 1`` at losses that start with -inf."""
+    """``alpha - 1`` at ascending losses, the first of which is -inf."""
     return np.concatenate([[-1.0], rounded(np.expm1(loss[1:]), ELEMENTARY)])
 
 
@@ -130,7 +131,7 @@ def polygon_atoms(
 
 
 def _run(a: Point, b: Point) -> float:
-    """Distance in alpha: alpha - 1 has the digits near alpha = 1, alpha those near 0."""
+    """Distance in alpha from a to b, without cancellation near alpha = 1 and near 0."""
     return b[0] - a[0] if b[0] > -0.5 else math.exp(b[2]) - math.exp(a[2])
 
 

@@ -14,12 +14,12 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 __all__ = ["symmetric_atoms"]
 
-# Events are taken for at least as likely as this, so that no quotient overflows.
+# Least Q-probability of an event, to which smaller ones are raised, so that no quotient overflows.
 _RAREST = 1e-290
 
 
 def symmetric_atoms(q: Array, d: Array, infinite: float) -> PldAtoms:
-    """The pair of laws below a pair that is as hard to tell apart as its reverse.
+    """The pair of laws below a pair that is as hard to distinguish as its reverse.
 
     Args:
         q: probabilities of events under Q, shape (m,), any order, >= 0.

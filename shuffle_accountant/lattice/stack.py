@@ -1,9 +1,9 @@
 """The law of a sum of very many different grid variables.
 
 The same as `shuffle_accountant.lattice.convolve`, for factors that are rows of one matrix. A sum of
-many variables has a smooth law: but for a few hundred low frequencies its spectrum is next to
-nothing. So the transform is taken at those alone, by a product of matrices, and the others are
-bounded together. With m the entrywise minimum of some rows of total mass at most 1,
+many variables has a smooth law: but for a few hundred low frequencies its spectrum is negligible.
+So the transform is taken at those alone, by a product of matrices, and the others are bounded
+together. With m the entrywise minimum of some rows of total mass at most 1,
 
     |spectrum of a row| <= |spectrum of m| + (1 - total of m),
 
@@ -37,12 +37,13 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["Stack", "rows_times", "stack_sum"]
 
-# Frequencies at which the spectrum is at most e^-60 are not resolved.
+# Frequencies at which the logarithm of the spectrum is at most this are not resolved.
 _LEAST = -60.0
-# Rows whose deviations differ by no more than this factor share a minimum.
+# Rows whose standard deviations differ by no more than this factor share a minimum.
 _ALIKE = 1.25
+# Rows that `rows_times` multiplies at once.
 _FEW_ROWS = 8
-# Entries of products of matrices at once.
+# Most entries of a matrix that is formed at once.
 _AT_ONCE = 1 << 20
 
 
@@ -123,7 +124,7 @@ def _resolve(
     kept: NDArray[np.intp],
     powers: Powers,
 ) -> None:
-    """Fill in the sum's spectrum at some frequencies."""
+    """Fill in ``powers``, the sum's spectrum, at the frequencies ``kept``."""
     rows, width = stack.mass.shape
     # nanoseconds: a product of matrices with the waves it needs, or a transform of every row
     by_rows = width * kept.size * (0.8 + 60.0 / rows) > 25.0 * size

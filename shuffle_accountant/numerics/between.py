@@ -1,4 +1,4 @@
-"""Parameters that are computed from others, as the two doubles they lie between.
+"""Parameters computed from others, each given by the two doubles it lies between.
 
 A rounded parameter describes another mechanism, which may be the more private one. So quotients and
 roots that enter a loss are kept from both sides, and each bound is computed from the side that

@@ -25,7 +25,7 @@ LARGEST_EXPONENT = 700.0
 
 # Above this epsilon no ratio near 1 has a positive ``1 - alpha x``.
 _NEAR_ZERO = 2.0
-# Ratios this many times 1/alpha are as good as larger ones, and alpha times them is a double.
+# Ratios are cut off at this many times 1/alpha: ``1 - alpha x`` is far below 0 there, and a double.
 _CAP = 1e6
 
 
@@ -79,7 +79,7 @@ class Ratios:
 
     @classmethod
     def of(cls, value: Array, error: float) -> Ratios:
-        """Ratios of which only the values are known, with that relative error."""
+        """Ratios given by their values alone, with relative errors of at most ``error``."""
         gain = value - 1.0
         return cls(value, gain, error, error * value + roundings(1.0) * np.abs(gain))
 

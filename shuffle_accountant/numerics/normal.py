@@ -1,4 +1,4 @@
-"""Standard normal probabilities, and what two normal laws have for a privacy loss."""
+"""Standard normal probabilities, and the privacy loss between two normal distributions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def normal_cells(edges: Array) -> Array:
 
 
 def normal_excess(z: Array) -> Array:
-    """About ``E (Z - z)_+`` of a standard normal Z, with relative accuracy up to z = 37."""
+    """Approximation of ``E (Z - z)_+``, Z standard normal, with relative accuracy up to z = 37."""
     from scipy.special import erfcx
 
     size = np.abs(z)
@@ -43,7 +43,7 @@ def normal_excess(z: Array) -> Array:
 
 
 def about_epsilon(deviation: float, delta: float) -> tuple[float, float]:
-    """About the epsilon of two normal laws of variance 1, and how log(delta) changes there.
+    """Approximate epsilon of two normal distributions of variance 1, and the slope of log(delta).
 
     With R the Mills ratio and ``t = epsilon/d - d/2``,
     ``delta = phi(t) (R(t) - R(t + d))`` (Balle and Wang 2018, Theorem 8).

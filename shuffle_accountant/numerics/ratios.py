@@ -1,4 +1,4 @@
-"""Log-ratios of probabilities, rounded so that nothing larger exists."""
+"""Log-ratios of probabilities, rounded up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a falling function changes its sign: the one root search of single and composed rounds."""
+"""Root search for falling functions: the one that single and composed rounds use."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 __all__ = ["Crossing", "find_crossing"]
 
+# Most evaluations of the function.
 _MOST_TURNS = 300
 # Turns in a row that may not halve the interval before it is halved, and how often that may happen
 # before secants are given up: functions that are flat for the most part would be crept along.
@@ -36,7 +37,7 @@ def find_crossing(
     rtol: float = 1e-13,
     slope: float = math.nan,
 ) -> Crossing:
-    """The sign change in [0, high] of a function that falls: secants between points on both sides.
+    """Find the sign change of a falling function in [0, high], by secants from both sides.
 
     Args:
         falling: non-increasing function; positive values mean "not yet private enough". It may be

@@ -53,7 +53,7 @@ class _Stream:
     """Numbers one by one from blocks of them.
 
     Attributes:
-        left: what is left of the block.
+        left: the numbers left of the block.
         failure: the error that numbers were drawn in spite of, until it is raised.
     """
 

@@ -20,7 +20,7 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 __all__ = ["TURN_ERROR", "cosines_and_sines"]
 
 TURN_ERROR = 16 * UNIT_ROUNDOFF
-"""What each cosine and sine is off; and an eighth of it for each unit of the angle."""
+"""Absolute error of each cosine and sine, plus an eighth of it for each radian of the angle."""
 
 _PARTS = 1024
 _PER_PART = _PARTS / (2.0 * math.pi)

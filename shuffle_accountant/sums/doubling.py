@@ -185,8 +185,8 @@ def near_scores(mass: Array, width: float) -> tuple[NDArray[np.intp], int]:
         width: of groups, in normal scores.
 
     Returns:
-        ``(starts, most)``: indices of the first atoms, and the size of the largest group. Where
-        hardly any are neighbours, all are alone.
+        ``(starts, most)``: indices of the first atoms, and the size of the largest group. If
+        there are more groups than half the atoms, every atom is a group of its own.
     """
     cell = np.floor(_quantiles(*_cumulated(mass)) / width)
     starts = np.flatnonzero(np.append(True, np.diff(cell) != 0.0))

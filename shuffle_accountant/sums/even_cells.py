@@ -31,7 +31,7 @@ class EvenCells:
         spacing: distance of points.
         mass: probabilities, shape (m,).
         moment: mass times the mean of what the true value is above the point, shape (m,); None if
-            nobody asks.
+            it is not needed.
         slack: bound on the relative error of masses.
         doubt: bound on the error of moments, relative to the mass.
     """

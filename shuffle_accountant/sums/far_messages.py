@@ -86,12 +86,12 @@ class FarMessages:
     missed: Array
 
     def __getitem__(self, rows: slice | NDArray[np.bool_] | NDArray[np.intp]) -> FarMessages:
-        """The rows of some alpha."""
+        """The table of some alpha, given by a slice, mask or indices of rows."""
         return FarMessages(*(getattr(self, x.name)[rows] for x in fields(self)))
 
     @classmethod
     def joined(cls, parts: list[FarMessages]) -> FarMessages:
-        """Rows of several tables, one behind the other."""
+        """Concatenate the rows of several tables."""
         return cls(*(np.concatenate([getattr(p, x.name) for p in parts]) for x in fields(cls)))
 
     def probabilities(self, n: int) -> tuple[Array, Array, Array, Array]:
@@ -117,7 +117,7 @@ def far_messages(
         q: the messages' probabilities among decoys.
         value: ``r0 - alpha r1`` at each alpha, shape (k, m).
         users: least and largest number of messages n.
-        share: the negative part may be this share of the positive part, about, shape (k,).
+        share: about how large the negative part may be, relative to the positive one, shape (k,).
     """
     n, rows = users[1], value.shape[0]
     mass = np.broadcast_to(q, value.shape)
@@ -160,7 +160,7 @@ def _cuts(
     moments: tuple[Array, Array, Array, Array],
     share: Array,
 ) -> tuple[Array, Array]:
-    """The cut of each row, inf where there is none, and what is missed by it."""
+    """Cuts, inf where there is none, and bounds of the negative part missed, shape (k,) each."""
     (total, deviation, drift, usual), n = moments, users[1]
     cut, missed = np.full(total.shape, math.inf), np.zeros(total.shape)
     log_power, below = _others(value, mass, users, deviation, -(drift + _SET.cuts[0] * deviation))
@@ -183,7 +183,7 @@ def _cuts(
 def _others(
     value: Array, mass: Array, users: tuple[int, int], deviation: Array, lowest: Array
 ) -> tuple[Array, Array]:
-    """What the other messages take away at most, but for a cut.
+    """Bounds of what the messages other than a far one take away from a sum.
 
     Returns:
         ``log E[e^(-s v)]^(n-1)`` without extremely low messages at each step s, shape (k, steps);

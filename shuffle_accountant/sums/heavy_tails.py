@@ -17,16 +17,18 @@ from shuffle_accountant.sums.tilting import Letters
 
 __all__ = ["heavy_positive_part"]
 
+# Least width of cells, in normal scores.
 _LEAST_WIDTH = 0.005
-# Values may not be further away than the inverse of this, in units of the mean positive part.
+# If the mean positive part is at most this part of the largest size of a value, only trivial bounds
+# are given.
 _FARTHEST = 1e-100
 # What may be left out is this share of the answer at least, which is first found in wide cells:
-# letters further out would only spread the cells, and the rounding of values is relative to them.
+# values further out would only spread the cells, and rounding errors are relative to them.
 _NEGLIGIBLE, _ROUGH = 1e-10, 1e-2
 
 
 def heavy_positive_part(letters: Letters, side: Bound, *, resolution: float, tail: float) -> float:
-    """Bound of ``E[(sum)_+]``.
+    """Bound of ``E[(X_1 + … + X_n)_+]``, the positive part of a sum of n i.i.d. values.
 
     Args:
         letters: the law of one X and the number of copies; values are off by a few units in their
@@ -55,7 +57,7 @@ def heavy_positive_part(letters: Letters, side: Bound, *, resolution: float, tai
 
 
 def _positive_part(letters: Letters, side: Bound, resolution: float, tail: float) -> float:
-    """The same of ascending values whose positive parts have mean 1."""
+    """`heavy_positive_part` for ascending values whose positive parts have mean 1."""
     n = letters.count
     one = SumLaw(letters.value, letters.mass, 1, 0.0, 0.0, roundings(8), 0.0)
     one = pruned(one, tail / (additions(n) + 1), n)

@@ -69,7 +69,7 @@ class Histograms:
         s1: sums of r1, shape (h,).
         mass: probabilities, shape (h,).
         slack: bound on the relative error of every mass and sum.
-        sums: the same of sums alone.
+        sums: bound on the relative error of every sum.
         missing: bound of the probability of all histograms that are not listed, also when one
             message is the target's.
     """
@@ -93,7 +93,7 @@ def histogram_count(messages: int, users: int, most: int) -> int:
 
 
 def every_histogram(r0: Array, r1: Array, q: Array, users: int) -> Histograms:
-    """All histograms of that many messages."""
+    """All histograms of ``users`` messages."""
     from scipy.special import gammaln
 
     if users == 1:
@@ -119,7 +119,7 @@ def every_histogram(r0: Array, r1: Array, q: Array, users: int) -> Histograms:
 
 
 def likely_histograms(r0: Array, r1: Array, q: Array, users: int, tail: float) -> Histograms | None:
-    """The likely histograms of that many messages, or None if they are too many.
+    """The likely histograms of ``users`` messages; None if they are too many.
 
     Args:
         r0: likelihood ratios of the messages under X, shape (m,).
@@ -140,14 +140,14 @@ def likely_histograms(r0: Array, r1: Array, q: Array, users: int, tail: float) -
 
 
 def listable(q: Array, users: int, tail: float) -> bool:
-    """Whether the likely histograms of that many messages are few enough to be listed."""
+    """Whether the likely histograms of ``users`` messages are few enough to be listed."""
     if histogram_count(q.size, users, _SET.most) == users:
         return True
     return _likely_ranges(q, users, tail) is not None
 
 
 def _likely_ranges(q: Array, users: int, tail: float) -> list[NDArray[np.int_]] | None:
-    """Likely counts of all messages but the commonest, in order; None if they are too many."""
+    """Ranges of likely counts, one for each message but the commonest; None if too many."""
     rare = np.delete(np.arange(q.size), int(np.argmax(q)))
     goal = math.log(tail) - _SET.log_margin - math.log(2.0 * max(rare.size, 1))
     ranges, size = [], 1
@@ -198,7 +198,9 @@ def likely_counts(count: int, chance: float, goal: float) -> tuple[int, int]:
 
 
 def few_others(messages: int, most: int, histograms: int) -> int:
-    """The largest c <= ``most`` such that few histograms have up to c messages other than one.
+    """The largest c <= ``most`` for which few enough histograms have up to c rare messages.
+
+    Rare messages are all messages but one.
 
     Args:
         messages: number of different messages.
@@ -267,7 +269,7 @@ def counted_histograms(
 
 
 def _error_of_sums(messages: int) -> float:
-    """Relative error of sums of ratios times counts, of that many different messages."""
+    """Relative error of sums of likelihood ratios times counts, over ``messages`` messages."""
     return _SET.message_error + roundings(messages + 4.0)
 
 
@@ -298,7 +300,7 @@ class ListedProfile:
 
     @classmethod
     def of(cls, table: Histograms, users: int) -> ListedProfile:
-        """Sort the histograms of that many messages."""
+        """Sort the histograms of ``users`` messages by their likelihood ratios."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = table.s0 / table.s1
         ratio = np.where(table.s1 > 0.0, ratio, math.inf)

@@ -67,7 +67,7 @@ class NodeTable:
         return sum(float(part.count.sum()) for part in self._parts) / max(self.rows.excess.size, 1)
 
     def ends(self, users: int) -> Ends:
-        """The bounds for that many messages, a number in the range."""
+        """Bounds of the profile for ``users`` messages, a number in the range."""
         if not self.users[0] <= users <= self.users[1]:
             raise ValueError(f"users must lie in {self.users}, got {users!r}")
         result = np.full((4, self.rows.excess.size), math.nan)
@@ -114,7 +114,7 @@ class NodeTable:
         return np.stack([upper, lower, q, d])
 
     def _with_far(self, near: Array, n: int) -> Array:
-        """The same with sums in which some message is far."""
+        """The bounds of `_near`, with sums added in which some message is far."""
         upper, lower, q, d = near
         anchor, excess = self.rows.anchor, self.rows.excess
         gain, sent, off, off_sent = self.question.far.probabilities(n)
@@ -166,7 +166,7 @@ def node_table(
 
 
 def _refined(question: Question, aims: Aims, wanted: NDArray[np.intp], passes: int) -> NodeTable:
-    """Tabulate some rows, and again with a smaller sigma those whose bounds are too wide."""
+    """Tabulate the rows wanted; repeat with a smaller sigma those whose bounds are too wide."""
     table = NodeTable(question, list(_tabulated(question, aims, wanted)))
     for _ in range(passes):
         wide = wanted[table.widths[wanted] > aims.width[wanted]]
@@ -180,7 +180,7 @@ def _refined(question: Question, aims: Aims, wanted: NDArray[np.intp], passes: i
 
 
 def _between(question: Question, aims: Aims, probes: NDArray[np.intp]) -> Aims:
-    """Variances and values of all rows by those of some, whose alpha are neighbours."""
+    """Aims of all rows: variances and values interpolated from those of the tabulated rows."""
     every, known = np.arange(aims.width.size), ~np.isnan(aims.variance[probes])
     if not known.any():
         return aims
@@ -192,14 +192,14 @@ def _between(question: Question, aims: Aims, probes: NDArray[np.intp]) -> Aims:
 
 
 def _closer(table: NodeTable, aims: Aims, wide: NDArray[np.intp]) -> tuple[Aims, NDArray[np.bool_]]:
-    """Smaller variances for rows that are too wide, from what was measured.
+    """Smaller variances for rows whose bounds are too wide, from the widths measured.
 
     The relative width falls with the variance; where the sum has atoms near 0, with its root. Which
     it is, two measurements say.
 
     Returns:
-        What is aimed for next, and rows whose sigma work kept larger than was aimed for: it would
-        again.
+        The next aims, and a mask of rows whose sigma was kept larger than aimed for by the limit on
+        work: it would be again.
     """
     variance, value, measured = aims.variance.copy(), aims.value.copy(), aims.measured.copy()
     limited = np.zeros(variance.shape, dtype=bool)
@@ -228,7 +228,7 @@ def _closer(table: NodeTable, aims: Aims, wide: NDArray[np.intp]) -> tuple[Aims,
 
 
 def _better(first: NodeTable, second: NodeTable) -> NodeTable:
-    """The table with the narrower bounds, row by row."""
+    """The table that takes each row from whichever table has the narrower bounds."""
     won = second.widths < first.widths
     parts = []
     for table, kept in ((first, ~won), (second, won)):
@@ -280,7 +280,7 @@ def _affordable(
 def _equal_blocks(
     rows: Tilted, row: NDArray[np.intp], first: Array
 ) -> Iterator[tuple[NDArray[np.intp], Array]]:
-    """Rows with equally many blocks, as many as fit into memory, and their first nodes."""
+    """Iterate over groups of rows with equally many blocks that fit into memory: indices, nodes."""
     order = np.argsort(row, kind="stable")
     first, count = first[order], np.bincount(row, minlength=rows.theta.size)
     start = np.cumsum(count) - count

@@ -30,7 +30,7 @@ __all__ = ["Lists", "Question", "log_binomial", "of_others", "tilted_weights"]
 
 
 class Lists:
-    """Histograms that are listed: of each message space, those nearly all of one message.
+    """Listed histograms of each message space: those with few messages other than the commonest.
 
     Attributes:
         rows: what is asked.
@@ -83,7 +83,7 @@ class Lists:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked, and what does not depend on sigma.
+    """Rows to be bounded, with everything about them that does not depend on sigma.
 
     Attributes:
         rows: message spaces and alpha, k of them.
@@ -116,7 +116,7 @@ class Question:
 
     @classmethod
     def of(cls, rows: MessageRows, users: tuple[int, int], width: Array) -> Question:
-        """Find far messages, tilts, and what is listed."""
+        """Find the far messages, the tilts, and the rows whose histograms are listed."""
         value, mass = _values(rows, users)
         share = settings.NODES.missed * width
         far = far_messages(rows.each[0], rows.each[1], mass, value, users, share)
@@ -165,19 +165,19 @@ class Question:
 
     @property
     def open(self) -> NDArray[np.bool_]:
-        """Rows that need nodes."""
+        """Mask of the rows that need nodes, shape (k,)."""
         return np.asarray(~self.nothing & np.isnan(self.settled))
 
 
 def of_others(weight: Array, common: NDArray[np.intp]) -> Array:
-    """Probability of all messages but one of each row: a sum, as 1 less that one would cancel."""
+    """Probability of all messages but one of each row, (k,): a sum, as 1 minus it would cancel."""
     others = weight.copy()
     others[np.arange(common.size), common] = 0.0
     return np.asarray(others.sum(axis=1))
 
 
 def tilted_weights(theta: Array, value: Array, mass: Array) -> tuple[Array, Array]:
-    """Tilted probabilities, shape (k, m), and the logarithm of their sum before they are such."""
+    """Tilted probabilities, shape (k, m), and logarithms of the sums that normalise them, (k,)."""
     exponent = theta[:, None] * value
     shift = np.where(mass > 0.0, exponent, -math.inf).max(axis=1, initial=-math.inf)
     weight = mass * np.exp(exponent - shift[:, None])

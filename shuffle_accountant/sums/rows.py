@@ -1,4 +1,4 @@
-"""What is asked of a sum over nodes, and its answer: message spaces with alpha, and bounds."""
+"""Input and output of sums over nodes: message spaces with alpha, and bounds of the profile."""
 
 from __future__ import annotations
 

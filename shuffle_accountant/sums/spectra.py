@@ -68,7 +68,7 @@ class Nodes:
 
     @cached_property
     def _known(self) -> dict[int, tuple[Array, Array]]:
-        """Sums of the last numbers of messages: ends of a range are asked for again."""
+        """Cache of `sums` for the last numbers of messages: ends of a range are asked for again."""
         return {}
 
     def sums(self, n: int) -> tuple[Array, Array]:
@@ -266,7 +266,7 @@ def _coefficients(
     top: Array,
     dropped: Array,
 ) -> Nodes:
-    """What is summed up over the nodes of all rows, one row behind the other."""
+    """Nodes of all rows, one row behind the other, with the terms that are summed up."""
     less, less_sent = transforms
     theta, variance = rows.theta[row], rows.variance[row]
     mean, total = rows.mean[row], rows.sent.sum(axis=1)[row]
@@ -311,7 +311,7 @@ def _unlisted(
     top: Array,
     dropped: Array,
 ) -> Unlisted:
-    """The same of rows with lists: sums over the histograms that are not listed."""
+    """Nodes of rows with lists: their sums are over the histograms that are not listed."""
     del top
     less, less_sent = transforms
     theta, variance, held = rows.theta[row], rows.variance[row], rows.held[row]

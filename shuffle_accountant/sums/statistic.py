@@ -1,11 +1,11 @@
-"""What a sum of n values says when one of them, nobody knows which, has one of two other laws.
+"""A statistic of n observations, and its laws where a random one of these has another law.
 
 A *statistic* of n observations is computed step by step: each observation is put into one of
-finitely many letters, with a number; partial results are added, two by two, and the sum is put into
-one of the cells chosen for that step, again with a number. What comes out in the end is a function
-of the observations, and its laws under both hypotheses follow from the letters' by sums of products
-of positive numbers. The numbers and the cells only decide how much it says; whatever they are, the
-pair of its laws is a post-processing of the observations.
+finitely many outcomes, with a number; partial results are added, two by two, and the sum is put
+into one of the cells chosen for that step, again with a number. What comes out in the end is a
+function of the observations, and its laws under both hypotheses follow from the outcomes' by sums
+of products of positive numbers. The numbers and the cells only decide how much it says; whatever
+they are, the pair of its laws is a post-processing of the observations.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FINER = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Hypotheses:
-    """Laws of a partial result of ``count`` observations.
+    """Distributions of a partial result of ``count`` observations under all hypotheses.
 
     Attributes:
         value: a number for each outcome, ascending, shape (m,).
@@ -60,7 +60,7 @@ class Hypotheses:
         return SumLaw(self.value, self.null, self.count, 0.0, 0.0, 0.0, reach)
 
     def add(self, other: Hypotheses, width: float) -> Hypotheses:
-        """The sum of two independent results, in cells of that many normal scores."""
+        """The sum of two independent results, in cells of ``width`` normal scores."""
         edges = sum_cells(self._law, other._law, width=width)
         count = self.count + other.count
         mine = self._shares(count)
@@ -77,12 +77,12 @@ class Hypotheses:
         return Hypotheses(value, null, first, second, count, total, lost)
 
     def _shares(self, count: int) -> Array:
-        """The laws; the others times the probability that it is one of these observations."""
+        """Masses of all laws, the others' times the chance that this part has the observation."""
         part = self.count / count
         return np.array([self.null, part * self.first, part * self.second])
 
     def coarser(self, width: float) -> Hypotheses:
-        """With outcomes of so nearly the same normal score taken for one."""
+        """The result with outcomes merged whose normal scores lie in one cell of this width."""
         starts, terms = near_scores(self.null, width)
         null, first, second, moment = (
             rounded(np.add.reduceat(x, starts), terms)
@@ -95,7 +95,7 @@ class Hypotheses:
         return Hypotheses(value, null, first, second, self.count, error, self.lost)
 
     def pruned(self, users: int, tail: float) -> Hypotheses:
-        """Without outcomes at both ends that matter for none of the laws of ``users``."""
+        """The result without outcomes at either end of weight at most ``tail`` among ``users``."""
         weight = self.null * (users / self.count) + self.first + self.second
         keep = np.minimum(np.cumsum(weight), np.cumsum(weight[::-1])[::-1]) > tail
         if keep.all() or not keep.any():
@@ -111,7 +111,7 @@ class Hypotheses:
 
 
 def power_of(one: Hypotheses, count: int, *, width: float, tail: float) -> Hypotheses:
-    """The result of ``count`` observations.
+    """The distributions of the statistic of ``count`` observations.
 
     Args:
         one: that of one observation.

@@ -1,4 +1,4 @@
-"""Which blocks of nodes matter, found without looking at every node.
+"""Finding the blocks of nodes that matter, without looking at every node.
 
 For the tilted message value Y with characteristic function phi, the function
 ``u(t) = sqrt(1 - |phi(t)|^2)`` is Lipschitz with the standard deviation of Y as its constant: with
@@ -152,7 +152,7 @@ def _single(rows: Tilted, index: NDArray[np.intp], t: Array) -> tuple[Array, Arr
 
 
 def _regular(rows: Tilted, row: int, first: float, apart: float, count: int) -> tuple[Array, Array]:
-    """The same at ``count`` nodes of one row that are equally far apart."""
+    """``|phi|`` and ``|phi'|`` at ``count`` equidistant nodes of one row."""
     some = rows.weight[row] > 0.0
     y, weight, step = rows.y[row][some], rows.weight[row][some], float(rows.step[row])
     few = math.isqrt(count - 1) + 1
@@ -185,6 +185,6 @@ def _largest_modulus(
 
 
 def transform(theta: Array, t: Array) -> Array:
-    """The same for arrays that broadcast."""
+    """Moduli of the three transforms at ``theta + i t``, for arrays that broadcast."""
     size = np.hypot(theta, t)
     return np.stack([1.0 / size**2, np.ones(size.shape), 1.0 / size])

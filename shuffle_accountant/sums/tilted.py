@@ -21,7 +21,7 @@ WAVE_ERROR = 19.0
 
 @dataclass(frozen=True, eq=False)
 class Aims:
-    """What a row is tabulated for, shape (k,) each.
+    """Aims for which rows are tabulated, shape (k,) each.
 
     Attributes:
         width: width of the profile's bounds relative to the profile, about.
@@ -140,7 +140,7 @@ class Tilted:
         return np.asarray(own[:, None] * t + (8.0 * UNIT_ROUNDOFF + 2.0 * self.lost[0])[:, None])
 
     def used(self) -> Tilted:
-        """The same without messages that have no weight in any row."""
+        """These rows without messages that have no weight in any row."""
         some = self.weight.any(axis=0)
         if some.all():
             return self
@@ -235,7 +235,7 @@ def tilt_rows(question: Question, aims: Aims, index: NDArray[np.intp], most: flo
 
 
 def _smoothing(theta: Array, variance: Array, aims: Aims) -> tuple[Array, Array]:
-    """``sigma^2``, and about the value of ``E T_+`` relative to the scale.
+    """``sigma^2``, and the approximate value of ``E T_+`` relative to the scale.
 
     For a normal tilted sum of mean ``2 / theta`` the ratio of ``E S_+`` and the density at 0 is
     the variance times ``1 - b R(b)``, R Mills' ratio.

@@ -11,13 +11,13 @@ from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, pairwise_sum
 
 __all__ = ["Letters", "saddle"]
 
-# A tilt of at least this over the deviation keeps what lies outside a window harmless.
+# Least tilt, in inverse standard deviations of the sum: mass outside a window is harmless then.
 _LEAST_TILT = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class Letters:
-    """The law of one X: what bounds and tilts are computed from.
+    """Distribution of one value X and the number of copies in the sum.
 
     Attributes:
         value: values of X, shape (m,).
