@@ -1,4 +1,4 @@
-"""What every way of evaluating a composition returns."""
+"""The result that every way of evaluating a composition returns."""
 
 from __future__ import annotations
 

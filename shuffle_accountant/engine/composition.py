@@ -70,7 +70,7 @@ class Composition:
 
     Args:
         parts: pairs (loss, number of rounds >= 1).
-        divergence: what is read off the sum.
+        divergence: the divergence computed from the sum.
     """
 
     def __init__(

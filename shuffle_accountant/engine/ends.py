@@ -45,9 +45,9 @@ class End:
         value: the end of epsilon or delta, whichever was asked for.
         delta: at that epsilon.
         slope: ``-d log(delta) / d epsilon`` there.
-        truncation: what limits it: of delta, by tails cut off.
-        aliasing: of delta, by wrapped mass.
-        round_off: of delta, by floating-point arithmetic.
+        truncation: error of delta by tails cut off.
+        aliasing: error of delta by wrapped mass.
+        round_off: error of delta by floating-point arithmetic.
         limited: whether what is known of single rounds decides, and no grid.
     """
 

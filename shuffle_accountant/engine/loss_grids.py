@@ -36,10 +36,10 @@ def loss_grid(
     """The loss on the grid; cached, so that neighbouring questions cost no rebuilding.
 
     Args:
-        loss: what to discretise.
-        side: on which side of the truth.
+        loss: the loss to discretise.
+        side: direction of the rounding.
         spacing: distance of grid points, nats.
-        effort: how closely to resolve the loss.
+        effort: accuracy with which the loss is resolved.
         most_cells: cells between 0 and the largest loss that memory allows.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Which grid a question is answered on: values, and the steps from one to the next.
+"""Plans: the grid that a question is answered on, and the steps from one to the next.
 
 The width of a bracket falls with the square of the grid's spacing and linearly with the width of
 the blocks of decoy counts; both are chosen from the whole composition and from the question.
@@ -61,13 +61,13 @@ class Problem:
     """One question about one composition: what does not change while grids are tried.
 
     Attributes:
-        losses: of the distinct rounds, with their counts, for the upper end.
-        below: the same for the lower end.
+        losses: losses of the distinct rounds, with their counts, for the upper end.
+        below: losses of the distinct rounds, with their counts, for the lower end.
         query: the question.
         tolerance: relative width in epsilon to aim for.
         memory_limit: bytes.
         largest: no sum of losses is larger, nats.
-        rounds: their number.
+        rounds: number of rounds.
         deviation: standard deviation of the sum, roughly, nats.
         coarse: spacing at which the grid should cost no more than the tolerance, nats.
     """
@@ -155,12 +155,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class Plan:
-    """How one bracket is computed.
+    """The grid on which one bracket is computed, with its accuracy.
 
     Attributes:
         spacing: distance of grid points, nats.
         resolution: relative width of blocks of decoy counts.
-        delta: about what delta is expected to be, for what may be cut off.
+        delta: rough value expected for delta, which decides how much may be cut off.
         limited: whether the memory limit chose the spacing.
         top: end of the window of direct convolution, nats; None for a transform.
         previous: spacing and excess of the grid before, if it had a finite excess.
@@ -180,7 +180,7 @@ class Plan:
         return replace(self, spacing=self.spacing * (1.1 * factor), limited=True)
 
     def tried(self, points: int) -> Plan:
-        """The plan on a coarser grid of about `most_points`, where its window has ``points``."""
+        """The plan on a coarser grid, of at most about `most_points`, where this has ``points``."""
         assert self.most_points is not None
         return replace(self, spacing=self.spacing * (1.1 * points / self.most_points))
 
@@ -244,8 +244,8 @@ def direct_plan(problem: Problem, plan: Plan, epsilon: float, cells: int) -> Pla
     Args:
         problem: the question.
         plan: the last one with a transform.
-        epsilon: about where the answer comes from, nats.
-        cells: of the grid, up to the end of its window.
+        epsilon: rough value of the epsilon that the answer comes from, nats.
+        cells: number of cells of the grid, up to the end of its window.
 
     Returns:
         The plan; None if there is no window of such a size.

@@ -52,7 +52,7 @@ def without_rare_losses(composition: Composition, cut: float) -> Composition | N
     """Composition of the losses below the cut; None if these are all, or if a round has none.
 
     Args:
-        composition: of all losses.
+        composition: composition of all losses.
         cut: losses from here on are rare, nats, > 0.
     """
     first = math.ceil(cut / composition.spacing)
@@ -78,9 +78,9 @@ class RareLosses:
     """The part of delta(epsilon) of sums with at least one rare loss.
 
     Args:
-        composition: of all losses.
+        composition: composition of all losses.
         others: `without_rare_losses` of it.
-        near: about the epsilon that is asked about, nats; any other is answered as well.
+        near: rough value of the epsilon asked about, nats; any other is answered as well.
     """
 
     def __init__(self, composition: Composition, others: Composition, near: float) -> None:
@@ -196,8 +196,8 @@ class SplitSum:
     They are valid everywhere.
 
     Args:
-        others: of sums without a rare loss.
-        rare: of sums with one.
+        others: the part of sums without a rare loss.
+        rare: the part of sums with at least one.
     """
 
     def __init__(self, others: TiltedSum, rare: RareLosses) -> None:

@@ -25,7 +25,7 @@ from shuffle_accountant.losses.base import PrivacyLoss
 
 __all__ = ["lower_end", "refine"]
 
-# Grids that are tried for one question.
+# Most grids that are tried with transforms for one question.
 _MOST_REFINEMENTS = 12
 # The same for rounds in classes: after these it is time for narrower classes.
 _CLASS_REFINEMENTS = 3
@@ -88,7 +88,7 @@ def refine(
     """Refine until the bracket is narrow enough, or memory or patience ends.
 
     Args:
-        losses: of the distinct rounds, with their counts, two rounds at least in all.
+        losses: losses of the distinct rounds, with their counts, two rounds at least in all.
         query: the question.
         tolerance: relative width in epsilon to aim for.
         memory_limit: bytes.

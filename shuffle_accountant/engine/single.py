@@ -48,7 +48,7 @@ def single_answer(
 
     Args:
         loss: the round's.
-        query: what is asked.
+        query: the question.
         tolerance: relative width in epsilon to aim for.
         resolution: relative width of the blocks to begin with.
     """

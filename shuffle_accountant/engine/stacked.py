@@ -45,7 +45,7 @@ def composition_of(
 
     Args:
         parts: pairs (loss, number of rounds >= 1).
-        divergence: what is read off the sum.
+        divergence: the divergence computed from the sum.
         memory_limit: bytes.
     """
     if len(parts) < MANY_LOSSES:
@@ -64,7 +64,7 @@ class StackedComposition(Composition):
 
     Args:
         parts: pairs (loss, number of rounds >= 1).
-        divergence: what is read off the sum.
+        divergence: the divergence computed from the sum.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ def excess(
     """Width of a bracket over the width that the tolerance allows, both measured in epsilon.
 
     Args:
-        query: what was asked.
+        query: the question.
         lower: lower end.
         upper: upper end.
         tolerance: relative width in epsilon.
@@ -60,7 +60,7 @@ def warn_if_loose(found: Bracket, cause: str | None, tolerance: float) -> None:
     Args:
         found: the bracket.
         cause: what kept it wide; None if it is not.
-        tolerance: what was asked for.
+        tolerance: relative width in epsilon that was asked for.
     """
     if cause is not None:
         warn_loose(
@@ -96,8 +96,8 @@ def warn_if_delta_is_large(delta: float | None, people: int | None) -> None:
     """Warn, at the caller's line, that a delta is too large for a meaningful guarantee.
 
     Args:
-        delta: what was asked about; None if it was not.
-        people: how many people's data are protected; None if that is not known.
+        delta: the delta of the question; None if delta was the answer.
+        people: number of people whose data are protected; None if that is not known.
     """
     if delta is not None and people is not None and delta * people >= 1.0:
         warn_loose(

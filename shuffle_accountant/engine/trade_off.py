@@ -53,7 +53,7 @@ def refined_trade_off(
         delta: both ends of delta at an epsilon >= 0.
         last: largest epsilon to ask for, > 0, finite; those above 650 serve the rate 0 alone.
         rates: false positive rates, in [0, 1], shape (r,).
-        width: of the bracket, relative to what the test gains over guessing, to aim for.
+        width: width of the bracket to aim for, relative to what the test gains over guessing.
 
     Returns:
         Lower and upper ends, each of shape (r,).

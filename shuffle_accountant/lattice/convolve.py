@@ -94,7 +94,7 @@ class Powers:
     Attributes:
         log_modulus: logarithm of the modulus at each frequency.
         log_bound: logarithm of a bound on the exact modulus, errors of the factors included.
-        angle: of each frequency, radians.
+        angle: angle of the spectrum at each frequency, radians.
         moved: bound on the errors of logarithm and angle together.
     """
 
@@ -158,7 +158,7 @@ def invert(powers: Powers, start: int, centre: int, size: int) -> WindowedSum:
         powers: the spectrum, with what it may be off by.
         start: first integer of the window.
         centre: integer that the spectrum's law was moved from to 0.
-        size: of the window.
+        size: length of the window.
     """
     log_modulus, log_bound, angle = powers.log_modulus, powers.log_bound, powers.angle
     moved, levels = powers.moved, math.log2(size) + 1

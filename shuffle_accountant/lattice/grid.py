@@ -1,4 +1,4 @@
-"""What a discretised privacy loss is, off and on the grid, and which way it is rounded."""
+"""Discretised privacy losses, off and on the grid, and the direction of their rounding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Array", "Bound", "PldAtoms", "PldGrid"]
 
 
 class Bound(enum.Enum):
-    """Which side of the truth an approximation lies on."""
+    """The side of the truth that an approximation lies on: above (upper) or below (lower)."""
 
     PESSIMISTIC = "upper"
     OPTIMISTIC = "lower"

@@ -76,7 +76,7 @@ def positive_sum(
 
     Args:
         parts: pairs (loss, count >= 1), with one spacing.
-        side: that of the losses.
+        side: direction of the losses, and of the result.
         first: first grid index of the window.
         last: last grid index of the window.
     """

@@ -236,7 +236,7 @@ def _clip(points: list[Point], infinite: float) -> list[Point]:
 
 
 def _crossing(a: Point, b: Point, level: float) -> Point:
-    """Where the segment passes the level."""
+    """The point at which the segment from a to b passes the level."""
     share = min(max((level - a[1]) / (b[1] - a[1]), 0.0), 1.0)
     place = min(a[0] + share * (b[0] - a[0]), b[0])
     if place > -0.5:

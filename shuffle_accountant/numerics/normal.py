@@ -49,7 +49,7 @@ def about_epsilon(deviation: float, delta: float) -> tuple[float, float]:
     ``delta = phi(t) (R(t) - R(t + d))`` (Balle and Wang 2018, Theorem 8).
 
     Args:
-        deviation: their distance d, that of the privacy loss too, in (0, 50].
+        deviation: distance d of their means, and the loss's standard deviation, in (0, 50].
         delta: in (0, 1).
 
     Returns:

@@ -16,7 +16,7 @@ __all__ = ["Side", "Window", "log_pmf", "window"]
 
 
 class Side(enum.Enum):
-    """Which counts a threshold excludes."""
+    """Direction of a tail: the counts above or below a threshold."""
 
     ABOVE = "above"
     BELOW = "below"
@@ -49,7 +49,7 @@ class Window:
     """The probabilities of a Poisson distribution on a window that holds nearly all of it.
 
     Attributes:
-        mean: of the law, > 0.
+        mean: mean of the distribution, > 0.
         first: the count of the first entry.
         masses: probabilities of the counts ``first``, ``first + 1``, …
         above: ``P(X > first + i)``, each summed from its small end.

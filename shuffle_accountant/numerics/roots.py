@@ -21,7 +21,7 @@ class Crossing(NamedTuple):
     Attributes:
         left: the function is positive here, or this is 0.
         right: the function is not positive here, or this is the end of the interval.
-        slope: of the function near them, < 0; nan if it is not known.
+        slope: slope of the function near them, < 0; nan if it is not known.
     """
 
     left: float
@@ -44,9 +44,9 @@ def find_crossing(
             infinite.
         high: right end, not positive there; may be inf, where the function is then asked.
         guess: where to look first.
-        step: how far to look next while no slope is known.
+        step: distance of the next point while no slope is known.
         rtol: relative distance between both ends that is allowed.
-        slope: of the function near the root, if known.
+        slope: slope of the function near the root; nan if it is not known.
     """
     left, right = 0.0, high
     asked_left = asked_right = False

@@ -138,8 +138,8 @@ def sequential_sum(terms: Number, own: float = 0.0) -> Number:
     sign it bounds the absolute error, relative to the sum of their sizes.
 
     Args:
-        terms: how many numbers are added, by `numpy.bincount`, `numpy.convolve`, a matrix product
-            or one after the other; a number or an array.
+        terms: number of terms, added by `numpy.bincount`, `numpy.convolve`, a matrix product or
+            one after the other; a number or an array.
         own: roundings of each term.
     """
     return roundings(terms + own)

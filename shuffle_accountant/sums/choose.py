@@ -1,4 +1,4 @@
-"""Which way sums up the messages of one pair: the rule, in one place."""
+"""The rule that chooses the way to sum up the messages of one pair, in one place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Way(Enum):
 
 
 def choose(q: Array, users: tuple[int, int], unevenness: float, tail: float) -> Way:
-    """The way that answers, by the first line of this table that holds.
+    """Choose the way by the first line of this table whose condition holds.
 
     | condition | way | file |
     | --- | --- | --- |

@@ -95,7 +95,7 @@ class SumLaw:
     Attributes:
         value: ascending, shape (m,); either none is negative or errors are relative to ``reach``.
         mass: probabilities, rounded in the direction, shape (m,).
-        count: how many values add up; one value's positive part has mean at most 1.
+        count: number of values in the sum; one value's positive part has mean at most 1.
         lost_gain: bound of the expectation of ``(sum / count)_+`` over what was left out.
         lost: bound of the probability of what was left out.
         moved: error of a value, relative to itself if none is negative, else to ``reach``.
@@ -145,7 +145,7 @@ def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) ->
         count: number of copies, >= 1.
         side: PESSIMISTIC is above the true law in convex order, OPTIMISTIC below it, and masses are
             rounded that way.
-        width: of cells, in normal scores.
+        width: width of cells, in normal scores.
         tail: gain or probability that may be left out in all.
     """
     if one.value.size == 0:
@@ -171,7 +171,7 @@ def single_width(width: float, count: int) -> float:
     """Width of the cells of a single value that is added to others, in normal scores.
 
     Args:
-        width: of the sum's cells, in normal scores.
+        width: width of the sum's cells, in normal scores.
         count: number of values in the sum, the single one included.
     """
     return min(math.sqrt(_COARSER * count) * width, _COARSEST)
@@ -181,8 +181,8 @@ def near_scores(mass: Array, width: float) -> tuple[NDArray[np.intp], int]:
     """Split atoms into groups of neighbours whose normal scores lie in one cell of some width.
 
     Args:
-        mass: of atoms in ascending order of their values, shape (m,).
-        width: of groups, in normal scores.
+        mass: masses of atoms in ascending order of their values, shape (m,).
+        width: width of groups, in normal scores.
 
     Returns:
         ``(starts, most)``: indices of the first atoms, and the size of the largest group. If
@@ -228,8 +228,8 @@ def add(a: SumLaw, b: SumLaw, side: Bound, *, width: float, budget: float, users
     Args:
         a: one law.
         b: another one.
-        side: which way cells are gathered.
-        width: of cells, in normal scores.
+        side: PESSIMISTIC or OPTIMISTIC gathering of cells, as in `power`.
+        width: width of cells, in normal scores.
         budget: gain or probability that may be left out.
         users: number of values in the whole sum that this is a part of.
     """
@@ -243,11 +243,11 @@ def sum_cells(a: SumLaw, b: SumLaw, *, width: float) -> Array:
 
 @dataclass(frozen=True)
 class _Addition:
-    """How two laws are added.
+    """Addition of two laws, with its direction, width of cells and budget.
 
     Attributes:
-        side: which way cells are gathered.
-        width: of cells, in normal scores.
+        side: PESSIMISTIC or OPTIMISTIC gathering of cells, as in `power`.
+        width: width of cells, in normal scores.
         budget: gain or probability of the whole sum that one addition may leave out.
         users: number of values in the whole sum.
     """
@@ -366,7 +366,7 @@ def pruned(law: SumLaw, budget: float, users: int) -> SumLaw:
     """The law without values too unlikely to matter.
 
     Args:
-        law: of a part of a sum.
+        law: the law of a part of a sum.
         budget: gain or probability of the whole sum that may be left out.
         users: number of values in the whole sum.
     """

@@ -45,7 +45,7 @@ class EvenCells:
 
     @property
     def points(self) -> Array:
-        """Where the masses are."""
+        """The lattice points that carry the masses, shape (m,)."""
         return self.spacing * np.arange(self.first, self.first + self.mass.size, dtype=np.float64)
 
     @property

@@ -41,7 +41,7 @@ class SumFamily:
     Args:
         one: makes the law of one copy, from a width and a tail.
         side: PESSIMISTIC is above the true laws in convex order, OPTIMISTIC below them.
-        width: of cells, in normal scores.
+        width: width of cells, in normal scores.
         tail: gain or probability that each sum may leave out.
         users: no sum has more values.
     """

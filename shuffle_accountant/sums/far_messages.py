@@ -38,7 +38,7 @@ __all__ = ["FarMessages", "far_messages"]
 
 @dataclass(frozen=True)
 class _Settings:
-    """How cuts are searched for.
+    """Settings of the search for cuts, and error bounds of sums.
 
     Attributes:
         cuts: candidates for the cut, in standard deviations of the sum above its mean decrease.
@@ -113,7 +113,7 @@ def far_messages(
 
     Args:
         r0: likelihood ratios of the messages under X, shape (m,) or (k, m).
-        r1: the same under X'.
+        r1: likelihood ratios of the messages under X'.
         q: the messages' probabilities among decoys.
         value: ``r0 - alpha r1`` at each alpha, shape (k, m).
         users: least and largest number of messages n.

@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class _Settings:
-    """What is listed.
+    """Limits and error bounds of lists of histograms.
 
     Attributes:
         most: at most this many histograms are listed.
@@ -123,7 +123,7 @@ def likely_histograms(r0: Array, r1: Array, q: Array, users: int, tail: float) -
 
     Args:
         r0: likelihood ratios of the messages under X, shape (m,).
-        r1: the same under X'.
+        r1: likelihood ratios of the messages under X'.
         q: probabilities of the messages among decoys, all > 0.
         users: number of messages n.
         tail: probability that may be left out.
@@ -165,8 +165,8 @@ def likely_counts(count: int, chance: float, goal: float) -> tuple[int, int]:
 
     Args:
         count: number of trials.
-        chance: of each, in (0, 1).
-        goal: logarithm of what may lie outside, on either side.
+        chance: success probability of each trial, in (0, 1).
+        goal: logarithm of the probability that may lie outside, on either side.
     """
     mean = count * chance
 
@@ -237,7 +237,7 @@ def counted_histograms(
         ratios: likelihood ratios of the messages under X and under X', and their probabilities
             among decoys, shape (m,) each.
         users: number of messages n.
-        counts: of each message but the commonest, shape (m - 1, h).
+        counts: numbers of each message but the commonest, shape (m - 1, h).
         missing: bound of the probability of what is not listed.
     """
     r0, r1, q = ratios

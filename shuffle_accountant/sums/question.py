@@ -33,9 +33,9 @@ class Lists:
     """Listed histograms of each message space: those with few messages other than the commonest.
 
     Attributes:
-        rows: what is asked.
+        rows: message spaces and alpha.
         users: least and largest number of messages.
-        others: of each space, the largest number of messages other than the commonest.
+        others: largest number of messages other than the commonest, one for each space.
     """
 
     def __init__(self, rows: MessageRows, users: tuple[int, int]) -> None:
@@ -94,7 +94,7 @@ class Question:
         theta: tilts, shape (k,).
         lists: listed histograms.
         listed: rows of which histograms are listed, shape (k,).
-        apart: which messages are far, shape (k, m).
+        apart: mask of the far messages, shape (k, m).
         bounds: lower bounds of what listed histograms add for the least and the largest number of
             messages, shape (2, k).
         settled: upper bounds of the profile's other part where it is negligible; else nan.

@@ -22,7 +22,7 @@ class MessageRows:
         spaces: likelihood ratios of the messages under X to decoys, the same under X', and
             probabilities of the messages among decoys; 0 for padding; shape (3, s, m).
         excess: ``alpha - 1 >= 0``, shape (k,).
-        space: which of the s spaces a row asks about, shape (k,).
+        space: index of the row's message space among the s, shape (k,).
     """
 
     spaces: Array

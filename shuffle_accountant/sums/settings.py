@@ -11,13 +11,13 @@ __all__ = ["NODES", "NodeSettings"]
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """What is left out, and in which sizes work is done.
+    """Accuracy targets and limits on work of sums over nodes.
 
     Attributes:
         block: neighbouring nodes that are kept or left out together.
         work: messages times kept nodes, and times frequencies surveyed, of all rows of a table:
             where that is too little, sigma is larger and bounds are wider.
-        row_work: the same of a single row, at most.
+        row_work: messages times kept nodes of a single row, at most.
         fewest_nodes: every row may have this many nodes, if its own work allows.
         left_out: left-out nodes and aliases may each be this share of the width aimed for.
         missed: the negative part of sums with far messages may be this share of it.
@@ -28,9 +28,10 @@ class NodeSettings:
         at_once: messages times nodes in memory at once.
         below: exponents delta of the alias bounds below theta, in inverse standard deviations of
             the tilted sum.
-        above: the same above theta.
-        far_out: how far out, in standard deviations, a message may be left out of the survey.
-        rarely: if those as far out are expected at most this many times among all n.
+        above: exponents delta of the alias bounds above theta, in the same unit.
+        far_out: distance, in standard deviations, from which on messages may be left out of the
+            survey.
+        rarely: they are if at most this many of them are expected among all n.
         unsplit: intervals of this many blocks are kept whole: to look at their halves would take as
             long as their nodes.
         half_turn: intervals of nodes are at most this many inverse standard deviations of a message
@@ -41,7 +42,7 @@ class NodeSettings:
         listed: histograms are listed if the tilted mean of messages other than the commonest is at
             most this times their largest number in a list, plus one.
         remembered: lists of this many message spaces are kept in memory.
-        least_common: and if the commonest message has at least this tilted probability.
+        least_common: they are only if the commonest message has at least this tilted probability.
         boost: sigma^2 grows by at most this where listed histograms are most of the profile.
         ratio_error: relative error of likelihood ratios and of ``alpha - 1``.
         underflow: absolute error of products below the smallest normal double.

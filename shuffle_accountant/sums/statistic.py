@@ -38,8 +38,8 @@ class Hypotheses:
     Attributes:
         value: a number for each outcome, ascending, shape (m,).
         null: probabilities when all observations have the common law.
-        first: the same when one of them, uniformly chosen, has the first other law.
-        second: the same for the second other law.
+        first: probabilities when one of them, uniformly chosen, has the first other law.
+        second: probabilities when one has the second other law.
         count: number of observations.
         error: bound on the relative error of every probability.
         lost: bound on the probability, under any of the three, that some part of a sum of all
@@ -114,9 +114,9 @@ def power_of(one: Hypotheses, count: int, *, width: float, tail: float) -> Hypot
     """The distributions of the statistic of ``count`` observations.
 
     Args:
-        one: that of one observation.
+        one: the distributions of one observation.
         count: number of observations, >= 1.
-        width: of cells, in normal scores.
+        width: width of cells, in normal scores.
         tail: probability that each step may drop.
     """
     law = one
