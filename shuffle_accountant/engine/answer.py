@@ -20,7 +20,7 @@ class Answer:
         lower: certified lower end.
         upper: certified upper end.
         ledger: where the gap comes from, in the unit of the ends.
-        cause: what kept the gap wider than the tolerance, in a few words; None if it is not.
+        cause: reason why the gap is wider than the tolerance, in a few words; None if it is not.
     """
 
     lower: float
@@ -45,7 +45,7 @@ class Answer:
         adjacency: Adjacency | None,
         conditions: Callable[[], tuple[str, ...]],
     ) -> Bracket:
-        """The ends as users see them.
+        """The answer as the `Bracket` that users get.
 
         Args:
             reduction: the theorems behind them.

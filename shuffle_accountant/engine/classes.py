@@ -66,7 +66,7 @@ class Member:
     """A round as a point of its family.
 
     Attributes:
-        family: what it shares with the other rounds of its family.
+        family: everything that it shares with the other rounds of its family.
         users: messages in the round.
         fraction: chance to take part, good to a rounding.
         eps0: local privacy parameter, good to some roundings, nats, > 0, finite.

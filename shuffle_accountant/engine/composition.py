@@ -337,7 +337,7 @@ class DirectSum:
     """The sum by direct convolution: bounds delta(epsilon) anywhere; see `lattice.positive`.
 
     Args:
-        composition: what to add up.
+        composition: the losses to add up.
         top: losses above this (nats) are not resolved; those below ``-top / 2`` neither.
     """
 

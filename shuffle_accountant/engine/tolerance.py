@@ -59,7 +59,7 @@ def warn_if_loose(found: Bracket, cause: str | None, tolerance: float) -> None:
 
     Args:
         found: the bracket.
-        cause: what kept it wide; None if it is not.
+        cause: reason why it is wide; None if it is not.
         tolerance: relative width in epsilon that was asked for.
     """
     if cause is not None:
@@ -77,7 +77,7 @@ def warn_if_below_floor(
     Args:
         found: the answer.
         query: the question.
-        floors: of each distinct round, the delta that no epsilon makes smaller, and its count.
+        floors: for each distinct round, the delta that no epsilon makes smaller, and the count.
     """
     if query.delta is None or found.lower < math.inf:
         return

@@ -108,7 +108,7 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
     """Law of the sum of all factors, modulo the window's length.
 
     Args:
-        factors: what to add up; each costs one forward transform.
+        factors: vectors to add up; each costs one forward transform.
         start: first integer of the window.
         length: least length of the window; rounded up to a fast one.
 

@@ -28,7 +28,7 @@ class PldAtoms:
     losses are moved by ``loss_error`` in that direction. Masses already carry their rounding error.
 
     Attributes:
-        side: which side of the truth the pair lies on.
+        side: side of the truth that the pair lies on.
         mass: P-masses, shape (m,), >= 0; the Q-mass of an atom is ``mass * exp(-loss)``.
         loss: privacy losses in nats, shape (m,), finite.
         infinite: P-mass at loss +inf.

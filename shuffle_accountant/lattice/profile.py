@@ -55,7 +55,7 @@ def profile_atoms(
     Args:
         losses: 0 = x_0 < x_1 < … < x_m, nats.
         forward: lower and upper bounds of ``H_alpha(P‖Q)`` at ``e^losses``, shape (m + 1,) each.
-        backward: the same of ``H_alpha(Q‖P)``; they give the profile below alpha = 1 because
+        backward: bounds of ``H_alpha(Q‖P)``, likewise; they give the profile below alpha = 1, as
             ``H_alpha(P‖Q) = 1 - alpha + alpha H_(1/alpha)(Q‖P)``.
         infinite: lower bound of the profile's limit for alpha to infinity (for OPTIMISTIC).
         side: PESSIMISTIC takes the lower convex hull of the upper bounds. OPTIMISTIC stays below
@@ -110,7 +110,7 @@ def polygon_atoms(
         loss: ``log(alpha)``.
         infinite: the profile's limit (PESSIMISTIC: its last value; OPTIMISTIC: a lower bound of
             it).
-        side: which side of the profile the points are on.
+        side: side of the profile that the points are on.
     """
     truncated = infinite if side is Bound.PESSIMISTIC else 0.0
     points = _hull(list(zip(place.tolist(), value.tolist(), loss.tolist(), strict=True)))

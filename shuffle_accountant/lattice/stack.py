@@ -78,7 +78,7 @@ def stack_sum(stack: Stack, start: int, length: int) -> WindowedSum:
     """Law of the sum of all rows, modulo the window's length.
 
     Args:
-        stack: what to add up.
+        stack: the rows to add up.
         start: first integer of the window.
         length: least length of the window; rounded up to a fast one.
     """

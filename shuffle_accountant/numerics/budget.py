@@ -31,7 +31,7 @@ class Budget:
         reach: terms whose exponent is further than this from where the question is are left out.
         snap: losses this close to a grid point, relative to themselves, are moved there.
         lattice_snap: values this close to a lattice point, in spacings, are moved there.
-        roundoff: what one rounding moves a number by, relative to itself.
+        roundoff: relative error of one rounding.
         normal: relative error of a normal probability.
         adverse: by how much of their stated errors primitives really err, and which way, in [-1,
             1]; 0 is arithmetic as it is.

@@ -22,8 +22,9 @@ _LEAST_WIDTH = 0.005
 # If the mean positive part is at most this part of the largest size of a value, only trivial bounds
 # are given.
 _FARTHEST = 1e-100
-# What may be left out is this share of the answer at least, which is first found in wide cells:
-# values further out would only spread the cells, and rounding errors are relative to them.
+# The tail that may be left out is at least _NEGLIGIBLE of the answer, which is first computed in
+# wide cells (of resolution _ROUGH): values further out would only spread the cells, and rounding
+# errors are relative to them.
 _NEGLIGIBLE, _ROUGH = 1e-10, 1e-2
 
 
@@ -35,7 +36,7 @@ def heavy_positive_part(letters: Letters, side: Bound, *, resolution: float, tai
             last place at most, masses by nothing that is not allowed for elsewhere.
         side: whether the result is an upper or a lower bound.
         resolution: relative variance that gathering values may add or remove.
-        tail: how much of ``E[(sum)_+] / n`` may be left out.
+        tail: part of ``E[(sum)_+] / n``, absolute, that may be left out.
     """
     n = letters.count
     order = np.argsort(letters.value)

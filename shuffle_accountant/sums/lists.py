@@ -45,8 +45,8 @@ class _Settings:
         message_error: relative error of a message's probability.
         underflow: absolute error of products below the smallest normal double.
         normal: products above this are normal doubles.
-        one_by_one: of at most this many alpha times histograms, positive parts are added up for
-            each alpha: ten times closer than differences of cumulated probabilities.
+        one_by_one: up to this many alpha times histograms, positive parts are added up for each
+            alpha: ten times closer than differences of cumulated probabilities.
     """
 
     most: int = 1 << 17
@@ -282,8 +282,8 @@ class ListedProfile:
         d: P- less Q-probability of all down to each, shape (h,).
         q: Q-probability of all down to each, shape (h,).
         slack: bound on the relative error of each.
-        lost: what numbers below the smallest normal one may take from P- and Q-probabilities of
-            all down to each, shape (2, h).
+        lost: bound on what underflow may take from the P- and Q-probabilities of all down to each,
+            shape (2, h).
         missing: bound of the probability of what is not listed.
         table: the histograms.
         users: number of messages n.

@@ -148,7 +148,7 @@ def node_table(
         rows: message spaces and alpha, k of them.
         users: least and largest number of messages.
         width: width of the bounds aimed for, relative to the profile, shape (k,).
-        passes: how often rows whose bounds are too wide are tabulated again.
+        passes: number of times that rows whose bounds are too wide are tabulated again.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         question = Question.of(rows, users, width)

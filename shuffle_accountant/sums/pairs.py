@@ -119,7 +119,7 @@ def _together(v: Array, sums: Array, size: int) -> tuple[Array, Array]:
 
     Args:
         v: first values of what is taken together, shape (b,).
-        sums: the same sums over each of those, shape (l + 1, b).
+        sums: these sums over each of those, shape (l + 1, b).
         size: number of neighbours in a block.
 
     Returns:

@@ -17,12 +17,11 @@ class NodeSettings:
         block: neighbouring nodes that are kept or left out together.
         work: messages times kept nodes, and times frequencies surveyed, of all rows of a table:
             where that is too little, sigma is larger and bounds are wider.
-        row_work: messages times kept nodes of a single row, at most.
+        row_work: the limit of ``work`` for a single row.
         fewest_nodes: every row may have this many nodes, if its own work allows.
         left_out: left-out nodes and aliases may each be this share of the width aimed for.
         missed: the negative part of sums with far messages may be this share of it.
-        probed: of this many neighbouring alpha one is tabulated first; the others start from its
-            sigma.
+        probed: one alpha in this many is tabulated first; its neighbours start from its sigma.
         passes: how often rows whose bounds are too wide are tabulated again with a smaller sigma.
         undershoot: part of the width aimed for that the normal may take.
         at_once: messages times nodes in memory at once.

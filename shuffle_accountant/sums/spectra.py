@@ -197,7 +197,7 @@ def of_blocks(
         rows: all of them with a list, or all without.
         users: least and largest number of messages.
         first: numbers of nodes.
-        left_out: what left-out blocks add, shape (3, k).
+        left_out: bounds of what left-out blocks add, shape (3, k).
     """
     size, step = settings.NODES.block, rows.step
     fine = _waves(np.multiply.outer(step, np.arange(size))[:, :, None] * rows.y[:, None, :])

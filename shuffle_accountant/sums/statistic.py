@@ -28,6 +28,7 @@ from shuffle_accountant.sums.pairs import marked_sums
 
 __all__ = ["Hypotheses", "power_of"]
 
+# Relative width of the cells of results that go through another addition in the same step.
 _FINER = 0.5
 
 

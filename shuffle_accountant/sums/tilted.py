@@ -46,7 +46,7 @@ class Tilted:
     """The messages of several rows under their tilts.
 
     Attributes:
-        index: which row of the question each one answers, shape (k,).
+        index: index of the row of the question that each row answers, shape (k,).
         y: values less their tilted mean, shape (k, m); 0 where the weight is.
         weight: tilted probabilities, shape (k, m).
         sent: the same times r1, shape (k, m).
