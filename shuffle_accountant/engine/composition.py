@@ -305,9 +305,9 @@ class TiltedSum:
         body = float(np.sum(weight))  # pairwise, so that its rounding is within `relative`
         rounding = law.error * divergence.norm(lam, spacing, size)
         log_scale = disturbed(self._log_total - lam * epsilon, roundings(8) * abs(self._log_total))
-        # of the exponents, a unit of round-off in which is one rounding of the exponential
+        # roundings of the exponents: a unit of round-off there is one rounding of the exponential
         exponents = 8 * abs(self._log_total) + 8 * lam * (abs(epsilon) + spacing * size)
-        # as good as infinite where it is not a double: then an upper end says nothing
+        # capped where it is not a double: the upper end is trivial then
         relative = min(pairwise_sum(own=64 + exponents), 1e300)
         wrapped = (self._below + self._above) * divergence.largest(lam)
         # mass above the window: each such loss x has tilted weight e^(-lam (x - eps)) at most

@@ -127,7 +127,7 @@ def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
     """The composition of all losses of a side, each on its grid."""
     # quantised, so that neighbouring questions share grids
     share = max(problem.share * plan.delta / problem.rounds, _LEAST_TAIL)
-    # of many rounds, as few powers of ten as possible: a new one is a new table
+    # for many losses, as few powers of ten as possible: a new one is a new table
     powers = 4 if problem.many else 1
     tail = 10.0 ** (powers * math.floor(math.log10(share / 1.5 ** (powers - 1)) / powers))
     resolution = 2.0 ** (math.floor(2.0 * math.log2(plan.resolution)) / 2.0)

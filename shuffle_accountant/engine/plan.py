@@ -223,7 +223,7 @@ def finer(problem: Problem, plan: Plan, excess: float) -> Plan:
     1 where they lie so far apart that the chords have to merge distant ones.
     """
     linear = not problem.losses[0][0].divergence.continuous
-    # of classes the part that no grid changes counts too
+    # the excess of classes includes a part that no grid changes
     order = 1.0 if linear or problem.gathered else 2.0
     if plan.previous is not None and plan.previous[0] > plan.spacing and excess < math.inf:
         spacing, before = plan.previous

@@ -167,7 +167,7 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
             break  # more mass than delta is nowhere but at infinity, on a finer grid too
         falls, cut = ends.upper.truncation < 0.5 * cut, ends.upper.truncation
         if _too_coarse_a_tail(problem, plan, ends):
-            # what is certainly there, or, if nothing is, far less than was assumed
+            # the lower end of delta or, if that is 0, far less than was assumed
             found = ends.lower.value if ends.lower.value > 0 else plan.delta**3
             least = max(min(found, 1e-6 * plan.delta), _LEAST_DELTA)
             # a tail that stays where it is gets one last chance

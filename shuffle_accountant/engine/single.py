@@ -78,7 +78,7 @@ def single_answer(
             deviation=loss.deviation,
             slope=slope,
         )
-        # what is no matter of blocks stays as it is
+        # a width that blocks do not decide stays as it is
         if wide <= 1.0 or wide == math.inf or upper - lower >= 0.5 * width:
             break
         resolution = max(_NARROWER, _ENOUGH / wide**2) * resolution
@@ -131,7 +131,7 @@ def _epsilon(
         if _worse(loss, math.inf, Bound.OPTIMISTIC, effort) > delta:
             return math.inf, math.inf, ErrorLedger()
         certain = _worse(loss, math.inf, Bound.PESSIMISTIC, effort) <= delta
-    # what a normal loss would have, as a place to start from, then a cheap answer
+    # start from the epsilon of a normal loss, then from that of a cheap answer
     step, guess, slope = 0.1 * min(loss.deviation, largest), 0.0, math.nan
     if loss.deviation > _LEAST_DEVIATION:
         guess, slope = about_epsilon(min(loss.deviation, _LARGEST_DEVIATION), delta)

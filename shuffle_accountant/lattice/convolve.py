@@ -186,7 +186,7 @@ def invert(powers: Powers, start: int, centre: int, size: int) -> WindowedSum:
     # nothing but the spectrum is needed from here on
     powers.log_modulus = powers.log_bound = powers.angle = powers.moved = np.zeros(0)
     del modulus, bound, angle, moved, log_modulus, log_bound
-    # of a bound of the 2-norm all may be at one point
+    # the bound is on the 2-norm of the error, all of which may be at one point
     result = disturbed(inverse_real_fft(spectrum, size), lambda: inverse * (np.arange(size) == 0))
     return WindowedSum(start, np.roll(result, -((start - centre) % size)), error)
 

@@ -347,7 +347,7 @@ class _Addition:
         cost = (np.abs(value) + self.users) / count
         beyond = log_ndtr(-np.abs(score)) + np.log(np.maximum(cost, 1e-300))
         most = math.log(max(_NEAR_BUDGET * self.budget, 1e-300))
-        # of both ends of a cell the likelier one counts
+        # the likelier end of a cell decides
         wider = np.exp(0.5 * (most - np.maximum(beyond[1:], beyond[:-1])))
         return np.asarray(np.clip(wider, 1.0, _WIDER))
 
@@ -395,7 +395,7 @@ def _sum_law(a: SumLaw, b: SumLaw, value: Array, mass: Array) -> SumLaw:
         value=value,
         mass=mass,
         count=count,
-        # what one law loses takes the other's gain along
+        # mass left out of one law takes the other's gain along
         lost_gain=shares[0] * a.lost_gain
         + shares[1] * a.lost
         + shares[1] * b.lost_gain

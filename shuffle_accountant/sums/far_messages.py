@@ -132,7 +132,7 @@ def far_messages(
         possible = value.max(axis=1, initial=-math.inf) > drift + _SET.cuts[0] * deviation
         some = np.flatnonzero(possible & (cut == math.inf))
         if some.size:
-            # of all messages, these moments also say what the positive part is at least, about
+            # moments of all messages also give an approximate least value of the positive part
             normal = deviation * normal_excess(-n * mean / deviation) * (least == 0.0)
             scale = total[some], deviation[some], drift[some], normal[some]
             lower, lost = _cuts(mass[some], value[some], users, scale, share[some])

@@ -134,7 +134,7 @@ class Question:
         listed, settled = np.zeros(top.shape, dtype=bool), np.full(top.shape, math.nan)
         bounds = np.zeros((2, top.size))
         every = np.arange(top.size)
-        # of a range of numbers each would need lists of its own
+        # lists serve one number of messages only: in a range, each number would need its own
         tried = some & (mass[every, lists.common[rows.space]] > 0.0) & (users[0] == users[1])
         if tried.any():
             index = np.flatnonzero(tried)

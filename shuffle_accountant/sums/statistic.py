@@ -122,7 +122,7 @@ def power_of(one: Hypotheses, count: int, *, width: float, tail: float) -> Hypot
     """
     law = one
     for digit in bin(count)[3:]:
-        # what goes through two additions is put into narrower cells by the first
+        # a result that goes through two additions has narrower cells after the first
         law = law.add(law, width if digit == "0" else _FINER * width).pruned(count, tail)
         if digit == "1":
             single = one.coarser(_FINER * single_width(width, law.count + 1))
