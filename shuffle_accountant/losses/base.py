@@ -19,16 +19,17 @@ CellEdges = Callable[[float], Array]
 
 @dataclass(frozen=True)
 class Effort:
-    """How closely a loss is to be resolved.
+    """Requested accuracy of a loss: probability that may be cut off, and resolution.
 
     Attributes:
         tail: probability that may be cut off, > 0; it goes to +inf (PESSIMISTIC) or is dropped
             (OPTIMISTIC).
         resolution: relative width of blocks of decoy counts that are treated as one; 0 for exact.
         most_atoms: more atoms than this are added up cell by cell, in pieces of this size.
-        many: whether many different rounds are to be resolved.
-        shared: whether enough of them have their table in common, so that it pays; see `Tabled`.
-        rounds: so many rounds like this one share the exponent of what is asked about, >= 1.
+        many: whether many different rounds are composed.
+        shared: whether enough of them share one table for it to pay off; see `Tabled`.
+        rounds: number of rounds like this one that share the exponent of the delta asked about,
+            >= 1.
     """
 
     tail: float
@@ -41,11 +42,11 @@ class Effort:
 
 @runtime_checkable
 class Tabled(Protocol):
-    """A loss that may be read off a table which others have in common with it."""
+    """A loss that may be read from a table it shares with other losses."""
 
     @property
     def table(self) -> Hashable:
-        """Equal for losses with one table; None if there is none."""
+        """Key of the table: equal for losses that share one; None if there is no table."""
 
 
 @runtime_checkable
@@ -75,7 +76,7 @@ class PrivacyLoss(Protocol):
 
     @property
     def divergence(self) -> Divergence:
-        """What delta is; the hockey-stick divergence but for one named loose bound."""
+        """The divergence delta stands for: hockey-stick, but for one named loose bound."""
 
     @property
     def reversed(self) -> PrivacyLoss:
@@ -89,7 +90,7 @@ class PrivacyLoss(Protocol):
 
 
 class SymmetricLoss:
-    """What losses share that stay the same when P and Q are exchanged."""
+    """Base of losses whose dominating pair (P, Q) may be exchanged for (Q, P)."""
 
     @property
     def reversed(self) -> Self:

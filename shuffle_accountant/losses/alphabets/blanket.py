@@ -1,10 +1,10 @@
-"""The loss of a target among decoys with any alphabet, from its profile at chosen points.
+"""The loss of a target among decoys with any message space, from its profile at chosen points.
 
 The profile at one alpha is an expectation over a sum of n i.i.d. values (see
-`shuffle_accountant.reductions.decoys`), taken exactly over all multisets of messages where these
-are few and by few laws, each for a range of alpha, where they are not; alpha by alpha where letters
-are too uneven for either. Several pairs of inputs share one profile, the pointwise maximum over
-ordered pairs, which is that of a dominating pair (Zhu et al. 2022).
+`shuffle_accountant.reductions.decoys`), taken exactly over all histograms of messages where these
+are few, and from a few distributions, each for a range of alpha, where they are not; alpha by alpha
+where likelihood ratios are too uneven for either. Several pairs of inputs share one profile, the
+pointwise maximum over ordered pairs, which is that of a dominating pair (Zhu et al. 2022).
 """
 
 from __future__ import annotations
@@ -41,41 +41,46 @@ from shuffle_accountant.sums.choose import Way
 
 __all__ = ["CHORDS", "BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]
 
-# The profile's points are this many deviations times sqrt(resolution) apart near 0; the width of a
-# bracket falls with the square of their distance.
+# Distance of the profile's points near loss 0, in deviations times sqrt(resolution); the width of a
+# bracket falls with its square.
 _STEP_IN_DEVIATIONS = 1.4
-# Where the lower side has to be made of chords, points are closer.
+# The same where the lower bound is made of chords, in the same unit.
 CHORDS = 1.4
-# Where points share a table they are cheap.
+# The same where rounds of several sizes share a table of points, in the same unit.
 _STEP_SHARED = 1.0
-# So many kinks are followed one by one, with points beside them at this relative distance.
+# Largest number of kinks (finite losses) of the profile with points of their own beside them.
 _MOST_KINKS = 1024
+# Distance of the points on both sides of a kink, relative to its loss.
 _BESIDE = 2.0**-16
+# Least distance of two points, relative to the loss: closer ones are dropped.
 _APART = 2.0**-24
-# Points where multisets are listed.
+# Largest number of points where histograms of messages are listed.
 _MOST_LISTED = 1 << 12
-# From so many deviations on, the distance of points grows with the square of the loss.
+# Points are evenly apart up to this many deviations, or up to the second share of the profile's end
+# if that is more; beyond, their distance grows with the square of the loss.
 _CENTRE = 2.5
 _CENTRAL_SHARE = 0.25
-# Of so few letters, single ones bend the profile wherever it is.
+# With at most this many messages in the message space, single ones bend the profile everywhere.
 _FEW_LETTERS = 16
-# A profile that ends within so many deviations is about that of a normal law.
+# A profile that ends within this many deviations is about that of a normal distribution.
 _BULK = 12.0
-# Losses at which it is looked up how fast the profile falls; the largest length over which it does
-# by a factor e, in losses; how much closer points are than such lengths allow, of any letters and
-# of few, whose bends are further apart than their lengths; and the most deviations.
+# Number of losses at which the profile's decay length (it falls by a factor e) is estimated; the
+# largest decay length, as a share of the loss; distance of points in decay lengths, of any message
+# space and of a small one, whose bends are further apart than decay lengths; and the largest number
+# of deviations that the distance is multiplied by.
 _SCALES, _FALLS, _SHORTER, _SHORTER_OF_FEW, _FURTHEST = 48, 0.5, 0.6, 0.45, 6.0
-# So many tails are next to nothing.
+# Where the profile is below this many tails (`Effort.tail`), points are further apart.
 _TAILS = 1e5
-# Less of a divergence is not looked for.
+# Smallest tail (`Effort.tail`) for which the full resolution is used, and smallest profile whose
+# decay length is estimated.
 _NOTHING = 1e-300
-# Where less than `_NOTHING` may be cut off no answer is closer than with blocks of this width.
+# Finest resolution for tails below `_NOTHING`, a relative width of blocks.
 _COARSE = 1e-3
-# Losses at which it is looked up at once what is above them.
+# Number of losses at which the profile is bounded at once, in the search for its end.
 _TRIED = 8
 # Numbers of messages within this ratio share a table.
 _RATIO = 1.25
-# A profile is known as closely as asked for if this share of its points is.
+# The atoms count as accurate as requested if this share of the profile's points is.
 _MOSTLY = 0.9
 # Relative distance that no rounding of alpha reaches.
 _BEYOND = 2.0**-40
@@ -100,7 +105,7 @@ class BlanketLoss(SymmetricLoss):
 
     @property
     def table(self) -> Hashable:
-        """Its pairs and a range of numbers."""
+        """Key of the table: the pairs of inputs and the range of numbers of messages."""
         return self.pairs, users_range(self.users)
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
@@ -128,7 +133,7 @@ class BlanketLoss(SymmetricLoss):
         return self._atoms(losses, table.profile(self.users), side, effort)
 
     def shared_atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
-        """The same from a table for rounds of about as many users; None if that is too wide."""
+        """The same from a table for similar numbers of users; None if its bounds are too wide."""
         least, most = users_range(self.users)
         deviation = max(
             source_letters(pair, Bound.OPTIMISTIC, effort).deviation(most) for pair in self.pairs
@@ -142,7 +147,7 @@ class BlanketLoss(SymmetricLoss):
         return self._atoms(losses, found, side, effort)
 
     def _atoms(self, losses: Array, found: Profile, side: Bound, effort: Effort) -> PldAtoms:
-        """The polygon of a profile."""
+        """The atoms of the polygon through (or below) a profile's bounds."""
         certain = _limit(self.pairs, self.users, effort)
         if side is Bound.OPTIMISTIC:
             atoms = symmetric_atoms(found.q, found.d, certain)
@@ -160,18 +165,19 @@ class BlanketLoss(SymmetricLoss):
         return self._settled(inside[:: -(-inside.size // _MOST_LISTED)], effort)
 
     def spaced_points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
-        """The same, no more of them than the profile's curvature needs."""
+        """The same points, no more of them than the profile's curvature needs."""
         inside, centre = self._inside(side, edges, effort)
         apart = step * math.sqrt(effort.resolution) * self._scale(inside, effort)
         return self._settled(_points(inside, apart, centre), effort)
 
     def _scale(self, losses: Array, effort: Effort) -> Array:
-        """Over what distance the profile changes, at ascending losses, nats.
+        """Distance over which the profile changes, at ascending losses, nats, shape of ``losses``.
 
-        A deviation in the bulk of a normal law: the length over which the profile falls by a factor
-        e, times the number of deviations, as an epsilon depends the less on a profile the deeper in
-        the tail. Where a single message tells more than all others hide, that length is larger, and
-        so many deviations are too many. More where the profile is next to nothing.
+        One deviation in the bulk of a normal distribution: the length over which the profile falls
+        by a factor e, times the number of deviations, as an epsilon depends the less on a profile
+        the deeper in the tail. Where the likelihood ratio of a single message outweighs all others,
+        that length is larger, and the number of deviations is capped at `_FURTHEST`. It is larger
+        where the profile is below `_TAILS` tails.
         """
         if losses[-1] <= _BULK * self.deviation:
             return np.full(losses.shape, self.deviation)
@@ -188,7 +194,7 @@ class BlanketLoss(SymmetricLoss):
         return np.asarray(np.maximum(np.interp(losses, few, scale), self.deviation))
 
     def _few_letters(self, effort: Effort) -> bool:
-        """Whether single letters bend the profile."""
+        """Whether the message space is small, so that single messages bend the profile."""
         return _most_letters(self.pairs, effort) <= _FEW_LETTERS
 
     def ends_at_largest(self, effort: Effort) -> bool:
@@ -196,7 +202,7 @@ class BlanketLoss(SymmetricLoss):
         return self._end(effort) >= self.largest
 
     def _inside(self, side: Bound, edges: CellEdges, effort: Effort) -> tuple[Array, float]:
-        """Edges of cells where points may be, and up to where the profile's bulk is."""
+        """Cell edges where points may be, and the loss up to which points are evenly apart."""
         end = self._end(effort)
         # edges are finer on the lower side
         places = edges(end)[:: SUBCELLS if side is Bound.OPTIMISTIC else 1]
@@ -209,7 +215,7 @@ class BlanketLoss(SymmetricLoss):
         return np.append(0.0, places[(places > 0.0) & (places < end - apart)]), centre
 
     def _settled(self, picked: Array, effort: Effort) -> Array:
-        """Those points with kinks and the profile's end."""
+        """The picked points together with those at kinks and at the profile's end."""
         end = self._end(effort)
         apart = _BEYOND * (1.0 + end)
         picked = np.union1d(picked, self._kinks(end - apart, effort))
@@ -246,7 +252,7 @@ class BlanketLoss(SymmetricLoss):
         return kinks if kinks.size <= _MOST_KINKS else np.zeros(0)
 
     def _end(self, effort: Effort) -> float:
-        """A loss above which the profile is below the tail that may be cut off, or the largest."""
+        """Loss above which the profile is below the tail that may be cut off, or the largest."""
         return _end(self, effort)
 
     def _find_end(self, effort: Effort) -> float:
@@ -257,7 +263,7 @@ class BlanketLoss(SymmetricLoss):
         letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
 
         def first_below(losses: Array, *, far: bool = False) -> int:
-            """Of ascending losses the first with next to nothing above; their number if none."""
+            """Index of the first loss above which the profile is below the tail; size if none."""
             excess = np.expm1(losses)
             if far:
                 found = far_bounds(letters, self.users, excess)
@@ -270,12 +276,12 @@ class BlanketLoss(SymmetricLoss):
         bulk = _BULK * self.deviation
         if end <= bulk:
             return end
-        # where single messages may tell more than all others hide, moments say little
+        # where the ratio of a single message may outweigh all others, moments say little
         few = np.geomspace(bulk, end, 4 * _TRIED)
         return float(few[min(first_below(few, far=True), few.size - 1)])
 
     def _first_end(self, first_below: Callable[[Array], int]) -> float:
-        """Some loss with next to nothing above, by trying few."""
+        """A loss above which the profile is below the tail, found by trying a few."""
         least, most = 0.0, min(self.largest, LARGEST_EPSILON)
         candidates: Array = 4.0 * self.deviation * 1.5 ** np.arange(float(_TRIED))
         while True:
@@ -295,7 +301,7 @@ class BlanketLoss(SymmetricLoss):
 
 @lru_cache(maxsize=256)
 def _end(loss: BlanketLoss, effort: Effort) -> float:
-    """The end; grids of any spacing ask for it, on both sides."""
+    """The profile's end, remembered: grids of any spacing ask for it, on both sides."""
     return loss._find_end(effort)
 
 
@@ -335,7 +341,7 @@ def largest_divergence(
 
 
 def _most_letters(pairs: tuple[LetterSource, ...], effort: Effort) -> int:
-    """The number of messages, of the pair with the most."""
+    """Size of the message space, of the pair with the largest."""
     return max(source_letters(pair, Bound.PESSIMISTIC, effort).decoyed[2].size for pair in pairs)
 
 

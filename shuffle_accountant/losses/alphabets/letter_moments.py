@@ -1,4 +1,4 @@
-"""Letters of a target among decoys, and bounds of their profile from the moments of one letter."""
+"""Messages of a target among decoys, and profile bounds from the moments of one message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 # More than what numbers below the smallest normal double lose.
 TINY = 1e-305
-# Ratios are cut off at these parts of what all others hide.
+# Ratios r0 are cut off at ``n (alpha - 1)`` divided by each of these; the least bound counts.
 _PARTS = 2.0, 5.0, 12.0
 # Number of thresholds tried, above which a message outweighs the others.
 _THRESHOLDS = 400
@@ -71,7 +71,7 @@ def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Arr
 
 
 def far_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Array:
-    """Upper bounds of the largest ``H_alpha`` where few messages may tell more than all others.
+    """Upper bounds of the largest ``H_alpha`` where few messages may outweigh all others.
 
     As `moment_bounds`, with ratios r0 cut off at some part c of what all others hide: a positive
     part grows by ``(r0 - c)_+`` for each message at most.

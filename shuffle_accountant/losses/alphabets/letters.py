@@ -1,7 +1,7 @@
-"""One target among decoys over a finite alphabet, seen through its likelihood ratios.
+"""One target among decoys over a finite message space, seen through its likelihood ratios.
 
 By the density lemma (see `shuffle_accountant.reductions.decoys`) everything depends on the ratios
-``r0 = p0/q`` and ``r1 = p1/q`` of each letter alone:
+``r0 = p0/q`` and ``r1 = p1/q`` of each message (called a letter) alone:
 
     H_alpha = E[ ((1/n) sum_i (r0(Y_i) - alpha r1(Y_i)))_+ ],   Y_i i.i.d. from q.
 
@@ -40,7 +40,7 @@ __all__ = [
     "times_alpha_less_one",
 ]
 
-# Heavy tails make the deviation of the ratios say little about that of the loss.
+# Largest deviation of the loss, nats: with heavy tails that of the ratios says little about it.
 _LARGEST_DEVIATION = 40.0
 # Logarithms of ratios of computed probabilities are off by less than this.
 _COARSE = roundings(64)
@@ -49,7 +49,7 @@ _COARSE = roundings(64)
 SCARCE = 1e-150
 # Relative error of a letter's probability: that of its computation, and of adding up equal letters.
 LETTER_ERROR = roundings(16)
-# Up to so many multisets of messages are losses of a round that are looked at one by one.
+# Largest number of histograms of messages whose losses are listed as kinks of the profile.
 _FEW = 256
 # Up to here e^epsilon is a double with room for a product.
 _EXPONENTIAL = 700.0
@@ -63,7 +63,7 @@ _FAR = 1e200
 
 @dataclass(frozen=True, eq=False)
 class LetterPair:
-    """Target laws p0 (dataset X) and p1 (dataset X'), and the decoys' law q, letter by letter.
+    """Distributions of one message: the target's p0 (dataset X) and p1 (X'), the decoys' q.
 
     Compared and hashed by value. The masses may add up to less than one in p0 and p1 where the
     rest was moved to letters without decoys.
@@ -116,7 +116,7 @@ class LetterPair:
 
     @cached_property
     def told_apart(self) -> LetterPair:
-        """Decoys' letters, those that both inputs send alike as one.
+        """The messages that decoys send, those with equal p0 and p1 merged into one.
 
         For alpha = 1 alone the profile is the same: it depends on ``sum r0 - sum r1``.
         """
@@ -157,11 +157,11 @@ class LetterPair:
         A profile grows with every p0 and falls with every p1, so what is too small is replaced by
         0 or by something larger. Letters that decoys all but never send are sent by some decoy with
         a probability of at most ``lost = users sum(q)``; else it is as if decoys never sent them.
-        An adversary who is told which of both is the case learns no less, and in the first case at
-        most everything: PESSIMISTIC adds ``lost``. Laws that differ by ``lost`` have profiles that
-        differ by at most ``(1 + alpha) lost``: OPTIMISTIC takes that off each such letter. Where
-        nothing is left of any, the other letters' part is not above the truth but for a factor ``1
-        - lost``, which is next to nothing.
+        An adversary to whom it is revealed which of both is the case learns no less, and in the
+        first case at most everything: PESSIMISTIC adds ``lost``. Distributions that differ by
+        ``lost`` have profiles that differ by at most ``(1 + alpha) lost``: OPTIMISTIC takes that
+        off each such letter. Where nothing is left of any, the other letters' part is not above the
+        truth but for a factor ``1 - lost``, which is 1 to all digits of a double.
         """
         if self.plain:
             return self
@@ -180,7 +180,10 @@ class LetterPair:
         return LetterPair(p0, p1, q, self.eps0)
 
     def exposure_bounds(self, excess: Array) -> tuple[Array, Array]:
-        """What letters that decoys never send add at ``alpha = 1 + excess``: below and above."""
+        """Bounds, below and above, of what exposed letters add at ``alpha = 1 + excess``.
+
+        Exposed letters are those that decoys never send; both bounds have the shape of ``excess``.
+        """
         p0, p1, _ = self.scarce
         if p0.size == 0:
             return np.zeros(excess.shape), np.zeros(excess.shape)
@@ -193,7 +196,7 @@ class LetterPair:
         return lowered(low, error), raised(high, error)
 
     def kinks(self, users: int) -> Array:
-        """The finite losses > 0 of that many messages, nats, if they are few; else none.
+        """The finite losses > 0 of a histogram of that many messages, nats; none if too many.
 
         The profile is a straight line in alpha between two of them.
         """

@@ -1,4 +1,4 @@
-"""A mixture of profiles that are tabulated range by range: chords from above, events from below.
+"""Bounds of a mixture of profiles tabulated range by range: chords above, events below.
 
 `shuffle_accountant.losses.alphabets.random_users` has the formulas.
 """
@@ -27,11 +27,13 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["MixedProfiles", "RangeProfiles"]
 
-# Wide bounds may be this many resolutions of the whole, together.
+# Gaps between wide bounds are negligible if together they are at most this many resolutions,
+# relative to the profile of the mixture.
 _NEXT_TO_NOTHING = 0.3
-# Or so many tails: a composition's are at most a millionth of delta, over all of its rounds.
+# Or at most this many tails (`Effort.tail`): a composition's are at most a millionth of delta, over
+# all of its rounds.
 _TAILS = 1e3
-# Events times points that are compared at once.
+# Largest number of samples times events times points that are compared at once.
 _AT_ONCE = 1 << 20
 # More than alpha is rounded by, relative to what it is above 1.
 _CLOSE_BY = 1e-9
@@ -65,7 +67,7 @@ class RangeProfiles:
 
     @classmethod
     def of(cls, samples: list[Sample], excess: Array, tables: dict[int, Profile]) -> RangeProfiles:
-        """Those samples, with tables of their numbers of messages."""
+        """The profiles of those samples, from the tables of their numbers of messages."""
         rows = {users: row for row, users in enumerate(tables)}
         profiles = list(tables.values())
         most = 1 + max(profile.q.size for profile in profiles)  # one where nothing happens
@@ -127,7 +129,7 @@ class RangeProfiles:
 
 @dataclass(frozen=True, eq=False)
 class MixedProfiles:
-    """Profiles of all numbers of messages.
+    """The mixture of the profiles of all numbers of messages.
 
     Attributes:
         side: which side of the truth.
@@ -173,13 +175,13 @@ class MixedProfiles:
     def too_wide(
         self, effort: Effort, span: tuple[float, float], *, patient: bool = False
     ) -> list[bool]:
-        """Of which ranges bounds are wide that are not next to nothing beside the whole.
+        """Whether each range of numbers has wide bounds that are not negligible for the mixture.
 
         Args:
-            effort: what counts.
+            effort: the requested accuracy, which says what is negligible.
             span: least and largest ``alpha - 1`` that will be asked for.
-            patient: more is next to nothing, the more the deeper in the tail, where an epsilon of a
-                smooth law depends on it less.
+            patient: whether more is negligible, the more the deeper in the tail, where an epsilon
+                of a smooth distribution depends on it less.
         """
         wide = [part.wide(span) for part in self.parts]
         number = sum(int(there.any(axis=1).sum()) for there in wide)
@@ -201,7 +203,7 @@ class MixedProfiles:
         span: tuple[float, float],
         patient: bool,
     ) -> bool:
-        """Whether one of so many numbers of messages matters where its bounds are wide."""
+        """Whether one of ``number`` numbers of messages matters where its bounds are wide."""
         own = part.row == row
         fraction, share = float(part.fraction[own].max()), part.weight[own] @ part.fraction[own]
         place = np.clip(fraction * part.excess[wide], *span)

@@ -35,20 +35,21 @@ __all__ = [
 ]
 
 MOST_TERMS, MOST_TERMS_OF_ALPHABETS = 2.0**27, 2.0**30
-"""With more terms than this, laws of each number of messages are quicker than tables: of messages
-with two letters that count, and of those with more."""
+"""Numbers of terms up to which tables are quicker than sums for each number of messages alone: of
+message spaces with two messages that count, and of those with more."""
 
-# Fewer messages than this, on average, are summed for each number on its own; fewer than the second
-# if their histograms can be listed, which is exact.
+# With fewer messages than this on average, tables are not used: each number of messages has sums of
+# its own; with fewer than the second if their histograms can be listed, which is exact.
 _FEWEST_USERS, _FEWEST_UNLISTED = 16.0, 64.0
-# Tables are at most so many times coarser than points.
+# Largest resolution of tables, in resolutions of the points.
 _COARSER = 8.0
-# Nor are they closer than points by the first factor, or than the second: what letters of
-# continuous messages lose there is a part of the bracket's width, of many rounds, whose tails go
-# deeper, a larger one; and a few more letters cost little.
+# Resolution of tables: the first number times the resolution of the points, but at least the second
+# number; for one round, and for many. What discretized continuous messages lose there is a part of
+# the bracket's width, of many rounds, whose tails go deeper, a larger one; and a few more messages
+# in the message space cost little.
 _CLOSE_OF_ONE, _CLOSE_OF_MANY = (1.2, 2e-4), (0.4, 1e-4)
-# The tables are tried at so many points first; where laws of each number are slow, that part of
-# them has to be close.
+# Number of points at which a table is tried first, and the share of them at which its bounds have
+# to be narrow if the alternative (sums for each number of messages) is slow; otherwise all.
 _TRIED, _TRIED_CLOSE = 5, 0.5
 
 Places = tuple[tuple[NumberRange, bytes], ...]
@@ -57,15 +58,16 @@ Places = tuple[tuple[NumberRange, bytes], ...]
 
 @dataclass(frozen=True)
 class RandomCrowd:
-    """A target that is told by its letters, among a random number of messages.
+    """A target, given by its likelihood ratios, among a random number of messages.
 
     Attributes:
-        pairs: the ordered pairs of inputs, each with its reverse or as hard to tell apart as that.
-        source: the numbers of messages.
+        pairs: the ordered pairs of inputs, each with its reverse or as hard to distinguish as that.
+        source: distribution of the number of messages.
         largest: no finite loss is larger, nats.
         deviation: rough standard deviation of the loss, nats.
-        most_terms: with so many terms, numbers of messages times points times frequencies, the
-            tables take longer than laws of each number: letters on a lattice have many frequencies.
+        most_terms: largest number of terms (numbers of messages times points times frequencies) for
+            which tables are used; with more, sums for each number of messages are quicker.
+            Likelihood ratios on a lattice have many frequencies.
     """
 
     pairs: tuple[LetterSource, ...]
@@ -76,7 +78,7 @@ class RandomCrowd:
 
 
 class Tables(NamedTuple):
-    """What profiles are read off.
+    """What the tables of a crowd start from.
 
     Attributes:
         blanket: the target among the fewest messages.
@@ -89,7 +91,7 @@ class Tables(NamedTuple):
 
 @lru_cache(maxsize=16)
 def tables_of(crowd: RandomCrowd, effort: Effort) -> Tables | None:
-    """The tables of a crowd; None where each number of messages has to have a law of its own."""
+    """The tables of a crowd; None where each number of messages needs sums of its own."""
     if crowd.source.expected < _FEWEST_USERS:
         return None
     letters = [source_letters(pair, Bound.OPTIMISTIC, effort) for pair in crowd.pairs]
@@ -124,7 +126,7 @@ def mixture_of(
     effort: Effort,
     span: tuple[float, float],
 ) -> MixedProfiles | None:
-    """The mixture at those points, for alpha - 1 in a span; None if it is too wide."""
+    """The mixture at those points, for alpha - 1 in ``span``; None if its bounds are too wide."""
     samples, missing = crowd.source.samples(side, effort)
     terms = 0.0
     # those of one side, so that both go one way

@@ -1,4 +1,4 @@
-"""Single questions about a target among a random number of messages; see `random_users`."""
+"""Delta at a single epsilon of a target among a random number of messages; see `random_users`."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["single_delta"]
 
-# Points near one question are this many deviations times sqrt(resolution) apart, at most so many,
-# and the steps that questions share points for.
+# For one epsilon: distance of the profile's points, in deviations times sqrt(resolution); their
+# largest number; and the range of epsilon, in such distances, that shares its points.
 _STEP_NEAR, _MOST_NEAR, _NEAR = 6.0, 600, 5.0
-# So many numbers of messages are looked at to find out which of them matter.
+# Number of numbers of messages at which moments are computed, to find out which of them matter.
 _LOOKED = 24
-# Larger losses are not looked for in tables.
+# Largest epsilon that tables answer, nats.
 _LARGEST_LOSS = 50.0
 # Relative distance that no rounding of alpha reaches.
 _BEYOND = 2.0**-40
 
 
 def single_delta(crowd: RandomCrowd, epsilon: float, side: Bound, effort: Effort) -> float | None:
-    """Bound at e^epsilon, epsilon >= 0; None where each number has to be asked its own law."""
+    """Bound of delta at epsilon >= 0; None where each number of messages needs sums of its own."""
     if epsilon == math.inf:
         return _limit(crowd, side, effort)
     if epsilon >= min(crowd.largest, _LARGEST_LOSS):
@@ -70,20 +70,20 @@ def _limit(crowd: RandomCrowd, side: Bound, effort: Effort) -> float | None:
 
 
 def _near(crowd: RandomCrowd, part: int, side: Bound, effort: Effort) -> MixedProfiles | None:
-    """The profile near one question."""
+    """The mixture of profiles near one epsilon, range number ``part``; None if too wide."""
     places, unit = _near_points(crowd, part, effort), _unit(crowd, effort)
     span = math.expm1(part * unit), math.expm1((part + 1) * unit)
     return None if places is None else mixture_of(crowd, side, places, effort, span)
 
 
 def _unit(crowd: RandomCrowd, effort: Effort) -> float:
-    """Questions within this distance share their points."""
+    """Width of the ranges of epsilon that share their points, nats."""
     return _NEAR * _STEP_NEAR * math.sqrt(effort.resolution) * crowd.deviation
 
 
 @lru_cache(maxsize=64)
 def _near_points(crowd: RandomCrowd, part: int, effort: Effort) -> Places | None:
-    """What answers questions between two losses."""
+    """Points that answer every epsilon in range number ``part``; None without tables."""
     tables = tables_of(crowd, effort)
     if tables is None:
         return None
@@ -108,7 +108,7 @@ def _near_points(crowd: RandomCrowd, part: int, effort: Effort) -> Places | None
 
 
 def _shares(crowd: RandomCrowd, every: list[Sample], excess: float, effort: Effort) -> Array:
-    """About what each number of messages has of the whole at ``alpha = 1 + excess``."""
+    """Rough share of each number of messages in the profile at ``alpha = 1 + excess``."""
     users, weight, fraction = (
         np.array(column)
         for column in zip(*((one.users, one.weight, one.fraction) for one in every), strict=True)

@@ -16,7 +16,7 @@ points of its own; rare numbers are tabulated coarsely.
 
       H_alpha >= sum of w_m x_m d_m - (alpha - 1) sum of w_m q_m   for every alpha >= 1.
 
-Where tables are not close enough, and what is not counts, each number has a law of its own.
+Where the bounds from tables are too wide, each number of messages has a distribution of its own.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from shuffle_accountant.numerics.rounding import Array, sequential_sum
 
 __all__ = ["RandomUsersLoss"]
 
-# Points of the profile are this many deviations times sqrt(resolution) apart near 0; or more, where
-# numbers of messages are told apart, which leaves room.
+# Distance of the profile's points near loss 0, in deviations times sqrt(resolution); the second
+# where every number of messages has samples of its own, which leaves room.
 _STEP, _STEP_APART = 1.9, 2.2
 # Relative distance that no rounding of alpha reaches.
 _BEYOND = 2.0**-40
@@ -49,14 +49,15 @@ _BEYOND = 2.0**-40
 
 @dataclass(frozen=True)
 class RandomUsersLoss(SymmetricLoss):
-    """The mixture over numbers of messages, for a target that is told by its letters.
+    """Privacy loss of a target, given by its likelihood ratios, among a random number of messages.
 
     Attributes:
-        pairs: the ordered pairs of inputs, each with its reverse or as hard to tell apart as that.
-        source: the numbers of messages.
-        listed: the same mixture, each number with a loss of its own.
-        most_terms: with so many terms, numbers of messages times points times frequencies, the
-            tables take longer than that: letters on a lattice have many frequencies.
+        pairs: the ordered pairs of inputs, each with its reverse or as hard to distinguish as that.
+        source: distribution of the number of messages.
+        listed: the same mixture, each number of messages with a loss of its own.
+        most_terms: largest number of terms (numbers of messages times points times frequencies) for
+            which tables are used; with more, ``listed`` is quicker. Likelihood ratios on a lattice
+            have many frequencies.
     """
 
     pairs: tuple[LetterSource, ...]
@@ -97,7 +98,7 @@ class RandomUsersLoss(SymmetricLoss):
 
 @lru_cache(maxsize=16)
 def _whole(crowd: RandomCrowd, side: Bound, effort: Effort) -> PldAtoms | None:
-    """All of the profile as atoms; None where tables are not close enough."""
+    """The whole profile as atoms; None where the bounds from tables are too wide."""
     tables = tables_of(crowd, effort)
     if tables is None:
         return None
@@ -139,7 +140,7 @@ def _whole(crowd: RandomCrowd, side: Bound, effort: Effort) -> PldAtoms | None:
 
 
 def _apart(losses: Array) -> Array:
-    """Losses that are apart: slopes between closer points would be round-off."""
+    """The losses without those too close to another: slopes between them would be round-off."""
     kept = np.append(True, np.diff(losses) > _BEYOND * losses[1:])
     kept[-1] = True
     if kept.size > 2 and losses[-1] - losses[-2] <= _BEYOND * losses[-1]:

@@ -25,9 +25,9 @@ __all__ = [
 ]
 
 COARSEST = 0.05
-"""Up to this resolution what is rare is tabulated more coarsely."""
+"""Largest resolution of the tables of rare numbers of messages."""
 
-# As many times coarser as this power of its share is smaller: it may matter more than that.
+# Rare numbers of messages are tabulated more coarsely, by one over this power of their share.
 _RARE = 0.3
 # Numbers of messages within this ratio share the tables of one round: the range of a sum grows with
 # the root of it.
@@ -36,11 +36,11 @@ _RATIO = 2.0
 
 @dataclass(frozen=True)
 class Sample:
-    """Messages in one number.
+    """One number of messages, its probability, and the target's chance to be among them.
 
     Attributes:
         weight: probability of that number, rounded in the direction.
-        users: the number; 0 tells nothing.
+        users: the number of messages; with 0 nothing is revealed.
         fraction: chance that the target's is one of them, rounded in the direction; at most 1.
     """
 
@@ -50,7 +50,7 @@ class Sample:
 
 
 class SampleSource(Protocol):
-    """What the numbers of messages are."""
+    """Distribution of the number of messages."""
 
     def __hash__(self) -> int:
         """By value, so that answers can be remembered."""
@@ -70,7 +70,7 @@ class NumberRange:
     Attributes:
         least: the fewest.
         most: the most.
-        spread: how many times coarser than usual what is tabulated may be: it is rare.
+        spread: how many times coarser than usual the table may be, because these numbers are rare.
     """
 
     least: int

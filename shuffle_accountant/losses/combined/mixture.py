@@ -24,21 +24,22 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["MixtureLoss", "Part", "PartSource"]
 
-# From so many parts on, blocks of their decoys are so many times wider, up to a width.
+# With more parts than the first, each is resolved more coarsely: by the second factor, but at most
+# up to the third number, a relative width of blocks of decoy counts.
 _MANY, _WIDER, _WIDEST = 8, 4.0, 4e-4
-# Each part lists at least so many atoms before it adds them up cell by cell.
+# Least value of `Effort.most_atoms` of a part, whatever the number of parts.
 _FEWEST_ATOMS = 1 << 15
-# Atoms with larger losses, or whose smaller mass has a smaller logarithm, are left as they are.
+# Atoms with larger losses (nats), or whose smaller mass has a smaller logarithm, are not merged.
 _LARGEST_LOSS, _LEAST_LOG = 600.0, -690.0
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of the rounds.
+    """One of the rounds in a mixture.
 
     Attributes:
-        weight: its probability, rounded in the direction.
-        loss: its loss, or None if it reveals nothing.
+        weight: probability of this round, rounded in the direction.
+        loss: privacy loss of this round, or None if it reveals nothing.
     """
 
     weight: float
@@ -46,7 +47,7 @@ class Part:
 
 
 class PartSource(Protocol):
-    """What the rounds are."""
+    """The rounds of a mixture and their probabilities."""
 
     def __hash__(self) -> int:
         """By value, so that grids can be cached."""
@@ -65,7 +66,7 @@ class PartSource(Protocol):
 
 @dataclass(frozen=True)
 class MixtureLoss(SymmetricLoss):
-    """The mixture of symmetric losses, which one being revealed.
+    """Privacy loss of a mixture of rounds with symmetric losses; the round is revealed.
 
     Attributes:
         source: the rounds with their probabilities.
@@ -97,7 +98,7 @@ class MixtureLoss(SymmetricLoss):
         return min(total, 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
-        """The parts' atoms, lighter; what reveals nothing is at loss 0."""
+        """The parts' atoms, weighted by their probabilities; what reveals nothing is at loss 0."""
         parts, missing = self.source.parts(side, effort)
         effort = _of_each(effort, len(parts))
         upper = side is Bound.PESSIMISTIC
@@ -178,7 +179,7 @@ class _Sums:
                 cells.add(half)
 
     def far(self) -> tuple[Array, Array]:
-        """Masses and losses of the atoms that were left as they are."""
+        """Masses and losses of the atoms that were not merged in cells."""
         masses, losses = zip(*self._far, strict=True) if self._far else ((), ())
         return np.concatenate([np.zeros(0), *masses]), np.concatenate([np.zeros(0), *losses])
 
@@ -191,7 +192,7 @@ class _Sums:
 
 
 def _of_each(effort: Effort, parts: int) -> Effort:
-    """Of many parts none need be resolved much more closely than they are apart."""
+    """The accuracy requested of each of that many parts: coarser where there are many."""
     few = replace(effort, most_atoms=max(effort.most_atoms // (2 * parts), _FEWEST_ATOMS))
     if parts <= _MANY:
         return few
