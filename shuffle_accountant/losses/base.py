@@ -1,4 +1,4 @@
-"""What the accountant needs to know of one round's dominating pair."""
+"""Protocols of a privacy loss: what the accountant uses of one round's dominating pair."""
 
 from __future__ import annotations
 

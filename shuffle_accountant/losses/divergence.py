@@ -1,4 +1,4 @@
-"""What is read off the law of a composition's loss L: delta = E[w(L - epsilon); L >= epsilon].
+"""Functionals of a composition's loss L that give delta: E[w(L - epsilon); L >= epsilon].
 
 The accountant tilts the law by ``e^(lam L)``, so each functional also says how large and how spread
 its tilted weight ``e^(-lam y) w(y)`` is.

@@ -238,7 +238,7 @@ class BlanketLoss(SymmetricLoss):
         return np.asarray(around[(around > 0.0) & (around < (1.0 - _BESIDE) * end)])
 
     def _finite_losses(self, effort: Effort) -> Array:
-        """All finite losses > 0 if they are few, else none."""
+        """All finite losses > 0, nats, if there are at most `_MOST_KINKS`, else none."""
         kinks = np.unique(
             np.concatenate(
                 [

@@ -28,7 +28,7 @@ __all__ = [
 TINY = 1e-305
 # Ratios r0 are cut off at ``n (alpha - 1)`` divided by each of these; the least bound counts.
 _PARTS = 2.0, 5.0, 12.0
-# Number of thresholds tried, above which a message outweighs the others.
+# Number of thresholds tried for the value above which one message outweighs the others.
 _THRESHOLDS = 400
 # More than what sums of masses and of values are off by, relative to the sums of their sizes.
 _ROUNDED = 1e-10

@@ -47,9 +47,9 @@ class RangeProfiles:
 
     Attributes:
         excess: ``alpha' - 1`` of the points, ascending from 0, shape (k,).
-        weight: of the samples, shape (m,).
-        fraction: of the samples, shape (m,).
-        row: which number of messages each sample has, shape (m,).
+        weight: probabilities of the samples, shape (m,); see `Sample`.
+        fraction: chances of the target to take part in them, shape (m,).
+        row: index of each sample's number of messages, shape (m,).
         upper: bounds of the profiles, falling, shape (numbers, k).
         q: Q-probabilities of events, shape (numbers, events).
         d: what their P-probabilities are above these, of the same shape.
@@ -88,7 +88,7 @@ class RangeProfiles:
         )
 
     def wide(self, span: tuple[float, float]) -> NDArray[np.bool_]:
-        """Where bounds are wide that matter between two alpha of the mixture, (numbers, k)."""
+        """Mask of bounds that are wide and used between two alpha of the mixture, (numbers, k)."""
         found = ~self.narrow
         for row in range(found.shape[0]):
             fractions = self.fraction[self.row == row]
@@ -143,12 +143,12 @@ class MixedProfiles:
 
     @cached_property
     def weight(self) -> Array:
-        """Of all samples."""
+        """Probabilities of all samples."""
         return np.concatenate([part.weight for part in self.parts])
 
     @cached_property
     def fraction(self) -> Array:
-        """Of all samples."""
+        """Chance of the target to take part, of all samples."""
         return np.concatenate([part.fraction for part in self.parts])
 
     def delta(self, excess: float) -> float:

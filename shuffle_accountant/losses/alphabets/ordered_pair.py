@@ -1,7 +1,7 @@
-"""The loss of one pair of datasets, whose two orders are not the same to tell apart.
+"""The loss of one pair of datasets whose two orders have different profiles.
 
-A blanket's profile is the largest over both orders, which no dataset need have. What datasets
-really lose, composed, is that of one order throughout.
+A blanket's profile is the largest over both orders, which no pair of datasets need have. The true
+loss of a pair of datasets, composed, is that of one order throughout.
 """
 
 from __future__ import annotations

@@ -64,25 +64,28 @@ LARGEST_EPSILON = 700.0
 
 @dataclass(frozen=True)
 class _Settings:
-    """How closely profiles are bounded.
+    """Settings: how narrow the bounds of profiles have to be, and the limits of each way.
 
     Attributes:
-        width: a profile z deviations out may be this times the resolution times ``1 + z^2`` wide,
-            relative to itself: what changes epsilon by about that times the resolution.
-        tail_share: or as wide as this share of the tail.
-        widest: but never wider than this, relative to itself.
-        unlisted: histograms that are not listed may take this share of the tail.
-        coarse_points: alpha at which pairs are compared.
-        coarse_width: relative width of the tables that compare them.
-        at_once: pairs that are compared at once.
+        width: bounds of a profile z deviations out may be this times the resolution times ``1 +
+            z^2`` apart, relative to the profile: that changes epsilon by about that times the
+            resolution.
+        tail_share: share of the tail that bounds may be apart besides.
+        widest: largest relative width of bounds, apart from ``tail_share``.
+        unlisted: share of the tail that histograms which are not listed may have.
+        coarse_points: number of alpha at which pairs are compared first.
+        coarse_width: relative width of the tables that compare pairs.
+        at_once: number of pairs that are compared at once.
         negligible: pairs below this share of the tail everywhere are left out.
-        beyond: losses further above the largest than this, relative to their size, are above it.
-        least_tail: where less may be cut off, doubling is not tried.
-        most_doubled: nor is it for more messages than this: it would take minutes.
-        deep: a profile below this, at one alpha, is taken from single messages and moments,
-        deep_ratio: if the lower bound is at least this times the upper one.
-        alone: one alpha alone is tabulated this times as wide as it may be.
-        gathering: doubling may change the variance of a sum by this times the resolution.
+        beyond: relative distance above the largest loss from which on the profile is 0, whatever
+            the rounding.
+        least_tail: smallest tail for which doubling is tried.
+        most_doubled: largest message space for which doubling is tried: it takes minutes beyond.
+        deep: for tails up to this, a profile below this at a single alpha is bounded from single
+            messages and moments alone, if ``deep_ratio`` allows.
+        deep_ratio: least ratio of those lower and upper bounds.
+        alone: relative width of the table for a single alpha, as a share of the allowed width.
+        gathering: change of a sum's variance that doubling may cause, in resolutions.
     """
 
     width: float = 5.0
@@ -128,7 +131,7 @@ class Profile:
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes."""
+        """Memory of the arrays, in bytes."""
         return int(4 * self.upper.nbytes + 2 * self.q.nbytes)
 
 
@@ -155,13 +158,13 @@ class OrderedMessages:
         return (self.high,) if self.high == self.low else (self.high, self.low)
 
     def way(self, unevenness: float = 0.0) -> Way:
-        """How their sums are bounded."""
+        """The way that bounds sums of the pair's messages; see `Way`."""
         tail = _SET.unlisted * self.effort.tail
         ways = [choose(pair.decoyed[2], self.users, unevenness, tail) for pair in self.ends]
         return Way.LISTS if all(way is Way.LISTS for way in ways) else max(ways, key=_last)
 
     def allowed(self, excess: Array, upper: Array) -> Array:
-        """Widths of the profile that are narrow enough, shape of ``excess``."""
+        """Largest distance of the profile's bounds that is narrow enough, shape of ``excess``."""
         z = np.log1p(excess) / self.deviation
         share = _SET.width * self.effort.resolution * (1.0 + z**2)
         least = np.minimum(share, _SET.widest) * upper
@@ -173,7 +176,7 @@ class OrderedMessages:
         return row_bounds(r0, r1, q, self.users[0], excess[:, None]) * 1.001 + TINY
 
     def exposed(self, excess: Array) -> tuple[Array, Array]:
-        """What messages that decoys never send add, from below and above."""
+        """Lower and upper bounds of what messages that decoys never send add to the profile."""
         low, high = self.low.exposure_bounds(excess)[0], self.high.exposure_bounds(excess)[1]
         return low, high * (1.0 + 8 * UNIT_ROUNDOFF)
 
@@ -215,7 +218,7 @@ class ProfileTable:
 
     @property
     def ways(self) -> set[Way]:
-        """The ways that answer."""
+        """The ways that bound the pairs in this table."""
         return {pair.way for pair in self._ends}
 
     @property
@@ -281,7 +284,7 @@ class _PairEnds:
 
     @property
     def nodes(self) -> float:
-        """Nodes of each alpha, on average."""
+        """Number of nodes for each alpha, on average, of all tables of this pair."""
         return sum(table.nodes for table in self._tables if isinstance(table, NodeTable))
 
     def events(self, users: int) -> tuple[Array, Array]:
@@ -311,7 +314,7 @@ class _PairEnds:
 
 
 def _between(excess: Array, steps: int = 4) -> Array:
-    """The points, and a few between each two."""
+    """The points, with ``steps - 1`` more between each two."""
     if excess.size < 2:
         return excess
     places = np.arange(0.0, excess.size - 1.0, 1.0 / steps)
@@ -363,7 +366,7 @@ def ways_of(pairs: tuple[LetterSource, ...], users: int, effort: Effort) -> froz
 
 
 class _Largest:
-    """Which of several pairs may be the largest, and where.
+    """Comparison of pairs: for each, the alpha at which its profile may be the largest.
 
     Profiles fall with the number of messages: upper bounds are those for the least number, and are
     compared with the largest lower bound of all pairs for the largest number.

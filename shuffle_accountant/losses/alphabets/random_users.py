@@ -16,7 +16,8 @@ points of its own; rare numbers are tabulated coarsely.
 
       H_alpha >= sum of w_m x_m d_m - (alpha - 1) sum of w_m q_m   for every alpha >= 1.
 
-Where the bounds from tables are too wide, each number of messages has a distribution of its own.
+Where the bounds from tables are too wide, and the gap counts in the mixture, each number of
+messages has a distribution of its own.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class LossBySide:
 
     @property
     def divergence(self) -> Divergence:
-        """That of both."""
+        """The divergence of both losses."""
         return self.above.divergence
 
     @property

@@ -36,7 +36,7 @@ class DilutedLoss(SymmetricLoss):
 
     @property
     def table(self) -> Hashable:
-        """That of the inner loss."""
+        """Key of the inner loss's table, or None."""
         return self.inner.table if isinstance(self.inner, Tabled) else None
 
     @property
@@ -50,7 +50,7 @@ class DilutedLoss(SymmetricLoss):
         return min(share(value, self.active, _error(), upper=side is Bound.PESSIMISTIC), 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
-        """The inner atoms, lighter, and one at loss 0."""
+        """The inner atoms, times the probability ``active``, and one at loss 0."""
         inner = self.inner.atoms(side, edges, effort)
         mass = rounded(np.append(self.active * inner.mass, self.harmless), ELEMENTARY)
         infinite = rounded(self.active * inner.infinite, ELEMENTARY)

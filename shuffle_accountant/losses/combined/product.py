@@ -26,7 +26,7 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["ProductLoss", "factors"]
 
-# Cells of the sum: direct convolution is quadratic in them.
+# Largest number of cells of the sum: direct convolution is quadratic in them.
 _MOST_CELLS = 4096
 
 
@@ -34,8 +34,8 @@ _MOST_CELLS = 4096
 class ProductLoss:
     """Privacy loss of a product of pairs.
 
-    Whoever composes rounds takes the parts one by one (see `factors`); the sum here is for
-    questions about the round as a whole.
+    A composition of rounds takes the parts one by one (see `factors`); the sum here is for delta of
+    the round as a whole.
 
     Attributes:
         parts: losses with their counts, at least one.
@@ -69,7 +69,7 @@ class ProductLoss:
 
     @property
     def divergence(self) -> Divergence:
-        """That of the parts."""
+        """The divergence of the parts."""
         return self.parts[0][0].divergence
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:

@@ -54,7 +54,7 @@ class SubsampledLoss(SymmetricLoss):
 
     @property
     def table(self) -> Hashable:
-        """That of the inner loss."""
+        """Key of the inner loss's table, or None."""
         return self.inner.table if isinstance(self.inner, Tabled) else None
 
     @property

@@ -1,1 +1,1 @@
-"""How many decoys hide the target: laws of their number, as blocks, sums and tables."""
+"""Number of decoys that hide the target: its distributions, as blocks, sums and tables."""

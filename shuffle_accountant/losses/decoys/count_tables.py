@@ -18,9 +18,9 @@ from shuffle_accountant.randomizers.count_laws import CountLaw
 
 __all__ = ["CountTable", "count_table"]
 
-# Counts less likely than this, relative to the mode, are in the tails.
+# Counts less likely than this, relative to the mode, are cut off and bounded by a series.
 _LEAST = 1e-60
-# No more counts than this.
+# Largest number of counts listed on either side of the mode; more are refused.
 _MOST_COUNTS = 2**22
 
 
@@ -48,7 +48,7 @@ class CountTable:
 
 @lru_cache(maxsize=32)
 def count_table(law: CountLaw) -> CountTable:
-    """The table of a law.
+    """The probabilities of all counts of a distribution that matter.
 
     Raises:
         ValueError: too many counts matter.

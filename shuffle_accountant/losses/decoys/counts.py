@@ -1,4 +1,4 @@
-"""How many decoys are informative: the law of C ~ Bin(n - 1, rate), in blocks.
+"""Number of informative decoys: the distribution of C ~ Bin(n - 1, rate), in blocks.
 
 Revealing one more decoy is a post-processing, so the divergence given C = c falls as c grows. A
 block of counts may therefore be replaced by its smallest (PESSIMISTIC) or its largest (OPTIMISTIC)
@@ -32,7 +32,7 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["CountBlocks", "bulk", "count_blocks", "tail_differences"]
 
-# Up to so many counts the probabilities are added one by one; beyond, tails are subtracted.
+# Largest number of counts whose probabilities are added one by one; beyond, tails are subtracted.
 _ADD_UP_TO = 200_000
 
 
@@ -59,7 +59,7 @@ class CountBlocks:
 def count_blocks(
     trials: int, rate: float, idle: float, side: Bound, *, tail: float, resolution: float
 ) -> CountBlocks:
-    """Blocks of the counts C ~ Bin(trials, rate).
+    """Blocks of the counts C ~ Bin(trials, rate), with their probabilities.
 
     Args:
         trials: number of decoys, >= 0.

@@ -1,4 +1,4 @@
-"""How many others are draws of one law, where they do not all have the same chance.
+"""Number of other users who send a decoy, where not all have the same chance to.
 
 The number is a sum of binomial ones, one for each group. Its law is listed on a lattice: the
 groups' laws in cells of one width, which is a single count unless there are many thousands of
@@ -21,23 +21,24 @@ from shuffle_accountant.numerics.rounding import Array, outwards, roundings, seq
 
 __all__ = ["Decoys", "average", "count_law", "joined", "starts_of"]
 
-# Less likely than the likeliest by this much is no rarer.
+# Below this probability, relative to the likeliest block's, blocks do not become any wider.
 _RARE = 1e-12
-# Cells of all groups together.
+# Largest number of cells of all groups together.
 _CELLS = 4096
 # More than what products of probabilities below the smallest double add up to.
 _UNDERFLOW = 1e-300
-# Of the chance of a group, which is a ratio of sums of probabilities.
+# Relative error of the chance of a group, which is a ratio of sums of probabilities.
 _ERROR = roundings(64)
 
 
 @dataclass(frozen=True)
 class Decoys:
-    """Users with one chance to be a decoy.
+    """Group of users who all have one chance to be a decoy.
 
     Attributes:
-        users: how many.
-        chance: that one of them is a draw of the decoys' law, in [0, 1], good to 64 roundings.
+        users: number of users in the group.
+        chance: probability that one of them is a draw of the decoys' distribution, in [0, 1], good
+            to 64 roundings.
         idle: ``1 - chance``.
     """
 
@@ -64,10 +65,10 @@ def average(groups: tuple[Decoys, ...]) -> float:
 def count_law(
     groups: tuple[Decoys, ...], side: Bound, *, tail: float, resolution: float
 ) -> CountBlocks:
-    """The law of the number of decoys, in blocks.
+    """Distribution of the number of decoys, in blocks.
 
     Args:
-        groups: who they are.
+        groups: groups of users with a chance of their own to be a decoy.
         side: which way the weights are rounded.
         tail: probability that may be left out; it is `CountBlocks.missing` on either side.
         resolution: a block may be as wide as this fraction of its counts.
@@ -143,16 +144,16 @@ def joined(blocks: CountBlocks, side: Bound, resolution: float, share: float = 0
 def starts_of(
     blocks: CountBlocks, resolution: float, share: float, *, spare: float = 0.0
 ) -> NDArray[np.intp]:
-    """Where wider blocks begin.
+    """Indices of the blocks at which wider blocks begin.
 
-    To spend a given number of blocks where they tell most, a width grows like a root of one over
+    To spend a given number of blocks where they count most, a width grows like a root of one over
     the density.
 
     Args:
         blocks: the law.
         resolution: relative width of the likeliest blocks.
         share: the others are wider by this power of how much less likely they are.
-        spare: so many counts are in a block of no width.
+        spare: number of counts that every block is wider by.
     """
     place = np.log1p(blocks.low) / np.log1p(resolution)
     if share > 0.0:

@@ -1,4 +1,4 @@
-"""The antipodal pair of shuffled batches: what one query certainly tells. From below only.
+"""Lower bounds of the loss of shuffled batches, from the antipodal pair of datasets.
 
 The target holds +1 (or, zeroed out, 0) and every other record -1, in the same direction, in every
 batch. Outputs, moved by +1, are ``(1/T) sum_j N(2 e_j, sigma^2 I)`` against ``(1/T) sum_j N(e_j,
@@ -36,12 +36,12 @@ from shuffle_accountant.sums.statistic import Hypotheses, power_of
 
 __all__ = ["AntipodalLoss"]
 
-# Widths in normal scores: of letters, and of the cells of partial sums.
+# Widths in normal scores: of the cells of one value, and of the cells of partial sums.
 _LETTER, _WIDTH = 0.02, 0.024
 # Statistics are made for alphas whose logarithms grow by this factor.
 _RATIO = 1.6
 _MOST_STATISTICS = 9
-# Less noise than this, and values are so far apart that the largest says all.
+# With less noise than this, values are so far apart that the largest alone decides.
 _LEAST_SIGMA = 0.1
 # Points of the profile: of a step relative to the loss, and near 0.
 _GROWTH, _POINTS_NEAR_0 = 0.002, 200
@@ -125,7 +125,7 @@ class AntipodalLoss:
 
 @lru_cache(maxsize=16)
 def _atoms(sigma: float, steps: int, tail: float) -> PldAtoms:
-    """The pair on the lower envelope of what all statistics say."""
+    """Atoms of the pair whose profile is a polygon below the largest of all statistics'."""
     deviation = AntipodalLoss(sigma, steps).deviation
     end = min(profile_end(sigma, tail), _LARGEST_LOSS)
     loss = _points(min(deviation, 0.1 * end), end)
@@ -151,7 +151,7 @@ def _points(deviation: float, end: float) -> Array:
 
 
 def _tilts(deviation: float, end: float) -> list[float]:
-    """Logarithms of the alphas that statistics are made for."""
+    """Logarithms of the alphas that statistics are made for, nats, ascending."""
     tilts: list[float] = []
     tilt = deviation
     while tilt < end and len(tilts) < _MOST_STATISTICS:
@@ -161,7 +161,7 @@ def _tilts(deviation: float, end: float) -> list[float]:
 
 
 def _letters(sigma: float, tilt: float, tail: float) -> Hypotheses:
-    """One value in cells, numbered by ``r_2 - alpha r_1``."""
+    """Distributions of ``r_2 - alpha r_1`` of one value, in cells, under the hypotheses."""
     from scipy.special import ndtri_exp
 
     reach = -float(ndtri_exp(math.log(0.1 * tail)))
@@ -177,7 +177,7 @@ def _letters(sigma: float, tilt: float, tail: float) -> Hypotheses:
 
 
 def _profile(found: Hypotheses, loss: Array) -> tuple[Array, Array]:
-    """Lower and upper bounds of what the statistic says, above ``(1 - alpha)_+``."""
+    """Lower and upper bounds of the statistic's profile, above ``(1 - alpha)_+``."""
     p, q = found.first, found.second
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(p + q > 0.0, np.log(p) - np.log(q), -math.inf)
@@ -203,7 +203,10 @@ def _profile(found: Hypotheses, loss: Array) -> tuple[Array, Array]:
 
 
 def _by_largest(sigma: float, steps: int, loss: Array) -> tuple[Array, Array]:
-    """What the largest value says, compared with the best of many thresholds."""
+    """Lower and upper bounds of the best test of the largest value against a threshold.
+
+    At each loss the best of many thresholds counts.
+    """
     from scipy.special import log_ndtr
 
     score = np.linspace(-10.0, 2.0 / sigma + 12.0, _THRESHOLDS)

@@ -73,7 +73,7 @@ class TwoValuedRatio(RatioSource):
 
     @property
     def largest(self) -> float:
-        """All of them tell the truth."""
+        """Largest log-ratio, nats: ``passes eps0``, where all answers are truthful."""
         return self.eps0 * self.passes * (1.0 + roundings(2))
 
     @property
@@ -83,7 +83,7 @@ class TwoValuedRatio(RatioSource):
         return falling / (1.0 + falling), 1.0 / (1.0 + falling)
 
     def _binomial(self, side: Bound, trials: int, low: int, high: int) -> tuple[Array, Array]:
-        """How many ratios are large, in low … high of that many trials, and the Q-masses."""
+        """Numbers low … high of larger values among that many ratios, and their Q-masses."""
         above, below = self._chances
         count = np.arange(low, high + 1, dtype=np.float64)
         logs = log_pmf(count, float(trials), above, below)
@@ -95,7 +95,7 @@ class TwoValuedRatio(RatioSource):
         return count, np.where(mass >= NORMAL, mass * np.maximum(1.0 - error, 0.0), 0.0)
 
     def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
-        """All values, exactly."""
+        """Distribution of the product of all passes: every value it has, without cells."""
         count, mass = self._binomial(side, self.passes, 0, self.passes)
         value = np.exp(self.eps0 * (2.0 * count - self.passes))
         value = disturbed(value, lambda: roundings(ELEMENTARY + self.largest) * value)
@@ -103,7 +103,11 @@ class TwoValuedRatio(RatioSource):
         return SumLaw(value, mass, 1, 0.0, 0.0, moved, float(value[-1]))
 
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
-        """Of one pass a binomial number of larger values: no cells, however many ratios."""
+        """Distribution of the sum of ratios, without cells if there is one pass.
+
+        The number of larger values is binomial then, however many ratios are added. For more passes
+        see `RatioSource.sums`.
+        """
         if self.passes > 1:
             return super().sums(side, users=users, width=width, tail=tail)
         low, high = self._window(users, self._chances[0], tail)
@@ -169,7 +173,7 @@ class LaplaceRatio(RatioSource):
 
     @property
     def largest(self) -> float:
-        """The parameter itself."""
+        """Largest log-ratio, nats: eps0 itself."""
         return self.eps0
 
     def cells(self, width: float) -> tuple[Array, Array, Array]:

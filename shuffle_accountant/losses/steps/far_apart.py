@@ -1,4 +1,4 @@
-"""The mean of Gaussian likelihood ratios when there is next to no noise.
+"""The mean of Gaussian likelihood ratios when there is hardly any noise.
 
 With deviation sigma below 1/20 the ratios ``e^(z/sigma - 1/(2 sigma^2))`` leave the range of
 doubles, but one of them is all that counts: under P the target's outweighs the sum of all others,
@@ -25,7 +25,7 @@ from shuffle_accountant.numerics.rounding import Array, roundings
 
 __all__ = ["FarApartLoss", "gaussian_mean_loss"]
 
-# Less noise than this, and ratios are too far apart for doubles.
+# Smallest deviation of the noise for which ratios stay within the range of doubles.
 _LEAST_SIGMA = 0.05
 _CELLS = 1 << 15
 _LARGEST_SCORE = 37.0

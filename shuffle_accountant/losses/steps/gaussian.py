@@ -115,7 +115,7 @@ class GaussianRatio(RatioSource):
         return gaussian_profile(self.sigma, epsilon, side)
 
     def below(self, log_ratio: float) -> float:
-        """The normal probability of the scores that have such ratios."""
+        """Upper bound of the Q-probability of ratios with no larger logarithm."""
         return _below(self.sigma * log_ratio + 0.5 / self.sigma)
 
     def told_apart(self, epsilon: float, users: int) -> float:
@@ -155,7 +155,7 @@ def gaussian_profile(sigma: float, epsilon: float, side: Bound) -> float:
 
 
 def profile_end(sigma: float, least: float) -> float:
-    """Where `gaussian_profile` falls below ``least``, nats, to a millionth of itself or so."""
+    """Epsilon at which `gaussian_profile` falls below ``least``, nats, to about a millionth."""
     low, high = 0.0, 1.0 / sigma
     while gaussian_profile(sigma, high, Bound.PESSIMISTIC) > least:
         low, high = high, 1.5 * high

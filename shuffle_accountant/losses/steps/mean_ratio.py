@@ -36,30 +36,36 @@ __all__ = ["MeanRatioLoss", "RatioSource"]
 
 # Tails that may be cut off, as powers of ten: laws are made for few of them.
 _TAILS = (12, 16, 20, 26, 33, 42, 54, 70, 90, 115, 150, 200, 280)
-# Narrower cells would take more than half a second; those who ask for the finest blocks get them.
-# For more than so many additions they are wider, which is enough for most questions, but not where
-# what cells do to the mean loss counts that many times.
+# Least widths of cells in normal scores, usually and for the finest resolutions: narrower cells
+# would take more than half a second. With more additions than `_FEW_ADDITIONS` the first is larger
+# by the factor `_WIDER`, which is accurate enough for most epsilon and delta; but not from
+# `_MANY_ROUNDS` rounds on, where the error of the mean loss counts in each of them.
 _LEAST_WIDTH, _FINEST_WIDTH = 0.0103, 0.0075
 _FEW_ADDITIONS, _WIDER = 20, 1.15
 _MANY_ROUNDS = 4096
+# Depth of tails (powers of ten) from which on cells are wider, as losses are larger.
 _SHALLOW = 20
+# Resolutions below these ask for narrower cells, and for the narrowest.
 _FINE, _FINEST = 1.2e-5, 2.4e-6
-# Cells of a second law, if the first one nearly did.
+# Factor of the least width where cells have to be narrower than usual.
 _NARROWER = 0.75
-# Cells of one ratio, with nothing to add it to.
+# Width of the cells of a single ratio (n = 1), in normal scores.
 _ALONE = 0.001
-# Tails of a question about one round may be larger by so much where cells decide its bracket.
+# For delta of one round the tail is larger by this factor, where cells decide the bracket's width.
 _SINGLE = 1e6
 # More than what products below the smallest normal double can lose in all pairs and additions.
 _SUBNORMAL = 1e-295
-# By which parts of alpha the other messages may come up to it.
+# Shares eta of alpha that all other messages together may have; see `_pointed_out`.
 _OUTWEIGHED = (1e-12, 1e-9, 1e-6, 1e-4)
-# Relative difference of bounds that need no law.
+# Relative width of a bracket that is used without the distribution of the sum.
 _SURE = 1e-6
 
 
 class RatioSource(ABC):
-    """The law of one message's likelihood ratio; implementations are immutable and hashable."""
+    """Distribution of one message's likelihood ratio P/Q, under Q.
+
+    Implementations are immutable and hashable.
+    """
 
     @property
     @abstractmethod
@@ -83,7 +89,7 @@ class RatioSource(ABC):
 
     @abstractmethod
     def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
-        """One ratio in cells of a normal score's width.
+        """Distribution of one ratio, in cells of equal width in the normal score.
 
         Args:
             side: PESSIMISTIC is above the true law in convex order, OPTIMISTIC below it.
@@ -106,7 +112,7 @@ class RatioSource(ABC):
         return 1.0
 
     def told_apart(self, epsilon: float, users: int) -> float:
-        """A lower bound of ``H_alpha(P‖Q)`` that holds however far apart P and Q are."""
+        """Lower bound of ``H_alpha(P‖Q)``, valid however far apart P and Q are; 0 if none known."""
         return 0.0
 
 
@@ -170,7 +176,7 @@ class MeanRatioLoss:
         total += rounded(float(np.sum(law.mass * terms.positive(upper=upper))), 8)
         if upper:
             total = raised(total, pairwise_sum(own=8)) + _SUBNORMAL
-            # with all other messages revealed; a target that may not take part is told apart less
+            # with all other messages revealed; a target that may not take part is exposed less
             alone = self.fraction * self.source.alone(epsilon, side, self.swapped)
             alone *= 1.0 + roundings(8)
             return min(total, alone, self._pointed_out(epsilon, side), 1.0)
@@ -199,7 +205,8 @@ class MeanRatioLoss:
     def _without_law(self, epsilon: float, side: Bound) -> float | None:
         """The bound, where one message decides so clearly that the law of the sum is not needed.
 
-        In the order (Q, P) that is where the other order is so much larger that nobody will ask.
+        In the order (Q, P) that is where the divergence is below `_SURE` times that of the other
+        order.
         """
         forward = replace(self, swapped=False)
         least = forward._pointed_out(epsilon, Bound.OPTIMISTIC)
@@ -315,7 +322,7 @@ def _completed(mass: Array, total: float) -> Array:
 
 
 def _law(source: RatioSource, users: int, side: Bound, effort: Effort) -> SumLaw:
-    """The law of the sum of ratios, for a tail and a resolution that few questions share."""
+    """Distribution of the sum of ratios, its tail and cells rounded so that calls can share it."""
     wanted = -math.log10(effort.tail)
     tail = next((t for t in _TAILS if t >= wanted), _TAILS[-1])
     # each addition adds about width^2 / 6 to the relative variance

@@ -48,26 +48,27 @@ __all__ = ["LEAST_SIGMA", "NullCloneLoss", "charge"]
 LEAST_SIGMA = 0.05
 """Smaller noise leaves the range of doubles, and has no use for clones."""
 
-# The lattice of p, in the logarithm of the odds.
+# Spacing of the lattice of p, in log-odds.
 _ODDS_STEP = 1.0 / 64.0
-# Fewer clones than this on average change nothing.
+# Smallest expected number of clones on the lattice of p: fewer change nothing.
 _FEWEST = 0.005
-# Larger odds than e^this leave next to nothing to gain.
+# Largest log-odds of p on the lattice: beyond, 1 - p is below 4e-4 and little is left to gain.
 _MOST_ODDS = 8.0
-# Widths of cells, in normal scores: to find out what counts, and to answer.
+# Widths of cells, in normal scores: of the rough look that makes the plan, and of the final sums.
 _ROUGH_WIDTH, _WIDTH = 0.1, 0.0145
 # Numbers of clones of the rough look, per power of two.
 _ROUGH_COUNTS = 2
-# Distance of the points of that look, in deviations and relative to the loss.
+# Distance of that look's points: near 0 in deviations, further out relative to the loss.
 _ROUGH_STEP, _ROUGH_GROWTH = 0.15, 0.04
 # Share of epsilon that chords between the profile's points may add.
 _CHORD = 2.5e-5
+# Largest number of points of the profile.
 _MOST_POINTS = 4000
-# Losses beyond this are not told apart.
+# Loss of the profile's last point at most, nats.
 _LARGEST_LOSS = 650.0
-# Of which one in so many is looked at where wide cells will do.
+# Where wide cells will do, only one in this many numbers K of the lattice is computed.
 _THINNED = 4
-# Share of the bound that numbers of clones not looked at may have.
+# Largest share of the bound that the numbers of clones left out at the low end may have.
 _UNSEEN = 1e-4
 # Each doubling of the number of clones adds its share of the bracket: with more of them than this,
 # cells are narrower.
@@ -75,24 +76,24 @@ _FEW_DOUBLINGS = 14
 # Resolutions below the first ask for cells of half the width, above the second for wider ones.
 _FINE, _COARSE = 5e-6, 1.5e-3
 _FINER, _COARSER = 0.5, 3.0
-# Of the lattice of p the rough look takes one in so many.
+# Step of the rough look on the lattice of p: every second p.
 _EVERY = 2
-# Rows of p beside the best ones.
+# Number of lattice values of p that are kept on either side of the best ones.
 _MARGIN = 4
 # Tails are powers of ten to multiples of this; those of a question about one round may be larger.
 _TAIL_STEP = 4
 _SINGLE = 1e6
-# Less of a divergence is not looked for.
+# Smallest profile of the Gaussian mechanism for which sums are computed; below, it is the bound.
 _NOTHING = 1e-290
 # Deeper tails (powers of ten) are looked at in as many cells, whose losses are as much larger; no
 # wider ones than for the coarsest resolution.
 _SHALLOW = 20
-# Below this many tails the bound need not be tight.
+# The plan ignores points where the bound is below this many tails: it need not be tight there.
 _SEEN = 1e4
 
 
 def charge(sigma: float, clones: int, log_odds: float, side: Bound) -> float:
-    """Bound of beta: how far replacing so many steps by null clones moves the transcripts.
+    """Bound of beta: total variation charged for replacing ``clones`` steps by null clones.
 
     With ``p = 1 / (1 + e^-log_odds)`` and ``h = log(1/p)`` a step is within total variation
     ``gamma = p H`` of a mixture that has weight p on the null step, H the Gaussian mechanism's
@@ -182,7 +183,7 @@ def _exchanged(value: Array, loss: Array, side: Bound) -> Array:
 
 @lru_cache(maxsize=256)
 def _deviation(sigma: float, steps: int) -> float:
-    """That of the mean of as many ratios as there are clones at a small charge."""
+    """Rough deviation of the loss, nats: the mean of as many ratios as clones at a small charge."""
     low, high = math.log(_FEWEST / steps), _MOST_ODDS
     for _ in range(40):
         middle = 0.5 * (low + high)
@@ -250,7 +251,7 @@ def _far_below(sigma: float, losses: Array, mixed: Array) -> NDArray[np.bool_]:
     """Where a polygon through the mixtures is below the Gaussian mechanism's profile on both steps.
 
     Points are chosen for the least bound, and may be too far apart for chords of another one. The
-    profile rises up to alpha = 1 and falls from there on, so a step's ends tell of the step.
+    profile rises up to alpha = 1 and falls from there on, so a step's ends bound the whole step.
     """
     low = np.array([gaussian_profile(sigma, x, Bound.OPTIMISTIC) for x in losses.tolist()])
     low = whole_profile(losses, low, low)
@@ -260,11 +261,11 @@ def _far_below(sigma: float, losses: Array, mixed: Array) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What is computed.
+    """Grid on which the bound is computed: losses, values of p, and numbers of null places.
 
     Attributes:
-        losses: the profile's points, ascending from 0.
-        log_odds: of the p that count, on the lattice, ascending; empty if none does.
+        losses: the profile's points, nats, ascending from 0.
+        log_odds: log-odds of the p that count, on the lattice, ascending; empty if none does.
         counts: numbers K of null places, on the lattice of `rounded_counts`, ascending from 1; not
             necessarily all that are there.
     """
@@ -276,7 +277,7 @@ class _Plan:
 
 @lru_cache(maxsize=16)
 def _plan(sigma: float, steps: int, tail: float, fineness: float) -> _Plan:
-    """What a rough look at the bound says is worth computing."""
+    """The plan: losses, p and K that matter, chosen from rough values of the bound."""
     end = min(profile_end(sigma, 0.1 * tail), _LARGEST_LOSS)
     first = min(_ROUGH_STEP * _deviation(sigma, steps), 0.1 * end)
     inner = np.arange(math.ceil(1.0 / _ROUGH_GROWTH) + 1) * first

@@ -32,10 +32,10 @@ from shuffle_accountant.sums.doubling import SumLaw
 
 __all__ = ["ProductRatio"]
 
-# Probability left out, and width of the cells of one ratio in normal scores.
+# Probability left out of the ratios, and width of the cells of one ratio in normal scores.
 _TAIL = 1e-200
 _WIDTH = 0.002
-# Cells of the product: direct convolution is quadratic in them.
+# Largest number of cells of the product: direct convolution is quadratic in them.
 _MOST_CELLS = 8192
 # Spacing of the lattice, in deviations of one ratio's logarithm under P.
 _SPACING = 0.008
@@ -45,10 +45,10 @@ _LARGEST_LOG = 650.0
 
 @dataclass(frozen=True)
 class ProductRatio(RatioSource):
-    """The law of a product of independent ratios.
+    """Distribution of a product of independent likelihood ratios.
 
     Attributes:
-        one: law of a single ratio.
+        one: distribution of a single ratio.
         passes: how many are multiplied, >= 2.
     """
 
@@ -63,21 +63,21 @@ class ProductRatio(RatioSource):
 
     @property
     def largest(self) -> float:
-        """All are as large as they can be."""
+        """Largest log-ratio of the product, nats: that of one ratio times the number of passes."""
         return self.passes * self.one.largest * (1.0 + roundings(2))
 
     @property
     def infinite(self) -> float:
-        """P-probability that at least one is infinite."""
+        """Lower bound of the P-probability that at least one ratio is infinite."""
         none = self.passes * math.log1p(-min(self.one.infinite, BELOW_ONE))
         return -math.expm1(none) * (1.0 - roundings(2 * ELEMENTARY + 2))
 
     def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
-        """The lattice's points."""
+        """Distribution of the product on its lattice; the arguments after ``side`` are ignored."""
         return _law(self, side)
 
     def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
-        """The sum over the lattice's points, in either order."""
+        """Bound of the divergence of one product, a sum over the lattice, in either order."""
         if epsilon >= self.largest:
             return 0.0
         return _law(self, side).divergence(epsilon, side, swapped)
@@ -110,7 +110,7 @@ def _law(ratio: ProductRatio, side: Bound) -> SumLaw:
     above = law.scaled_infinite + (float(np.sum(scaled[~normal])) if upper else 0.0)
     unseen += NORMAL * np.count_nonzero(~normal)
     logs, scaled, mass = logs[normal], scaled[normal], mass[normal]
-    # what was raised into the window, or cut off below it, is the same for Q: next to nothing
+    # what was raised into the window, or cut off below it, is negligible under Q as well
     moved = math.expm1(passes * grid.loss_error)
     slack = np.full(logs.size, law.relative + moved)
     value, p = rounded(np.exp(logs), ELEMENTARY), scaled / SCALE

@@ -47,7 +47,7 @@ class TableRatio(RatioSource):
 
     @property
     def largest(self) -> float:
-        """That of the upper table, if nothing in either order is infinite."""
+        """Largest log-ratio of the upper table, nats; inf if either order has an infinite loss."""
         law = _law(self.bounds.upper, Bound.PESSIMISTIC)
         if law.lost_gain > 0.0 or law.value[0] == 0.0:
             return math.inf
@@ -55,7 +55,7 @@ class TableRatio(RatioSource):
 
     @property
     def infinite(self) -> float:
-        """What the lower table has at infinite loss."""
+        """P-mass of the lower table at infinite loss."""
         return self.bounds.lower.infinity_mass
 
     def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
@@ -69,7 +69,7 @@ class TableRatio(RatioSource):
 
 @lru_cache(maxsize=64)
 def _law(table: PldTable, side: Bound) -> SumLaw:
-    """The law of the ratio under Q, on the side of the direction."""
+    """Distribution of the ratio under Q, rounded to the side."""
     upper = side is Bound.PESSIMISTIC
     loss, infinite = table.losses, table.infinity_mass
     p = _capped(table.probabilities, infinite)
@@ -103,7 +103,9 @@ def _law(table: PldTable, side: Bound) -> SumLaw:
 
 
 def _capped(p: Array, infinite: float) -> Array:
-    """The masses without what is above 1 with that at infinity: it is taken from the lowest losses.
+    """The masses, capped so that with the mass at infinity they sum to 1 at most.
+
+    What is too much is taken from the lowest losses.
 
     What is left of the atom where the rest ends is as exact as the others: sums are rounded once.
     """

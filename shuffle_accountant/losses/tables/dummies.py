@@ -36,9 +36,9 @@ from shuffle_accountant.randomizers.count_laws import CountLaw
 
 __all__ = ["ReplacedValue", "dummy_loss", "infinite_mass"]
 
-# Pairs of counts that are gone through one by one for a single round.
+# Largest number of pairs of counts that are summed one by one for a single round.
 _MOST_PAIRS = 2**22
-# Pairs at once.
+# Number of pairs summed at once.
 _BLOCK = 2**18
 
 
@@ -48,12 +48,12 @@ class ReplacedValue(ProductLoss):
 
     @property
     def reversed(self) -> ReplacedValue:
-        """Itself: exchanging both categories exchanges both laws."""
+        """The loss of (Q, P), which is the same: exchanging the categories exchanges P and Q."""
         return self
 
     @property
     def exact(self) -> bool:
-        """Whether there are few enough pairs of counts."""
+        """Whether `delta` is a sum over all pairs of counts: at most `_MOST_PAIRS`."""
         first, second = (_table(part, Bound.PESSIMISTIC).losses.size for part, _ in self.parts)
         return first * second <= _MOST_PAIRS
 

@@ -31,17 +31,18 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["LossBounds", "PldTable", "TabulatedLoss"]
 
-# Tables of other libraries carry their round-off: composing 1e5 cells a thousand times adds 1e-5.
+# Largest excess of the total mass over 1. Tables of other libraries carry their round-off:
+# composing 1e5 cells a thousand times adds 1e-5.
 _EXCESS = 1e-3
-# Larger losses may as well be infinite: e^-loss is 0 long before.
+# Largest size of a loss, nats: larger ones may as well be infinite, as e^-loss is 0 long before.
 _LARGEST = 1e6
-# Masses are doubles; a total that is short by no more than this is short by their rounding.
+# Total mass missing that the rounding of masses to doubles explains.
 _ROUNDED = roundings(8)
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class PldTable:
-    """The law of one privacy loss ``log(P/Q)`` under P, compared and hashed by value.
+    """Distribution of a privacy loss ``log(P/Q)`` under P, compared and hashed by value.
 
     Args:
         losses: nats, of size 1e6 at most, ascending, shape (m,).
@@ -101,7 +102,7 @@ class PldTable:
 
     @cached_property
     def missing(self) -> float:
-        """What the total falls short of 1, if it is more than rounding explains."""
+        """One minus the total mass, or 0 if rounding explains the difference."""
         short = 1.0 - math.fsum([*self.probabilities.tolist(), self.infinity_mass])
         return short if short > _ROUNDED else 0.0
 
@@ -135,7 +136,7 @@ class PldTable:
 
 @dataclass(frozen=True)
 class LossBounds:
-    """One order of the neighbours: a table above the truth and one below; they may be the same."""
+    """Tables of one order of the neighbours: one above the truth, one below; possibly the same."""
 
     upper: PldTable
     lower: PldTable
@@ -147,7 +148,7 @@ class LossBounds:
 
 @dataclass(frozen=True)
 class TabulatedLoss:
-    """A privacy loss between tables.
+    """Privacy loss bounded by tables from above and below, in both orders.
 
     Attributes:
         bounds: the loss of (P, Q).
@@ -216,7 +217,7 @@ class TabulatedLoss:
 
 
 def _delta(table: PldTable, epsilon: float, side: Bound) -> float:
-    """The table's own sum, rounded in the direction."""
+    """Bound of the table's hockey-stick divergence at ``e^epsilon``, rounded to the side."""
     start = int(np.searchsorted(table.losses, epsilon, side="right"))
     gain = -np.expm1(epsilon - table.losses[start:])
     finite = rounded(float(np.sum(table.probabilities[start:] * gain)), ELEMENTARY + 6)

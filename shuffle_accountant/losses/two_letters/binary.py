@@ -55,11 +55,13 @@ __all__ = ["BinaryBlocks", "BinaryLoss", "BlockSource"]
 # A block whose counts of letter 0 are fewer than this many times the cells is listed atom by atom.
 _LIST_WHEN_FEWER = 6
 
-# So many atoms are listed at once; more are added up cell by cell, while a cache holds them.
+# Largest number of atoms listed at once; more are added up cell by cell, in pieces that fit into a
+# processor's cache.
 _AT_ONCE = 1 << 17
 
-# From so many blocks on, what is alike in them is computed once: all of it for few messages, or
-# what occurs, which takes sorting.
+# From the first number of blocks on, values that they share are computed once: for all pairs (a, m)
+# if no m is above the third number; or, from the second number of blocks on, for the pairs that
+# occur, which takes sorting.
 _MANY, _MANY_LARGE, _LISTED_COUNTS = 1024, 4096, 511.0
 
 # More than all masses that are too small for a double can add up to.
@@ -73,7 +75,7 @@ _REGROUP_FROM = 1.0
 
 
 class BlockSource(Protocol):
-    """What a protocol says about how many messages hide the target."""
+    """Distribution of the number of messages that hide the target, in blocks, for one protocol."""
 
     def __hash__(self) -> int:
         """By value, so that grids can be cached."""
@@ -91,10 +93,10 @@ class BlockSource(Protocol):
 
     @property
     def table(self) -> Hashable:
-        """Which table it has in common with some others; None if with all, or none."""
+        """Key of the table that losses with an equal key share; None if with all, or none."""
 
     def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
-        """The atoms where many rounds are composed; None if blocks are as good."""
+        """The atoms from a table, for compositions of many rounds; None if blocks are as good."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class BinaryLoss(SymmetricLoss):
     """Privacy loss of one binary target among its clones, or other decoys.
 
     Attributes:
-        source: the law of the number of messages with one of the letters.
+        source: distribution of the number of messages with one of the target's two letters.
     """
 
     source: BlockSource
@@ -119,7 +121,7 @@ class BinaryLoss(SymmetricLoss):
 
     @property
     def table(self) -> Hashable:
-        """That of its source."""
+        """Key of its source's table, or None."""
         return self.source.table
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
@@ -209,7 +211,7 @@ def _conditional(epsilon: float, blocks: BinaryBlocks) -> tuple[Array, Array]:
     log_f = _of_pairs(_log_half, first, m)
     f = np.exp(log_f)
     terms = _bracket(epsilon, first, blocks)
-    # counts of which rounding decides whether they belong to the sum: P - alpha Q is next to 0
+    # counts of which rounding decides whether they belong to the sum: P - alpha Q is close to 0
     doubtful = (last - first) * (roundings(64) * math.expm1(min(epsilon, 700.0)))
     error = terms.error + doubtful
     error = error + np.abs(terms.value) * exponential(log_pmf_error(first, m, 0.5, log_f))
@@ -228,7 +230,10 @@ def _half_tail(a: Array, m: Array) -> Array:
 
 
 def _of_pairs(function: Callable[[Array, Array], Array], a: Array, m: Array) -> Array:
-    """A function of pairs (a, m); blocks that differ in their gap alone often share their pair."""
+    """Values of a function at pairs (a, m), shape of ``m``, each different pair computed once.
+
+    Blocks that differ in their gap alone often share their pair.
+    """
     largest = float(m.max(initial=0.0))
     if m.size < _MANY or largest >= 2.0**26:
         return function(a, m)

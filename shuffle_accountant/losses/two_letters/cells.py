@@ -1,4 +1,4 @@
-"""Adding atoms up cell by cell, so that memory does not grow with their number."""
+"""Sums of atoms cell by cell, so that memory does not grow with the number of atoms."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class CellSums:
         self._added += int(np.bincount(place).max()) + 1
 
     def _cells(self, loss: Array) -> NDArray[np.intp]:
-        """How many edges are not above each loss.
+        """Index of the cell of each loss: the number of edges not above it.
 
         Next to an edge rounding decides; no loss is further from its cell than by that.
         """

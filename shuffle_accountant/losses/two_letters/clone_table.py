@@ -47,12 +47,13 @@ MOST_CELLS = 1 << 13
 MOST_COUNTS = 2.0**27
 """Expected counts of clones beyond which rows take longer than losses one by one."""
 
-_ROWS = 128  # that are made, and kept, at once
-# Narrower cells would not have enough digits left for shares of them.
+# Number of rows that are made, and kept, at once.
+_ROWS = 128
+# Least width of cells in y: narrower ones would not have enough digits left for shares of them.
 _NARROWEST = 2.0**-30
-# Probabilities below this are about to lose digits.
+# Least tail for which tables are made: smaller probabilities are about to lose digits.
 _LEAST_TAIL = 1e-200
-# A gap so close to 1 leaves no digits in 1 - gap y.
+# Least 1 - gap for which tables are used: a smaller one leaves no digits in 1 - gap y.
 _LEAST_REST = 1e-9
 
 
@@ -75,7 +76,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class CloneTable:
-    """Which table: rows at fixed counts, cells of one width.
+    """Table of distributions of clones' counts: rows at fixed counts, cells of one width.
 
     Attributes:
         cells: number of cells between y = 0 and y = 1.
@@ -89,14 +90,14 @@ class CloneTable:
 
     @property
     def reach(self) -> float:
-        """Rows end so many halves of ``sqrt(m)`` above ``m / 2``.
+        """Distance t at which rows end: at ``m / 2 + t sqrt(m) / 2``.
 
         Hoeffding: P(a >= m/2 + t sqrt(m)/2) <= 2 exp(-t^2/2) for the P-law, the other side less.
         """
         return math.sqrt(2.0 * math.log(64.0 / self.tail))
 
     def width(self, least: float) -> int:
-        """Cells, and one more, of rows of at least so many counts."""
+        """Length of rows whose counts m are at least ``least``: their cells, and one more."""
         # the last count is rounded up
         share = min((self.reach * math.sqrt(least) + 2.0) / least, 1.0)
         return math.ceil(share * self.cells) + 2
@@ -126,7 +127,10 @@ class CloneTable:
 
 @lru_cache(maxsize=16)
 def block_edges(resolution: float) -> Array:
-    """Counts of decoys at which blocks begin: every one, then so much further each time."""
+    """Counts of decoys at which blocks begin, ascending.
+
+    All counts up to one over the resolution, then counts a factor of ``1 + resolution`` apart.
+    """
     single = math.ceil(1.0 / resolution)
     steps = math.ceil(math.log(2.0**53 / single) / math.log1p(resolution))
     # single * resolution >= 1: no two of them have the same whole number

@@ -1,4 +1,4 @@
-"""How many clones a binary target has whose decoys are its clones, or blank.
+"""Number of clones of a binary target whose decoys are its clones, or blank.
 
 The target sends letter 0 with probability ``u`` (dataset X) or ``v`` (dataset X'), letter 1
 otherwise, ``u + v = 1`` and ``u/v = e^eps0``; a decoy sends each letter with probability rate/2 and
@@ -55,7 +55,10 @@ class NumberOfClones:
 
     @classmethod
     def from_chances(cls, u: float, v: float, *, decoys: int, rate: float, idle: float) -> Self:
-        """The clones of a target that sends its letters in proportion to u >= v >= 0, u > 0."""
+        """The clones of a target that sends its two letters in the ratio u : v, u >= v >= 0, u > 0.
+
+        Here u and v need not add up to 1.
+        """
         largest = log_ratio_above(np.array([u]), np.array([v]))
         log_rest = math.log(2.0) + math.log(v) - math.log(u + v) if v > 0.0 else -math.inf
         return cls((u - v) / (u + v), log_rest, float(largest[0]), decoys, rate, idle)

@@ -32,7 +32,7 @@ from shuffle_accountant.numerics.rounding import (
 __all__ = ["BinaryBlocks", "gather", "loss_at", "pieces", "ties", "ties_error"]
 
 
-# Of no more atoms than this each has its own error bounds.
+# Largest number of atoms that have error bounds of their own; with more, all share the largest.
 _OWN_ERRORS = 1 << 12
 # The logarithm of numbers that are about to lose digits.
 _TINY = -690.0
@@ -40,7 +40,7 @@ _TINY = -690.0
 
 @dataclass(frozen=True, eq=False)
 class BinaryBlocks:
-    """Blocks of what may be counted apart from the two letters' shares.
+    """Blocks of counts that hide the target: messages with either letter, and the gap.
 
     Attributes:
         weight: probability of each block, shape (m,), rounded in its direction.
@@ -189,7 +189,7 @@ def _errors(off: Array, loss: Array) -> tuple[Array, Array]:
 
 
 def _ranges(start: Array, lengths: NDArray[np.intp]) -> Array:
-    """So many integers from each start on, one range after the other."""
+    """Concatenated ranges of integers: ``lengths[i]`` of them from ``start[i]`` on."""
     before = np.cumsum(lengths) - lengths
     return np.asarray(np.repeat(start - before, lengths) + np.arange(int(lengths.sum())))
 
@@ -197,9 +197,9 @@ def _ranges(start: Array, lengths: NDArray[np.intp]) -> Array:
 def _binomials(
     count: Array, start: Array, end: Array, lengths: NDArray[np.intp], a: Array
 ) -> tuple[Array, Array]:
-    """Probabilities of a letters among its owner's count; blocks of one count share them.
+    """Probabilities ``Bin(count, 1/2)(a)`` for the counts of blocks; equal counts share them.
 
-    In runs of so many letters each is the one before times ``(count - a + 1) / a``.
+    Within a run of `RUN` values of a, each is the one before times ``(count - a + 1) / a``.
 
     Args:
         count: of each block.
@@ -228,7 +228,7 @@ def _binomials(
 
 
 def gather(pieces: Iterator[HalfAtoms], sums: CellSums | None) -> HalfAtoms:
-    """All pieces as one, side by side or added up."""
+    """All pieces as one: concatenated, or added up cell by cell if there are ``sums``."""
     if sums is not None:
         for piece in pieces:
             sums.add(piece)

@@ -1,4 +1,4 @@
-"""What hides a message of k-RR among others that answer with chances of their own.
+"""Counts that hide a k-RR message among users with other probabilities to answer at random.
 
 The others' random answers are uniform over the k values whatever their level, so all that differs
 from `response` beside this file is their number J, a sum of binomial ones. Given J, the
@@ -34,19 +34,20 @@ from shuffle_accountant.numerics.rounding import Array, outwards, roundings, seq
 
 __all__ = ["NumberOfMixedResponses"]
 
-# Pairs of small blocks of (J, C) that are added up.
+# Largest number of pairs of small blocks of (J, C) that are added up.
 _MOST_PAIRS = 120_000
 # Blocks are as much wider as this power of their density is smaller.
 _SHARE = 0.25
-# So few counts are never taken together.
+# Up to this number of counts (of J, or of C), blocks do not widen where they are rare; those of C
+# are single counts.
 _FEW = 256
-# At so many counts it is looked up how wide blocks may be.
+# Number of counts at which the widths of blocks of C are computed; interpolated in between.
 _PLACES = 1024
 
 
 @dataclass(frozen=True)
 class NumberOfMixedResponses:
-    """The counts of k-RR among groups.
+    """Distribution of the counts that hide a k-RR message among groups of users.
 
     Attributes:
         categories: k >= 2.
@@ -92,7 +93,7 @@ class NumberOfMixedResponses:
 
     @property
     def table(self) -> Hashable:
-        """None."""
+        """None: there is no table."""
         return None
 
     def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
@@ -151,7 +152,7 @@ def _blocks(
 
 
 def _two_values(source: NumberOfMixedResponses, numbers: CountBlocks, side: Bound) -> BinaryBlocks:
-    """Every random answer is one of the two."""
+    """The blocks for k = 2, where every random answer is one of the target's two values."""
     number = numbers.low if side is Bound.PESSIMISTIC else numbers.high
     log_rest = source._log_m + math.log(source.truthful)
     return BinaryBlocks(
@@ -205,7 +206,7 @@ def _several_values(
 
 
 def _gathered(number: Array, weight: Array, width: float, side: Bound) -> tuple[Array, Array]:
-    """Values of J in blocks of a relative width, and their masses, both of shape (values, C)."""
+    """Blocks of J of a relative width: values that stand for J and masses, shape (values, C)."""
     place = np.floor(np.log1p(number) / math.log1p(width))
     starts = np.flatnonzero(np.diff(place, prepend=-np.inf))
     whole = np.broadcast_to(number[:, None], weight.shape)

@@ -38,27 +38,27 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["BagCounts", "chances"]
 
-# Counts that are looked at together.
+# Largest number of counts that are listed at once.
 _AT_ONCE = 1 << 18
-# Less is not left out.
+# Least probability that is left out on either side.
 _RAREST = 1e-290
 # The letters' chances are off by some roundings, not by one.
 _OFF = 4.0
 
 
 def chances(eps0: float) -> tuple[float, float]:
-    """``1/(1 + E)`` and ``E/(1 + E)``."""
+    """Probabilities ``1/(1 + E)`` and ``E/(1 + E)`` of the two letters, ``E = e^eps0``."""
     small = math.exp(-eps0)
     return small / (1.0 + small), 1.0 / (1.0 + small)
 
 
 class BagCounts:
-    """Which counts a of the second letter are looked at, whatever the number M of letters.
+    """Sums over the counts a of the second letter in a window that suits every number M of letters.
 
     Args:
         eps0: nats, in (0, 300].
-        most: no bag has more letters.
-        tail: of either divergence, what may be left out.
+        most: largest number of letters in a bag.
+        tail: part of either divergence that may be left out.
     """
 
     def __init__(self, eps0: float, most: int, tail: float) -> None:
@@ -71,7 +71,7 @@ class BagCounts:
 
     @property
     def width(self) -> int:
-        """Counts that are looked at for each M."""
+        """Number of counts a that are listed for each M."""
         return -(-(math.ceil(self._below + self._above) + 5) // RUN) * RUN
 
     def profiles(
@@ -106,7 +106,7 @@ class BagCounts:
                 value = sign * gain + (moved if upper else -moved)
                 there = (value > 0.0) & (mass > 0.0)
                 value, part = value[there], mass[there]
-                cell = np.searchsorted(edges, value)  # how many alpha it counts for
+                cell = np.searchsorted(edges, value)  # number of alpha it counts for
                 for total, own in zip(sums, (part, part * value), strict=True):
                     total += np.bincount(cell, own, points.size + 1)
             relative = max(relative, error)

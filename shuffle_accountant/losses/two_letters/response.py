@@ -1,4 +1,4 @@
-"""What hides a message of k-RR when the adversary knows which *others* were random.
+"""Counts that hide a k-RR message when the adversary knows which *others* were random.
 
 Theorem 15 of 'Numerical Accounting in the Shuffle Model', with the counts taken jointly. A user
 answers at random over the k values with probability gamma. Of the messages that are left after the
@@ -51,18 +51,19 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["NumberOfResponses"]
 
-# Fewer messages with one of the target's two values have no smooth law.
+# Least expected number of messages with one of the target's two values for which tables are used:
+# fewer have no smooth distribution.
 _SMOOTH = 50.0
-# Blocks of O this wide are little wider if they end where the next one begins.
+# From this width on, a block of O ends where the next one begins, which widens it little.
 _SHARED_ENDS = 4
-# Blocks of O up to this wide for each edge are added up count by count, unless those are more than
-# so many.
+# Blocks of O are added up count by count if there are at most the first number of counts for each
+# edge, and at most the second number of counts in all distributions; else tails are subtracted.
 _ADD_UP_TO, _MOST_ADDED = 32, 1 << 20
 
 
 @dataclass(frozen=True)
 class NumberOfResponses:
-    """The counts of k-RR against the weak adversary, k >= 3.
+    """Distribution of the counts that hide a k-RR message from the weak adversary, k >= 3.
 
     Attributes:
         categories: k.
@@ -117,7 +118,7 @@ class NumberOfResponses:
 
     @property
     def table(self) -> Hashable:
-        """That of a message's letters."""
+        """Key of the table of the profile of a message's letters."""
         return self._letters.table
 
     def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
@@ -152,7 +153,7 @@ class NumberOfResponses:
         count, scale = (low, high) if side is Bound.PESSIMISTIC else (high, low)
         size = (1.0 + self._m) * scale + self._m * other
         gap = scale / size
-        with np.errstate(over="ignore"):  # where the size is next to nothing
+        with np.errstate(over="ignore"):  # where the size is close to 0
             ratio = (scale + other) / size
         apart = np.log(scale + other) - np.log(size)
         log_rest = self._log_m + np.where(ratio < math.inf, np.log(ratio), apart)
@@ -230,7 +231,7 @@ def _blocks(
 
 @dataclass(frozen=True, eq=False)
 class _Others:
-    """Values that stand for O given each block of C.
+    """Distribution of O given each block of C: values that stand for O, and their weights.
 
     Attributes:
         count: values of O (not always integers), shape (values,) or (blocks, values).

@@ -43,15 +43,17 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["ProbabilisticDpLoss"]
 
-# Single counts are told apart while there are no more of them than this.
+# Largest number of counts C whose probabilities are computed one by one, each parity in blocks of
+# its own; with more, both parities share blocks.
 _COUNTED = 200_000
-# In one round's delta blocks are so many times the resolution wide.
+# Relative width of blocks in one round's delta, in resolutions.
 _WIDTH_PER_RESOLUTION = 4.0
-# So many values of R are listed one by one; more of them share cells, of which there are so many.
+# Largest number of values of R of one parity and sign that are listed one by one; more of them
+# share cells, about as many as the second number.
 _LISTED, _SHARED = 1 << 21, 1 << 16
-# Entries of the tables that are made at once.
+# Largest number of table entries (blocks times values of R) that are made at once.
 _AT_ONCE = 1 << 18
-# The pmf at the centre, whose logarithm is at most 40 in size.
+# Roundings of the pmf at the centre, whose logarithm is at most 40 in size.
 _CENTRE_ERROR = 512.0
 # Products below this may have lost digits; all of them together are less than the second number.
 _FEW_DIGITS, _UNDERFLOW = 1e-300, 1e-299
@@ -78,7 +80,7 @@ class _Blocks:
     round_off: float
 
     def parts(self, size: int) -> Iterator[tuple[Array, Array, Array]]:
-        """Weights and ends of blocks of one parity, so many at a time."""
+        """Weights, smallest and largest counts of blocks; at most ``size`` of one parity a time."""
         odd = self.low % 2.0 == 1.0
         for some in (np.flatnonzero(~odd), np.flatnonzero(odd)):
             for start in range(0, some.size, size):
@@ -135,7 +137,7 @@ class ProbabilisticDpLoss:
         return min(raised(value, _tail_error()) + blocks.missing + 1e-315, 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
-        """The law of the loss, rounded up (PESSIMISTIC) or down (OPTIMISTIC) to edges."""
+        """Distribution of the loss, rounded up (PESSIMISTIC) or down (OPTIMISTIC) to edges."""
         upper = side is Bound.PESSIMISTIC
         blocks = self._blocks(side, 0.25 * effort.tail, effort.resolution)
         # Hoeffding: P(R >= r) <= e^(-r^2 / (2 C)), on either side
@@ -239,7 +241,7 @@ class _Cells:
         self._values = max(self._values, values.size)
 
     def _places(self, majority: Array, low: Array, high: Array) -> NDArray[np.intp]:
-        """Where the losses are of that ``R + 1`` among ``C + 1`` messages."""
+        """Indices of the grid points that losses of ``R + 1`` among ``C + 1`` are rounded to."""
         size = np.abs(majority)
         count = np.where((majority > 0.0) == self._upper, low, high)
         with np.errstate(divide="ignore"):
@@ -294,7 +296,7 @@ def _half_law(count: Array, values: Array, step: float, *, upper: bool) -> Array
 
 
 def _tail_error() -> float:
-    """Relative error of a tail.
+    """Relative error of a binomial tail.
 
     Of the pmf, at an exponent of at most 1000, and of a sum of which the first few thousand terms
     count.
@@ -303,5 +305,5 @@ def _tail_error() -> float:
 
 
 def _moved() -> float:
-    """Of losses: elementary functions of a quotient, divided by the spacing."""
+    """Relative error of a loss: elementary functions of a quotient, divided by the spacing."""
     return roundings(ELEMENTARY + 8)

@@ -62,14 +62,15 @@ __all__ = ["LARGEST_EPS0", "ZeroOutLoss"]
 LARGEST_EPS0 = 300.0
 """Larger parameters hide nothing."""
 
-# Questions times blocks of J that are answered at once.
+# Largest number of blocks of J (times values of L) for delta at a single epsilon.
 _MOST_PAIRS = 400_000
-# Counts of letters in all blocks of J that are looked at one by one for a profile; a question takes
-# as long as so many of them.
+# Largest number of counts of letters, over all blocks of J and values of L, that are added up for a
+# profile; and the number of them that takes as long as one point of the profile in one block.
 _MOST_COUNTS, _COUNTS_PER_PAIR = 1 << 20, 32
-# Fewest points of the profile, and their distance in deviations for a resolution of one.
+# Fewest points of the profile; their distance near 0, in deviations times sqrt(resolution); and the
+# number of deviations from which on they are further apart.
 _FEWEST, _STEP, _CENTRE = 48, 1.4, 2.5
-# Numbers L of last letters that are looked at.
+# Largest number L of last letters that is summed over.
 _MOST_LAST = 64
 _SUBNORMAL = 1e-300
 # Blocks of J are as much wider as this power of their density is smaller.
@@ -268,7 +269,7 @@ def _mixture(
 
 
 def _most_last(count: Array, delta0: float, tail: float) -> int:
-    """The largest L worth looking at."""
+    """Largest number L of last letters that is summed over."""
     if delta0 == 0.0:
         return 0
     most = int(count.max())
@@ -276,13 +277,13 @@ def _most_last(count: Array, delta0: float, tail: float) -> int:
 
 
 def _beyond(count: Array, delta0: float, most: int, tail: float) -> float:
-    """Probability of more last letters than that."""
+    """Upper bound of the probability of more last letters than ``most``."""
     largest = int(count.max())
     if most >= largest:
         return 0.0
     if most < _MOST_LAST:
         return max(tail, 1e-300)
-    return 1.0  # so many of them say that nothing is left to be bounded
+    return 1.0  # the trivial bound, where L may be larger than `_MOST_LAST`
 
 
 def _given_last(
