@@ -1,1 +1,1 @@
-"""Losses of a target over any alphabet: blankets, by listed multisets or anchored laws."""
+"""Losses of a target over any message space: blankets, by listed histograms or by sums."""

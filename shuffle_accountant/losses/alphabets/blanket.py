@@ -56,8 +56,9 @@ _BESIDE = 2.0**-16
 _APART = 2.0**-24
 # Largest number of points where histograms of messages are listed.
 _MOST_LISTED = 1 << 12
-# Points are evenly apart up to this many deviations, or up to the second share of the profile's end
-# if that is more; beyond, their distance grows with the square of the loss.
+# Points are evenly apart up to this many deviations or, if that is more and kinks are not listed,
+# up to the second share of the profile's end; beyond, their distance grows with the square of the
+# loss.
 _CENTRE = 2.5
 _CENTRAL_SHARE = 0.25
 # With at most this many messages in the message space, single ones bend the profile everywhere.

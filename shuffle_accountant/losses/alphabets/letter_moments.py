@@ -24,39 +24,39 @@ __all__ = [
     "source_letters",
 ]
 
-# More than what numbers below the smallest normal double lose.
+# Upper bound of what numbers below the smallest normal double lose.
 TINY = 1e-305
 # Ratios r0 are cut off at ``n (alpha - 1)`` divided by each of these; the least bound counts.
 _PARTS = 2.0, 5.0, 12.0
 # Number of thresholds tried for the value above which one message outweighs the others.
 _THRESHOLDS = 400
-# More than what sums of masses and of values are off by, relative to the sums of their sizes.
+# Upper bound of the errors of sums of masses and of values, relative to the sums of their sizes.
 _ROUNDED = 1e-10
-# No sum is positive that holds a value as far below zero as this.
+# Size of a negative value that makes every sum with it negative.
 _FAR = 1e200
 
 
 class LetterSource(Protocol):
-    """A target among decoys that can be given as finitely many letters, in either direction."""
+    """A target among decoys with a finite message space on either side of the truth."""
 
     def __hash__(self) -> int:
         """By value, so that answers can be remembered."""
 
     def letters(self, side: Bound, effort: Effort) -> LetterPair:
-        """Letters whose profile bounds the true one for any number of decoys."""
+        """Messages whose profile bounds the true one, on that side, for any number of decoys."""
 
 
 @lru_cache(maxsize=512)
 def source_letters(source: LetterSource, side: Bound, effort: Effort) -> LetterPair:
-    """The source's letters; a profile asks for the same ones at each of its points."""
+    """The source's messages for one side, remembered: every point of a profile asks for them."""
     return source.letters(side, effort)
 
 
 def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Array:
-    """Upper bounds of ``H_alpha`` from the moments of one letter.
+    """Upper bounds of ``H_alpha`` from the moments of one message.
 
     Args:
-        pairs: letters.
+        pairs: message distributions of each ordered pair of inputs.
         users: number n of messages.
         excess: ``alpha - 1``, shape (k,).
 
@@ -73,11 +73,11 @@ def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Arr
 def far_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Array:
     """Upper bounds of the largest ``H_alpha`` where few messages may outweigh all others.
 
-    As `moment_bounds`, with ratios r0 cut off at some part c of what all others hide: a positive
-    part grows by ``(r0 - c)_+`` for each message at most.
+    As `moment_bounds`, with ratios r0 cut off at a share c of ``n (alpha - 1)``: a positive part
+    grows by ``(r0 - c)_+`` for each message at most.
 
     Args:
-        pairs: letters.
+        pairs: message distributions of each ordered pair of inputs.
         users: number n of messages.
         excess: ``alpha - 1``, shape (k,).
 
@@ -133,9 +133,9 @@ def lone_message(pair: LetterPair, users: int, epsilon: float) -> float:
 
 
 def row_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Array:
-    """`moment_bounds` without exposed letters, for rows of letters, each at its own alpha.
+    """`moment_bounds` without exposed messages, for rows of messages, each at its own alpha.
 
-    The least of three: positive parts of single letters; Scarf's bound from mean and variance; and
+    The least of three: positive parts of single messages; Scarf's bound from mean and variance; and
     ``(x)_+ <= e^(theta x) / (e theta)`` at about the best theta.
     """
     excess = excess - 64 * UNIT_ROUNDOFF * (1.0 + excess)  # more than ratios and values are off
@@ -173,7 +173,7 @@ def _log_excess(value: Array, q: Array, users: int, theta: Array) -> Array:
 
 @lru_cache(maxsize=16)
 def _stacked(pairs: tuple[LetterPair, ...]) -> tuple[Array, Array, Array]:
-    """Ratios and masses of the letters of all pairs, shape (pairs, letters) each."""
+    """Arrays r0, r1 and q of the messages of all pairs, shape (pairs, messages) each."""
     parts = [pair.decoyed for pair in pairs]
     size = max(max(part[2].size for part in parts), 1)
     result = np.zeros((3, len(pairs), size))

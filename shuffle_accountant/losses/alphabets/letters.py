@@ -42,22 +42,22 @@ __all__ = [
 
 # Largest deviation of the loss, nats: with heavy tails that of the ratios says little about it.
 _LARGEST_DEVIATION = 40.0
-# Logarithms of ratios of computed probabilities are off by less than this.
+# Upper bound of the error of a log-ratio of computed probabilities.
 _COARSE = roundings(64)
-# Letters that decoys send less often than this give the target away; sums with them would not fit
-# into a double.
+# Letters that decoys send with a smaller probability count as exposed (they give the target away):
+# sums with them would not fit into a double.
 SCARCE = 1e-150
 # Relative error of a letter's probability: that of its computation, and of adding up equal letters.
 LETTER_ERROR = roundings(16)
 # Largest number of histograms of messages whose losses are listed as kinks of the profile.
 _FEW = 256
-# Up to here e^epsilon is a double with room for a product.
+# Largest epsilon, nats, for which e^epsilon is a double with room for a product.
 _EXPONENTIAL = 700.0
-# More than what three operations lose below the smallest normal double.
+# Upper bound of what three operations lose below the smallest normal double.
 _SUBNORMAL = 2e-323
-# Probabilities above this have quotients and products that are normal numbers.
+# Least probability whose quotients and products are normal numbers.
 _LEAST_PLAIN = 1e-290
-# No sum is positive that holds a value as far below zero as this.
+# Size of a negative value that makes every sum with it negative.
 _FAR = 1e200
 
 
@@ -97,7 +97,7 @@ class LetterPair:
         return LetterPair(self.p1, self.p0, self.q, self.eps0)
 
     def letters(self, side: Bound, effort: Effort) -> LetterPair:
-        """The pair itself: a finite alphabet needs no bounds."""
+        """The pair itself: a finite message space is its own bound on either side."""
         return self
 
     @cached_property
@@ -131,13 +131,13 @@ class LetterPair:
 
     @cached_property
     def scarce(self) -> tuple[Array, Array, Array]:
-        """``(p0, p1, q)`` of the letters that give the target away: decoys (all but) never send."""
+        """``(p0, p1, q)`` of the exposed letters, which decoys never or hardly ever send."""
         alone = self.q < SCARCE
         return self.p0[alone], self.p1[alone], self.q[alone]
 
     @cached_property
     def largest(self) -> float:
-        """No loss of the pair is larger: the largest log-ratio of one letter, nats."""
+        """Upper bound of the pair's finite losses, nats: the largest log-ratio of one letter."""
         own = float(np.max(log_ratio_above(self.p0, self.p1), initial=0.0))
         return min(self.eps0, own + _COARSE * (1.0 + own))
 
@@ -152,7 +152,7 @@ class LetterPair:
         return not small and not self.scarce[2].any()
 
     def settled(self, side: Bound, users: int) -> LetterPair:
-        """Plain letters whose profile among that many messages is on that side of this pair's.
+        """The pair with plain letters, its profile on that side of this pair's; see `plain`.
 
         A profile grows with every p0 and falls with every p1, so what is too small is replaced by
         0 or by something larger. Letters that decoys all but never send are sent by some decoy with

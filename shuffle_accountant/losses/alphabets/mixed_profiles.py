@@ -35,9 +35,9 @@ _NEXT_TO_NOTHING = 0.3
 _TAILS = 1e3
 # Largest number of samples times events times points that are compared at once.
 _AT_ONCE = 1 << 20
-# More than alpha is rounded by, relative to what it is above 1.
+# Upper bound of the rounding of alpha, relative to alpha - 1.
 _CLOSE_BY = 1e-9
-# More than products of probabilities that are too small for a double lose.
+# Upper bound of what products of probabilities that are too small for a double lose.
 _UNDERFLOW = 1e-300
 
 

@@ -25,7 +25,7 @@ __all__ = ["Decoys", "average", "count_law", "joined", "starts_of"]
 _RARE = 1e-12
 # Largest number of cells of all groups together.
 _CELLS = 4096
-# More than what products of probabilities below the smallest double add up to.
+# Upper bound of the sum of all products of probabilities below the smallest double.
 _UNDERFLOW = 1e-300
 # Relative error of the chance of a group, which is a ratio of sums of probabilities.
 _ERROR = roundings(64)

@@ -38,17 +38,21 @@ __all__ = ["AntipodalLoss"]
 
 # Widths in normal scores: of the cells of one value, and of the cells of partial sums.
 _LETTER, _WIDTH = 0.02, 0.024
-# Statistics are made for alphas whose logarithms grow by this factor.
+# Statistics are made for alphas whose logarithms grow by this factor, at most for the second number
+# of alphas.
 _RATIO = 1.6
 _MOST_STATISTICS = 9
 # With less noise than this, values are so far apart that the largest alone decides.
 _LEAST_SIGMA = 0.1
-# Points of the profile: of a step relative to the loss, and near 0.
+# Distance of the profile's points relative to the loss, and number of points within one deviation.
 _GROWTH, _POINTS_NEAR_0 = 0.002, 200
+# Loss of the profile's last point at most, nats.
 _LARGEST_LOSS = 650.0
+# Number of thresholds that the largest value is compared with.
 _THRESHOLDS = 1500
+# Largest size of the statistic of one value, so that sums are doubles.
 _FARTHEST = 1e280
-# More than two logarithms of probabilities above 1e-320, and their difference, are off (nats).
+# Upper bound of the error of a difference of two logarithms of probabilities above 1e-320, nats.
 _CLOSE_RATIOS = 1e-12
 
 

@@ -27,7 +27,9 @@ __all__ = ["FarApartLoss", "gaussian_mean_loss"]
 
 # Smallest deviation of the noise for which ratios stay within the range of doubles.
 _LEAST_SIGMA = 0.05
+# Number of cells of the normal score.
 _CELLS = 1 << 15
+# Largest normal score: doubles end there.
 _LARGEST_SCORE = 37.0
 
 
@@ -92,7 +94,7 @@ class FarApartLoss:
 
 
 def _tail(effort: Effort) -> float:
-    """The tail, as a power of ten that many questions share."""
+    """The tail rounded down to a power of ten, so that calls share their atoms."""
     return max(10.0 ** math.floor(math.log10(effort.tail)), 1e-290)
 
 
@@ -120,7 +122,10 @@ def _mass_error() -> float:
 
 
 def _forward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Array, float]:
-    """Under P: the target's ratio, or with probability 1 - g none."""
+    """Log-ratios under P, their masses, and the mass lost: cells of the target's normal score.
+
+    With probability 1 - g the target takes no part: one atom more.
+    """
     from scipy.special import ndtri_exp
 
     reach = -float(ndtri_exp(math.log(0.25 * tail)))
@@ -161,7 +166,10 @@ def _others(loss: FarApartLoss, tail: float) -> float:
 
 
 def _backward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Array, float]:
-    """Under Q, with the loss of (Q, P): minus the logarithm of the mean, from the largest ratio."""
+    """Losses of (Q, P) under Q, their masses, and the mass lost: from the largest ratio.
+
+    A loss is minus the logarithm of the mean ratio.
+    """
     from scipy.special import log_ndtr, ndtri_exp
 
     n = loss.users

@@ -30,16 +30,17 @@ __all__ = ["GaussianRatio", "gaussian_profile", "profile_end"]
 # Ratios with a larger logarithm and scores of smaller density are left out: doubles end there.
 _LARGEST_LOG = 600.0
 _LARGEST_SCORE = 37.0
+# Largest width of cells, in normal scores, and their largest number.
 _WIDEST = 0.05
 _MOST_CELLS = 1 << 16
-# A rule of m nodes is off by (z w)^(2m) (m!)^4 / ((2m + 1) (2m)!^3) on a cell of width w at score
-# z: at most 1e-18.
+# Nodes of the quadrature in a cell. A rule of m nodes is off by (z w)^(2m) (m!)^4 / ((2m + 1)
+# (2m)!^3) on a cell of width w at score z: at most 1e-18.
 _NODES = 8
 
 
 @dataclass(frozen=True)
 class GaussianRatio(RatioSource):
-    """The lognormal law of one ratio.
+    """Distribution of the likelihood ratio of one message with Gaussian noise: lognormal.
 
     Attributes:
         sigma: standard deviation of the noise.
@@ -97,7 +98,10 @@ class GaussianRatio(RatioSource):
         return rounded(np.exp(logs), ELEMENTARY + 4.0 * np.abs(logs))
 
     def _edges(self, users: int, width: float, tail: float) -> Array:
-        """Scores that hold all messages under Q, and the target's under P, but for the tail."""
+        """Edges of the cells, in normal scores; empty if no score is left.
+
+        They hold all messages under Q, and the target's under P, but for the tail.
+        """
         from scipy.special import ndtri_exp
 
         shift = 1.0 / self.sigma

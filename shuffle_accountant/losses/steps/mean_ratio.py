@@ -34,7 +34,7 @@ from shuffle_accountant.sums.doubling import SumLaw, additions, power
 
 __all__ = ["MeanRatioLoss", "RatioSource"]
 
-# Tails that may be cut off, as powers of ten: laws are made for few of them.
+# Tails that may be cut off, as powers of ten: distributions are computed for these only.
 _TAILS = (12, 16, 20, 26, 33, 42, 54, 70, 90, 115, 150, 200, 280)
 # Least widths of cells in normal scores, usually and for the finest resolutions: narrower cells
 # would take more than half a second. With more additions than `_FEW_ADDITIONS` the first is larger
@@ -53,7 +53,7 @@ _NARROWER = 0.75
 _ALONE = 0.001
 # For delta of one round the tail is larger by this factor, where cells decide the bracket's width.
 _SINGLE = 1e6
-# More than what products below the smallest normal double can lose in all pairs and additions.
+# Upper bound of what products below the smallest normal double lose in all pairs and additions.
 _SUBNORMAL = 1e-295
 # Shares eta of alpha that all other messages together may have; see `_pointed_out`.
 _OUTWEIGHED = (1e-12, 1e-9, 1e-6, 1e-4)
@@ -84,7 +84,10 @@ class RatioSource(ABC):
 
     @property
     def complete(self) -> bool:
-        """Whether laws from below leave out no more of P and Q than they say, but for rounding."""
+        """Whether OPTIMISTIC distributions leave out no more of P and Q than they say.
+
+        Rounding aside.
+        """
         return False
 
     @abstractmethod
@@ -134,7 +137,7 @@ class MeanRatioLoss:
 
     @property
     def largest(self) -> float:
-        """No loss of either order is larger."""
+        """No loss of either order is larger, nats; inf if there is no such bound."""
         top = self.source.largest
         if top > 600.0:  # e^top is near the end of doubles
             return math.inf
@@ -203,7 +206,9 @@ class MeanRatioLoss:
         return Ratios(value, gain, error, error * (part + np.abs(gain)))
 
     def _without_law(self, epsilon: float, side: Bound) -> float | None:
-        """The bound, where one message decides so clearly that the law of the sum is not needed.
+        """Bound of delta where one message outweighs all others; else None.
+
+        The distribution of the sum is not needed there.
 
         In the order (Q, P) that is where the divergence is below `_SURE` times that of the other
         order.
@@ -252,7 +257,7 @@ class MeanRatioLoss:
         return best
 
     def _infinite(self, law: SumLaw) -> float:
-        """Bound of the first law's probability of all that was left out."""
+        """Bound of the probability left out, under P or, if swapped, under Q."""
         if self.swapped:
             return law.lost
         return self.fraction * law.lost_gain + (1.0 - self.fraction) * law.lost

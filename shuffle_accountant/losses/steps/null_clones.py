@@ -56,7 +56,7 @@ _FEWEST = 0.005
 _MOST_ODDS = 8.0
 # Widths of cells, in normal scores: of the rough look that makes the plan, and of the final sums.
 _ROUGH_WIDTH, _WIDTH = 0.1, 0.0145
-# Numbers of clones of the rough look, per power of two.
+# Number of values of K in the rough look, per power of two.
 _ROUGH_COUNTS = 2
 # Distance of that look's points: near 0 in deviations, further out relative to the loss.
 _ROUGH_STEP, _ROUGH_GROWTH = 0.15, 0.04
@@ -70,8 +70,7 @@ _LARGEST_LOSS = 650.0
 _THINNED = 4
 # Largest share of the bound that the numbers of clones left out at the low end may have.
 _UNSEEN = 1e-4
-# Each doubling of the number of clones adds its share of the bracket: with more of them than this,
-# cells are narrower.
+# Number of doublings of the clones from which on cells are narrower: each adds to the bracket.
 _FEW_DOUBLINGS = 14
 # Resolutions below the first ask for cells of half the width, above the second for wider ones.
 _FINE, _COARSE = 5e-6, 1.5e-3
@@ -80,13 +79,14 @@ _FINER, _COARSER = 0.5, 3.0
 _EVERY = 2
 # Number of lattice values of p that are kept on either side of the best ones.
 _MARGIN = 4
-# Tails are powers of ten to multiples of this; those of a question about one round may be larger.
+# Tails are rounded down to powers of ten whose exponents are multiples of the first number; the
+# tail of delta of one round is larger by the second factor.
 _TAIL_STEP = 4
 _SINGLE = 1e6
 # Smallest profile of the Gaussian mechanism for which sums are computed; below, it is the bound.
 _NOTHING = 1e-290
-# Deeper tails (powers of ten) are looked at in as many cells, whose losses are as much larger; no
-# wider ones than for the coarsest resolution.
+# Depth of tails (powers of ten) from which on cells are wider, as losses are larger, up to the
+# width for the coarsest resolution.
 _SHALLOW = 20
 # The plan ignores points where the bound is below this many tails: it need not be tight there.
 _SEEN = 1e4
@@ -143,7 +143,7 @@ class NullCloneLoss:
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0: a sum over the atoms."""
-        # no law is needed where too little is left even if nobody hides anybody
+        # no sums are needed where the bound without any hiding is small enough
         alone = gaussian_profile(self.sigma, epsilon, Bound.PESSIMISTIC)
         if alone <= max(effort.tail, _NOTHING):
             return alone if side is Bound.PESSIMISTIC else 0.0

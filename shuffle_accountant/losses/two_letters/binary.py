@@ -64,10 +64,11 @@ _AT_ONCE = 1 << 17
 # occur, which takes sorting.
 _MANY, _MANY_LARGE, _LISTED_COUNTS = 1024, 4096, 511.0
 
-# More than all masses that are too small for a double can add up to.
+# Upper bound of the sum of all masses that are too small for a double.
 _UNDERFLOW = 1e-305
 
-# More than numbers below the smallest normal double can lose, in a sum weighted by probabilities.
+# Upper bound of what numbers below the smallest normal double lose, in a sum weighted by
+# probabilities.
 _SUBNORMAL = 1e-315
 
 # Above this loss e^epsilon is large and the tail formula is regrouped; see `_bracket`.

@@ -34,7 +34,7 @@ __all__ = ["BinaryBlocks", "gather", "loss_at", "pieces", "ties", "ties_error"]
 
 # Largest number of atoms that have error bounds of their own; with more, all share the largest.
 _OWN_ERRORS = 1 << 12
-# The logarithm of numbers that are about to lose digits.
+# Logarithm below which numbers are about to lose digits.
 _TINY = -690.0
 
 
@@ -125,7 +125,7 @@ def ties_error() -> float:
 
 
 def ties(weight: Array, m: Array) -> float:
-    """Mass at loss 0: as many letters 0 as letters 1."""
+    """Mass at loss 0, where both letters have the same count."""
     even = m[m % 2 == 0]
     return float(np.sum(weight[m % 2 == 0] * np.exp(log_pmf(0.5 * even, even, 0.5, 0.5))))
 

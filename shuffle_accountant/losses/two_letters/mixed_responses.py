@@ -36,7 +36,7 @@ __all__ = ["NumberOfMixedResponses"]
 
 # Largest number of pairs of small blocks of (J, C) that are added up.
 _MOST_PAIRS = 120_000
-# Blocks are as much wider as this power of their density is smaller.
+# Blocks are wider by one over this power of their probability relative to the likeliest.
 _SHARE = 0.25
 # Up to this number of counts (of J, or of C), blocks do not widen where they are rare; those of C
 # are single counts.

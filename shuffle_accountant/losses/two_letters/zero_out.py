@@ -73,7 +73,7 @@ _FEWEST, _STEP, _CENTRE = 48, 1.4, 2.5
 # Largest number L of last letters that is summed over.
 _MOST_LAST = 64
 _SUBNORMAL = 1e-300
-# Blocks of J are as much wider as this power of their density is smaller.
+# Blocks of J are wider by one over this power of their probability relative to the likeliest.
 _SHARE = 0.25
 # The letters' chances are off by some roundings, not by one.
 _OFF = 4.0
@@ -81,11 +81,11 @@ _OFF = 4.0
 
 @dataclass(frozen=True)
 class ZeroOutLoss:
-    """Privacy loss of a round whose users' messages are close to one null law.
+    """Privacy loss of a round whose users' messages are close to one null distribution.
 
     Attributes:
-        eps0: how close, nats, in (0, `LARGEST_EPS0`].
-        delta0: up to what, in [0, 1).
+        eps0: epsilon of that closeness, nats, in (0, `LARGEST_EPS0`].
+        delta0: delta of that closeness, in [0, 1).
         others: number of other users.
         swapped: whether P and Q are exchanged.
     """
