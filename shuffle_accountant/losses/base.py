@@ -68,7 +68,7 @@ class PrivacyLoss(Protocol):
 
     @property
     def largest(self) -> float:
-        """No finite loss is larger (nats); ``inf`` when there is no such bound."""
+        """Upper bound of the finite losses, nats; ``inf`` when there is none."""
 
     @property
     def deviation(self) -> float:

@@ -92,11 +92,11 @@ class BlanketLoss(SymmetricLoss):
     """Privacy loss of a round of ``users`` messages.
 
     Attributes:
-        pairs: the ordered pairs of inputs, each with its reverse or as hard to tell apart as that;
+        pairs: the ordered pairs of inputs, each with its reverse or as hard to distinguish as that;
             the profile is the largest of theirs.
         users: number n of messages.
         deviation: rough standard deviation of the loss, nats.
-        largest: no finite loss is larger, nats.
+        largest: upper bound of the finite losses, nats.
     """
 
     pairs: tuple[LetterSource, ...]

@@ -24,10 +24,10 @@ __all__ = ["OrderedPairLoss"]
 
 @dataclass(frozen=True)
 class OrderedPairLoss:
-    """Privacy loss of a target among ``users`` messages, with laws p0 (P) and p1 (Q).
+    """Privacy loss of a target among ``users`` messages, in one order of the datasets.
 
     Attributes:
-        pair: the target's two laws and the decoys'.
+        pair: distributions of the target's message under P (p0) and Q (p1), and of a decoy's.
         users: number n of messages.
     """
 
@@ -41,7 +41,7 @@ class OrderedPairLoss:
 
     @property
     def largest(self) -> float:
-        """No finite loss is larger, nats."""
+        """Upper bound of the finite losses, nats."""
         return self.pair.largest
 
     @property

@@ -63,7 +63,7 @@ class RandomCrowd:
     Attributes:
         pairs: the ordered pairs of inputs, each with its reverse or as hard to distinguish as that.
         source: distribution of the number of messages.
-        largest: no finite loss is larger, nats.
+        largest: upper bound of the finite losses, nats.
         deviation: rough standard deviation of the loss, nats.
         most_terms: largest number of terms (numbers of messages times points times frequencies) for
             which tables are used; with more, sums for each number of messages are quicker.

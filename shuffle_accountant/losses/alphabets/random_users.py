@@ -68,7 +68,7 @@ class RandomUsersLoss(SymmetricLoss):
 
     @property
     def largest(self) -> float:
-        """No finite loss is larger, nats."""
+        """Upper bound of the finite losses, nats."""
         return self.listed.largest
 
     @property

@@ -27,7 +27,7 @@ class LossBySide:
 
     @property
     def largest(self) -> float:
-        """No finite loss is larger, nats."""
+        """Upper bound of the finite losses, nats."""
         return self.above.largest
 
     @property

@@ -31,7 +31,7 @@ class DilutedLoss(SymmetricLoss):
 
     @property
     def largest(self) -> float:
-        """No finite loss is larger, nats."""
+        """Upper bound of the finite losses, nats."""
         return self.inner.largest if self.active > 0.0 else 0.0
 
     @property

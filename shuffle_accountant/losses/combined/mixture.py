@@ -54,7 +54,7 @@ class PartSource(Protocol):
 
     @property
     def largest(self) -> float:
-        """No finite loss is larger, nats."""
+        """Upper bound of the finite losses, nats."""
 
     @property
     def deviation(self) -> float:
@@ -76,7 +76,7 @@ class MixtureLoss(SymmetricLoss):
 
     @property
     def largest(self) -> float:
-        """No finite loss is larger, nats."""
+        """Upper bound of the finite losses, nats."""
         return self.source.largest
 
     @property

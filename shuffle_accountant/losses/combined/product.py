@@ -50,7 +50,7 @@ class ProductLoss:
 
     @property
     def largest(self) -> float:
-        """No finite loss is larger, nats."""
+        """Upper bound of the finite losses, nats."""
         total = rounded(math.fsum(count * part.largest for part, count in self.parts), 2)
         return raised(total, roundings(4))
 

@@ -82,7 +82,7 @@ class SubsampledLoss(SymmetricLoss):
         return min(share(value, self.fraction, error, upper=upper), 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
-        """The inner atoms, each moved towards loss 0."""
+        """The explicit dominating pair's atoms: inner atoms moved towards loss 0, and one at 0."""
 
         def inner_edges(largest: float) -> Array:
             with np.errstate(over="ignore"):

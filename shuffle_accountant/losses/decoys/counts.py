@@ -149,7 +149,7 @@ def _edges(low: int, high: int, resolution: float) -> Array:
 def tail_differences(
     edges: Array, n: Array | float, rate: float, idle: float
 ) -> tuple[Array, Array]:
-    """Probabilities of the counts between edges, and bounds on their errors.
+    """Probabilities of the counts of Bin(n, rate) between edges, and bounds on their errors.
 
     Tails are taken on the small side of the mean. Broadcasts over the number of trials; the edges
     run along the last axis.

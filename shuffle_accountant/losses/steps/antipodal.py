@@ -72,7 +72,7 @@ class AntipodalLoss:
 
     @property
     def largest(self) -> float:
-        """Losses are not bounded."""
+        """Infinity: losses are not bounded."""
         return math.inf
 
     @property

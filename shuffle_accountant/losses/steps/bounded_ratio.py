@@ -49,7 +49,7 @@ def check_range(loss: float, passes: int) -> None:
 
 @dataclass(frozen=True)
 class TwoValuedRatio(RatioSource):
-    """The ratio of randomized response, ``e^eps0`` or ``e^-eps0``, or a product of several.
+    """Distribution of the ratio of randomized response, ``e^eps0`` or ``e^-eps0``, or of a product.
 
     Attributes:
         eps0: nats, in (0, 500].
@@ -154,7 +154,7 @@ class TwoValuedRatio(RatioSource):
 
 @dataclass(frozen=True)
 class LaplaceRatio(RatioSource):
-    """The ratio of Laplace noise around 1 and around 0, of scale ``1/eps0``.
+    """Distribution of the ratio of Laplace noise of scale ``1/eps0`` around 1 to that around 0.
 
     The logarithm is ``-eps0`` for outputs below 0 and ``eps0`` for those above 1; between them its
     density under Q is ``(1/4) e^(-(eps0 + u)/2)`` at u.

@@ -64,7 +64,7 @@ class FarApartLoss:
 
     @property
     def largest(self) -> float:
-        """Losses are not bounded."""
+        """Infinity: losses are not bounded."""
         return math.inf
 
     @property

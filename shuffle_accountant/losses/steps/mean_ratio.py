@@ -1,9 +1,9 @@
 """The loss when one dataset makes all messages i.i.d.: the mean of their likelihood ratios.
 
-If the target's message under Q has the law of all others, the density lemma (see
-`shuffle_accountant.reductions.decoys`) says that P/Q is the mean of n i.i.d. ratios W. One law,
-that of their sum under Q, then answers for every alpha and for both orders of the pair. If the
-target takes part with probability g only, the ratio is ``1 + g (mean - 1)``.
+If the target's message under Q has the distribution of all others, the density lemma (see
+`shuffle_accountant.reductions.decoys`) says that P/Q is the mean of n i.i.d. ratios W. One
+distribution, that of their sum under Q, then answers for every alpha and for both orders of the
+pair. If the target takes part with probability g only, the ratio is ``1 + g (mean - 1)``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class RatioSource(ABC):
 
     @property
     def largest(self) -> float:
-        """No logarithm of a ratio is larger in size, nats."""
+        """Upper bound of the size of a log-ratio, nats."""
         return math.inf
 
     @property
@@ -95,14 +95,14 @@ class RatioSource(ABC):
         """Distribution of one ratio, in cells of equal width in the normal score.
 
         Args:
-            side: PESSIMISTIC is above the true law in convex order, OPTIMISTIC below it.
-            users: of how many such ratios the mean is taken.
-            width: of cells, in normal scores.
-            tail: P- or Q-probability that all of them may leave out.
+            side: PESSIMISTIC is above the true distribution in convex order, OPTIMISTIC below it.
+            users: number of such ratios in the mean.
+            width: width of cells, in normal scores.
+            tail: P- or Q-probability that all of them together may leave out.
         """
 
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
-        """The sum of ``users`` independent ratios; the arguments are those of `ratios`."""
+        """Distribution of the sum of ``users`` independent ratios; arguments as in `ratios`."""
         one = self.ratios(side, users=users, width=width, tail=0.5 * tail)
         return power(one, users, side, width=width, tail=0.5 * tail)
 
@@ -124,8 +124,8 @@ class MeanRatioLoss:
     """Privacy loss of the pair whose ratio is the mean of ``users`` ratios.
 
     Attributes:
-        source: law of one ratio.
-        users: messages n.
+        source: distribution of one ratio.
+        users: number n of messages.
         fraction: probability g that the target takes part, in (0, 1].
         swapped: whether P and Q are exchanged.
     """
@@ -137,7 +137,7 @@ class MeanRatioLoss:
 
     @property
     def largest(self) -> float:
-        """No loss of either order is larger, nats; inf if there is no such bound."""
+        """Upper bound of the losses of either order, nats; inf if there is none."""
         top = self.source.largest
         if top > 600.0:  # e^top is near the end of doubles
             return math.inf

@@ -123,7 +123,7 @@ class NullCloneLoss:
 
     @property
     def largest(self) -> float:
-        """Losses are not bounded."""
+        """Infinity: losses are not bounded."""
         return math.inf
 
     @property

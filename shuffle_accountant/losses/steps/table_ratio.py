@@ -1,4 +1,4 @@
-"""Likelihood ratios that come as tables of privacy losses.
+"""Likelihood ratios of steps given as tables of privacy losses.
 
 A table lists losses ``l = log(P/Q)`` with their P-masses, so an atom has the ratio ``e^l`` and the
 Q-mass ``p e^-l``; what is left of Q is an atom of ratio 0, and what P has at infinite loss is never
@@ -31,7 +31,7 @@ _LARGEST_LOG = 600.0
 
 @dataclass(frozen=True)
 class TableRatio(RatioSource):
-    """The ratio of a step between two tables, one above the truth and one below.
+    """Distribution of a step's likelihood ratio, bounded by one table above and one below.
 
     Attributes:
         bounds: tables of ``log(P/Q)`` under P.

@@ -108,7 +108,7 @@ class PldTable:
 
     @cached_property
     def largest(self) -> float:
-        """No loss is larger, nats; >= 0."""
+        """Upper bound of the losses, nats, >= 0; inf if mass is infinite or missing."""
         if self.infinity_mass > 0.0 or self.missing > 0.0:
             return math.inf
         return max(float(self.losses.max(initial=0.0)), 0.0)
@@ -160,7 +160,7 @@ class TabulatedLoss:
 
     @property
     def largest(self) -> float:
-        """No finite loss is larger in either order, nats; inf if some are infinite."""
+        """Upper bound of the losses of either order, nats; inf if some are infinite."""
         return max(self.bounds.upper.largest, self.backward.upper.largest)
 
     @property

@@ -83,7 +83,7 @@ class BlockSource(Protocol):
 
     @property
     def largest(self) -> float:
-        """No loss is larger, nats."""
+        """Upper bound of the losses, nats."""
 
     @property
     def deviation(self) -> float:
@@ -112,7 +112,7 @@ class BinaryLoss(SymmetricLoss):
 
     @property
     def largest(self) -> float:
-        """No loss is larger (nats)."""
+        """Upper bound of the losses, nats."""
         return self.source.largest
 
     @property

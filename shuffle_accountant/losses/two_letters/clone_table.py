@@ -1,4 +1,4 @@
-"""Laws of clones' counts, tabulated once for rounds of any size and any gap.
+"""Distributions of clones' counts, tabulated once for rounds of any size and any gap.
 
 Given that m messages carry one of the two letters, a of them letter 0, the pair of
 `shuffle_accountant.losses.two_letters.binary` is
@@ -59,7 +59,7 @@ _LEAST_REST = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Some rows of the table; arrays of shape (rows, cells + 1) or (rows,).
+    """Consecutive rows of the table; arrays of shape (rows, cells + 1) or (rows,).
 
     Attributes:
         up: mass that goes to the upper end of each cell of y >= 0.
@@ -140,7 +140,7 @@ def block_edges(resolution: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Weights:
-    """A binomial law in blocks: first block, weights and bounds on the mass in none of them."""
+    """A binomial distribution in blocks: first block, weights, and bounds on the mass outside."""
 
     first: int
     weight: Array
@@ -221,7 +221,7 @@ def _rows(table: CloneTable, piece: int) -> _Rows:
 
 
 def clone_table(step: float, gap: float, resolution: float, tail: float) -> CloneTable | None:
-    """The table whose cells are no wider than a step of losses; None if that is too many.
+    """The table whose cells are no wider than a step of losses; None if they would be too narrow.
 
     Args:
         step: distance of losses, nats.
@@ -250,8 +250,8 @@ def tabled_atoms(
     """The pair of a target among ``trials`` decoys as atoms at the table's cells.
 
     Args:
-        table: which.
-        side: on which side of the truth.
+        table: rows and cells to use.
+        side: side of the truth.
         trials: number of decoys.
         rate: probability that a decoy is not blank.
         idle: ``1 - rate``.

@@ -131,7 +131,10 @@ def ties(weight: Array, m: Array) -> float:
 
 
 def loss_at(gap: Array, log_rest: Array, a: Array, m: Array) -> Array:
-    """Loss at a letters 0 among m, nats, for a >= m/2; +inf if X' can't produce it."""
+    """Loss where ``a`` of ``m`` messages are letter 0, nats, a >= m/2; +inf if impossible under X'.
+
+    The losses have the common shape of the arguments.
+    """
     b = m - a
     # with no letter 1 left all hangs on the rest, which may be too small for a double
     alone = (b == 0.0) & (log_rest < _TINY)

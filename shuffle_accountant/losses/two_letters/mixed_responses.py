@@ -65,7 +65,7 @@ class NumberOfMixedResponses:
 
     @property
     def largest(self) -> float:
-        """No loss is larger than the target's eps0 (nats)."""
+        """Upper bound of the losses, nats: the target's eps0."""
         return self.eps0
 
     @property

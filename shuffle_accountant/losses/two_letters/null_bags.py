@@ -128,7 +128,10 @@ class BagCounts:
         return np.stack(found)
 
     def _law(self, m: Array) -> tuple[Array, Array, float]:
-        """Counts a for each number of letters, their probabilities and relative error."""
+        """Counts a for each number M of letters, their probabilities, and the relative error.
+
+        The arrays have shape (rows, width).
+        """
         s, t = chances(self.eps0)
         start = np.maximum(np.floor(m * s - self._below) - 1.0, 0.0)
         first = start[:, None] + RUN * np.arange(float(self.width // RUN))

@@ -81,7 +81,7 @@ class NumberOfResponses:
 
     @property
     def largest(self) -> float:
-        """No loss is larger than eps0 (nats)."""
+        """Upper bound of the losses, nats: eps0."""
         return self.eps0
 
     @property
@@ -122,7 +122,7 @@ class NumberOfResponses:
         return self._letters.table
 
     def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
-        """The atoms from the profile of a message's letters, which other numbers may share."""
+        """Atoms from the profile of one message; its table serves other numbers of users too."""
         if self.decoys * self.pair_rate < _SMOOTH:
             return None
         if effort.shared:
@@ -168,7 +168,7 @@ class NumberOfResponses:
     def others(
         self, blocks: CountBlocks, side: Bound, tail: float, resolution: float, rounds: float
     ) -> _Others:
-        """The law of the other values' count among the decoys given each block of C."""
+        """Distribution of the other values' count O among the decoys, given each block of C."""
         # fewer others are worse; more decoys on the pair leave fewer for them
         trials = self.decoys - (blocks.high if side is Bound.PESSIMISTIC else blocks.low)
         rate = self.other_rate / (self.truthful + self.other_rate)
@@ -249,7 +249,7 @@ class _Others:
 def _binned(
     n: Array, rate: float, idle: float, edges: Array, side: Bound, missing: float
 ) -> _Others:
-    """O ~ Bin(n, rate) in blocks between the edges, one law for each n (shape (laws, 1))."""
+    """Distribution Bin(n, rate) of O in blocks between edges, for each n (shape (numbers, 1))."""
     upper = side is Bound.PESSIMISTIC
     low, high = edges[:-1], edges[1:] - 1.0
     if bool(np.all(low == high)):

@@ -90,7 +90,11 @@ class _Blocks:
 
 @dataclass(frozen=True)
 class ProbabilisticDpLoss:
-    """Tail probability of the loss of a target that never lies (``clones.largest`` is inf)."""
+    """Probability that the loss is >= epsilon, for a target that never lies.
+
+    Attributes:
+        clones: distribution of the number of clones; its ``largest`` is inf.
+    """
 
     clones: NumberOfClones
 
@@ -101,7 +105,7 @@ class ProbabilisticDpLoss:
 
     @property
     def largest(self) -> float:
-        """There is no bound: the target may be alone."""
+        """Infinity: the target may be alone."""
         return math.inf
 
     @property

@@ -97,7 +97,7 @@ class ZeroOutLoss:
 
     @property
     def largest(self) -> float:
-        """No finite loss is larger, nats."""
+        """Upper bound of the finite losses, nats."""
         return self.eps0 if self.delta0 == 0.0 else math.inf
 
     @property
