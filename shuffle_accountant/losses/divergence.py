@@ -38,7 +38,7 @@ class Divergence(Protocol):
         """Maximum of the tilted weight over y >= 0."""
 
     def norm(self, lam: float, spacing: float, points: int) -> float:
-        """Bound on the 2-norm of the tilted weight over that many grid points y >= 0."""
+        """Bound on the 2-norm of the tilted weight over ``points`` grid points y >= 0."""
 
     def overshoot(self, lam: float, sd: float) -> float:
         """``E[tilted weight of Y; Y > 0]`` for Y ~ N(0, sd^2), roughly."""

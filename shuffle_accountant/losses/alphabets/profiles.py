@@ -119,7 +119,7 @@ class Profile:
         q: Q-probabilities of events, from above, shape (j,).
         d: P- less Q-probability of these, from below, shape (j,): ``d - (alpha - 1) q`` is a lower
             bound for every alpha >= 1.
-        narrow: where the bounds are as close as was asked for, shape (k,).
+        narrow: mask of bounds that are as close as requested, shape (k,).
     """
 
     excess: Array
@@ -136,12 +136,12 @@ class Profile:
 
 
 class OrderedMessages:
-    """One ordered pair of inputs: its messages for upper and for lower ends.
+    """One ordered pair of inputs: its messages for upper and for lower bounds.
 
     Args:
         source: the pair.
         users: least and largest number of messages.
-        effort: how closely its profile is wanted.
+        effort: requested accuracy of its profile.
     """
 
     def __init__(self, source: LetterSource, users: tuple[int, int], effort: Effort) -> None:
@@ -192,7 +192,7 @@ class ProfileTable:
         pairs: ordered pairs of inputs, a set closed under exchanging the datasets.
         users: least and largest number of messages.
         excess: ascending ``alpha - 1 >= 0``, shape (k,).
-        effort: how closely.
+        effort: requested accuracy.
     """
 
     def __init__(
@@ -293,7 +293,7 @@ class _PairEnds:
         return found.q, found.d
 
     def ends(self, users: int) -> tuple[Ends, NDArray[np.bool_]]:
-        """The bounds for that many messages, and where they are as close as was asked for."""
+        """The bounds for that many messages, and a mask of those that are narrow enough."""
         high = self._found(self._tables[0], users)
         low = high if len(self._tables) == 1 else self._found(self._tables[-1], users)
         upper = np.minimum(np.nan_to_num(high.upper, nan=1.0), self._moments)
@@ -374,7 +374,7 @@ class _Largest:
     Attributes:
         upper: upper bounds of the pairs, shape (pairs, k).
         best: the largest lower bound, shape (k,).
-        rest: the largest upper bound of pairs where they are not the largest, shape (k,).
+        rest: upper bound of all pairs where they are not the largest, shape (k,).
     """
 
     def __init__(
@@ -479,7 +479,7 @@ def _coarse_bounds(
     return found
 
 
-# Single questions
+# Bounds at a single alpha
 
 
 @lru_cache(maxsize=1 << 14)
@@ -492,7 +492,7 @@ def divergence_bounds(
         pairs: ordered pairs of inputs.
         users: number of messages n.
         epsilon: ``log(alpha) >= 0``, nats; may be infinite.
-        effort: how closely.
+        effort: requested accuracy.
     """
     if epsilon > LARGEST_EPSILON:
         low, high = (

@@ -103,7 +103,7 @@ def ranges_by_share(
         samples: with a message at least.
         share: of the whole, for each of them, up to a factor.
         usual: the number that matters most.
-        effort: how closely the whole is wanted.
+        effort: requested accuracy of the whole mixture.
     """
     users = np.array([one.users for one in samples])
     coarsest, found = COARSEST / effort.resolution, []

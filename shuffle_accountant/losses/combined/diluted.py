@@ -21,7 +21,7 @@ class DilutedLoss(SymmetricLoss):
 
     Attributes:
         inner: loss of the round when it is not harmless.
-        active: probability of that.
+        active: probability that it is not harmless.
         harmless: ``1 - active``.
     """
 
@@ -45,7 +45,7 @@ class DilutedLoss(SymmetricLoss):
         return self.inner.deviation * float(np.sqrt(self.active))
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
-        """Bound at e^epsilon, epsilon >= 0: the harmless part adds nothing there."""
+        """Bound of delta at epsilon >= 0: ``active`` times the inner loss's."""
         value = rounded(self.inner.delta(epsilon, side, effort), ELEMENTARY)
         return min(share(value, self.active, _error(), upper=side is Bound.PESSIMISTIC), 1.0)
 

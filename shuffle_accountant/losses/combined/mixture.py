@@ -85,7 +85,7 @@ class MixtureLoss(SymmetricLoss):
         return self.source.deviation
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
-        """Bound at e^epsilon, epsilon >= 0: the mean of the parts'."""
+        """Bound of delta at epsilon >= 0: the mean of the parts' bounds."""
         upper = side is Bound.PESSIMISTIC
         parts, missing = self.source.parts(side, effort)
         effort = _of_each(effort, len(parts))

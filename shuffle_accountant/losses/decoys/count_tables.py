@@ -48,7 +48,7 @@ class CountTable:
 
 @lru_cache(maxsize=32)
 def count_table(law: CountLaw) -> CountTable:
-    """The probabilities of all counts of a distribution that matter.
+    """The probabilities of all counts of a distribution that are not cut off.
 
     Raises:
         ValueError: too many counts matter.

@@ -29,7 +29,7 @@ from shuffle_accountant.sums.doubling import SumLaw
 __all__ = ["LARGEST_LOSS", "LaplaceRatio", "TwoValuedRatio", "check_range"]
 
 LARGEST_LOSS = 500.0
-"""No logarithm of a ratio may be larger (nats), so that sums of ratios stay within doubles."""
+"""Largest size of a log-ratio allowed, nats, so that sums of ratios stay within doubles."""
 
 _MOST_CELLS = 1 << 14
 

@@ -147,7 +147,7 @@ class NullCloneLoss:
         alone = gaussian_profile(self.sigma, epsilon, Bound.PESSIMISTIC)
         if alone <= max(effort.tail, _NOTHING):
             return alone if side is Bound.PESSIMISTIC else 0.0
-        # of one round nothing else is left out
+        # for one round this tail is all that is left out
         effort = replace(effort, tail=min(_SINGLE * effort.tail, 1e-12))
         atoms = _atoms(self, side, effort)
         return divergence_of(atoms, epsilon)
@@ -160,7 +160,7 @@ class NullCloneLoss:
 
 
 def _atoms(loss: NullCloneLoss, side: Bound, effort: Effort) -> PldAtoms:
-    # few tails, so that questions share what takes seconds
+    # tails are rounded to a few values, so that calls share what takes seconds
     tail = max(10.0 ** (_TAIL_STEP * math.floor(math.log10(effort.tail) / _TAIL_STEP)), 1e-288)
     fineness = 1.0
     if not _FINE <= effort.resolution <= _COARSE:

@@ -63,7 +63,7 @@ class TableRatio(RatioSource):
         return _law(self.bounds.side(side), side)
 
     def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
-        """The table's own profile, in the order asked for."""
+        """Bound of the table's own profile at epsilon, of (P, Q) or, if swapped, of (Q, P)."""
         return _law(self.bounds.side(side), side).divergence(epsilon, side, swapped)
 
 

@@ -69,7 +69,7 @@ class NumberOfClones:
         return min(self.largest, 2.0 * self.gap / math.sqrt(1.0 + self.decoys * self.rate))
 
     def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
-        """An upper bound takes each block's smallest, a lower one its largest."""
+        """Blocks of m; PESSIMISTIC takes each block's smallest count, OPTIMISTIC its largest."""
         blocks = count_blocks(
             self.decoys,
             self.rate,

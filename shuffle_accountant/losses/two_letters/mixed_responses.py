@@ -135,7 +135,7 @@ class NumberOfMixedResponses:
 def _blocks(
     source: NumberOfMixedResponses, side: Bound, tail: float, resolution: float
 ) -> BinaryBlocks:
-    """The blocks; remembered, because one question asks for the same ones many times."""
+    """The blocks, remembered: one epsilon or delta needs the same ones many times."""
     moved = tuple(group.moved(side) for group in source.others)
     share = 0.2 * tail
     every = count_law(moved, side, tail=share, resolution=0.0)

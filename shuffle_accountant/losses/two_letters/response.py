@@ -200,7 +200,7 @@ class NumberOfResponses:
 def _blocks(
     source: NumberOfResponses, side: Bound, tail: float, resolution: float, rounds: float
 ) -> BinaryBlocks:
-    """The blocks; remembered, because one question asks for the same ones many times."""
+    """The blocks, remembered: one epsilon or delta needs the same ones many times."""
     share = 0.2 * tail
     pair_idle = source.truthful + source.other_rate
     blocks = count_blocks(

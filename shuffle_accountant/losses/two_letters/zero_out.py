@@ -60,7 +60,7 @@ from shuffle_accountant.numerics.rounding import (
 __all__ = ["LARGEST_EPS0", "ZeroOutLoss"]
 
 LARGEST_EPS0 = 300.0
-"""Larger parameters hide nothing."""
+"""Largest eps0, nats: with larger ones the others hide nothing."""
 
 # Largest number of blocks of J (times values of L) for delta at a single epsilon.
 _MOST_PAIRS = 400_000
@@ -138,7 +138,7 @@ class ZeroOutLoss:
 
 @lru_cache(maxsize=16)
 def _envelope(loss: ZeroOutLoss, side: Bound, tail: float, resolution: float) -> PldAtoms:
-    # few values of both, so that questions share what takes seconds
+    # both are rounded to a few values, so that calls share what takes seconds
     tail = max(10.0 ** (4 * math.floor(math.log10(tail) / 4)), 1e-288)
     resolution = 4.0 ** math.floor(math.log(resolution, 4.0))
     points = _points(loss, resolution)
