@@ -66,9 +66,9 @@ _FEW_LETTERS = 16
 # A profile that ends within this many deviations is about that of a normal distribution.
 _BULK = 12.0
 # Number of losses at which the profile's decay length (it falls by a factor e) is estimated; the
-# largest decay length, as a share of the loss; distance of points in decay lengths, of any message
-# space and of a small one, whose bends are further apart than decay lengths; and the largest number
-# of deviations that the distance is multiplied by.
+# largest decay length, as a share of the loss; the scale of points in decay lengths times numbers
+# of deviations; the same for a small message space, whose bends are further apart, in geometric
+# means of decay length and loss; and the largest number of deviations for the former.
 _SCALES, _FALLS, _SHORTER, _SHORTER_OF_FEW, _FURTHEST = 48, 0.5, 0.6, 0.45, 6.0
 # Where the profile is below this many tails (`Effort.tail`), points are further apart.
 _TAILS = 1e5
@@ -177,8 +177,9 @@ class BlanketLoss(SymmetricLoss):
         One deviation in the bulk of a normal distribution: the length over which the profile falls
         by a factor e, times the number of deviations, as an epsilon depends the less on a profile
         the deeper in the tail. Where the likelihood ratio of a single message outweighs all others,
-        that length is larger, and the number of deviations is capped at `_FURTHEST`. It is larger
-        where the profile is below `_TAILS` tails.
+        that length is larger, and the number of deviations would be too large a factor: it is
+        capped at `_FURTHEST`, or for a small message space replaced by the root of loss over
+        length. The distance is larger where the profile is below `_TAILS` tails.
         """
         if losses[-1] <= _BULK * self.deviation:
             return np.full(losses.shape, self.deviation)
