@@ -125,8 +125,8 @@ class Bracket(float):
             one is an error in this package: the two are exchanged, with a `CrossedEndsError`.
         ledger: where the width comes from.
         reduction: name of the theorem that turned the protocol into the pair that was evaluated.
-        adjacency: what the datasets that are told apart may differ in; None where the answer is
-            not about neighbouring datasets.
+        adjacency: what neighbouring datasets may differ in; None where the answer is not about
+            neighbouring datasets.
         conditions: returns the bracket's conditions; called only when they are asked for. None
             where the answer is not about rounds.
 
@@ -189,7 +189,7 @@ class Bracket(float):
 
     @property
     def adjacency(self) -> Adjacency | None:
-        """What the datasets that are told apart may differ in; None if that is not the question."""
+        """What neighbouring datasets may differ in; None if the answer is not about neighbours."""
         return self._adjacency
 
     @property

@@ -31,7 +31,7 @@ N = TypeVar("N", int, float)
 
 # Where the cheap search stops, relative to the distance from the first candidate.
 _ROUGHLY = 1e-3
-# Neighbouring candidates may be closer than that; they are then told apart by halving.
+# Where the close search stops, relative likewise; candidates closer still are separated by halving.
 _CLOSELY = 1e-13
 # The first step where no slope is known, in powers of e.
 _STEP = 0.1
@@ -105,7 +105,7 @@ def decimals_upwards(least: float, largest: float) -> Ladder[float]:
 
 
 def ratios_downwards(largest: float, least: float, ratio: float) -> Ladder[float]:
-    """Numbers from ``largest`` down to about ``least``, each so many times the next one."""
+    """Numbers from ``largest`` down to about ``least``, each ``ratio`` times the next one."""
     step = math.log(ratio)
     last = math.ceil(math.log(largest / least) / step)
     return Ladder(

@@ -30,13 +30,13 @@ __all__ = [
     "TradeOffTarget",
 ]
 
-# The neighbourhood of the answer is found with brackets of this relative width.
+# Least relative width of the brackets that locate the answer roughly, before the search decides.
 _ROUGH = 0.1
-# Brackets of smaller measures may be as wide as they are.
+# Goals below this may be under the round-off: brackets of such measures may be as wide as they are.
 _NEAR_ROUND_OFF = 1e-11
-# Where to look first is known to this ratio.
+# Ratio of the ends at which halving for the first guess stops.
 _CLOSE_ENOUGH = 1.001
-# A search asks about so many questions.
+# Number of brackets that a search usually asks for: it scales the progress bar.
 _USUAL_ANSWERS = 12
 
 N = TypeVar("N", int, float)
@@ -230,7 +230,7 @@ class AdvantageTarget(RiskTarget):
 
 
 class TradeOffTarget(RiskTarget):
-    """A false negative rate of at least so much at a false positive rate: a point of the curve.
+    """A least false negative rate at a false positive rate: a point of the trade-off curve.
 
     What is kept small is what the best test gains there: one minus both rates.
 

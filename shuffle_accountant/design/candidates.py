@@ -98,7 +98,7 @@ class Candidate(ABC):
 
     @abstractmethod
     def changed(self, mechanism: Any, factor: float) -> Any:
-        """The mechanism with about so many times the epsilon."""
+        """The mechanism with about ``factor`` times the epsilon."""
 
     @abstractmethod
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:

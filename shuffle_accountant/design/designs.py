@@ -42,7 +42,7 @@ def frequency(
     Args:
         users: people who are asked in each round, >= 1.
         min_users: the fewest of them who will send, if some may not: privacy and errors are those
-            of a round of so many. By default all of them.
+            of a round of that many users. By default all of them.
         participation: instead, the probability, in (0, 1], that each of them sends, independently
             and whatever the data are: only if attendance is secret. Errors are those of as few as
             send with all but 1e-4 of the probability.
@@ -100,7 +100,7 @@ def mean(
     Args:
         users: people who are asked in each round, >= 1.
         min_users: the fewest of them who will send, if some may not: privacy and errors are those
-            of a round of so many. By default all of them.
+            of a round of that many users. By default all of them.
         participation: instead, the probability, in (0, 1], that each of them sends, independently
             and whatever the data are: only if attendance is secret. Errors are those of as few as
             send with all but 1e-4 of the probability.

@@ -46,7 +46,7 @@ class _NoisyCounts(Candidate):
     """A round with dummies, of which an analyst sees the counts."""
 
     def protocol(self, mechanism: Any, question: Question) -> Protocol:
-        """The round, so many times."""
+        """The round, repeated for the number of rounds in question."""
         return Protocol([(mechanism, question.rounds)])
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
@@ -146,7 +146,7 @@ class _Geometric(_OneParty):
     rare that delta does not notice, and half of the messages are kept, or more where a is large.
     """
 
-    # brackets of many rounds of so few losses are not narrower than half of this at every scale
+    # the loss has few values: over many rounds, not every bracket is narrower than half of this
     decided_by: ClassVar[float] = 1e-2
 
     name: str

@@ -43,9 +43,10 @@ __all__ = ["mean_candidates"]
 _FLOAT = 32
 # Points of the trapezoidal rule for a law as smooth as the gamma laws are in the logarithm.
 _NODES = 512
-# Null clones take seconds with a narrow bracket and most of one with a wide one. This costs a few
-# tenths of a percent of the noise, as do multipliers that are so many times one another: epsilon
-# moves about ten times as much.
+# Relative width of the brackets by null clones, ratio of neighbouring noise multipliers, and slope
+# of log epsilon over log multiplier, about, in the search for one. Such a bracket takes seconds if
+# narrow, most of one second if wide; the width and the ratio cost a few tenths of a percent of the
+# noise each.
 _NULL_CLONES, _NEXT_MULTIPLIER, _STEEP = 0.1, 1.002, 10.0
 # The least and the most noise that the first look may fall on.
 _LITTLE, _MUCH = 0.1, 1e4
@@ -144,7 +145,7 @@ class _GaussianMessages(_Gaussian):
 def _enough_noise(question: Question) -> float:
     """About the least noise multiplier: with as many null clones as half of delta pays for.
 
-    An allocation among so many is taken for its Gaussian limit.
+    An allocation among that many null clones is approximated by its Gaussian limit.
     """
     half = 0.5 * question.delta
     loss = min(question.target_epsilon / math.sqrt(question.rounds), 600.0)

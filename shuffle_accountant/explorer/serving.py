@@ -37,7 +37,7 @@ def serve(*, host: str, port: int | None, browser: bool, say: Callable[[str], No
         host: name or address to listen at, such as "127.0.0.1".
         port: in [0, 65535], 0 for any free one; by default `PORT`, or any if that is taken.
         browser: whether to open a browser.
-        say: told the address, once the page can be asked for.
+        say: called with the address, once the page can be asked for.
 
     Raises:
         TypeError: an argument of the wrong type.

@@ -1,1 +1,1 @@
-"""How packages show themselves: what is imported on first use, and what a wrong call is told."""
+"""Facades of packages: names imported on first use, and error messages for wrong calls."""

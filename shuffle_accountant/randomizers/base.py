@@ -1,4 +1,4 @@
-"""What every local randomizer can say about itself."""
+"""Base classes of local randomizers: eps0, message likelihoods, blanket, and running on data."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class LocalRandomizer(ABC):
 
     @property
     def adjacency(self) -> Adjacency:
-        """What its rounds hide: that one user's value is replaced, unless it says otherwise."""
+        """Adjacency of rounds of this randomizer: replace-one, unless a subclass overrides it."""
         return Adjacency.REPLACE_ONE
 
     @property
@@ -136,12 +136,12 @@ class LocalRandomizer(ABC):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What must hold for its law to be the stated one, a sentence each without a full stop."""
+        """Assumptions under which messages have the stated distribution; no final full stops."""
         return ()
 
     @property
     def delta0(self) -> float:
-        """Probability up to which `eps0` holds: 0 unless it says otherwise."""
+        """The delta of the local (eps0, delta0) guarantee: 0 unless a subclass overrides it."""
         return 0.0
 
     @abstractmethod
@@ -155,7 +155,7 @@ class LocalRandomizer(ABC):
 
 
 class RunsOnData(ABC):
-    """What can be run on data, whatever is known of its law."""
+    """Randomizers that can be run on data, even if their distribution is not in closed form."""
 
     @abstractmethod
     def randomize(self, values: Any, rng: np.random.Generator | None = None, /) -> Any:
@@ -221,8 +221,8 @@ class ConcreteRandomizer(LocalRandomizer):
     def input_pairs(self) -> tuple[tuple[int, int], ...]:
         """Unordered pairs of distinct inputs that represent all: one of them is always worst.
 
-        Every pair of inputs looks like one of these up to renaming of messages, or is told apart no
-        better than one of them.
+        Every pair of inputs looks like one of these up to renaming of messages, or is no easier to
+        distinguish than one of them.
         """
         return tuple(combinations(range(self.inputs), 2))
 
@@ -241,14 +241,14 @@ class ConcreteRandomizer(LocalRandomizer):
             inputs: the target's input under the dataset X, and under its neighbour X'.
             side: whether the letters tell at least as much as the messages (PESSIMISTIC), or at
                 most (OPTIMISTIC).
-            tail: mass that may be given away or left untold, > 0.
+            tail: probability mass that may be given away (PESSIMISTIC) or ignored, > 0.
             resolution: square, about, of a letter's range of the likelihood ratio's logarithm, > 0.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class YesCounts:
-    """Of a randomizer that says yes or no to each of k categories: to how many it says yes.
+    """Distribution of the number of yeses of a message that says yes or no to k categories.
 
     With f a law of messages that does not depend on the input, a message y has chance ``f(y) high``
     from an input that it says yes to, else ``f(y) low``.

@@ -89,7 +89,7 @@ class CountLaw(ABC):
 
     @abstractmethod
     def honest(self, share: float) -> CountLaw:
-        """What this share of the users draw of it.
+        """Distribution of the part drawn by this share of the users.
 
         Raises:
             ValueError: the law cannot be shared.
@@ -114,7 +114,7 @@ def _not_next_to_none(**named: object) -> float:
 
 
 def _enough(amount: float, share: float) -> None:
-    """Refuse a share that leaves next to nothing."""
+    """Raise ValueError if ``amount * share`` is below `_LEAST`."""
     if amount * share < _LEAST:
         raise ValueError(
             f"honest must leave at least {_LEAST:g} of {amount!r} for dummies, got {share!r}"
@@ -122,7 +122,7 @@ def _enough(amount: float, share: float) -> None:
 
 
 def _all_of(law: CountLaw, share: float) -> None:
-    """Refuse any share but 1 of a law that users cannot share."""
+    """Raise ValueError for any share but 1, where users cannot share the distribution."""
     if share != 1.0:
         raise ValueError(
             f"honest must be 1 with {type(law).__name__}, which users cannot share, got {share}"
@@ -253,7 +253,7 @@ class Poisson(CountLaw):
 
 @dataclass(frozen=True, kw_only=True)
 class Binomial(CountLaw):
-    """The binomial law: successes in so many trials, which users may share.
+    """The binomial distribution: successes in ``trials`` independent trials; users may share it.
 
     Args:
         trials: 0 <= trials <= 2^53.

@@ -1,4 +1,4 @@
-"""From messages to estimates: counts that add up, and what they say.
+"""Estimates from messages: mergeable tallies, and unbiased estimates with standard errors.
 
 An estimator looks at messages once and keeps a *tally*, an array of a size that does not grow with
 the users. Tallies of parts of the messages merge by ``+``, in any order, so that messages may come
@@ -90,7 +90,7 @@ class Tallying(ABC):
 
         Raises:
             TypeError: an argument of the wrong type.
-            ValueError: a tally that so many users cannot have, or no users.
+            ValueError: a tally that is impossible for that number of users, or no users.
         """
 
     @abstractmethod
@@ -183,8 +183,8 @@ class FrequencyEstimator(Estimator):
 
         Raises:
             TypeError: an argument of the wrong type.
-            ValueError: a tally that so many users cannot have, no users, or a randomizer whose
-                messages say nothing.
+            ValueError: a tally that is impossible for that number of users, no users, or a
+                randomizer whose messages say nothing about the input.
         """
         users = validate.integer(minimum=1, users=users)
         counts = tally_of(tally, (self.categories,))

@@ -178,7 +178,7 @@ def normal_tails(gap: float, unresolved: float = 0.0) -> RatioTails:
     if gap == 0.0:
         certain = np.array([1.0, 0.0])  # that the ratio is 1
         return RatioTails(np.array([0.0, 1.0]), certain, certain, np.asarray(roundings(16)))
-    # where so many decoys are above that all guesses go to them, one cell will do
+    # ratios that this many decoys exceed share one cell: all guesses go to the decoys above them
     most = min(60.0 * unresolved, 1.0)
     first = -_REACH if most > 0.5 else max(-float(ndtri(most)), -_REACH)
     gap = min(max(gap, _LEAST_GAP), _LARGEST_GAP)

@@ -70,7 +70,7 @@ class HadamardResponse(FrequencyOracle):
 
     def _rest_agrees(self, asked: tuple[int, ...]) -> float:
         agreeing = self.columns * len(_dependent(asked)) >> len(asked)
-        return 1.0 / agreeing  # column 0 is one of so many with +1 at the rows asked for
+        return 1.0 / agreeing  # column 0 is one of the ``agreeing`` with +1 at the rows asked for
 
     def _joint_counts(self) -> Counts:
         """Counts of +1 in rows 1 … k of a random column y of the Sylvester matrix.

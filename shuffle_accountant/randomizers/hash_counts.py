@@ -26,9 +26,9 @@ _MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _FIRST, _SECOND = (np.uint64(factor) for _, factor in _MIXING)
 _LAST_SHIFT = np.uint64(31)
 _WORD = 2**64
-# Without a compiler, so many hashes at once.
+# Number of hashes in one NumPy block, where there is no compiler.
 _BLOCK = 2**20
-# A thread's share: so many hashes at least.
+# Least number of hashes that one thread is given.
 _SHARE = 2**22
 
 
@@ -45,7 +45,7 @@ def split_mix(start: NDArray[np.uint64], steps: NDArray[np.uint64]) -> NDArray[n
 def support_counts(
     seeds: NDArray[np.int64], buckets: NDArray[np.int64], categories: int, modulus: int
 ) -> NDArray[np.int64]:
-    """For each category, how many messages' functions put it into the message's bucket.
+    """Number of messages, per category, whose hash function puts it into the message's bucket.
 
     Args:
         seeds: of the functions, >= 0, shape (n,).
@@ -83,7 +83,7 @@ def support_counts(
 def _count_blocks(
     starts: NDArray[np.uint64], wanted: NDArray[np.uint64], categories: int, modulus: int
 ) -> NDArray[np.int64]:
-    """The same by division, a block of messages at a time."""
+    """Support counts without a compiler: remainders by NumPy, a block of messages at a time."""
     steps = np.arange(1, categories + 1, dtype=np.uint64)
     counts = np.zeros(categories, dtype=np.int64)
     rows = max(_BLOCK // categories, 1)

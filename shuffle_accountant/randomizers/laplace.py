@@ -203,7 +203,7 @@ def laplace_tails(gap: float, dilution: float) -> RatioTails:
     """
     gap, dilution = min(gap, _LARGEST_GAP), min(dilution, _LARGEST_GAP)
     logs = grid_of_logs(-gap, gap)
-    # a last cell that is next to nothing: the largest ratio is an atom, which chords miss by a cell
+    # a last cell of negligible width: the largest ratio is an atom, which chords miss by a cell
     logs = np.insert(logs, -1, max(logs[-1] - _LAST_STEP, logs[-2]))
     inside = logs < gap
     decoys = np.where(inside, 0.5 * np.exp(-0.5 * (gap + logs)), 0.0)

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 __all__ = ["is_dask", "tallied_partitions"]
 
-# Tallies are added up so many at a time, so that no machine holds those of all chunks.
+# Number of tallies added up by one task, so that no machine holds those of all chunks.
 _TOGETHER = 8
 
 Tallied = tuple[NDArray[Any], int]
 
 
 def is_dask(messages: object) -> bool:
-    """Whether it is a collection of Dask."""
+    """Whether the messages are a Dask collection, without importing Dask."""
     base = sys.modules.get("dask.base")
     return base is not None and bool(base.is_dask_collection(messages))
 
@@ -32,7 +32,7 @@ def tallied_partitions(
     """Tally and number of messages of a whole collection.
 
     Args:
-        counted: the same of one chunk.
+        counted: returns the tally and the number of messages of one chunk.
         messages: a Dask array, bag or series, or something delayed, which is one chunk. No chunk is
             larger than the collection's own, unless messages themselves are cut by them.
         message_axes: number of an array's last axes that one message takes.

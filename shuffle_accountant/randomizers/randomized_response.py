@@ -23,9 +23,9 @@ from shuffle_accountant.randomizers.checks import (
 
 __all__ = ["BinaryRandomizedResponse", "RandomizedResponse"]
 
-# From here on e^eps0 is so much larger than any number of categories that 1 - gamma rounds to 1.
+# The eps0 (nats) above which 1 - gamma rounds to 1 for any number of categories.
 _LARGE_EPS0 = 700.0
-# More than what a few operations lose: a privacy parameter is rounded up.
+# Factor that rounds a privacy parameter up by more than a few operations can lose.
 _UP = 1.0 + 2.0**-50
 
 
@@ -107,7 +107,7 @@ class RandomizedResponse(CategoricalRandomizer):
         return self._eps0
 
     def at(self, eps0: float) -> RandomizedResponse:
-        """Of as many values with another parameter; a smaller one is answered at random more."""
+        """Randomized response over the same values with another eps0; the smaller adds noise."""
         return RandomizedResponse(categories=self.categories, eps0=eps0)
 
     @property

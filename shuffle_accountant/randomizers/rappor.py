@@ -15,7 +15,7 @@ from shuffle_accountant.randomizers.frequency import FrequencyOracle
 
 __all__ = ["RAPPOR"]
 
-# A sum of so many bits is a byte.
+# Largest number of bits whose sum always fits into an unsigned byte.
 _BITS = 255
 
 

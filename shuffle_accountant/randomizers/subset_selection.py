@@ -58,7 +58,7 @@ class SubsetSelection(FrequencyOracle):
 
     @property
     def mixture(self) -> Mixture | None:
-        """Of one category, which is the truth or a random one; None of larger sets."""
+        """The truth or a random category, if messages hold one category (size 1); else None."""
         if self.size > 1:
             return None
         return RandomizedResponse(categories=self.categories, eps0=self._eps0).mixture
@@ -90,7 +90,7 @@ class SubsetSelection(FrequencyOracle):
         return 0.0  # no message holds all categories
 
     def _joint_counts(self) -> Counts:
-        """A message says yes to so many categories as it holds."""
+        """Counts under f: every message says yes to exactly ``size`` categories."""
         share = self.size / self.categories
         rest = (self.categories - self.size) / self.categories
         return np.array([float(self.size)]), np.array([share]), np.array([rest])

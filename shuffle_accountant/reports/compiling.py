@@ -30,7 +30,7 @@ def report(
     order: orders.DSigmaShuffler | None = None,
     tolerance: float = 1e-3,
 ) -> Report:
-    """Measure one protocol in every currency.
+    """Report of one protocol: every measure of leakage that applies to it.
 
     Args:
         subject: a round, a `shuffle_accountant.Protocol`, a list of pairs (round, count), or
@@ -38,7 +38,7 @@ def report(
         delta: of the differential privacy of all rounds, in (0, 1).
         order: the shuffler of the order (`shuffle_accountant.order`) that is used in each round in
             the place of the uniform one. Unless its alpha is 0, nothing is amplified: epsilon is
-            that of the local randomizers, and what the order protects is told beside it.
+            that of the local randomizers, and what the order protects is reported beside it.
         tolerance: relative width of the brackets for rounds; an accountant has its own.
 
     Raises:

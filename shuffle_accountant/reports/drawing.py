@@ -31,8 +31,9 @@ __all__ = [
 MISSING = "plots need Matplotlib: pip install '.[plot]' in a clone"
 """What to do without Matplotlib."""
 
-# The colours of Okabe and Ito, told apart by colour-blind readers too, without the pale yellow.
-# In grey print dashes and markers tell: their numbers share no factor, so pairs repeat late.
+# The colours of Okabe and Ito, distinguishable for colour-blind readers too, without pale yellow.
+# In grey print dashes and markers distinguish curves: the numbers of both share no factor, so that
+# pairs repeat late.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _DASHES = ("-", (0, (6, 2)), (0, (6, 2, 1.5, 2)), (0, (1.5, 1.5)), (0, (3, 1.5)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")

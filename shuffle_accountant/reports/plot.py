@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 __all__ = ["MISSING", "compare", "doublings", "profile", "report", "samplings"]
 
-# A profile is drawn down to this delta, at so many points.
+# Delta down to which a profile is drawn by default, and its number of points.
 _SMALLEST_DELTA = 1e-12
 _POINTS = 41
-# Relative: what an upper end may be above its value by rounding.
+# Relative amount by which rounding alone may raise an upper end above its value without a leak.
 _ROUND_OFF = 1e-12
 _ROUNDS = (1, 2, 4, 8, 16, 32, 64)
 

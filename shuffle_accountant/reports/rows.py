@@ -16,7 +16,7 @@ from shuffle_accountant.reports.tables import only_if, rounded_up, rows_of_lines
 
 __all__ = ["Report", "ReportRow"]
 
-# Ends closer than this, relative, are shown as one number, rounded up to so many digits.
+# Relative width up to which a bracket is shown as one number, rounded up, and its digits.
 _SAME, _DIGITS = 1e-7, 7
 
 
@@ -36,7 +36,7 @@ class ReportRow:
         adversary: what the adversary knows and wants.
         source: the theorem or method behind it.
         condition: why the measure does not apply; None if it does.
-        adjacency: which datasets are told apart, where the measure is about two datasets.
+        adjacency: which datasets are neighbours, where the measure is about two datasets.
     """
 
     measure: str

@@ -23,7 +23,7 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["Statement", "statement"]
 
-# Of epsilon in the text, which is rounded up.
+# Significant digits of epsilon in the text, where it is rounded up.
 _DIGITS = 4
 # By the least probability that the best guess between two equally likely neighbours is wrong.
 _CERTAINTY = (
@@ -45,7 +45,7 @@ class Statement:
 
     Attributes:
         protocol: what is done, a phrase for each kind of round.
-        adjacency: which two datasets are told apart; None if nothing is released.
+        adjacency: which two datasets are neighbours; None if nothing is released.
         epsilon: nats; the certified upper end, rounded up to the digits that the text shows.
         delta: in (0, 1).
         conditions: what must hold in reality, a sentence each with its theorem.
@@ -152,7 +152,7 @@ def told_apart(epsilon: float, delta: float, question: str) -> str:
 
 @singledispatch
 def described(one: Round, count: int) -> str:
-    """So many equal rounds, as a phrase."""
+    """Phrase of a privacy notice for ``count`` equal rounds."""
     return f"{count:,} times {one!r}"
 
 

@@ -29,7 +29,7 @@ _BOUNDS = {
 _USUAL = {"passes": 1, "selected": 1, "honest": 1.0, "colluding": 0}
 # Which theorem is used is said beside the numbers, not in the title.
 _SILENT = {"kind", "reduction", "variant", "adjacency"}
-# More kinds of rounds than these are counted, not told.
+# Largest number of kinds of rounds that are described one by one; more are only counted.
 _MOST_KINDS = 2
 
 

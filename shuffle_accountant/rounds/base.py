@@ -22,9 +22,9 @@ from shuffle_accountant.reductions.base import DominatingPair
 
 __all__ = ["Round", "conditions_of", "needed", "warn_if_weak"]
 
-# The accuracy that an accountant aims for unless it is told another.
+# Default relative width of the brackets of a round's answers, as that of an accountant.
 _TOLERANCE = 1e-3
-# Of any composition, and of one round alone.
+# Conditions of every answer, about one round or a composition.
 _FIXED = (
     "The rounds, their number and their parameters are fixed beforehand: they depend neither on "
     "the data nor on what earlier rounds released (adaptive composition).",

@@ -29,7 +29,7 @@ class ShuffledBatches(Round):
 
     Args:
         noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
-        steps: number of *full* batches. A short last batch (which loaders keep unless told to drop
+        steps: number of *full* batches. A short last batch (which loaders keep unless set to drop
             it) does not count, because some places of a batch exist only in the full ones.
         passes: how often the same shuffle is gone through; epochs that are shuffled anew are
             several rounds instead.

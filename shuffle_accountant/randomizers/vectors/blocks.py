@@ -19,14 +19,14 @@ from shuffle_accountant.numerics.secure import SecureGenerator
 
 __all__ = ["in_blocks", "sum_of_blocks"]
 
-# Half a megabyte of 32-bit floats, which a core's cache holds together with its inputs.
-# Of sums a little more, for fewer calls.
+# Numbers in a block of messages: half a megabyte of 32-bit floats, which a core's cache holds
+# together with its inputs. Blocks that are summed up are larger, for fewer calls.
 _BLOCK = 2**17
 _SUMMED = 2**18
-# Threads cost more than they bring below this many numbers.
+# Numbers in all blocks below which threads cost more time than they save.
 _MANY = 2**20
 _SEED_BYTES = 32
-# Sums that are added up side by side, and how many numbers they may hold together.
+# Largest number of partial sums added up side by side, and of numbers that they hold together.
 _SUMS, _HELD = 8, 2**24
 
 # Fills the messages of the rows from the given first one on.
@@ -92,12 +92,12 @@ def sum_of_blocks(
 
 
 def _blocks(batch: int, dimension: int, size: int) -> range:
-    """First rows of the blocks of about so many numbers."""
+    """First rows of the blocks, each of about ``size`` numbers and at least one row."""
     return range(0, batch, max(1, size // dimension))
 
 
 def _seeded(count: int, rng: np.random.Generator) -> Callable[[int], np.random.Generator]:
-    """So many generators, each by its number; of a secure one, secure ones."""
+    """Function from 0 … ``count`` - 1 to generators seeded by ``rng``; secure if ``rng`` is."""
     if isinstance(rng, SecureGenerator):
         return lambda index: SecureGenerator()
     seeds = np.frombuffer(rng.bytes(_SEED_BYTES * count), np.uint32)

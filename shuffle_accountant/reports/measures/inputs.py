@@ -58,7 +58,7 @@ def _of_all(subject: Subject) -> Iterator[ReportRow]:
 
 
 def _any_prior(one: ShuffleRound) -> float:
-    """Bound of what one round tells about the target's value, whatever was known before."""
+    """Upper bound on one round's mutual information with the target's value, nats, any prior."""
     bounds = mutual_information.universal_bounds(eps0=one.randomizer.eps0, users=one.plain_users)
     told = bounds.message if one.randomizer.interactive else bounds.least
     # who takes part does not depend on the values; who does not gives nothing away
@@ -68,7 +68,7 @@ def _any_prior(one: ShuffleRound) -> float:
 
 
 def _entropy(randomizer: LocalRandomizer) -> float | None:
-    """Most that could be told about the input, nats; None if its number of values is not known."""
+    """Largest entropy of the input, nats; None if its number of values is not known."""
     return None if randomizer.values is None else math.log(randomizer.values)
 
 
