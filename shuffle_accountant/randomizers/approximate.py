@@ -11,7 +11,7 @@ from shuffle_accountant.randomizers.arguments import FromArguments
 
 __all__ = ["ApproximateRandomizer"]
 
-# Larger parameters say nothing, and their exponentials are no doubles.
+# Largest eps0 (nats): larger ones say nothing, and their exponentials are no doubles.
 _LARGEST = 300.0
 
 

@@ -121,7 +121,7 @@ class LocalRandomizer(ABC):
         """Local privacy parameter, nats: the largest log-ratio of output probabilities."""
 
     def at(self, eps0: float) -> LocalRandomizer | None:
-        """The same randomizer with another parameter, if a smaller one only adds noise.
+        """The randomizer with another eps0, if a smaller eps0 only adds noise; else None.
 
         That is: if for every pair of parameters the randomizer of the smaller one is that of the
         larger one followed by a kernel. Rounds of different parameters are then ordered by them.
@@ -286,7 +286,7 @@ class FiniteRandomizer(ConcreteRandomizer):
 
     @property
     def representable(self) -> bool:
-        """Whether its probabilities are doubles far enough from the smallest ones."""
+        """Whether all message probabilities are doubles well above the smallest positive ones."""
         return True
 
     @abstractmethod

@@ -25,7 +25,7 @@ __all__ = ["BitRandomizer", "CategoricalRandomizer"]
 Probabilities = NDArray[np.float64]
 Counts = tuple[Probabilities, Probabilities, Probabilities]
 
-# Counts of yes among more categories are not listed: their fluctuation is bounded.
+# Largest number of categories whose counts of yes are listed; beyond, their fluctuation is bounded.
 _MOST_COUNTS = 4096
 # Beyond, probabilities are not doubles, and what hides the input is nothing.
 _LARGEST_EPS0 = 300.0

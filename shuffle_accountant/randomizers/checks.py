@@ -20,9 +20,9 @@ __all__ = [
     "unit_values",
 ]
 
-# Every integer up to here is a double.
+# Largest number of categories: every integer up to it is a double.
 MOST_CATEGORIES = 2**53
-# Rows must sum to 1 up to here: the round-off of any sensible computation of a channel.
+# Largest error of a row's sum, which must be 1: the round-off of any sensible computation.
 _ROW_SUM_ERROR = 1e-9
 
 

@@ -28,9 +28,9 @@ from shuffle_accountant.randomizers.ratio_tails import LARGEST_LOG, RatioTails, 
 
 __all__ = ["ContinuousRandomizer"]
 
-# Halvings after which an interval is as narrow as doubles are.
+# Number of halvings after which an interval is as narrow as doubles allow.
 _HALVINGS = 80
-# Cells of a line at most, and knots from which their edges are found.
+# Largest number of cells of a line, and number of knots from which their edges are found.
 _MOST_CELLS, _KNOTS = 1 << 15, 512
 # A log-ratio's spread is that of messages with chances between this one and its complement.
 _TYPICAL = 0.16

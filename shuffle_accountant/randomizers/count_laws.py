@@ -28,13 +28,13 @@ __all__ = [
     "count_law_from_dict",
 ]
 
-# Counts are exact in double precision up to here.
+# Largest count: integers up to it are exact in double precision.
 _MOST = 2**53
-# Smaller means and sizes are next to none, and their ratios beyond the range of doubles.
+# Least mean and size of a distribution: ratios of smaller ones are beyond the range of doubles.
 _LEAST = 1e-300
-# So is the inverse of a smaller chance, times as many trials as there may be.
+# Least probability: the inverse of a smaller one times `_MOST` trials is beyond that range too.
 _LEAST_CHANCE = 1e-280
-# Deviations of a discrete Gaussian law: ratios within the range of doubles, tables within memory.
+# Range of sigma of a discrete Gaussian: ratios within the range of doubles, tables within memory.
 _LEAST_SIGMA, _MOST_SIGMA = 0.05, 2.0**18
 # Deviations beyond which it has no mass in double precision, next to its other mass.
 _FAR = 17.0

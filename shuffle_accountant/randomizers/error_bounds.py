@@ -1,4 +1,4 @@
-"""How far estimated frequencies and means are off at most, whatever the data are.
+"""Simultaneous error bounds for estimated frequencies and means, whatever the data are.
 
 A category's count is a sum of independent terms: of users who hold it, each in the count with
 probability p; of others, each with probability q; and perhaps of noise that is independent of the
@@ -42,9 +42,9 @@ import numpy as np
 
 __all__ = ["coin_cumulant", "largest_deviation", "largest_mean_deviation"]
 
-# Logarithms of t are searched this far around that of a normal law.
+# Half-width of the search in log t, around the best t for a normal distribution.
 _REACH = 8.0
-# Beyond, e^t is no double.
+# Largest t for which e^t is surely a double.
 _LARGEST = 500.0
 
 
@@ -56,7 +56,7 @@ def coin_cumulant(probability: float, t: float) -> float:
 def largest_deviation(
     held: float, other: float, *, users: int, categories: int, failure: float
 ) -> float:
-    """What no category's count is off its mean by, but for a small probability; for any histogram.
+    """Bound on the deviation of all categories' counts from their means, for any histogram.
 
     Args:
         held: probability that a user who holds a category is in its count, in [0, 1].
@@ -88,11 +88,11 @@ def largest_deviation(
 def largest_mean_deviation(
     largest: float, moment: float, total: float, *, users: int, dimension: int, failure: float
 ) -> float:
-    """What no coordinate of the users' sum is off its mean by, but for a small probability.
+    """Bound on the deviation of all coordinates of the users' sum from their means.
 
     Args:
-        largest: absolute value that no coordinate of a message less its vector is above, > 0.
-        moment: mean square that no coordinate of a message is above, whatever the vector is, > 0.
+        largest: upper bound on a coordinate of a message minus its vector, in absolute value, > 0.
+        moment: upper bound on the mean square of a message's coordinate, for any vector, > 0.
         total: sum of all coordinates' mean squares, at least ``moment``.
         users: number of users, >= 1.
         dimension: number of coordinates, >= 1.

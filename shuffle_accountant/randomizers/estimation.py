@@ -55,7 +55,7 @@ class Estimate:
 
 
 class Tallying(ABC):
-    """What counts messages of its own kind, and estimates from the counts.
+    """Base of randomizers and rounds that tally their messages and estimate from the tally.
 
     Attributes:
         message_axes: number of an array's last axes that one message takes.
@@ -64,7 +64,7 @@ class Tallying(ABC):
     message_axes: ClassVar[int] = 0
 
     def tally(self, messages: Any) -> NDArray[Any]:
-        """What the estimate is made of; tallies of parts of the messages add up.
+        """Tally of messages, from which estimates are made; tallies of parts add up.
 
         Args:
             messages: as `randomize` returns them, in any order; or a Dask array, bag or series of
@@ -104,7 +104,7 @@ class Tallying(ABC):
 
 
 class Estimator(Tallying):
-    """What estimates from one message of each user."""
+    """Base of randomizers that estimate from one message of each user."""
 
     def estimate(self, messages: Any) -> Estimate:
         """Unbiased estimates from one message of each user.
@@ -147,7 +147,7 @@ class FrequencyEstimator(Estimator):
     def largest_frequency_error(
         self, *, users: int, confidence: float = 0.95, categories: int | None = None
     ) -> float:
-        """What no estimated frequency is off by more than, for any histogram, at a confidence.
+        """Bound on the largest error of all estimated frequencies, for any histogram.
 
         All categories at once; a bound, proved in `shuffle_accountant.randomizers.error_bounds`.
 

@@ -1,4 +1,4 @@
-"""What the frequency oracles share: their parameters and their shape."""
+"""Base class of the frequency oracles: parameters ``categories`` and ``eps0``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FrequencyOracle(FromArguments, BitRandomizer):
         return self._eps0
 
     def at(self, eps0: float) -> Self:
-        """The same oracle with another parameter, its size included.
+        """The oracle with another eps0 and all other parameters, its size included, unchanged.
 
         A smaller one adds noise: to each bit (RAPPOR), to the choice between a column's signs
         (Hadamard), to the set or the bucket, by a uniformly random one now and then.

@@ -17,7 +17,7 @@ from shuffle_accountant.randomizers.estimation import Estimate, Estimator, tally
 
 __all__ = ["GaussianVectors"]
 
-# Norms may exceed 1 by the rounding of whoever clipped the vectors.
+# Amount by which a norm may exceed 1, for the rounding of whoever clipped the vectors.
 _ROUNDING = 1e-9
 
 
@@ -52,7 +52,7 @@ class GaussianVectors(Estimator, FromArguments):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """That vectors are not longer than they may be."""
+        """Assumption that every user's vector has 2-norm at most 1."""
         return ("Each user's vector has 2-norm at most 1 before the noise is added to it",)
 
     @property

@@ -76,7 +76,7 @@ class GeneralRandomizer(LocalRandomizer):
 
     @property
     def adjacency(self) -> Adjacency:
-        """What its rounds hide."""
+        """Adjacency of rounds of this randomizer."""
         return self._adjacency
 
     def to_dict(self) -> dict[str, Any]:

@@ -62,12 +62,12 @@ class LocalHashing(FrequencyOracle):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """That the hash functions are the ideal ones."""
+        """Assumption that hash functions are uniformly random and independent."""
         return ("Hash functions are uniformly random, and each user's independent of all others",)
 
     @cached_property
     def _response(self) -> RandomizedResponse:
-        """What happens to the bucket."""
+        """Randomized response that is applied to the bucket of the user's value."""
         return RandomizedResponse(categories=self.buckets, eps0=self._eps0)
 
     def _pattern_chances(

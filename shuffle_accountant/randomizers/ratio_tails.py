@@ -1,4 +1,4 @@
-"""How the likelihood ratio of two laws is distributed, as its tails on a grid of ratios."""
+"""Distribution of the likelihood ratio of two distributions, as its tails on a grid of ratios."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["LARGEST_LOG", "RatioTails", "grid_of_logs"]
 
-# Step of the ratio's logarithm: brackets are some 1e-10 wide, relative, with it.
+# Grid step of the log-likelihood ratio (nats): brackets are then some 1e-10 wide, relative.
 _STEP = 1e-4
 _FEWEST_CELLS, _MOST_CELLS = 64, 1 << 19
 # Ratios beyond e^600 are left to the bound of the tail; their decoys' mass is below e^-600.

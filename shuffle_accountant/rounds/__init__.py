@@ -1,1 +1,1 @@
-"""What can happen in one round of a protocol, and several of them."""
+"""Rounds of a protocol (shuffled, sampled, allocated, with dummies) and their composition."""

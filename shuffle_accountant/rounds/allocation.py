@@ -26,7 +26,7 @@ from shuffle_accountant.rounds.steps import step_from_dict, step_ratio, zero_out
 __all__ = ["RandomAllocation"]
 
 MAX_STEPS = 10**9
-# Of a question about one round of several blocks, as of one about any round.
+# Relative width of the bracket for one round of several blocks, as for one of any round.
 _TOLERANCE = 1e-3
 
 
@@ -108,7 +108,7 @@ class RandomAllocation(Round):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """How records must be dealt, and what a step must be."""
+        """Assumptions on how records are dealt to steps, and on a step; a sentence each."""
         theorem = "allocation" if self.selected == 1 else "allocation, blocks"
         dealt: tuple[str, ...] = (
             "Every record is dealt to its steps uniformly at random and independently of the other "

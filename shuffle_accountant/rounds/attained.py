@@ -31,11 +31,11 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["attained_epsilon"]
 
-# Above this share of delta nothing of one round is cut off.
+# Share of delta that bounds the probability mass of one round's loss that may be cut off.
 _NEGLIGIBLE = 1e-8
 _TOLERANCE = 1e-3
 _CLOSE = 1e-10
-# The datasets that are composed: those that lose most in one round at these shares of its epsilon.
+# Shares of the epsilon of one round at which the datasets that lose most there are composed.
 _SHARES = (1.0, 0.3)
 
 

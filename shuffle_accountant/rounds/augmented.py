@@ -55,7 +55,7 @@ class AugmentedShuffle(DummyMessages):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What the shuffler must do, and what is seen."""
+        """Assumptions on the shuffler, and on what the analyst sees; a sentence each."""
         return needed(
             self.name,
             "The shuffler keeps each message with the probability stated, independently, adds "

@@ -1,4 +1,4 @@
-"""What the accountant can compose: anything with a dominating pair of laws."""
+"""Base class of the rounds that the accountant composes: those with a dominating pair."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Round(ABC):
     @property
     @abstractmethod
     def adjacency(self) -> Adjacency:
-        """What two datasets that the round must not tell apart may differ in."""
+        """Adjacency: what neighbouring datasets, between which the round hides, may differ in."""
 
     @property
     @abstractmethod
     def conditions(self) -> tuple[str, ...]:
-        """What must hold in reality for the round's answers, a sentence each with its theorem.
+        """Assumptions under which the round's answers hold, a sentence each with its theorem.
 
         They name no numbers, so that rounds of one kind that differ in numbers have the same ones.
         """
@@ -70,7 +70,7 @@ class Round(ABC):
 
     @property
     def people(self) -> int | None:
-        """How many people's data the round is about; None if that is not known."""
+        """Number of people whose data the round may use; None if it is not known."""
         return None
 
     @property
@@ -136,6 +136,6 @@ def needed(theorem: str, *sentences: str) -> tuple[str, ...]:
 
 
 def conditions_of(rounds: Iterable[Round]) -> tuple[str, ...]:
-    """What must hold for an answer about these rounds together, each sentence once; () for none."""
+    """Assumptions of an answer about these rounds together, each sentence once; () for none."""
     every = [sentence for one in rounds for sentence in one.conditions]
     return tuple(dict.fromkeys((*_FIXED, *every))) if every else ()

@@ -59,7 +59,7 @@ class ShuffledBatches(Round):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """How records must be shuffled, and what a step must be."""
+        """Assumptions on how records are shuffled, and on a step; a sentence each."""
         shuffled = needed(
             "null clones",
             "All records are shuffled uniformly at random and dealt into full batches of one size "

@@ -19,7 +19,7 @@ _ANY = 1.0  # stands for every eps0
 
 @dataclass(frozen=True)
 class ShuffleFamily:
-    """What rounds have in common that are more private with more users, whoever takes part.
+    """Common parameters of shuffled rounds that are more private the more users they have.
 
     Attributes:
         randomizer: that of all of them, but for its eps0.

@@ -1,4 +1,4 @@
-"""What rounds with dummy messages share: their pair of laws, their floor, and their estimates."""
+"""Base of rounds with dummy messages: dominating pair, floor of delta, and frequency estimates."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class DummyMessages(Tallying, Round):
         return float(self._errors(np.array([share]), users)[0])
 
     def largest_frequency_error(self, *, users: int, confidence: float = 0.95) -> float:
-        """What no estimated frequency is off by more than, for any histogram, at a confidence.
+        """Bound on the largest error of all estimated frequencies, for any histogram.
 
         All categories at once. The messages that are kept are off by no more than the bound of
         `shuffle_accountant.randomizers.error_bounds`, but for half of the failure probability (for
@@ -175,7 +175,7 @@ class DummyMessages(Tallying, Round):
 
         Args:
             users: number of users, >= 1.
-            confidence: probability that it holds, in (0, 1).
+            confidence: least probability that the bound holds, in (0, 1).
 
         Raises:
             TypeError: an argument of the wrong type.

@@ -68,7 +68,7 @@ class NoiseMessages(DummyMessages):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Who must draw dummies, and what is seen."""
+        """Assumptions on who draws dummies, and on what the observer sees; a sentence each."""
         return needed(
             self.name,
             "The share of honest users that is stated, at least, draw their dummies by the law "

@@ -16,10 +16,10 @@ from shuffle_accountant.rounds.base import Round, needed
 
 __all__ = ["PldRound"]
 
-# The noise of the transforms a distribution went through.
+# Probabilities down to minus this are set to 0: round-off of the Fourier transforms behind a table.
 _NOISE = 1e-9
-# An optimistic delta may be larger than the pessimistic one by this, which the rounding of two
-# libraries does not reach. It is looked at up to a largest epsilon (nats): e^epsilon is a double.
+# Amount by which an optimistic delta may exceed the pessimistic one (the rounding of two libraries
+# does not reach it), and largest epsilon (nats) at which both are compared: e^epsilon is a double.
 _UNEVEN, _FURTHEST = 1e-6, 600.0
 
 
@@ -144,12 +144,12 @@ class PldRound(Round):
 
     @property
     def adjacency(self) -> Adjacency:
-        """What its distribution was made for."""
+        """Adjacency that the given privacy loss distribution was made for."""
         return self.made_for
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """That the tables are what they are said to be."""
+        """Assumption that the given tables bound the mechanism."""
         return needed(
             "pld",
             "The privacy loss distribution that was given bounds the mechanism, for the adjacency "

@@ -55,7 +55,7 @@ class PoissonSampled(Round):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """How records must be drawn, and what a step must be."""
+        """Assumptions on how records are sampled, and on a step; a sentence each."""
         drawn = needed(
             "Poisson sampling",
             "Every record is in each step with the rate stated, independently of the other records "

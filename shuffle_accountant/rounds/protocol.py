@@ -66,7 +66,7 @@ class Protocol:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What must hold in reality for answers about it, see `conditions`."""
+        """Assumptions under which answers about the protocol hold, see `conditions`."""
         return conditions_of(self._counts)
 
     @property
@@ -201,7 +201,7 @@ def as_protocol(value: Rounds, *, name: str = "rounds") -> Protocol:
 
 
 def conditions(protocol_or_round: Rounds) -> tuple[str, ...]:
-    """What must hold in reality for answers about these rounds, a sentence each with its theorem.
+    """Assumptions under which answers about these rounds hold, a sentence each with its theorem.
 
     Brackets, reports, statements and what the command line prints carry the same sentences.
 

@@ -1,4 +1,4 @@
-"""What happens in one round of a protocol."""
+"""The shuffled round: users, their randomizer, sampling, others and colluders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from shuffle_accountant.rounds.family import family_of
 
 __all__ = ["ShuffleRound", "attendance"]
 
-# From this eps0 on, nats, a message is the truth but for less than 2^-53.
+# The eps0 (nats) from which on a message differs from the truth with probability below 2^-53.
 _TRUTHFUL = 53.0 * math.log(2.0)
 
 
@@ -125,12 +125,12 @@ class ShuffleRound(Round):
 
     @property
     def plain(self) -> bool:
-        """Whether all apply one randomizer, in a fixed number, and nobody colludes."""
+        """Whether the number of users is fixed, all apply one randomizer, and nobody colludes."""
         return isinstance(self.users, int) and not self.others and self.colluding == 0
 
     @property
     def plain_users(self) -> int:
-        """The number of users, for what is known of plain rounds alone.
+        """Number of users of a plain round, for results that hold for plain rounds alone.
 
         Raises:
             ValueError: the round is not plain.
@@ -149,7 +149,7 @@ class ShuffleRound(Round):
 
     @property
     def people(self) -> int:
-        """Everybody who may take part."""
+        """Number of people who may take part: users or their population, and the others."""
         users = self.users.trials if isinstance(self.users, Binomial) else self.users
         return (self.population or users) + sum(count for _, count in self.others)
 
@@ -159,7 +159,7 @@ class ShuffleRound(Round):
         return _weaknesses(self.randomizer)
 
     def for_user_of(self, randomizer: LocalRandomizer) -> ShuffleRound:
-        """The same round, for one who applies another of its randomizers.
+        """The round as seen by a user of another of its randomizers, whom its epsilon protects.
 
         Raises:
             ValueError: nobody applies it.
@@ -182,12 +182,12 @@ class ShuffleRound(Round):
 
     @property
     def adjacency(self) -> Adjacency:
-        """What the randomizer is about: one user's value is replaced, or zeroed out."""
+        """Adjacency of the randomizer: one user's value is replaced, or zeroed out."""
         return self.randomizer.adjacency
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Who must send, who must not know what, and what the theorem of the round asks for."""
+        """Assumptions on who sends, on what stays secret, and of the round's theorem."""
         name = theorem(self.randomizer, self.reduction, self.variant)
         if isinstance(self.users, Binomial):
             name += ", random participation"
@@ -368,7 +368,7 @@ def _weaknesses(randomizer: LocalRandomizer) -> tuple[str, ...]:
 def attendance(
     users: int, *, min_users: int | None = None, participation: float | None = None
 ) -> int | Binomial:
-    """Who sends a message in a round, as `ShuffleRound` takes it for ``users``.
+    """Number of users who send a message, or its distribution: ``users`` of `ShuffleRound`.
 
     Args:
         users: people who are asked, >= 1.

@@ -1,4 +1,4 @@
-"""What one step of an epoch may be: a mechanism, or a table of adjacency zero-out."""
+"""Steps of an epoch: mechanisms, or privacy loss tables of adjacency zero-out."""
 
 from __future__ import annotations
 

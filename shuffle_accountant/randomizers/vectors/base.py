@@ -1,4 +1,4 @@
-"""What the randomizers of vectors share."""
+"""Base class of the randomizers of vectors: arguments, running on data, and mean estimates."""
 
 from __future__ import annotations
 
@@ -99,13 +99,13 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
         return self.second_moment / self.dimension
 
     def largest_mean_error(self, *, users: int, confidence: float = 0.95) -> float:
-        """What no coordinate of an estimated mean is off by more than, for any vectors.
+        """Bound on the largest error of all coordinates of an estimated mean, for any vectors.
 
         All coordinates at once; a bound, proved in `shuffle_accountant.randomizers.error_bounds`.
 
         Args:
             users: number of messages, >= 1.
-            confidence: probability that it holds, in (0, 1).
+            confidence: least probability that the bound holds, in (0, 1).
 
         Raises:
             TypeError: an argument of the wrong type.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 __all__ = ["fill_normal"]
 
-# Pairs at a time: few calls, and what is worked on stays in a core's cache.
+# Number of pairs per block: few calls, and the block stays in a core's cache.
 _PAIRS = 2**16
 # Below this share of the range, 32 bits tell E less finely than a 32-bit float does.
 _COARSE = 2**20

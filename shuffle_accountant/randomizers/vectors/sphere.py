@@ -42,9 +42,9 @@ __all__ = ["Cap", "DuchiL2", "PrivUnit"]
 # Below this dimension the part of a Gaussian vector across u may be little of it, and a difference
 # of squares has no digits then: it is projected twice, in 64-bit floats.
 _SMALL = 64
-# Squared norms of 32-bit floats outside this range may have lost digits.
+# Range of squared norms of 32-bit floats outside which they may have lost digits.
 _TINY, _HUGE = 1e-28, 1e28
-# A row so short is taken for zero, which shifts its mean by no more than that.
+# Norm up to which a row is taken for zero, which shifts its mean by no more than that.
 _ZERO = 1e-140
 
 
@@ -137,7 +137,7 @@ class _SphereRandomizer(VectorRandomizer):
         to_unit: NDArray[np.float64],
         rng: np.random.Generator,
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """How much of the Gaussian vectors and of the rows a message is, as columns.
+        """Coefficients of the Gaussian vectors and of the rows in the messages, as columns.
 
         The message is inner * u + sqrt(1 - inner^2) * (a uniform unit vector across u), and that
         vector is the part of a Gaussian one across u, at length one.
@@ -281,7 +281,7 @@ def _log_first_moment(dimension: int, threshold: float) -> float:
 
 
 def _plain(norms: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which norms are far from where squares of 32-bit floats lose digits."""
+    """Mask of the norms whose squares, as 32-bit floats, lose no digits."""
     with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are not plain
         squares = norms**2
         return np.asarray((squares > _TINY) & (squares < _HUGE))

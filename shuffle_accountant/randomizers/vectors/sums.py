@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = ["vector_sums"]
 
-# Numbers that a core's cache holds as 64-bit floats.
+# Number of 64-bit floats in a block, which a core's cache holds.
 _BLOCK = 2**17
 
 

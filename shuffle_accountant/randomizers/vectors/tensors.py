@@ -15,7 +15,7 @@ __all__ = ["as_rows", "is_tensor", "like"]
 
 
 def is_tensor(values: object) -> bool:
-    """Whether it is a PyTorch tensor."""
+    """Whether the values are a PyTorch tensor, without importing PyTorch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(values, torch.Tensor)
 
