@@ -30,13 +30,14 @@ SCHEMA = 3
 _FIELDS = ("schema", "tolerance", "memory_limit", "rounds")
 # by schema: the first knew one adjacency only, and the first two had no digest
 _STORED = {1: _FIELDS, 2: (*_FIELDS, "adjacency"), 3: (*_FIELDS, "adjacency")}
-# Brackets this wide, relative, say nothing more; grids for still wider ones have no spacing left.
+# Largest relative width that is aimed for: wider brackets say nothing, and have no grid spacing.
 LOOSEST = 10.0
-# A trade-off curve is made of points of the profile down to this delta.
+# Delta down to which points of the profile make up a trade-off curve.
 _CURVE_DELTA = 1e-10
 
 
-# Rounds this much apart, relative to the tolerance, share a class to begin with, then a part of it.
+# Width of a class of rounds that are evaluated together, relative to the tolerance; factor by which
+# it shrinks while brackets are too wide; width, relative, from which on every round is by itself.
 CLASS_WIDTH, CLASS_REFINED, CLASS_FINEST = 0.7, 0.25, 0.01
 
 

@@ -1,4 +1,4 @@
-"""Which two datasets an answer tells apart."""
+"""Adjacency: which two datasets are neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer is: two ends that enclose the exact value, and where the gap comes from."""
+"""Brackets: two ends that enclose the exact value, and the sources of the gap between them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shuffle_accountant.adjacency import Adjacency
 __version__ = "0.2.0"
 """The release that answers, in one place: brackets say which one made them."""
 
-# Files whose frames are no caller's: the package's own, and what caches its properties.
+# Files whose stack frames are not a caller's: the package's own, and `functools`.
 _OURS = (os.path.join(os.path.dirname(os.path.abspath(__file__)), ""), functools.__file__)
 
 
@@ -123,7 +123,7 @@ class Bracket(float):
         lower: certified lower end, >= 0.
         upper: certified upper end; inf where nothing finite is true. An upper end below the lower
             one is an error in this package: the two are exchanged, with a `CrossedEndsError`.
-        ledger: where the width comes from.
+        ledger: error budget, the sources of the width.
         reduction: name of the theorem that turned the protocol into the pair that was evaluated.
         adjacency: what neighbouring datasets may differ in; None where the answer is not about
             neighbouring datasets.
@@ -179,7 +179,7 @@ class Bracket(float):
 
     @property
     def ledger(self) -> ErrorLedger:
-        """Where the width comes from."""
+        """Error budget: the sources of the width."""
         return self._ledger
 
     @property
@@ -194,7 +194,7 @@ class Bracket(float):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What must hold for the number to mean something, a sentence each with its theorem."""
+        """Assumptions under which the bracket holds, a sentence each with its theorem."""
         return () if self._conditions is None else self._conditions()
 
     @property
@@ -211,7 +211,7 @@ class Bracket(float):
         return format_ends(self._lower, self.upper)
 
     def as_dict(self) -> dict[str, Any]:
-        """What a record of the answer needs, in plain Python types; infinities are floats."""
+        """The answer in plain Python types, for records; infinities are floats."""
         return {
             "lower": self._lower,
             "upper": self.upper,
@@ -257,7 +257,7 @@ def _rebuild(
 
 
 class Attained(float):
-    """What a concrete pair of datasets certainly loses: a lower bound on the real delta or epsilon.
+    """Delta or epsilon that concrete neighbouring datasets attain: a lower bound on the real one.
 
     Its value as a float is the *lower* end, the safe one for a lower bound.
 

@@ -43,7 +43,7 @@ def share_of_bar() -> Iterator[Report]:
 
 
 def _unseen(fraction: float) -> None:
-    """Where no bar is shown."""
+    """Ignore the fraction done: no bar is shown."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Things with a name that register themselves, each from a file of its own."""
+"""Registry of named things (randomizers, measures, …) that register themselves from own files."""
 
 from __future__ import annotations
 

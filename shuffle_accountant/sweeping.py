@@ -1,4 +1,4 @@
-"""The same question at every point of a grid of parameters, on one core, many, or a cluster.
+"""Sweeps: one question at every point of a grid of parameters, on cores or a cluster.
 
 The work goes through joblib, so its own configuration says where it is done:
 
@@ -22,7 +22,7 @@ from shuffle_accountant.progress import progress_bar
 
 __all__ = ["SweepRecord", "sweep", "sweep_records"]
 
-# More workers than anybody has; joblib itself counts them in a C integer.
+# Largest number of workers; joblib itself counts them in a C integer.
 _MOST_JOBS = 2**15
 
 
@@ -139,7 +139,7 @@ def _records(
 
 
 def _record(function: Callable[..., Any], point: dict[str, Any]) -> SweepRecord:
-    """What a worker does at one point."""
+    """Record of the function's answer, or of its ValueError, at one point."""
     try:
         return SweepRecord(parameters=point, answer=function(**point))
     except ValueError as error:

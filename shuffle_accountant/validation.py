@@ -34,7 +34,7 @@ class _Short(reprlib.Repr):
 
 _short = _Short()
 _short.maxstring = _short.maxother = 60
-# Most characters of a value in a message: nested values within its levels can be far longer.
+# Largest number of characters of a value in a message: nested values can be far longer.
 _LONGEST_SHOWN = 160
 
 
@@ -51,7 +51,7 @@ def shown(value: object) -> str:
 
 
 def _is_bool(value: object) -> bool:
-    """Whether it is a Python or a NumPy bool (some versions of NumPy call theirs an index)."""
+    """Whether the value is a Python or NumPy bool (some versions of NumPy call theirs an index)."""
     kind = type(value)
     return kind is bool or (kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_"))
 

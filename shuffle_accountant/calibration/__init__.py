@@ -1,1 +1,1 @@
-"""From a target to the number that meets it, with evidence."""
+"""Calibration: the parameter that meets a privacy target, with evidence."""

@@ -48,16 +48,16 @@ __all__ = [
 ]
 
 LARGEST_EPS0 = 700.0
-"""No larger eps0 is looked at: shuffling does nothing there, and e^eps0 soon overflows."""
+"""Largest eps0 (nats) that is tried: shuffling does nothing there, and e^eps0 soon overflows."""
 
 MOST_USERS = 10**12
-"""No larger number of users is looked at."""
+"""Largest number of users that the search tries."""
 
 MOST_ROUNDS = 10**9
-"""No larger number of rounds is looked at."""
+"""Largest number of rounds that the search tries."""
 
 LEAST_EPS0 = 1e-100
-"""No smaller eps0 is looked at."""
+"""Smallest eps0 (nats) that the search tries."""
 
 
 def max_eps0(

@@ -1,4 +1,4 @@
-"""What a calibration answers: a plain number that carries the evidence for it."""
+"""Answers of a calibration: plain numbers that carry the evidence for them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Evidence:
     """Why a calibrated number is right: certified brackets of epsilon there and one step further.
 
     Attributes:
-        target_epsilon: the target, nats; or what the measure asked about may be at most, for a
-            target in another currency, of which the brackets then are.
+        target_epsilon: the target, nats; for a target in another measure of leakage, the largest
+            value allowed of that measure, which the brackets then enclose.
         bracket: of epsilon at the number; its upper end is at most the target.
         next_value: the number one step further, with less privacy; None at the end of the range.
         next_bracket: of epsilon there; its upper end is above the target.
@@ -32,7 +32,7 @@ class Evidence:
 
     @property
     def proven(self) -> bool:
-        """Whether one step further misses the target for certain, and not just for all we know.
+        """Whether one step further provably misses the target.
 
         If not, the target lies inside `next_bracket`, and a smaller tolerance may go further, or
         the search was `capped`.

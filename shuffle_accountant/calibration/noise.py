@@ -19,12 +19,13 @@ from shuffle_accountant.rounds.samplings import sampling_named, training_run
 __all__ = ["LEAST_NOISE", "MOST_NOISE", "min_noise_multiplier"]
 
 LEAST_NOISE = 0.01
-"""No smaller noise multiplier is looked at."""
+"""Smallest noise multiplier that the search tries."""
 
 MOST_NOISE = 1e5
-"""No larger noise multiplier is looked at."""
+"""Largest noise multiplier that the search tries."""
 
-# Epsilon of one step falls like the noise rises, and soon faster.
+# Slope of log epsilon over log noise that the search assumes: epsilon of one step falls like the
+# noise rises, and soon faster.
 _SLOPE = -1.5
 
 

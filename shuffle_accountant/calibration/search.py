@@ -29,9 +29,9 @@ __all__ = [
 
 N = TypeVar("N", int, float)
 
-# Where the cheap search stops, relative to the distance from the first candidate.
+# Width at which the cheap search stops, relative to the distance from the first candidate.
 _ROUGHLY = 1e-3
-# Where the close search stops, relative likewise; candidates closer still are separated by halving.
+# Width at which the close search stops, likewise; candidates closer still are found by halving.
 _CLOSELY = 1e-13
 # The first step where no slope is known, in powers of e.
 _STEP = 0.1

@@ -221,7 +221,7 @@ class AdvantageTarget(RiskTarget):
 
     @property
     def signal(self) -> float:
-        """Of normal laws of this total variation, which is nearly ``mu/sqrt(2 pi)``."""
+        """Signal of normal distributions of this total variation, nearly ``mu/sqrt(2 pi)``."""
         return 4.0 * math.pi * self.goal**2 / (1.0 - self.goal)
 
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
@@ -264,7 +264,7 @@ class TradeOffTarget(RiskTarget):
 
     @property
     def signal(self) -> float:
-        """As if all of it were total variation."""
+        """Signal as if the whole goal were total variation."""
         return 4.0 * math.pi * self.goal**2 / (1.0 - self.goal)
 
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:

@@ -206,7 +206,7 @@ def _training(run: dict[str, Any], question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wanted(question: dict[str, Any], law: NamedRandomizer) -> str:
-    """Which of eps0, users and rounds is to be found."""
+    """Name of the parameter to calibrate: "eps0", "users" or "rounds"."""
     if not law.takes_eps0():
         if question["users"] is None or question["rounds"] is not None:
             raise ValueError(

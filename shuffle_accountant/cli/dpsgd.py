@@ -27,7 +27,7 @@ from shuffle_accountant.rounds.samplings import SAMPLINGS
 __all__ = ["dpsgd"]
 
 ALL = "all"
-# Ends of wide intervals are printed as those of intervals of this relative width.
+# Relative width that sets the digits of an interval's ends: wider ones are printed with as many.
 _DIGITS = 1e-3
 
 Sampling = Annotated[str, one_of((*SAMPLINGS, ALL), "How batches are made; one of")]

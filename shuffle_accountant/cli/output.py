@@ -1,4 +1,4 @@
-"""How answers are printed: aligned columns, JSON numbers, warnings on stderr."""
+"""Printing of answers: aligned columns, JSON numbers, warnings on stderr."""
 
 from __future__ import annotations
 

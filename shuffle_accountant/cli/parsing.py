@@ -1,4 +1,4 @@
-"""What the parser does beyond Typer's: counts such as 1e6, repeated flags, examples in the help."""
+"""Parsing beyond Typer's: counts such as 1e6, repeated flags, examples in the help."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ UsageError: type[Any] = typer.BadParameter.__bases__[0]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Longer integers are none that anybody counts to, and would take long to write out.
+# Largest power of ten of an integer: larger ones would take long to write out.
 _MOST_DIGITS = 400
 _EXAMPLES = "_examples"
-# Of an example's line.
+# Columns of an example's line.
 _WIDTH = 75
 
 

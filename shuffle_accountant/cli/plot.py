@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plot"]
 
-# No picture goes further down.
+# Smallest delta that a picture shows.
 _SMALLEST_DELTA = 1e-12
 
 Output = Annotated[

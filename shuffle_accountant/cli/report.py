@@ -24,7 +24,7 @@ from shuffle_accountant.reports.compiling import report as measure
 
 __all__ = ["report"]
 
-# Shares of no more than this are none.
+# Share up to which a leak counts as round-off.
 ROUND_OFF = 1e-12
 
 Picture = Annotated[

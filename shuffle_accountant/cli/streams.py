@@ -1,4 +1,4 @@
-"""Where answers are printed: terminals that know ASCII alone, full disks, readers that are gone."""
+"""Output streams: terminals that know ASCII alone, full disks, readers that are gone."""
 
 from __future__ import annotations
 

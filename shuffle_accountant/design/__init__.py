@@ -1,4 +1,4 @@
-"""From a target to a deployment: which mechanism, which parameters, and how accurate it is.
+"""Design: the mechanisms and parameters that meet a privacy target, and their errors.
 
 `frequency` and `mean` take the users, the size of the data and a target for epsilon, calibrate each
 candidate to it with certified brackets, and return a `Design`: what meets the target, sorted by

@@ -1,4 +1,4 @@
-"""What a design answers: rows with mechanisms, errors and evidence, as a table, JSON or picture."""
+"""Answers of a design: rows of mechanisms, errors and evidence, as a table, JSON or picture."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ __all__ = [
     "smallest_multiplier",
 ]
 
-# An answer that ignores the data is off by no more than this.
+# Root mean squared error from which on a candidate is refused: that of ignoring the data.
 _USELESS = 1.0
 # The largest error of all categories is below the stated one with this probability.
 CONFIDENCE = 0.95
@@ -58,7 +58,7 @@ _ELSEWHERE = {
         "nobody else learns (local differential privacy).",
     ),
 }
-# Amounts of noise that are looked at.
+# Largest number of dummies that the search tries.
 MOST_DUMMIES = 2**40
 
 
@@ -94,7 +94,7 @@ class Candidate(ABC):
 
     @abstractmethod
     def protocol(self, mechanism: Any, question: Question) -> Protocol:
-        """What a user goes through in all rounds."""
+        """Protocol of all rounds with the mechanism."""
 
     @abstractmethod
     def changed(self, mechanism: Any, factor: float) -> Any:
@@ -117,7 +117,7 @@ class Candidate(ABC):
         return self.error(mechanism, question, 0.0)
 
     def quantile(self, mechanism: Any, question: Question, share: float) -> float:
-        """What the error of one category or coordinate is beyond with probability ``share``.
+        """Bound that the error of one category or coordinate exceeds with probability ``share``.
 
         That of normal noise; candidates with noise of another law have their own.
         """
@@ -187,7 +187,7 @@ class Candidate(ABC):
         return 1.0 / question.size if question.of == "categories" else 0.0
 
     def largest(self, mechanism: Any, question: Question) -> float:
-        """What no category or coordinate is off by more than, with 95 %, all at once.
+        """Bound on the errors of all categories or coordinates at once, at 95 % confidence.
 
         Here for errors whose law does not depend on the data: each of k of them is beyond with a
         k-th of the probability at most. Other candidates have bounds for any data.
@@ -197,7 +197,7 @@ class Candidate(ABC):
 
 
 def _conditions(place: str, bracket: Bracket) -> tuple[str, ...]:
-    """Of a design's row, which may stand for a curator or for messages that nobody shuffles."""
+    """Assumptions of a design's row; its place may be a curator, or no shuffler at all."""
     found = _ELSEWHERE.get(place)
     return bracket.conditions if found is None else found
 

@@ -30,7 +30,7 @@ def frequency(
     tolerance: float = 1e-3,
     jobs: int | None = None,
 ) -> Design:
-    """What to deploy for estimating how often each of many categories is held.
+    """Calibrated mechanisms for estimating the frequencies of many categories, with their errors.
 
     Candidates: k-ary randomized response, RAPPOR, Hadamard response, subset selection (its size
     chosen), local hashing (its range chosen), a randomized bit per category, noise messages of
@@ -91,7 +91,7 @@ def mean(
     gaussian_messages: bool = True,
     jobs: int | None = None,
 ) -> Design:
-    """What to deploy for estimating the mean of vectors in the unit ball of the 2-norm.
+    """Calibrated mechanisms for estimating the mean of vectors in the unit ball of the 2-norm.
 
     Candidates: PrivUnit, both mechanisms of Duchi et al., sampled coordinates and Gaussian
     messages; the same randomizers without a shuffler; Gaussian noise, and Laplace noise of the

@@ -32,13 +32,13 @@ from shuffle_accountant.rounds.protocol import Protocol
 
 __all__ = ["dummy_candidates", "integer_curator"]
 
-# No larger loss of one count is looked at, nats.
+# Largest privacy loss of one count that the search tries, nats.
 _LARGEST_LOSS = 20.0
-# The least share of messages that is kept among geometric dummies on both sides of a mode.
+# Least share of messages that is kept, with geometric dummies on both sides of a mode.
 _HALF = 0.5
-# Of delta, what counts of no dummies at all may have, in all rounds.
+# Share of delta for counts without any dummies, in all rounds together.
 _NEGLIGIBLE = 1e-3
-# Deviations of a discrete Gaussian law below its mode: what is cut off there is below 1e-62.
+# Standard deviations from 0 to the mode of a discrete Gaussian: what is cut off is below 1e-62.
 _FAR = 17.0
 
 
@@ -50,23 +50,23 @@ class _NoisyCounts(Candidate):
         return Protocol([(mechanism, question.rounds)])
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
-        """Of the round's own estimator."""
+        """Root mean squared error of the round's own estimator at a frequency."""
         error: float = mechanism.frequency_error(users=question.senders, frequency=frequency)
         return error
 
     def largest(self, mechanism: Any, question: Question) -> float:
-        """Of the round's own estimator, for any histogram."""
+        """Bound on the largest error of the round's own estimator, for any histogram."""
         error: float = mechanism.largest_frequency_error(
             users=question.senders, confidence=CONFIDENCE + question.unlikely
         )
         return error
 
     def bits(self, mechanism: Any, question: Question) -> float:
-        """Each message names a category."""
+        """Bits that a user sends: each message names a category, dummies included."""
         return self.messages(mechanism, question) * math.log2(question.size)
 
     def messages(self, mechanism: Any, question: Question) -> float:
-        """Dummies included."""
+        """Messages per user, dummies included."""
         messages: float = mechanism.messages_per_user(users=question.senders)
         return messages
 

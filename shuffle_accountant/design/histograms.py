@@ -39,9 +39,9 @@ from shuffle_accountant.rounds.protocol import Protocol
 
 __all__ = ["frequency_candidates"]
 
-# No larger loss of one noisy count is looked at, nats.
+# Largest privacy loss of one noisy count that the search tries, nats.
 _LARGEST_STEP = 500.0
-# Bits of the seed of a hash function.
+# Bits of a hash function's seed, in the length of a message.
 _SEED = 63
 
 
@@ -61,7 +61,7 @@ class _Oracle(RandomizedMessages):
         return error
 
     def largest(self, mechanism: Any, question: Question) -> float:
-        """For any histogram, see `shuffle_accountant.randomizers.error_bounds`."""
+        """Bound on all categories' errors at once, for any histogram (see `error_bounds`)."""
         error: float = mechanism.largest_frequency_error(
             users=question.senders,
             confidence=CONFIDENCE + question.unlikely,

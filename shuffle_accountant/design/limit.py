@@ -24,7 +24,7 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["GaussianLimit", "asymptotic", "gaussian_delta", "gaussian_mu", "limit_mu"]
 
-# Of a continuous randomizer: what may be left out, and how wide its cells may be.
+# Continuous randomizers: probability mass that may be left out, and resolution of the cells.
 _TAIL, _RESOLUTION = 1e-12, 1e-4
 
 

@@ -1,4 +1,4 @@
-"""What a design is asked: users, categories or coordinates, rounds, and the target."""
+"""The question of a design: users, categories or coordinates, rounds, and the privacy target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FEW = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked of a design.
+    """The question of a design: who sends, what is estimated, and the privacy target.
 
     Attributes:
         users: people who are asked in each round, >= 1.
@@ -68,12 +68,12 @@ class Question:
 
     @property
     def attendance(self) -> int | Binomial:
-        """Who sends in a round, as `ShuffleRound` takes it for ``users``."""
+        """Number of senders in a round, or its distribution: ``users`` of `ShuffleRound`."""
         return attendance(self.users, min_users=self.min_users, participation=self.participation)
 
     @property
     def senders(self) -> int:
-        """Number of messages that errors are for: no fewer come, but for `unlikely`."""
+        """Number of messages that errors are stated for; fewer come with probability `unlikely`."""
         who = self.attendance
         if isinstance(who, int):
             return who
@@ -93,7 +93,7 @@ class Question:
 
     @property
     def told(self) -> str:
-        """In one line."""
+        """The question in one line."""
         counted = "categories" if self.of == "categories" else "coordinates"
         if self.size == 1:
             counted = "coordinate"
@@ -106,7 +106,7 @@ class Question:
 
     @property
     def _absent(self) -> str:
-        """Who of the users does not send or is not honest, in words."""
+        """Words on users who may not send or who collude; empty if there are none."""
         words = "" if self.min_users is None else f", of whom {self.min_users} send at least"
         if self.participation is not None:
             words = f", of whom each sends with probability {self.participation:g}"

@@ -39,7 +39,7 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["mean_candidates"]
 
-# Bits of a number in a message of real numbers.
+# Bits of one real number in a message.
 _FLOAT = 32
 # Points of the trapezoidal rule for a law as smooth as the gamma laws are in the logarithm.
 _NODES = 512
@@ -48,9 +48,9 @@ _NODES = 512
 # narrow, most of one second if wide; the width and the ratio cost a few tenths of a percent of the
 # noise each.
 _NULL_CLONES, _NEXT_MULTIPLIER, _STEEP = 0.1, 1.002, 10.0
-# The least and the most noise that the first look may fall on.
+# Range of the noise multiplier that the search starts from.
 _LITTLE, _MUCH = 0.1, 1e4
-# Logarithms of the odds of a null clone between which they are looked for.
+# Range of log odds of a null clone in which the root is sought.
 _FEWEST_ODDS, _MOST_ODDS = -60.0, 8.0
 
 
@@ -69,7 +69,7 @@ class _Vectors(RandomizedMessages):
         return math.sqrt(mechanism.variance() / question.senders)
 
     def largest(self, mechanism: Any, question: Question) -> float:
-        """For any vectors, see `shuffle_accountant.randomizers.error_bounds`."""
+        """Bound on all coordinates' errors at once, for any vectors (see `error_bounds`)."""
         error: float = mechanism.largest_mean_error(
             users=question.senders, confidence=CONFIDENCE + question.unlikely
         )
@@ -99,7 +99,7 @@ class _Gaussian(Candidate):
         return self.error(mechanism, question, 0.0) / math.sqrt(question.size)
 
     def bits(self, mechanism: Any, question: Question) -> float:
-        """Real numbers."""
+        """Bits that a user sends: real numbers."""
         return float(_FLOAT * question.size)
 
 
@@ -253,11 +253,11 @@ class _LaplaceCurator(Candidate):
         return float(brentq(excess, 0.0, most)) * self._scale(mechanism, question)
 
     def bits(self, mechanism: Any, question: Question) -> float:
-        """Real numbers."""
+        """Bits that a user sends: real numbers."""
         return float(_FLOAT * question.size)
 
     def _scale(self, mechanism: Any, question: Question) -> float:
-        """Of the mean's noise: a replaced vector moves the sum by 2 at most."""
+        """Scale of the mean's noise: a replaced vector moves the sum by 2 at most."""
         scale: float = 2.0 * mechanism.scale / question.senders
         return scale
 

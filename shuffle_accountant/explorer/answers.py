@@ -1,4 +1,4 @@
-"""What the explorer's page shows: every number is an answer of the public interface."""
+"""Contents of the explorer's page: every number is an answer of the public interface."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Answer:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What must hold in reality for it, a sentence each."""
+        """Assumptions under which the answer holds, a sentence each."""
         return self.bracket.conditions
 
     @property
@@ -68,7 +68,7 @@ def epsilon_told(chosen: Deployment) -> Answer:
 
 
 def error_rows(chosen: Deployment) -> list[Row]:
-    """How far off an estimate from one round is: root mean squared errors, or why there is none."""
+    """Root mean squared errors of an estimate from one round, or why there is none."""
     randomizer = chosen.mechanism
     if not isinstance(randomizer, FrequencyEstimator):
         return [{"estimate": "none", "error": "n/a: needs a randomizer that is named"}]

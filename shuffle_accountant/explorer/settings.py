@@ -1,4 +1,4 @@
-"""What can be chosen on the explorer's page, and the Python and command line that stand for it."""
+"""Settings of the explorer's page, and the Python and command line that stand for them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _one_two_five(largest: int) -> tuple[int, ...]:
     return tuple(value for value in every if value <= largest)
 
 
-# Up to where every answer of the page takes seconds.
+# Values of the sliders, up to where every answer of the page takes seconds.
 USERS = _one_two_five(10**8)
 ROUNDS = _one_two_five(500)
 EPS0 = tuple(0.25 * quarter for quarter in range(33))
@@ -76,7 +76,7 @@ class Deployment:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """Of the randomizer."""
+        """Parameters of the randomizer, by name."""
         wanted = parameters_of(self.randomizer)
         given = {"categories": self.categories, "eps0": self.eps0}
         return {name: value for name, value in given.items() if name in wanted}

@@ -23,9 +23,9 @@ ROOT = __name__.partition(".")[0]
 # Methods with other names that begin with an underscore are called by Python, not by users.
 _CALLED_BY_USERS = ("__init__", "__new__", "__call__")
 _MARK = "_explained"
-# Names at least this alike may be meant for one another.
+# Similarity, in [0, 1], from which on a wrong name is taken for an argument's.
 _ALIKE = 0.5
-# Longer values stand in the message by their names.
+# Number of characters beyond which a value stands in the message by its argument's name.
 _LONG = 40
 
 
@@ -112,7 +112,7 @@ def _explaining(function: Callable[..., Any], owner: type | None) -> Callable[..
 
 
 def _refused(function: Callable[..., Any], error: TypeError) -> bool:
-    """Whether Python refused the call, or that of the function that this one passes it on to."""
+    """Whether Python refused the arguments of this call, or of the wrapped function it calls."""
     inner, traceback = inspect.unwrap(function), error.__traceback__
     while traceback is not None:
         if traceback.tb_frame.f_code is inner.__code__:
@@ -127,7 +127,7 @@ def _told(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
 ) -> str | None:
-    """What to say about a call, in one line; None if it fits the signature."""
+    """Error message for a call, in one line; None if the call fits the signature."""
     signature = inspect.signature(function)
     try:
         signature.bind(*args, **kwargs)
@@ -199,7 +199,7 @@ class _Call:
             self._named.append(name)
 
     def reason(self) -> str:
-        """What is wrong."""
+        """Phrase that says how the call does not fit the signature."""
         said = []
         if self._unknown:
             said.append(f"has no argument {_listed(map(repr, self._unknown))}")

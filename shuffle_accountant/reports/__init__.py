@@ -1,1 +1,1 @@
-"""What is shown: rows, tables, comparisons and pictures."""
+"""Reports: rows of measures, tables, comparisons with published bounds, and pictures."""

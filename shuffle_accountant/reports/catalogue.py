@@ -1,4 +1,4 @@
-"""Which randomizer can be accounted for how, and which bounds are published: tables by asking.
+"""Tables of all randomizers with their reductions, and of published bounds, made by asking them.
 
 `python -m shuffle_accountant.reports.catalogue` prints them; the guides of the site hold copies
 that a test compares.
@@ -41,7 +41,7 @@ _HEADER = ("randomizer", "reductions", "`auto`: the answer is", "sampling", "`at
 
 
 def makers() -> dict[str, Maker]:
-    """How to make every kind of randomizer, by the name of its constructor.
+    """Constructor of every kind of randomizer, by its name.
 
     Kinds are those that the package registers, the most general first, and the public shorthands.
     """
@@ -113,7 +113,7 @@ def _row(maker: Maker) -> tuple[str, ...]:
 
 
 def _answers(randomizer: LocalRandomizer, **options: Any) -> bool:
-    """Whether a round with these options can be made and asked."""
+    """Whether a shuffled round with these options is supported and answers a query of delta."""
     try:
         sa.ShuffleRound(randomizer, users=_USERS, **options).delta(epsilon=_EPSILON)
     except ValueError:
@@ -122,7 +122,7 @@ def _answers(randomizer: LocalRandomizer, **options: Any) -> bool:
 
 
 def _status(randomizer: LocalRandomizer) -> str:
-    """What an answer of the automatic reduction is, and the reduction's name."""
+    """Whether the automatic reduction is exact or an upper bound, and its name, as a cell."""
     tight = True
     for users, epsilon in _PROBES:
         one = sa.ShuffleRound(randomizer, users=users)
@@ -133,7 +133,7 @@ def _status(randomizer: LocalRandomizer) -> str:
 
 
 def _attained(one: sa.ShuffleRound, epsilon: float) -> float | None:
-    """What a real dataset loses, where the library can tell."""
+    """Delta that a real dataset attains, its lower end; None where the library knows none."""
     try:
         return one.attained(epsilon=epsilon).lower
     except ValueError:

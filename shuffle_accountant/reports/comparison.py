@@ -104,7 +104,7 @@ def asked_round(
     population: int | None,
     categories: int | None,
 ) -> Protocol:
-    """What is compared: rounds that are given, or one round made from its parameters.
+    """The protocol to compare bounds for: the given rounds, or one made from its parameters.
 
     Raises:
         TypeError: an argument of the wrong type.

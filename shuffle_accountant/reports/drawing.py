@@ -1,4 +1,4 @@
-"""What all pictures share: axes, styles, bands with their width, legends beside the curves."""
+"""Drawing shared by all pictures: axes, styles, bands with their width, legends beside curves."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ MISSING = "plots need Matplotlib: pip install '.[plot]' in a clone"
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _DASHES = ("-", (0, (6, 2)), (0, (6, 2, 1.5, 2)), (0, (1.5, 1.5)), (0, (3, 1.5)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-# Wide enough for a legend beside the axes.
+# Size of a figure in inches, wide enough for a legend beside the axes.
 _SIZE = (9.0, 5.5)
 _LEGEND_WIDTH, _MANY_LINES = 44, 32
 _TITLE_WIDTH = 74
-# Shares of the axes' place: the panel of widths with the gap above it, and the gap.
+# Shares of the axes' height: the panel of widths with the gap above it, and the gap alone.
 _LOWER_PART, _GAP = 0.32, 0.14
 _FEW_DECADES = 1e2
 
@@ -155,7 +155,7 @@ def _width_panel(ax: Axes) -> Axes:
 
 
 def _upper_part(ax: Any, renderer: Any) -> Bbox:
-    """Where the axes are drawn if a panel lies below them."""
+    """Position of the axes, in shares of the figure, if a panel lies below them."""
     from matplotlib.transforms import Bbox
 
     place = ax.get_position(original=True)

@@ -138,7 +138,7 @@ def _mark(ax: Axes, accountant: FourierAccountant, delta: float) -> None:
 
 @dataclass
 class _Curve:
-    """What one bound says at some numbers of rounds."""
+    """Epsilon by one bound at several numbers of rounds, and reasons where it has none."""
 
     sound: bool
     points: list[tuple[int, float, float]] = field(default_factory=list)
@@ -307,12 +307,12 @@ def _places(rows: Report) -> list[tuple[int, ReportRow]]:
 
 
 def _leaks(row: ReportRow) -> bool:
-    """Whether the upper end is above what it is without a leak, by more than round-off."""
+    """Whether the upper end is above the measure's value without a leak by more than round-off."""
     return row.upper is not None and row.upper - row.nothing > _ROUND_OFF * row.nothing
 
 
 def _number(row: ReportRow) -> str:
-    """What stands beside a bar: the ends with their unit, and what they are a share of."""
+    """Label beside a bar: the ends with their unit, and the value if everything leaked."""
     if row.upper is None:
         return row.value()
     if row.share is None:

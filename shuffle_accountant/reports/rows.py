@@ -63,7 +63,7 @@ class ReportRow:
 
     @property
     def share(self) -> float | None:
-        """How far the upper end is from nothing (0) to everything (1), where that is finite."""
+        """Upper end as a share of the way from ``nothing`` (0) to ``everything`` (1), or None."""
         if self.upper is None or self.everything is None:
             return None
         span = self.everything - self.nothing
@@ -116,6 +116,6 @@ def _numbers(row: ReportRow) -> tuple[str, ...]:
 
 
 def _about(row: ReportRow) -> str:
-    """What the numbers of a row are about, below them."""
+    """Line below a row's numbers: scope, unit, adjacency and adversary."""
     about = ", ".join(word for word in (row.scope, row.unit, row.adjacency) if word)
     return f"{about}: {row.adversary}"

@@ -1,4 +1,4 @@
-"""What one run of DP-SGD costs, by how its batches are made: certified intervals side by side."""
+"""Epsilon of one run of DP-SGD for each way of making batches: certified intervals side by side."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shuffle_accountant.rounds.samplings import SAMPLINGS, sampling_named, train
 
 __all__ = ["SamplingRow", "compare_samplings"]
 
-# What a record's batches are, and what the ends of its interval are.
+# By sampling: the batches that a record is in, and the meaning of the interval's ends.
 _MEANING = {
     "allocation": ("one step of each epoch, at random", "both ends: the exact value"),
     "shuffle": (

@@ -41,7 +41,7 @@ _HIDDEN = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What a privacy notice must say for its number to mean something; as text, one paragraph.
+    """A privacy notice: epsilon, delta and all that they depend on; as text, one paragraph.
 
     Attributes:
         protocol: what is done, a phrase for each kind of round.
@@ -128,7 +128,7 @@ def statement(
 
 
 def told_apart(epsilon: float, delta: float, question: str) -> str:
-    """How well the best observer can answer a question about two neighbours, as a phrase.
+    """Phrase that says how well the best test distinguishes two neighbouring datasets.
 
     With both neighbours equally likely, no test is right with a larger probability than
     ``(e^epsilon + delta)/(e^epsilon + 1)``: it gains ``(e^epsilon - 1 + 2 delta)/(e^epsilon + 1)``

@@ -25,9 +25,9 @@ _BOUNDS = {
     "girgis": "Girgis et al.",
     "rdp": "Rényi DP",
 }
-# Said only where they are something else.
+# Usual values of fields, which are shown only if they differ.
 _USUAL = {"passes": 1, "selected": 1, "honest": 1.0, "colluding": 0}
-# Which theorem is used is said beside the numbers, not in the title.
+# Fields that are not shown in a title: theorems are named beside the numbers.
 _SILENT = {"kind", "reduction", "variant", "adjacency"}
 # Largest number of kinds of rounds that are described one by one; more are only counted.
 _MOST_KINDS = 2
@@ -62,7 +62,7 @@ def _told(one: Round) -> str:
 
 
 def _parts(state: dict[str, Any]) -> list[str]:
-    """What a description in JSON types says, without its long tables."""
+    """Parts of a title from a round's description in JSON types, without its long tables."""
     kind = state.get("kind")
     parts = [] if kind is None else [_KINDS.get(kind, str(kind).replace("-", " "))]
     for name, value in state.items():

@@ -1,1 +1,1 @@
-"""What a report measures: one file per measure, each of which registers itself."""
+"""The measures of a report: one file per measure, each of which registers itself."""

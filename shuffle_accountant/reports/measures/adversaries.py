@@ -1,4 +1,4 @@
-"""What the adversaries of the measures know and want."""
+"""Descriptions of the adversaries of the measures: their knowledge and their goal."""
 
 from __future__ import annotations
 

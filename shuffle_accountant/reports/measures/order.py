@@ -1,4 +1,4 @@
-"""What a shuffler of the order protects: groups, in the place of an amplified epsilon."""
+"""Protection of groups by a shuffler of the order, in the place of an amplified epsilon."""
 
 from __future__ import annotations
 

@@ -29,12 +29,12 @@ ALL_ROUNDS = "all rounds"
 """Scope of what is measured of all rounds together."""
 
 UP = 1.0 + 2e-15
-"""More than a few roundings can take off an upper bound."""
+"""Factor that raises an upper bound by more than a few roundings can lower it."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is measured.
+    """Subject of a report: recorded rounds, delta, and the shuffler of the order, if any.
 
     Attributes:
         accountant: has recorded the rounds.
@@ -58,7 +58,7 @@ class Subject:
 
     @property
     def all_shuffled(self) -> bool:
-        """Whether there are no others."""
+        """Whether all rounds are shuffled rounds."""
         return len(self.shuffled) == len(self.accountant.rounds)
 
     @property
@@ -68,7 +68,7 @@ class Subject:
 
     @property
     def adjacency(self) -> str | None:
-        """Of all rounds, in a word; None if there are none."""
+        """Adjacency of all rounds, in a word; None if there are no rounds."""
         adjacency = self.protocol.adjacency
         return None if adjacency is None else adjacency.value
 
@@ -88,7 +88,7 @@ class Subject:
 
 
 class Stage(IntEnum):
-    """Where in a report the rows about all rounds stand."""
+    """Position in a report of the rows about all rounds: before or after those of each round."""
 
     TOGETHER = 1
     """Before the rows about each round."""
