@@ -272,7 +272,7 @@ def _target(
     delta: float | None,
     **targets: Any,
 ) -> RiskTarget:
-    """The one target that was given."""
+    """The target that was given; ValueError unless it is exactly one."""
     given: dict[str, Any] = {name: value for name, value in targets.items() if value is not None}
     if delta is not None and not given:
         given = {"target_epsilon": None}
@@ -324,5 +324,5 @@ def _signal(eps0: float) -> float:
 
 
 def _squared(value: float) -> float:
-    """The square, kept above 0 and finite: it is for guesses only."""
+    """The square, clipped to be above 0 and finite; for guesses only."""
     return min(max(value, 1e-150), 1e150) ** 2

@@ -79,7 +79,7 @@ def min_noise_multiplier(
 
 
 def _guess(sampling: str, steps: int, epochs: int, target: Target) -> float:
-    """The noise at which a normal law of the losses' variance has its quantile at the target."""
+    """Guess: noise at which a normal loss of the same variance has its quantile at the target."""
     # hidden among the steps, or, when shuffled, among few of them
     hidden = steps if sampling != "shuffle" else math.sqrt(steps)
     goal = target.epsilon * (target.epsilon / (2.0 * target.log_delta + target.epsilon))

@@ -1,4 +1,4 @@
-"""Monotone search: the first of a row of candidates, ever more private, that meets a target.
+"""Monotone search: the first candidate, in the order of rising privacy, that meets a target.
 
 On a logarithmic scale, where log-epsilon is nearly a straight line, the sign change is found by
 `shuffle_accountant.numerics.roots`; what is left between two candidates is halved. The end is
@@ -144,7 +144,7 @@ def first_that_meets(
         ladder: the candidates.
         rough: a cheap estimate of epsilon, which says where to look.
         epsilon: its certified upper end, which decides.
-        target: what epsilon may be at most, > 0.
+        target: largest epsilon allowed, > 0.
         guess: value to look at first.
         slope: of log-epsilon over the logarithm of the value, roughly.
 
@@ -182,7 +182,7 @@ def first_that_meets(
 def _log_ratio(
     ladder: Ladder[N], epsilon: Callable[[N], float], target: float
 ) -> Callable[[int], float]:
-    """Log-ratio of epsilon to the target by index, remembered."""
+    """Function from indices to log(epsilon / target), cached."""
 
     @cache
     def at(index: int) -> float:

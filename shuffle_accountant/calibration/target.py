@@ -1,4 +1,4 @@
-"""Targets for epsilon and other measures of risk, and the search for what certainly meets them."""
+"""Targets for epsilon and other measures of risk, and the certified search that meets them."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ N = TypeVar("N", int, float)
 
 
 class RiskTarget(ABC):
-    """A measure of risk that is to be at most a number, by brackets of a relative width.
+    """A measure of risk with the largest value allowed, decided by certified brackets.
 
     Attributes:
         argument: name of the target as the caller's user knows it.
-        goal: what the measure may be at most.
+        goal: largest value allowed of the measure.
         measure: what it is, in words.
         tolerance: relative width, in epsilon, of the brackets that decide.
     """
@@ -304,11 +304,11 @@ class ReidentificationTarget(RiskTarget):
 
     @property
     def signal(self) -> float:
-        """It is about ``e^eps0`` over the number of users: most of all of it."""
+        """Constant: the measure is about ``e^eps0`` over the number of users."""
         return 1.0
 
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
-        """Bracket of the chance."""
+        """Bracket of the success probability."""
         ((one, _),) = protocol
         assert isinstance(one, ShuffleRound)
         return bound(one.randomizer, users=one.plain_users), None

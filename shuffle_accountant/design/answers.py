@@ -218,7 +218,7 @@ _COLUMNS = {
 
 
 def _draw(ax: Axes, number: int, row: DesignRow, points: list[tuple[float, float, float]]) -> None:
-    """A mechanism's errors."""
+    """Draw a mechanism's errors against epsilon."""
     epsilons, errors, _ = zip(*points, strict=True)
     where = "" if row.place == "shuffle" else f" ({row.place})"
     label = f"{row.name}{where}: {row.rmse:.3g} at the target, largest {row.largest_error:.3g}"
@@ -228,7 +228,7 @@ def _draw(ax: Axes, number: int, row: DesignRow, points: list[tuple[float, float
 def _draw_largest(
     ax: Axes, number: int, name: str, points: list[tuple[float, float, float]]
 ) -> None:
-    """The band between a mechanism's errors and the largest of a category or a coordinate."""
+    """Draw the band from a mechanism's errors to the largest error of a category or coordinate."""
     epsilons, errors, largest = zip(*points, strict=True)
     ax.fill_between(
         epsilons,

@@ -1,4 +1,4 @@
-"""Candidates of a design: mechanisms with one number that is free, and the errors they make.
+"""Candidates of a design: mechanisms with one free parameter, and their errors.
 
 A candidate makes its mechanism from the number, says what users go through with it, and how large
 the error is. Calibrations find the number; everything is private by a certified upper end.
@@ -64,14 +64,14 @@ MOST_DUMMIES = 2**40
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A mechanism that meets the target, and why."""
+    """A mechanism that meets the target, with the evidence."""
 
     mechanism: Any
     evidence: Evidence
 
 
 class Candidate(ABC):
-    """A mechanism with one number that is free; implementations are frozen and can be pickled.
+    """A mechanism with one free parameter; implementations are frozen and can be pickled.
 
     Attributes:
         name: in words.
@@ -86,7 +86,7 @@ class Candidate(ABC):
 
     @abstractmethod
     def calibrated(self, question: Question) -> Calibrated:
-        """The least noise that meets the target.
+        """The mechanism with the least noise that meets the target.
 
         Raises:
             ValueError: none does.
@@ -210,14 +210,14 @@ class RandomizedMessages(Candidate):
     """
 
     per_user: ClassVar[int] = 1
-    """How many of its independent messages a replaced value changes."""
+    """Number of a user's independent messages that a replaced value changes."""
 
     @abstractmethod
     def make(self, question: Question) -> Callable[..., LocalRandomizer]:
-        """Makes the randomizer when called with ``eps0=``."""
+        """Constructor of the randomizer, called with ``eps0=``."""
 
     def calibrated(self, question: Question) -> Calibrated:
-        """The largest eps0."""
+        """The randomizer with the largest eps0 that meets the target."""
         make = self.make(question)
         eps0 = max_eps0(
             **self._crowd(question),
@@ -230,14 +230,14 @@ class RandomizedMessages(Candidate):
         return Calibrated(make(eps0=float(eps0)), eps0.evidence)
 
     def _crowd(self, question: Question) -> dict[str, Any]:
-        """The users of a round as calibrations take them; without a shuffler it is one."""
+        """Arguments of calibrations about the users of a round; one user without a shuffler."""
         if self.place != "shuffle":
             return {"users": 1}
         names = ("users", "min_users", "participation", "colluding")
         return {name: getattr(question, name) for name in names}
 
     def protocol(self, mechanism: Any, question: Question) -> Protocol:
-        """Shuffled rounds, or messages that nobody hides."""
+        """Shuffled rounds, or rounds of one user each without a shuffler."""
         if self.place == "shuffle":
             one = ShuffleRound(mechanism, users=question.attendance, colluding=question.colluding)
         else:
@@ -245,7 +245,7 @@ class RandomizedMessages(Candidate):
         return Protocol([(one, question.rounds * self.per_user)])
 
     def changed(self, mechanism: Any, factor: float) -> Any:
-        """Another eps0: epsilon grows like ``e^(eps0/2)`` with a shuffler, like eps0 without."""
+        """With another eps0: epsilon grows like ``e^(eps0/2)`` with a shuffler, else like eps0."""
         state = mechanism.to_dict()
         eps0 = mechanism.eps0
         shuffled = self.place == "shuffle" and eps0 > 2.0
@@ -255,21 +255,21 @@ class RandomizedMessages(Candidate):
 
 
 class Noise(Candidate):
-    """Noise of which the amount is free: dummies, or a curator's.
+    """A mechanism whose free parameter is its amount of noise: dummies, or a curator's.
 
     The amount is a whole number, and more of it is more private.
     """
 
     @abstractmethod
     def with_amount(self, amount: int, question: Question) -> Any:
-        """The mechanism."""
+        """The mechanism with this amount of noise."""
 
     @abstractmethod
     def amount_of(self, variance: float) -> float:
         """The amount with which a category's noise has about this variance."""
 
     def calibrated(self, question: Question) -> Calibrated:
-        """The smallest amount."""
+        """The mechanism with the smallest amount of noise that meets the target."""
         target = Target(question.target_epsilon, question.delta, question.tolerance)
         guess = self.amount_of(2.0 / question.mu**2)
         amount, evidence = target.search(

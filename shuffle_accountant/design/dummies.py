@@ -73,7 +73,7 @@ class _NoisyCounts(Candidate):
 
 @dataclass(frozen=True)
 class _Dummies(_NoisyCounts, Noise):
-    """True values among dummies, whose number is free."""
+    """True values among dummies, whose number is the free parameter."""
 
     name: str
     place: str
@@ -198,11 +198,11 @@ class _DiscreteGaussian(_OneParty):
         return self._round(mechanism.dummies.sigma / factor, mechanism.categories)
 
     def bits(self, mechanism: Any, question: Question) -> float:
-        """The value."""
+        """Bits of the one value that a user sends."""
         return math.log2(question.size)
 
     def messages(self, mechanism: Any, question: Question) -> float:
-        """Users send nothing else."""
+        """Messages per user: the value alone."""
         return 1.0
 
 
@@ -219,7 +219,7 @@ def _rare_successes(amount: int) -> NegativeBinomial:
 
 
 def dummy_candidates() -> tuple[Candidate, ...]:
-    """Protocols of several messages per user."""
+    """All candidates with dummy messages."""
     return (
         _Dummies("Poisson noise messages", "shuffle", _poisson, 1.0),
         _Dummies("binomial noise messages", "shuffle", _fair_coins, 0.25),
@@ -231,5 +231,5 @@ def dummy_candidates() -> tuple[Candidate, ...]:
 
 
 def integer_curator() -> Candidate:
-    """A curator whose noise is whole numbers, as counts are."""
+    """The candidate of a curator who adds discrete Gaussian noise to counts."""
     return _DiscreteGaussian()

@@ -238,7 +238,7 @@ def _some_times_as_many(categories: int) -> int:
 
 
 def frequency_candidates() -> tuple[Candidate, ...]:
-    """Everything that a design of frequencies looks at."""
+    """All candidates of a design of frequencies."""
     oracles: list[Candidate] = []
     for place in ("shuffle", "local"):
         oracles += [

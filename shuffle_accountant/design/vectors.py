@@ -88,14 +88,14 @@ class _Gaussian(Candidate):
     """Normal noise in every coordinate, of which the deviation is free."""
 
     def changed(self, mechanism: Any, factor: float) -> Any:
-        """Less noise."""
+        """The mechanism with the noise divided by ``factor``."""
         multiplier = mechanism.noise_multiplier / factor
         if isinstance(mechanism, GaussianVectors):
             return GaussianVectors(noise_multiplier=multiplier)
         return replace(mechanism, noise_multiplier=multiplier)
 
     def coordinate_error(self, mechanism: Any, question: Question) -> float:
-        """All coordinates are alike."""
+        """Error of the vector over the root of its length: all coordinates are alike."""
         return self.error(mechanism, question, 0.0) / math.sqrt(question.size)
 
     def bits(self, mechanism: Any, question: Question) -> float:
@@ -220,7 +220,7 @@ class _LaplaceCurator(Candidate):
         return Protocol([(RandomAllocation(mechanism, steps=1), question.rounds)])
 
     def changed(self, mechanism: Any, factor: float) -> Any:
-        """Less noise."""
+        """The mechanism with the noise divided by ``factor``."""
         return replace(mechanism, scale=mechanism.scale / factor)
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
@@ -229,11 +229,11 @@ class _LaplaceCurator(Candidate):
         return self._scale(mechanism, question) * math.sqrt(d) * math.sqrt(d + 1.0)
 
     def coordinate_error(self, mechanism: Any, question: Question) -> float:
-        """All coordinates are alike."""
+        """Error of the vector over the root of its length: all coordinates are alike."""
         return self.error(mechanism, question, 0.0) / math.sqrt(question.size)
 
     def quantile(self, mechanism: Any, question: Question, share: float) -> float:
-        """By the law of a coordinate: a normal number times ``sqrt(2 G)``.
+        """Quantile of a coordinate of the noise: a normal number times ``sqrt(2 G)``.
 
         G has a gamma law of shape ``a = (d + 1)/2``: the characteristic function of the noise is
         ``(1 + k^2)^-a``.
@@ -263,7 +263,7 @@ class _LaplaceCurator(Candidate):
 
 
 def mean_candidates(dimension: int, *, gaussian_messages: bool) -> tuple[Candidate, ...]:
-    """Everything that a design of means looks at.
+    """All candidates of a design of means.
 
     Args:
         dimension: length of the vectors; on a line there is no sphere.

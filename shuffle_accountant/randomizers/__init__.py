@@ -1,4 +1,4 @@
-"""Local randomizers: what runs on a user's device, and the law of what it sends.
+"""Local randomizers: the code run on a user's device, and the distribution of its messages.
 
 A new randomizer is one class. Take `ChannelRandomizer` for a matrix of probabilities (the property
 `channel`), `ContinuousRandomizer` for noise on the inputs 0 and 1 (``cdf``, ``sf`` and

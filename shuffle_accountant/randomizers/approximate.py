@@ -1,4 +1,4 @@
-"""Any randomizer of which only its distance from a null law is known."""
+"""Randomizers that are known only by how close their messages are to a null distribution."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ApproximateRandomizer(FromArguments):
 
     @property
     def delta0(self) -> float:
-        """Probability up to which it holds."""
+        """The delta of the closeness (eps0, delta0) to the null distribution."""
         return self._delta0
 
     @property

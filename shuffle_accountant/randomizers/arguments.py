@@ -1,4 +1,4 @@
-"""Randomizers that are nothing but the arguments of their constructor."""
+"""Base of randomizers that are stored, shown and compared by their constructor's arguments."""
 
 from __future__ import annotations
 

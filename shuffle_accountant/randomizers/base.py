@@ -194,7 +194,7 @@ class LetterClasses:
 
 
 class ConcreteRandomizer(LocalRandomizer):
-    """A randomizer whose law is known, and which therefore has a blanket.
+    """A randomizer with known distributions of its messages, which therefore has a blanket.
 
     The *blanket* of a randomizer R is what all inputs share, ``m(y) = min over x of R(x)(y)``: with
     probability ``sum_y m(y)`` a message is a draw from it whatever the input (Balle et al. 2019).
@@ -304,7 +304,7 @@ class FiniteRandomizer(ConcreteRandomizer):
         return self.classes(inputs)
 
     def matrix(self) -> NDArray[np.float64]:
-        """A channel matrix of all inputs that tells as much as the messages, row by row."""
+        """Channel matrix of all inputs, as informative as the messages; a row for each input."""
         return self.classes(range(self.inputs)).probabilities
 
     @property
@@ -320,9 +320,9 @@ class FiniteRandomizer(ConcreteRandomizer):
         return tuple((a, b, other) for (a, b), other in product(permutations(every, 2), every))
 
     def others(self, held: tuple[int, ...]) -> Sequence[int]:
-        """Inputs that another user may hold, up to renaming by one who holds these."""
+        """Inputs that another user may hold, up to renamings that leave the ``held`` ones fixed."""
         return range(self.inputs)
 
     def yes_counts(self) -> YesCounts | None:
-        """To how many categories messages say yes, if that and one's own is all that counts."""
+        """Distribution of the number of yeses, where that and one's own suffice; else None."""
         return None

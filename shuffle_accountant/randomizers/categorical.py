@@ -27,7 +27,7 @@ Counts = tuple[Probabilities, Probabilities, Probabilities]
 
 # Largest number of categories whose counts of yes are listed; beyond, their fluctuation is bounded.
 _MOST_COUNTS = 4096
-# Beyond, probabilities are not doubles, and what hides the input is nothing.
+# Largest eps0 (nats) with probabilities that are doubles; beyond, nothing hides the input.
 _LARGEST_EPS0 = 300.0
 
 
@@ -52,16 +52,16 @@ class CategoricalRandomizer(RunsOnData, FrequencyEstimator, FiniteRandomizer):
         return True
 
     def input_pairs(self) -> tuple[tuple[int, int], ...]:
-        """The one pair that all pairs look like."""
+        """The pair (0, 1): all pairs of distinct inputs equal it up to renaming of categories."""
         return ((0, 1),)
 
     def datasets(self) -> tuple[tuple[int, int, int], ...]:
-        """The triples (x0, x1, others) that all triples look like."""
+        """Triples (x0, x1, others) that all triples equal up to renaming of categories."""
         third = ((0, 1, 2),) if self.categories >= 3 else ()
         return ((0, 1, 0), (0, 1, 1), *third)
 
     def others(self, held: tuple[int, ...]) -> Sequence[int]:
-        """These, and one of those that are not held, which are alike."""
+        """The ``held`` inputs and one input not held: all of those are alike."""
         foreign = [x for x in range(self.categories)[: len(held) + 1] if x not in held]
         return (*held, *foreign[:1])
 
@@ -84,11 +84,11 @@ class BitRandomizer(CategoricalRandomizer):
 
     @property
     def representable(self) -> bool:
-        """Beyond some eps0 the probability of a wrong bit is no double."""
+        """Whether eps0 is so small that the probability of a wrong bit is a double."""
         return self.eps0 <= _LARGEST_EPS0
 
     def yes_counts(self) -> YesCounts | None:
-        """To how many categories messages say yes."""
+        """Distribution of the number of categories that a message says yes to; None if unknown."""
         joint = self._joint_counts()
         if joint is None and self._rate is None:
             return None

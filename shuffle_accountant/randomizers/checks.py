@@ -73,7 +73,7 @@ def unit_values(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def row_sums(**named: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums of the rows of the one named matrix of shape (inputs, messages), if each row is a law.
+    """Sums of the rows of the named matrix (inputs, messages), if each row is a distribution.
 
     Raises:
         ValueError: an entry outside [0, 1], or a row that does not sum to 1 within 1e-9.

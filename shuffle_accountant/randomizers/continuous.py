@@ -32,9 +32,9 @@ __all__ = ["ContinuousRandomizer"]
 _HALVINGS = 80
 # Largest number of cells of a line, and number of knots from which their edges are found.
 _MOST_CELLS, _KNOTS = 1 << 15, 512
-# A log-ratio's spread is that of messages with chances between this one and its complement.
+# Tail probability of the message whose log-ratio stands for the spread of all log-ratios.
 _TYPICAL = 0.16
-# Chance of the messages beyond the last edge, where only their ratio's tail is wanted.
+# Probability of the messages beyond the last edge, where only their ratio's tail is wanted.
 _BEYOND = 1e-18
 
 
@@ -93,7 +93,7 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
         return min(float(self.cdf(1.0, at)[0]) + float(self.sf(0.0, at)[0]), 1.0)
 
     def checked_input(self, *, target: object) -> float:
-        """An input of a target, as its user names it.
+        """The target's input as a float, checked: 0 or 1.
 
         Raises:
             TypeError: not an integer.
@@ -103,11 +103,11 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
 
     @property
     def worst_inputs(self) -> tuple[float, ...]:
-        """Inputs of which one is the easiest to name."""
+        """Inputs among which is the one that is easiest to re-identify."""
         return (0.0,) if self.symmetric else (0.0, 1.0)
 
     def log_ratio(self, target: float) -> float:
-        """Logarithm (nats) of the largest ratio of a target's law to the blanket."""
+        """Logarithm (nats) of the largest likelihood ratio of the target's input to the blanket."""
         return self.eps0
 
     def letters(
@@ -156,7 +156,7 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
     def ratio_tails(
         self, target: float, other: float | None, *, unresolved: float = 0.0
     ) -> RatioTails:
-        """Distribution of the likelihood ratio of a target's law to that of its decoys.
+        """Distribution of the likelihood ratio of the target's message to its decoys' messages.
 
         Args:
             target: the target's input.
@@ -209,7 +209,7 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
     def _cells(
         self, likelier: int, edges: Array, side: Bound, away: float
     ) -> tuple[Array, Array, Array]:
-        """Letters of the cells beyond the crossing, on one side.
+        """Message classes of the cells on one side of the crossing.
 
         Args:
             likelier: the input these messages are likelier from.
@@ -253,7 +253,7 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
         return mass[kept], split[kept], error[kept]
 
     def _masses(self, x: int, likelier: int, edges: Array) -> tuple[Array, Array]:
-        """Masses of the cells for an input, the open one last, and their relative errors."""
+        """Probabilities of the cells from input x, the open one last, and their relative errors."""
         beyond, before = (self.cdf, self.sf) if likelier == 0 else (self.sf, self.cdf)
         tails, heads = beyond(x, edges), before(x, edges)
         small = tails <= 0.5  # of two differences the one of smaller numbers
@@ -268,11 +268,11 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
         return mass, np.minimum(error, 1.0)
 
     def _log_ratio(self, likelier: int, y: Array) -> Array:
-        """Logarithm of the ratio of an input to the other one."""
+        """Log-likelihood ratio (nats) of the input ``likelier`` to the other one at messages y."""
         return np.asarray(self.log_density(likelier, y) - self.log_density(1 - likelier, y))
 
     def _require_rising(self, logs: Array, slack: ArrayLike) -> None:
-        """Refuse a likelihood ratio that is not monotone."""
+        """Raise ValueError if the likelihood ratio is not monotone, up to the slack."""
         if not np.all(np.diff(logs) >= -np.asarray(slack)):
             raise ValueError(
                 f"randomizer must have a likelihood ratio that rises with the message, got "
@@ -280,7 +280,7 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
             )
 
     def _reach(self, chance: float) -> tuple[float, float]:
-        """Messages of which no more than a chance lies below, and above."""
+        """Messages (low, high): at most ``chance`` lies below low from 0, and above high from 1."""
         low, high = -1.0, 1.0
         while float(self.cdf(0.0, np.array([low]))[0]) > chance and low > -1e300:
             low *= 2.0
@@ -289,7 +289,7 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
         return low, high
 
     def _quantile(self, likelier: int, chance: float) -> float:
-        """The message beyond which an input's messages have a chance, away from the other input."""
+        """Message with ``chance`` of an input's messages beyond it, away from the other input."""
         low, high = self._reach(chance)
         beyond = self.cdf if likelier == 0 else self.sf
         for _ in range(_HALVINGS):
@@ -301,7 +301,7 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
         return low if likelier == 0 else high
 
     def _first(self, likelier: int, levels: Array, low: float, high: float) -> Array:
-        """Messages at which the logarithm of the ratio of the likelier input passes levels."""
+        """Messages in [low, high] at which the log-likelihood ratio passes each of the levels."""
         left, right = np.full(levels.shape, low), np.full(levels.shape, high)
         for _ in range(_HALVINGS):
             middle = 0.5 * (left + right)
@@ -310,7 +310,7 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
         return np.asarray(0.5 * (left + right))
 
     def _spread(self, likelier: int, start: float, far: float, cells: int) -> Array:
-        """Messages from one to another at which the ratio's logarithm takes about equal steps."""
+        """Messages from ``start`` to ``far`` with about equal steps of the log-likelihood ratio."""
         ends = self._log_ratio(likelier, np.array([start, far]))
         knots = np.linspace(float(ends[0]), float(ends[1]), _KNOTS + 1)
         places = self._first(likelier, knots, min(start, far), max(start, far))

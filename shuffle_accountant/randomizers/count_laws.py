@@ -1,7 +1,7 @@
-"""Laws of how many: dummy messages of a category, or users who take part.
+"""Distributions of counts: dummy messages of a category, or users who take part.
 
-A law is known by its ratios ``r(c) = P(c - 1)/P(c)``, which are short formulas; probabilities
-themselves follow from them (see `shuffle_accountant.losses.decoys.count_tables`).
+A distribution is given by its ratios ``r(c) = P(c - 1)/P(c)``, which are short formulas; the
+probabilities follow from them (see `shuffle_accountant.losses.decoys.count_tables`).
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _LEAST = 1e-300
 _LEAST_CHANCE = 1e-280
 # Range of sigma of a discrete Gaussian: ratios within the range of doubles, tables within memory.
 _LEAST_SIGMA, _MOST_SIGMA = 0.05, 2.0**18
-# Deviations beyond which it has no mass in double precision, next to its other mass.
+# Standard deviations beyond which a discrete Gaussian has no mass in double precision.
 _FAR = 17.0
 
 
 class CountLaw(ABC):
-    """A law of whole numbers >= 0; implementations are frozen dataclasses of plain numbers."""
+    """A distribution of whole numbers >= 0; implementations are frozen dataclasses of numbers."""
 
     kind: ClassVar[str]
     _kinds: ClassVar[dict[str, type[CountLaw]]] = {}
     divisible: ClassVar[bool] = True
-    """Whether any number of users can share the work of drawing it."""
+    """Whether any number of users can draw parts that add up to a number of this distribution."""
     roundings: ClassVar[float] = 8.0
-    """How many roundings a ratio may be off by."""
+    """Error of a ratio, in roundings."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Register the class under its ``kind``."""
@@ -171,7 +171,7 @@ class NegativeBinomial(CountLaw):
 
     @property
     def centre(self) -> int:
-        """0 up to size 1."""
+        """The mode, 0 up to size 1."""
         return max(math.floor((self.size - 1.0) * (1.0 - self.probability) / self.probability), 0)
 
     def ratios(self, counts: Array) -> Array:
@@ -185,12 +185,12 @@ class NegativeBinomial(CountLaw):
         )
 
     def rising(self, count: float) -> float:
-        """Monotone in c, with limit ``1 - p``."""
+        """The larger of its value at ``count`` and ``1 - p``: it is monotone with that limit."""
         failure = 1.0 - self.probability
         return max((count + self.size) / (count + 1.0), 1.0) * failure
 
     def honest(self, share: float) -> NegativeBinomial:
-        """The size shrinks."""
+        """Negative binomial with the same probability and the size times the share."""
         _enough(self.size, share)
         return NegativeBinomial(size=self.size * share, probability=self.probability)
 
@@ -242,7 +242,7 @@ class Poisson(CountLaw):
         return self.mean / (count + 1.0)
 
     def honest(self, share: float) -> Poisson:
-        """The mean shrinks."""
+        """Poisson with the mean times the share."""
         _enough(self.mean, share)
         return Poisson(mean=self.mean * share)
 
@@ -310,7 +310,7 @@ class Binomial(CountLaw):
         return max(self.trials - count, 0.0) * odds / (count + 1.0)
 
     def honest(self, share: float) -> Binomial:
-        """Whole trials only: the exact product with the share is rounded down."""
+        """Binomial with the trials times the share, an exact product that is rounded down."""
         trials = math.floor(self.trials * Fraction(share))
         return Binomial(trials=trials, probability=self.probability)
 
@@ -386,7 +386,7 @@ class AsymmetricGeometric(CountLaw):
         return self.right if count >= self.mode else 1.0 / self.left
 
     def honest(self, share: float) -> AsymmetricGeometric:
-        """Itself alone.
+        """The distribution itself, for a share of 1 alone.
 
         Raises:
             ValueError: any share but 1.
@@ -486,7 +486,7 @@ class DiscreteGaussian(CountLaw):
         return 1.0 / float(self.ratios(np.array([count + 1.0]))[0])
 
     def honest(self, share: float) -> DiscreteGaussian:
-        """Itself alone.
+        """The distribution itself, for a share of 1 alone.
 
         Raises:
             ValueError: any share but 1.

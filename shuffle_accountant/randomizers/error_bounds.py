@@ -115,13 +115,13 @@ def largest_mean_deviation(
 
 
 def _around(variance: float, exponent: float, most: float) -> tuple[float, float]:
-    """Logarithms of t around that with which a normal law has the exponent, up to the largest t."""
+    """Range of log t around the best t for a normal distribution of this variance; t <= most."""
     middle = 0.5 * math.log(2.0 * exponent / variance)
     return min(middle, math.log(most)) - _REACH, min(middle + _REACH, math.log(most))
 
 
 def _least(function: Callable[[float], float], ends: tuple[float, float]) -> float:
-    """The least value that is found of a function that falls and then rises."""
+    """Smallest value found of a function that falls and then rises."""
     from scipy.optimize import minimize_scalar  # not quick to import
 
     found = minimize_scalar(function, bounds=ends, method="bounded", options={"xatol": 1e-6})

@@ -211,7 +211,7 @@ class FrequencyEstimator(Estimator):
 
 
 def tally_of(tally: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
-    """A tally as an array of the shape it must have.
+    """The tally as an array, its shape checked.
 
     Raises:
         TypeError: not numbers.

@@ -25,7 +25,7 @@ _CELLS = 1 << 18
 _LARGEST_GAP, _LEAST_SIGMA = 2e3, 1e-3
 # And here the adversary learns nothing, to a double.
 _LEAST_GAP, _LARGEST_SIGMA = 1e-150, 1e100
-# Standard normal probability below 1e-18 beyond.
+# Standard deviations beyond which a normal distribution has a probability below 1e-18.
 _REACH = 9.0
 
 
@@ -67,12 +67,12 @@ class GaussianRandomizer(FromArguments, ContinuousRandomizer):
 
     @property
     def normal_noise(self) -> float:
-        """Its standard deviation."""
+        """Standard deviation of the noise: ``sigma``."""
         return self.sigma
 
     @property
     def symmetric(self) -> bool:
-        """True: the noise is."""
+        """True: the noise is symmetric."""
         return True
 
     @property
@@ -128,7 +128,7 @@ class GaussianRandomizer(FromArguments, ContinuousRandomizer):
     def ratio_tails(
         self, target: float, other: float | None, *, unresolved: float = 0.0
     ) -> RatioTails:
-        """Distribution of the likelihood ratio of a target's law to that of its decoys.
+        """Distribution of the likelihood ratio of the target's message to its decoys' messages.
 
         Args:
             target: the target's input, in [0, 1].
@@ -141,7 +141,7 @@ class GaussianRandomizer(FromArguments, ContinuousRandomizer):
         return normal_tails(abs(target - other) / self.sigma, unresolved)
 
     def _log_ratio(self, likelier: int, y: Array) -> Array:
-        """Linear in the message."""
+        """Log-likelihood ratio of one input to the other, which is linear in the message."""
         away = 0.5 - y if likelier == 0 else y - 0.5
         return np.asarray(away / self.sigma**2)
 

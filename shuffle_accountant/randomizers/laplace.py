@@ -84,7 +84,7 @@ class LaplaceRandomizer(FromArguments, ContinuousRandomizer):
 
     @property
     def symmetric(self) -> bool:
-        """True: the noise is."""
+        """True: the noise is symmetric."""
         return True
 
     @property
@@ -156,13 +156,13 @@ class LaplaceRandomizer(FromArguments, ContinuousRandomizer):
         return validate.closed_unit(target=target)
 
     def log_ratio(self, target: float) -> float:
-        """Logarithm (nats) of the largest ratio of a target's law to the blanket."""
+        """Logarithm (nats) of the largest likelihood ratio of the target's input to the blanket."""
         return self._eps0 * (abs(target - 0.5) + 0.5)
 
     def ratio_tails(
         self, target: float, other: float | None, *, unresolved: float = 0.0
     ) -> RatioTails:
-        """Distribution of the likelihood ratio of a target's law to that of its decoys.
+        """Distribution of the likelihood ratio of the target's message to its decoys' messages.
 
         Args:
             target: the target's input, in [0, 1].

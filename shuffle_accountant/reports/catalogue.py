@@ -79,7 +79,7 @@ def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _wanted(maker: Maker) -> list[inspect.Parameter]:
-    """Parameters without a default."""
+    """The constructor's parameters without a default."""
     parameters = inspect.signature(maker).parameters.values()
     return [p for p in parameters if p.default is inspect.Parameter.empty]
 

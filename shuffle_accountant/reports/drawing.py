@@ -89,7 +89,7 @@ def curve_style(number: int) -> dict[str, Any]:
 
 
 def certified_style() -> dict[str, Any]:
-    """The curves that are this package's own."""
+    """Line style of this package's own curves."""
     return {
         "color": "black",
         "linestyle": "-",

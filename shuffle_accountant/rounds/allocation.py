@@ -123,7 +123,7 @@ class RandomAllocation(Round):
         return _reduced(self)
 
     def _bracket(self, query: Query) -> Bracket:
-        """The answer; the blocks of several selected steps are composed like rounds."""
+        """Bracket that answers the query; blocks of several selected steps compose like rounds."""
         if self.selected == 1:
             return super()._bracket(query)
         pair = self.reduced()

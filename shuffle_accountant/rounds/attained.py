@@ -102,7 +102,7 @@ def _batches(round: ShuffledBatches, delta: float, rounds: int) -> Attained:
 
 
 def _lower_end(loss: PrivacyLoss, delta: float, rounds: int, upper: float) -> float:
-    """Lower end of epsilon from a loss that is known from below."""
+    """Lower end of epsilon at delta after ``rounds`` rounds, from the optimistic side of a loss."""
     if rounds > 1:
         query = Query(delta=delta)
         return lower_end([(loss, rounds)], query, _TOLERANCE, MEMORY_LIMIT, math.inf)
@@ -117,7 +117,7 @@ def _lower_end(loss: PrivacyLoss, delta: float, rounds: int, upper: float) -> fl
 
 
 def _both_ends(loss: PrivacyLoss, delta: float, rounds: int) -> tuple[float, float]:
-    """Both ends of epsilon for a pair that is known from both sides."""
+    """Both ends of epsilon at delta after ``rounds`` rounds of one privacy loss."""
     parts = [(_Pair(loss), rounds)] if rounds else []
     found = evaluate(parts, Query(delta=delta), _TOLERANCE, MEMORY_LIMIT)
     return found.lower, found.upper
@@ -125,7 +125,7 @@ def _both_ends(loss: PrivacyLoss, delta: float, rounds: int) -> tuple[float, flo
 
 @dataclass(frozen=True)
 class _Pair:
-    """A pair of laws that no theorem is needed for."""
+    """Pair of distributions of explicit datasets, which needs no theorem."""
 
     name: ClassVar[str] = "attained"
     two_sided: ClassVar[bool] = False
@@ -151,7 +151,7 @@ def _datasets(
     effort = Effort(tail=1e-6 * delta, resolution=1e-3)
 
     def most(share: float) -> OrderedPairLoss:
-        """The loss with the largest divergence at that share of one round's epsilon."""
+        """The loss with the largest delta at that share of one round's epsilon."""
         return max(losses, key=lambda loss: loss.delta(share * scale, Bound.OPTIMISTIC, effort))
 
     ends = {loss: _both_ends(loss, delta, rounds) for loss in map(most, _SHARES)}

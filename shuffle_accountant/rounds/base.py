@@ -65,7 +65,7 @@ class Round(ABC):
 
     @property
     def floor(self) -> Bracket | None:
-        """The delta that no epsilon makes smaller, where dummies leave one; else None."""
+        """Bracket of the delta left at every epsilon, for rounds with dummies; else None."""
         return None
 
     @property
@@ -75,7 +75,7 @@ class Round(ABC):
 
     @property
     def weaknesses(self) -> tuple[str, ...]:
-        """Why the round protects little or nothing whatever its answers are, if so; a line each."""
+        """Reasons why the round protects little whatever its answers are, a line each; or ()."""
         return ()
 
     def delta(self, *, epsilon: float) -> Bracket:
@@ -103,7 +103,7 @@ class Round(ABC):
         return self._bracket(Query(delta=validate.open_unit(delta=delta)))
 
     def _bracket(self, query: Query) -> Bracket:
-        """The answer; warns if it is much wider than a finite sum should be."""
+        """Bracket that answers the query; warns if it is much wider than a finite sum should be."""
         pair = self.reduced()
         answer = evaluate([(pair, 1)], query, _TOLERANCE, MEMORY_LIMIT)
         found = answer.bracket(
@@ -118,7 +118,7 @@ class Round(ABC):
 
 
 def warn_if_weak(rounds: Iterable[Round], query: Query) -> None:
-    """Say why answers about these rounds promise little, at the caller's line, if they do."""
+    """Warn, at the caller's line, of every reason why answers about these rounds promise little."""
     weaknesses: dict[str, None] = {}
     people: int | None = None
     for one in rounds:
@@ -131,7 +131,7 @@ def warn_if_weak(rounds: Iterable[Round], query: Query) -> None:
 
 
 def needed(theorem: str, *sentences: str) -> tuple[str, ...]:
-    """Sentences that a theorem needs, each with its name."""
+    """Assumptions of a theorem, each sentence followed by the theorem's name."""
     return tuple(f"{sentence} ({theorem})." for sentence in sentences)
 
 

@@ -38,7 +38,7 @@ class ShuffleFamily:
         return _pair(self, users, fraction, eps0)
 
     def __hash__(self) -> int:
-        """By value; kept, because every round asks for it."""
+        """Hash by value, cached because every round asks for it."""
         return self._hash
 
     @cached_property

@@ -40,7 +40,7 @@ class Mechanism(ABC):
 
     kind: ClassVar[str]
     conditions: ClassVar[tuple[str, ...]]
-    """What a step must be in reality, a sentence each."""
+    """Assumptions on a step, a sentence each."""
     _kinds: ClassVar[dict[str, type[Mechanism]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -50,7 +50,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def ratio(self, passes: int, side: Bound) -> RatioSource:
-        """The law of the likelihood ratio of that many steps that all use the record.
+        """Distribution of the likelihood ratio of ``passes`` steps that all use the record.
 
         Args:
             passes: how many steps, >= 1.
@@ -95,7 +95,7 @@ class GaussianMechanism(Mechanism):
         object.__setattr__(self, "noise_multiplier", value)
 
     def ratio(self, passes: int, side: Bound) -> RatioSource:
-        """A lognormal law."""
+        """Lognormal distribution: one Gaussian step with the deviation over root ``passes``."""
         sigma = over_root(self.noise_multiplier, passes)
         return GaussianRatio(noise_of(sigma, side))
 
@@ -128,7 +128,7 @@ class LaplaceMechanism(Mechanism):
         object.__setattr__(self, "scale", value)
 
     def ratio(self, passes: int, side: Bound) -> RatioSource:
-        """A law between ``e^(-1/scale)`` and ``e^(1/scale)``."""
+        """Distribution on ``e^(-1/scale)`` to ``e^(1/scale)``, or on products of such ratios."""
         eps0 = quotient(1, self.scale)
         check_range(eps0.low, passes)
         one = LaplaceRatio(share_of(eps0, side))
@@ -165,7 +165,7 @@ class PureMechanism(Mechanism):
         object.__setattr__(self, "epsilon", value)
 
     def ratio(self, passes: int, side: Bound) -> RatioSource:
-        """A law on ``e^epsilon`` and ``e^-epsilon``, or on products of them."""
+        """Distribution on ``e^epsilon`` and ``e^-epsilon``, or on products of them."""
         return TwoValuedRatio(self.epsilon, passes)
 
 

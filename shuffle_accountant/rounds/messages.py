@@ -35,7 +35,7 @@ COUNTS_ALONE = (
 
 @dataclass(frozen=True)
 class _CountsPair:
-    """The laws of the counts that two neighbours change."""
+    """Dominating pair: distributions of the counts that differ between two neighbours."""
 
     two_sided: ClassVar[bool] = False  # Q may have mass where P has none
 
@@ -67,11 +67,11 @@ class DummyMessages(Tallying, Round):
     @property
     @abstractmethod
     def hiding(self) -> CountLaw:
-        """Law of the dummies that the analyst knows nothing of, per category."""
+        """Distribution of the dummies per category of which the analyst knows nothing."""
 
     @property
     def floor(self) -> Bracket:
-        """The delta that no epsilon makes smaller.
+        """Bracket of the delta that is left at every epsilon.
 
         With this probability a count is seen that one of the neighbours cannot cause: no dummies
         at all, or more than there can be.
@@ -86,7 +86,7 @@ class DummyMessages(Tallying, Round):
         )
 
     def reduced(self) -> _CountsPair:
-        """The laws of the counts of both categories."""
+        """Dominating pair: the distributions of the counts of both categories."""
         loss = _loss(self.hiding, self.kept, min(self.categories, 2))
         return _CountsPair(self.name, loss)
 
@@ -216,7 +216,7 @@ class DummyMessages(Tallying, Round):
 
 
 def checked_dummies(dummies: CountLaw) -> CountLaw:
-    """A law of dummies that is one.
+    """The distribution of dummies, checked.
 
     Raises:
         TypeError: not a law.
@@ -229,7 +229,7 @@ def checked_dummies(dummies: CountLaw) -> CountLaw:
 
 
 def checked_categories(categories: int) -> int:
-    """A number of categories, one included.
+    """The number of categories, checked; 1 is allowed.
 
     Raises:
         TypeError: not an integer.
@@ -239,7 +239,7 @@ def checked_categories(categories: int) -> int:
 
 
 def _beyond(law: CountLaw, share: float) -> float:
-    """A distance from the mean that a count is beyond with this probability at most."""
+    """Distance from the mean that a count exceeds with probability at most ``share``; or inf."""
     table = count_table(law)
     off = np.abs(table.counts - law.expectation)
     order = np.argsort(-off)

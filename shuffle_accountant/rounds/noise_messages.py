@@ -79,7 +79,7 @@ class NoiseMessages(DummyMessages):
 
     @property
     def kept(self) -> float:
-        """All messages are counted."""
+        """Probability that a user's message is counted: 1."""
         return 1.0
 
     @property

@@ -25,7 +25,7 @@ _UNEVEN, _FURTHEST = 1e-6, 600.0
 
 @dataclass(frozen=True)
 class _TabulatedPair:
-    """The pair of laws that a round's tables stand for."""
+    """Dominating pair given by the tables of a round."""
 
     name: ClassVar[str] = "pld"
     two_sided: ClassVar[bool] = False  # Q may have mass where P has none
@@ -157,7 +157,7 @@ class PldRound(Round):
         )
 
     def reduced(self) -> _TabulatedPair:
-        """The pair of laws the tables stand for."""
+        """The dominating pair given by the tables."""
         return _TabulatedPair(self.loss)
 
     def to_dict(self) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class PldRound(Round):
 
 
 def _require_below(below: PldTable, above: PldTable, name: str, other: str) -> None:
-    """Refuse a table for lower ends whose delta is above that of the table for upper ends."""
+    """Raise ValueError if the table for lower ends has a larger delta than that for upper ends."""
     if below == above:
         return
     losses = np.concatenate([below.losses, above.losses])

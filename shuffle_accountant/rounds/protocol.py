@@ -1,4 +1,4 @@
-"""Several rounds as one value: what the accountant and everything else is asked about."""
+"""Protocols: several rounds as one value, about which accountants, reports and plots are asked."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Protocol:
 
     @property
     def in_order(self) -> list[tuple[Round, int]]:
-        """The pairs in an order of their own: the same for equal protocols, down to rounding."""
+        """Pairs (round, count) in a canonical order, so that equal protocols round the same."""
         return sorted(self._counts.items(), key=lambda item: repr(item[0]))
 
     def __iter__(self) -> Iterator[tuple[Round, int]]:

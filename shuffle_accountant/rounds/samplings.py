@@ -44,7 +44,7 @@ SAMPLINGS: dict[str, Callable[[float, int], Protocol]] = {
 
 
 def sampling_named(sampling: str) -> str:
-    """The name itself.
+    """The name of the sampling, checked.
 
     Raises:
         TypeError: no text.
@@ -60,7 +60,7 @@ def sampling_named(sampling: str) -> str:
 def training_run(
     sampling: str, *, noise_multiplier: float, steps: int, epochs: int = 1
 ) -> Protocol:
-    """All epochs of a run of DP-SGD.
+    """Protocol of all epochs of a run of DP-SGD.
 
     Args:
         sampling: "allocation", "shuffle" or "poisson".

@@ -242,7 +242,7 @@ class ShuffleRound(Round):
 
     @property
     def member(self) -> Member | None:
-        """Its place among rounds of other sizes, samples and parameters; None for some theorems."""
+        """The round as a member of its `ShuffleFamily`; None if the round is in no family."""
         if not self.plain:
             return None
         family = family_of(self.randomizer, self.reduction, self.population is not None)
@@ -406,7 +406,7 @@ def _checked_users(users: Any) -> int | Binomial:
 
 
 def _checked_others(others: Any) -> Groups:
-    """The other groups, in an order of their own."""
+    """The other groups of users, checked, in a canonical order; groups of 0 users are left out."""
     if others is None:
         return ()
     if isinstance(others, tuple):  # as they are held
@@ -436,7 +436,7 @@ def _others_from_list(state: Any) -> dict[LocalRandomizer, Any]:
 
 
 def _check_crowd(one: ShuffleRound) -> None:
-    """Refuse crowds that no theorem covers."""
+    """Raise ValueError for combinations of users that no theorem covers."""
     sizes = [one.users.trials if isinstance(one.users, Binomial) else one.population or one.users]
     total = sum(sizes) + sum(count for _, count in one.others)
     if one.colluding >= total:

@@ -18,7 +18,7 @@ __all__ = ["step_from_dict", "step_ratio", "zero_out_step"]
 
 
 def zero_out_step(mechanism: Mechanism | PldRound) -> Mechanism | PldRound:
-    """The step itself.
+    """The step itself, checked: a mechanism, or a PldRound of adjacency zero-out.
 
     Raises:
         TypeError: neither a mechanism nor a PldRound.
@@ -39,7 +39,7 @@ def zero_out_step(mechanism: Mechanism | PldRound) -> Mechanism | PldRound:
 
 @lru_cache(maxsize=128)
 def step_ratio(mechanism: Mechanism | PldRound, passes: int, side: Bound) -> RatioSource:
-    """The law of the likelihood ratio of that many steps that all use the record.
+    """Distribution of the likelihood ratio of ``passes`` steps that all use the record.
 
     Args:
         mechanism: the step.

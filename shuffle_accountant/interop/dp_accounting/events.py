@@ -99,7 +99,7 @@ class ShufflePLDAccountant(pld.PLDAccountant):  # type: ignore[misc]
         return super()._maybe_compose(event, count, do_compose)
 
     def _composed(self) -> Any:
-        """The distribution of everything so far."""
+        """Privacy loss distribution of everything composed so far."""
         if self._total is None:
             total = to_privacy_loss_distribution(
                 self._rounds, value_discretization_interval=self._value_discretization_interval
