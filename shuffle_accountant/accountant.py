@@ -37,7 +37,7 @@ _CURVE_DELTA = 1e-10
 
 
 # Width of a class of rounds that are evaluated together, relative to the tolerance; factor by which
-# it shrinks while brackets are too wide; width, relative, from which on every round is by itself.
+# it shrinks while brackets are too wide; width at which rounds are no longer put together.
 CLASS_WIDTH, CLASS_REFINED, CLASS_FINEST = 0.7, 0.25, 0.01
 
 
@@ -95,7 +95,7 @@ class FourierAccountant:
         Args:
             round: what happened: a `ShuffleRound`, or a `PldRound` for a mechanism of another kind;
                 or several: a `Protocol`, or a list of pairs (round, count).
-            count: how many times, >= 0.
+            count: number of such rounds, >= 0.
 
         Returns:
             This accountant, so that calls chain.
@@ -165,7 +165,7 @@ class FourierAccountant:
         return PrivacyProfile(epsilons=points, lower=lower, upper=upper)
 
     def trade_off(self, false_positive_rates: ArrayLike) -> TradeOffCurve:
-        """The trade-off curve of tests that tell two neighbours apart, with certified ends.
+        """The trade-off curve of tests between two neighbours, with certified ends.
 
         At a false positive rate x it is the least false negative rate that any test of everything
         composed so far has, in the worse order of the neighbours (Dong, Roth and Su 2022). It
@@ -257,7 +257,7 @@ def certified(
     """Bracket of a protocol's answer, and what kept it wider than the tolerance; never warns.
 
     Args:
-        protocol: what happens.
+        protocol: the rounds.
         query: the question.
         tolerance: relative width in epsilon to aim for, > 0.
         memory_limit: bytes.
@@ -287,7 +287,7 @@ def trade_off_of(
     """Ends of the trade-off curve at false positive rates, and the theorems used; never warns.
 
     Args:
-        protocol: what happens.
+        protocol: the rounds.
         rates: false positive rates, in [0, 1], shape (m,).
         tolerance: relative width of epsilon's brackets, and of a test's gain over guessing, to aim
             for, > 0.
@@ -325,7 +325,7 @@ def epsilon(
     Args:
         round: a round, a `Protocol`, or a list of pairs (round, count).
         delta: in (0, 1).
-        rounds: how many times, >= 0.
+        rounds: number of rounds, >= 0.
         tolerance: relative width of the bracket to aim for, > 0.
 
     Raises:
@@ -347,7 +347,7 @@ def delta(
     Args:
         round: a round, a `Protocol`, or a list of pairs (round, count).
         epsilon: nats, finite, >= 0.
-        rounds: how many times, >= 0.
+        rounds: number of rounds, >= 0.
         tolerance: relative width in epsilon of the bracket to aim for, > 0.
 
     Raises:

@@ -32,7 +32,7 @@ class SweepRecord:
 
     Attributes:
         parameters: the point, by name.
-        answer: what the function returned; None if it raised `ValueError`.
+        answer: return value of the function; None if it raised `ValueError`.
         error: the message of that error, one line that names the argument; else None.
     """
 

@@ -100,7 +100,7 @@ def max_eps0(
             default all of them do.
         participation: instead, the probability, in (0, 1], that each of them sends, independently
             and whatever the data are: only if attendance is secret.
-        colluding: how many of them work with the observer, see `ShuffleRound`.
+        colluding: number of them who work with the observer, see `ShuffleRound`.
         population: if given, the users of each round are drawn from this many (>= ``users``).
         randomizer: makes the randomizer when called with ``eps0=``; by default that is any
             eps0-LDP randomizer. ``functools.partial(RandomizedResponse, categories=4)`` is another.
@@ -187,7 +187,7 @@ def min_users(
         delta: in (0, 1).
         participation: probability, in (0, 1], that each of them sends, as for `max_eps0`; by
             default the answer is the number of users who must send.
-        colluding: how many of them work with the observer.
+        colluding: number of them who work with the observer.
         randomizer: makes the randomizer when called with ``eps0=``, as for `max_eps0`.
         reduction: theorem to use, see `ShuffleRound`.
         variant: form of the strong reduction, see `ShuffleRound`.

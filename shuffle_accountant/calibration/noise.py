@@ -45,8 +45,8 @@ def min_noise_multiplier(
     Args:
         sampling: how batches are made: "allocation" (`RandomAllocation`), "shuffle"
             (`ShuffledBatches`) or "poisson" (`PoissonSampled` at rate 1/steps).
-        steps: of an epoch, >= 1; for "shuffle" the full batches.
-        epochs: how many, each dealt, shuffled or drawn anew, >= 1.
+        steps: number of steps of an epoch, >= 1; for "shuffle" the full batches.
+        epochs: number of epochs, each dealt, shuffled or drawn anew, >= 1.
         target_epsilon: nats, finite, > 0, under zero-out adjacency.
         delta: in (0, 1).
         tolerance: relative width in epsilon of the brackets that decide, > 0.

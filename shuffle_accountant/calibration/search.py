@@ -33,10 +33,10 @@ N = TypeVar("N", int, float)
 _ROUGHLY = 1e-3
 # Width at which the close search stops, likewise; candidates closer still are found by halving.
 _CLOSELY = 1e-13
-# The first step where no slope is known, in powers of e.
+# First step of the search where no slope is known, on the logarithmic scale of the ladder.
 _STEP = 0.1
 
-# Numbers of six significant digits in each power of ten: 100,000 to 999,999.
+# Count of the numbers of six significant digits in each power of ten: 100,000 to 999,999.
 _PER_DECADE = 900_000
 
 
@@ -145,8 +145,8 @@ def first_that_meets(
         rough: a cheap estimate of epsilon, which says where to look.
         epsilon: its certified upper end, which decides.
         target: largest epsilon allowed, > 0.
-        guess: value to look at first.
-        slope: of log-epsilon over the logarithm of the value, roughly.
+        guess: starting point of the search.
+        slope: slope of log-epsilon over the logarithm of the value, roughly.
 
     Returns:
         The index; 0 if even that candidate meets the target; None if the last one does not.

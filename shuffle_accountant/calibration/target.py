@@ -48,7 +48,7 @@ class RiskTarget(ABC):
     Attributes:
         argument: name of the target as the caller's user knows it.
         goal: largest value allowed of the measure.
-        measure: what it is, in words.
+        measure: the measure in words.
         tolerance: relative width, in epsilon, of the brackets that decide.
     """
 
@@ -80,9 +80,9 @@ class RiskTarget(ABC):
 
         Args:
             ladder: the candidates.
-            protocol: what happens with a candidate.
-            guess: where to look first.
-            slope: of log-epsilon over the logarithm of the candidate, roughly.
+            protocol: returns the protocol of a candidate.
+            guess: starting point of the search.
+            slope: slope of log-epsilon over the logarithm of the candidate, roughly.
             safest: the last candidate in words.
 
         Raises:
@@ -146,7 +146,7 @@ class Target(RiskTarget):
     Args:
         target_epsilon: nats, finite, > 0.
         delta: in (0, 1).
-        tolerance: of the brackets that decide, > 0.
+        tolerance: relative width of the brackets that decide, > 0.
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -205,7 +205,7 @@ class AdvantageTarget(RiskTarget):
 
     Args:
         target_advantage: in (0, 1).
-        tolerance: of the brackets that decide, > 0.
+        tolerance: relative width of the brackets that decide, > 0.
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -237,7 +237,7 @@ class TradeOffTarget(RiskTarget):
     Args:
         target_trade_off: a pair (false positive rate, false negative rate), both in (0, 1), whose
             sum is below 1.
-        tolerance: of the brackets that decide, > 0.
+        tolerance: relative width of the brackets that decide, > 0.
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -288,7 +288,7 @@ class ReidentificationTarget(RiskTarget):
 
     Args:
         target_reidentification: in (0, 1).
-        tolerance: of the brackets that decide, > 0.
+        tolerance: relative width of the brackets that decide, > 0.
 
     Raises:
         TypeError: an argument of the wrong type.

@@ -45,9 +45,9 @@ __all__ = [
 
 # Root mean squared error from which on a candidate is refused: that of ignoring the data.
 _USELESS = 1.0
-# The largest error of all categories is below the stated one with this probability.
+# Probability with which all categories' errors are at most the stated largest error.
 CONFIDENCE = 0.95
-# What must hold where nothing is shuffled.
+# Assumptions of candidates without a shuffler, by place.
 _ELSEWHERE = {
     "central": (
         "The curator is trusted with all values, adds the noise stated, with fresh coins, and "
@@ -295,11 +295,11 @@ def smallest_multiplier(
 
     Args:
         question: the target.
-        protocol: of a noise multiplier.
-        guess: where to look first.
+        protocol: returns the protocol with a noise multiplier.
+        guess: starting point of the search.
         ratio: of neighbouring multipliers; their inverses have six digits if it is None.
-        tolerance: of the brackets that decide; the question's if it is None.
-        slope: of log-epsilon over the logarithm of the multiplier, roughly, up to its sign.
+        tolerance: relative width of the brackets that decide; the question's if it is None.
+        slope: slope of log-epsilon over the logarithm of the multiplier, roughly, up to its sign.
 
     Raises:
         ValueError: none does.

@@ -46,11 +46,11 @@ def frequency(
         participation: instead, the probability, in (0, 1], that each of them sends, independently
             and whatever the data are: only if attendance is secret. Errors are those of as few as
             send with all but 1e-4 of the probability.
-        colluding: how many of them work with the observer.
+        colluding: number of them who work with the observer.
         categories: number k of categories, >= 2.
         target_epsilon: nats, finite, > 0, for all rounds together.
         delta: in (0, 1).
-        rounds: how many times each user answers, >= 1.
+        rounds: number of times that each user answers, >= 1.
         tolerance: relative width in epsilon of the brackets that decide, > 0.
         jobs: number of workers, see `shuffle_accountant.sweep`; `joblib.parallel_config` decides
             by default, which may name a cluster.
@@ -104,11 +104,11 @@ def mean(
         participation: instead, the probability, in (0, 1], that each of them sends, independently
             and whatever the data are: only if attendance is secret. Errors are those of as few as
             send with all but 1e-4 of the probability.
-        colluding: how many of them work with the observer.
+        colluding: number of them who work with the observer.
         dimension: length d of the vectors, >= 1.
         target_epsilon: nats, finite, > 0, for all rounds together.
         delta: in (0, 1).
-        rounds: how many times each user answers, >= 1.
+        rounds: number of times that each user answers, >= 1.
         tolerance: relative width in epsilon of the brackets that decide, > 0.
         gaussian_messages: whether to calibrate `GaussianVectors` too. Its adjacency is zero-out, as
             its row says: it hides less than the other rows do. Its brackets (null clones) take most

@@ -58,7 +58,7 @@ class GaussianLimit:
 
     Attributes:
         round: the round.
-        rounds: how many of them.
+        rounds: number of rounds.
         mu: distance of the two normal laws, of all rounds together.
     """
 
@@ -117,7 +117,7 @@ def asymptotic(round: ShuffleRound, *, rounds: int = 1) -> GaussianLimit:
 
     Args:
         round: with a randomizer whose law is known, and no sampling.
-        rounds: how many of them are composed, >= 1.
+        rounds: number of rounds that are composed, >= 1.
 
     Raises:
         TypeError: an argument of the wrong type.

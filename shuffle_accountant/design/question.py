@@ -14,7 +14,7 @@ from shuffle_accountant.rounds.shuffle import attendance
 
 __all__ = ["Question"]
 
-# Probability with which fewer people send than errors are stated for, under participation.
+# Probability, under random participation, with which fewer send than errors are stated for.
 _FEW = 1e-4
 
 
@@ -27,7 +27,7 @@ class Question:
         min_users: the fewest of them who will send; None for all.
         participation: probability with which each of them sends, where attendance is secret; else
             None.
-        colluding: how many of them work with the observer.
+        colluding: number of them who work with the observer.
         size: number of categories, or length of the vectors.
         target_epsilon: nats, finite, > 0, for all rounds together.
         delta: in (0, 1).

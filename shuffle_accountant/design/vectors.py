@@ -41,7 +41,7 @@ __all__ = ["mean_candidates"]
 
 # Bits of one real number in a message.
 _FLOAT = 32
-# Points of the trapezoidal rule for a law as smooth as the gamma laws are in the logarithm.
+# Points of the trapezoidal rule in the logarithm, for densities as smooth as the gamma densities.
 _NODES = 512
 # Relative width of the brackets by null clones, ratio of neighbouring noise multipliers, and slope
 # of log epsilon over log multiplier, about, in the search for one. Such a bracket takes seconds if

@@ -59,10 +59,10 @@ class Deployment:
     """Shuffled rounds of one randomizer.
 
     Attributes:
-        users: of each round.
-        rounds: how many.
-        eps0: of the randomizer, nats.
-        delta: of all rounds together.
+        users: number of users of each round.
+        rounds: number of rounds.
+        eps0: local privacy parameter of the randomizer, nats.
+        delta: privacy parameter of all rounds together.
         categories: number of values; ignored by randomizers that have none.
         randomizer: one of `RANDOMIZERS`.
     """
@@ -120,9 +120,9 @@ class Training:
 
     Attributes:
         noise_multiplier: deviation of the noise over the norm that gradients are clipped to.
-        steps: of an epoch.
-        epochs: how many.
-        delta: of all epochs together.
+        steps: number of steps of an epoch.
+        epochs: number of epochs.
+        delta: privacy parameter of all epochs together.
     """
 
     noise_multiplier: float = 2.0

@@ -176,16 +176,17 @@ class RunsOnData(ABC):
 
 @dataclass(frozen=True, eq=False)
 class LetterClasses:
-    """Messages, grouped into letters, as seen from some inputs and from the blanket.
+    """Classes of messages, with their probabilities from some inputs and in the blanket.
 
-    The messages of a letter have the same likelihood ratios between these laws. Where they do not,
-    because a line was cut into cells, the letters bound what the messages tell, on a stated side.
+    The messages of a class have the same likelihood ratios between these distributions. Where they
+    do not, because a line was cut into cells, the classes bound the privacy loss of the messages,
+    on a stated side.
 
     Attributes:
-        probabilities: chance of each letter for each of the inputs asked for, shape (inputs, m).
-        blanket: blanket mass of each letter, shape (m,), its sum is the blanket's mass.
+        probabilities: of each class from each of the inputs asked for, shape (inputs, m).
+        blanket: blanket mass of each class, shape (m,), its sum is the blanket's mass.
         error: bound on the relative error of all of these, beyond some units in the last place;
-            one number, or one for each letter.
+            one number, or one for each class.
     """
 
     probabilities: NDArray[np.float64]
@@ -235,14 +236,14 @@ class ConcreteRandomizer(LocalRandomizer):
     def letters(
         self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
     ) -> LetterClasses:
-        """The pair of inputs and the blanket as finitely many letters.
+        """Finitely many classes of messages, seen from a pair of inputs and from the blanket.
 
         Args:
             inputs: the target's input under the dataset X, and under its neighbour X'.
-            side: whether the letters tell at least as much as the messages (PESSIMISTIC), or at
-                most (OPTIMISTIC).
+            side: whether the classes reveal at least as much as the messages (PESSIMISTIC), or at
+                most as much (OPTIMISTIC).
             tail: probability mass that may be given away (PESSIMISTIC) or ignored, > 0.
-            resolution: square, about, of a letter's range of the likelihood ratio's logarithm, > 0.
+            resolution: about the square of a class's range of log-likelihood ratios, > 0.
         """
 
 

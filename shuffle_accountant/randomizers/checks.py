@@ -44,8 +44,8 @@ def category_values(
 
     Args:
         values: the values.
-        categories: how many there are.
-        name: how the caller's user knows the values.
+        categories: number of categories.
+        name: name of the argument, for error messages.
 
     Raises:
         TypeError: values that are not integers (whole floats and bools are not).

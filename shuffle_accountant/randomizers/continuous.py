@@ -4,11 +4,11 @@ Where the likelihood ratio rises with the message, a half line of messages is th
 large. So distribution functions are all that is needed: their values at the edges of cells give
 the cells' masses, and the densities there the range of the ratio within each cell.
 
-A cell of messages is given as one letter of the mean ratio (OPTIMISTIC: merging messages is a
-post-processing) or as two letters of the ratios at its ends, with the same masses under the
-target's and the decoys' law (PESSIMISTIC: the expectation in the density lemma is convex in each
-ratio). Masses that were computed with an error are rounded so before they are split; of two laws
-on the same two ratios the one with the larger mean is the larger one, outcome by outcome.
+A cell of messages is given as one class with the mean ratio (OPTIMISTIC: merging messages is a
+post-processing) or as two classes with the ratios at its ends and the same masses under the
+target's and the decoys' distribution (PESSIMISTIC: the expectation in the density lemma is convex
+in each ratio). Masses computed with an error are rounded to that side before they are split; of two
+distributions on the same two ratios the one with the larger mean is larger, outcome by outcome.
 """
 
 from __future__ import annotations
@@ -113,13 +113,13 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
     def letters(
         self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
     ) -> LetterClasses:
-        """Cells of equal width in the logarithm of the ratio, on either side of the crossing.
+        """Classes of messages: cells of equal width in the log-likelihood ratio, from the crossing.
 
         Args:
             inputs: the two inputs, in the order of the datasets.
-            side: on which side of the truth.
+            side: PESSIMISTIC or OPTIMISTIC bound on what the messages reveal.
             tail: mass that may be given away, > 0, where the ratio has no bound.
-            resolution: square, about, of a cell's width, > 0.
+            resolution: about the square of a cell's width in the log-likelihood ratio, > 0.
         """
         halves = []
         for likelier in (0, 1):
@@ -215,7 +215,7 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
             likelier: the input these messages are likelier from.
             edges: from the crossing outwards; the cell beyond the last one is open.
             side: PESSIMISTIC splits cells over their ends, and gives away the target mass of
-                messages whose ratio has no bound. OPTIMISTIC keeps cells as letters.
+                messages whose ratio has no bound. OPTIMISTIC keeps a cell as one class.
             away: 1 where more target mass is on that side of the truth, -1 where less is.
 
         Returns:

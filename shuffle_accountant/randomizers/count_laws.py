@@ -516,7 +516,7 @@ def count_law_from_dict(name: str, state: Any) -> CountLaw:
     """Rebuild a law from `CountLaw.to_dict`.
 
     Args:
-        name: how the caller's user knows it.
+        name: name of the argument, for error messages.
         state: the dictionary.
 
     Raises:

@@ -76,7 +76,7 @@ class Tallying(ABC):
 
         Raises:
             TypeError: messages of the wrong type.
-            ValueError: what is not a message of this randomizer.
+            ValueError: an object that is not a message of this randomizer.
         """
         return self._tallied(messages)[0]
 
@@ -114,7 +114,7 @@ class Estimator(Tallying):
 
         Raises:
             TypeError: messages of the wrong type.
-            ValueError: what is not a message of this randomizer, or no messages.
+            ValueError: an object that is not a message of this randomizer, or no messages.
         """
         return self.estimate_from(*self._tallied(messages))
 
@@ -174,7 +174,7 @@ class FrequencyEstimator(Estimator):
         """Unbiased frequencies of all categories from the tally of all messages.
 
         Args:
-            tally: how many messages say yes to each category, shape (k,).
+            tally: number of messages that say yes to each category, shape (k,).
             users: number of users who sent them, >= 1.
 
         Returns:

@@ -18,12 +18,13 @@ from shuffle_accountant.randomizers.ratio_tails import RatioTails, grid_of_logs
 
 __all__ = ["GaussianRandomizer", "normal_blanket_tails", "normal_tails"]
 
-# A small gap, or much noise, spreads a short range of ratios over all scores: cells by the score.
+# Least number of cells: a small gap or much noise spreads a short range of ratios over all scores.
 _CELLS = 1 << 18
-# Beyond, nothing hides the target, to a double. Less noise, or a larger gap, helps the adversary no
-# less: the lower ends found here hold there too, and the upper ones are 1.
+# Largest gap of the means (in standard deviations) and least sigma: there nothing hides the target,
+# to a double. A larger gap, or less noise, helps the adversary no less: lower ends found there hold
+# beyond too, and the upper ones are 1.
 _LARGEST_GAP, _LEAST_SIGMA = 2e3, 1e-3
-# And here the adversary learns nothing, to a double.
+# Least gap and largest sigma: there the adversary learns nothing, to a double.
 _LEAST_GAP, _LARGEST_SIGMA = 1e-150, 1e100
 # Standard deviations beyond which a normal distribution has a probability below 1e-18.
 _REACH = 9.0

@@ -15,7 +15,7 @@ __all__ = ["GeneralRandomizer"]
 
 @dataclass(frozen=True, init=False)
 class GeneralRandomizer(LocalRandomizer):
-    """Any ``eps0``-LDP randomizer; what is said of it holds for the worst one.
+    """Any ``eps0``-LDP randomizer; bounds hold for the worst one.
 
     Args:
         eps0: local privacy parameter in nats, finite, >= 0: for all inputs x, x' and outputs y,

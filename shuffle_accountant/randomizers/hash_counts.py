@@ -48,7 +48,7 @@ def support_counts(
     """Number of messages, per category, whose hash function puts it into the message's bucket.
 
     Args:
-        seeds: of the functions, >= 0, shape (n,).
+        seeds: seeds of the hash functions, >= 0, shape (n,).
         buckets: in 0 … modulus - 1, shape (n,).
         categories: number k of categories.
         modulus: number g of buckets.

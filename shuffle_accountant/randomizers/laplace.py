@@ -21,8 +21,8 @@ from shuffle_accountant.randomizers.ratio_tails import LARGEST_LOG, RatioTails, 
 __all__ = ["LaplaceRandomizer", "laplace_tails"]
 
 _LAST_STEP = 1e-12
-# Beyond, nothing hides the target, to a double. A larger gap helps the adversary no less: the lower
-# ends found here hold there too, and the upper ones are 1.
+# Largest distance of two means in units of the scale: at it nothing hides the target, to a double.
+# A larger one helps the adversary no less: lower ends found at it hold, and upper ones are 1.
 _LARGEST_GAP = 2e3
 
 
@@ -123,7 +123,7 @@ class LaplaceRandomizer(FromArguments, ContinuousRandomizer):
 
         Args:
             inputs: the two inputs, in the order of the datasets.
-            side: on which side of the truth.
+            side: PESSIMISTIC or OPTIMISTIC bound on what the messages reveal.
             tail: not needed, no mass is given away.
             resolution: square, about, of a cell's width, > 0.
         """

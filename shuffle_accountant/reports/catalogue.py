@@ -22,7 +22,7 @@ Maker = Callable[..., LocalRandomizer]
 
 REDUCTIONS = ("clones", "blanket", "strong", "example", "null clones", "null law")
 
-# Values for the parameters that constructors ask for.
+# Arguments with which the table's randomizers are made, by parameter.
 _PARAMETERS: dict[str, Any] = {
     "categories": 6,
     "dimension": 8,

@@ -71,8 +71,8 @@ def compare(
             count); or None, and ``eps0`` and ``users`` say what happens.
         eps0: local privacy parameter, nats, finite, >= 0.
         users: messages in each round, >= 1.
-        delta: of all rounds together, in (0, 1).
-        rounds: how many times, >= 0.
+        delta: privacy parameter of all rounds together, in (0, 1).
+        rounds: number of rounds, >= 0.
         population: if given, the users of each round are drawn from this many.
         categories: if given, the randomizer is randomized response over this many values;
             otherwise any.

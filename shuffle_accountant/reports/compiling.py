@@ -35,7 +35,7 @@ def report(
     Args:
         subject: a round, a `shuffle_accountant.Protocol`, a list of pairs (round, count), or
             everything that an accountant has recorded.
-        delta: of the differential privacy of all rounds, in (0, 1).
+        delta: privacy parameter of all rounds, in (0, 1).
         order: the shuffler of the order (`shuffle_accountant.order`) that is used in each round in
             the place of the uniform one. Unless its alpha is 0, nothing is amplified: epsilon is
             that of the local randomizers, and what the order protects is reported beside it.
@@ -71,7 +71,7 @@ def accountant_of(
 
 
 def _check_order(subject: Subject) -> None:
-    """A shuffler of the order takes the place of the uniform one in all rounds, or in none."""
+    """Raise ValueError unless the order's shuffler can replace the uniform one in all rounds."""
     order = subject.order
     if order is None:
         return
@@ -107,10 +107,11 @@ def _of_all(
 
 
 def _kinds(subject: Subject) -> Iterator[tuple[ShuffleRound, str]]:
-    """Each kind of shuffled round, and the text that says which rounds it stands for.
+    """Each kind of shuffled round that the measures of one round apply to, with its scope in words.
 
-    Of rounds that hide a null record alone no law is known that these measures could be read from;
-    nor are they about mixed crowds, random participation, or colluders.
+    Left out are rounds that hide a null record alone, of which no distribution is known that these
+    measures could be computed from, and rounds with several randomizers, random participation, or
+    colluders.
     """
     kinds = subject.shuffled
     for i, (one, _) in enumerate(kinds, 1):

@@ -186,8 +186,8 @@ def compare(
             count); or None, and ``eps0`` and ``users`` say what happens.
         eps0: local privacy parameter, nats, finite, >= 0.
         users: messages in each round, >= 1.
-        delta: of all rounds together, in (0, 1).
-        rounds: how many times, each >= 1.
+        delta: privacy parameter of all rounds together, in (0, 1).
+        rounds: numbers of rounds, each >= 1.
         population: if given, the users of each round are drawn from this many.
         categories: if given, the randomizer is randomized response over this many values.
         ax: axes to draw on; by default new ones.
@@ -336,9 +336,9 @@ def samplings(
 
     Args:
         noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
-        steps: of an epoch, >= 1.
-        delta: of all epochs together, in (0, 1).
-        epochs: how many, each number >= 1.
+        steps: number of steps of an epoch, >= 1.
+        delta: privacy parameter of all epochs together, in (0, 1).
+        epochs: numbers of epochs, each >= 1.
         samplings: see `shuffle_accountant.reports.samplings.compare_samplings`.
         tolerance: relative width in epsilon of brackets, > 0.
         ax: axes to draw on; by default new ones.

@@ -1,8 +1,8 @@
 """The rows of a report: what shuffled messages give away, and to whom.
 
-Each row is one currency in which the same rounds can be measured, with what it would be if nothing
-and if everything leaked, and with what its adversary knows: that, not the currency, is what makes
-the numbers of two rows differ most.
+Each row is one measure of the leakage of the same rounds, with its values if nothing and if
+everything leaked, and with what its adversary knows: that, not the measure, is what makes the
+numbers of two rows differ most.
 """
 
 from __future__ import annotations

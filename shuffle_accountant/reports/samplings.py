@@ -64,9 +64,9 @@ def compare_samplings(
 
     Args:
         noise_multiplier: deviation of the noise over the largest norm, finite, > 0.
-        steps: of an epoch, >= 1; for "shuffle" the full batches.
-        epochs: how many, each dealt, shuffled or drawn anew, >= 0.
-        delta: of all epochs together, in (0, 1).
+        steps: number of steps of an epoch, >= 1; for "shuffle" the full batches.
+        epochs: number of epochs, each dealt, shuffled or drawn anew, >= 0.
+        delta: privacy parameter of all epochs together, in (0, 1).
         samplings: which ones, of "allocation", "shuffle" and "poisson".
         tolerance: relative width in epsilon of brackets, > 0.
 

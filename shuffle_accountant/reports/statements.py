@@ -25,7 +25,7 @@ __all__ = ["Statement", "statement"]
 
 # Significant digits of epsilon in the text, where it is rounded up.
 _DIGITS = 4
-# By the least probability that the best guess between two equally likely neighbours is wrong.
+# Phrases by the least probability that the best guess between equally likely neighbours is wrong.
 _CERTAINTY = (
     (0.45, "can hardly tell"),
     (0.3, "can tell a little better than by guessing"),
@@ -100,7 +100,7 @@ def statement(
     Args:
         subject: a round, a `shuffle_accountant.Protocol`, a list of pairs (round, count), or
             everything that an accountant has recorded.
-        delta: of all rounds together, in (0, 1).
+        delta: privacy parameter of all rounds together, in (0, 1).
         tolerance: relative width of the bracket for rounds; an accountant has its own.
 
     Raises:

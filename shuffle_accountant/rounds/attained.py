@@ -55,9 +55,9 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
       one value, as in `ShuffleRound.attained`.
 
     Args:
-        round: what happened.
+        round: the round.
         delta: in (0, 1).
-        rounds: how many times, >= 0.
+        rounds: number of rounds, >= 0.
 
     Returns:
         The lower end as a float, with the datasets and an upper end of their own epsilon.

@@ -53,8 +53,8 @@ class Mechanism(ABC):
         """Distribution of the likelihood ratio of ``passes`` steps that all use the record.
 
         Args:
-            passes: how many steps, >= 1.
-            side: which way parameters are rounded; PESSIMISTIC to what reveals more.
+            passes: number of steps, >= 1.
+            side: side to which parameters are rounded; PESSIMISTIC to the one that reveals more.
 
         Raises:
             ValueError: ratios beyond the range of double precision.
@@ -105,7 +105,7 @@ class LaplaceMechanism(Mechanism):
     """A sum of vectors of 1-norm at most 1, plus Laplace noise of that scale per coordinate.
 
     Args:
-        scale: of the noise, >= 1/500.
+        scale: scale of the noise, >= 1/500.
 
     Raises:
         TypeError: not a number.

@@ -125,7 +125,7 @@ class DummyMessages(Tallying, Round):
 
         Raises:
             TypeError: an argument of the wrong type.
-            ValueError: what is not a message of this round, or no users.
+            ValueError: an object that is not a message of this round, or no users.
         """
         return self.estimate_from(self.tally(messages), users)
 
@@ -133,7 +133,7 @@ class DummyMessages(Tallying, Round):
         """Unbiased frequencies from the tally of all messages.
 
         Args:
-            tally: how often each category was sent, shape (categories,).
+            tally: number of messages of each category, shape (categories,).
             users: number of users, >= 1.
 
         Returns:

@@ -65,8 +65,8 @@ def training_run(
     Args:
         sampling: "allocation", "shuffle" or "poisson".
         noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
-        steps: of an epoch, >= 1.
-        epochs: how many, >= 0.
+        steps: number of steps of an epoch, >= 1.
+        epochs: number of epochs, >= 0.
 
     Raises:
         TypeError: an argument of the wrong type.

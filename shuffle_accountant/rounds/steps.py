@@ -43,8 +43,8 @@ def step_ratio(mechanism: Mechanism | PldRound, passes: int, side: Bound) -> Rat
 
     Args:
         mechanism: the step.
-        passes: how many, >= 1.
-        side: which way parameters are rounded; PESSIMISTIC to what reveals more.
+        passes: number of steps, >= 1.
+        side: side to which parameters are rounded; PESSIMISTIC to the one that reveals more.
 
     Raises:
         ValueError: ratios beyond the range of double precision.

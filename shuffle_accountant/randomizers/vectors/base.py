@@ -29,7 +29,7 @@ LEAST_EPS0 = 1e-9
 LARGEST_EPS0 = 700.0
 """Above this e^eps0 overflows."""
 
-# Clipping in 32-bit floats leaves a norm above the radius by up to about 1e-6 of it.
+# Relative excess of a norm over the radius that is accepted: clipping in 32-bit floats leaves 1e-6.
 _CLIPPED = 1e-5
 
 
@@ -48,7 +48,7 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
     Args:
         dimension: length d of the vectors.
         eps0: local privacy parameter in nats, in [1e-9, 700].
-        radius: of the ball of inputs, finite, > 0.
+        radius: radius of the ball of inputs, finite, > 0.
 
     Raises:
         TypeError: an argument of the wrong type.

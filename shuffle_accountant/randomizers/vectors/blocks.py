@@ -69,7 +69,7 @@ def sum_of_blocks(
     Args:
         made: called once for every block of rows; some blocks share a generator.
         batch: number of rows, >= 1.
-        dimension: of a row, >= 1.
+        dimension: length of a row, >= 1.
         rng: source of the seeds.
 
     Returns:

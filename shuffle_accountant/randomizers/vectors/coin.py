@@ -1,4 +1,4 @@
-"""Coins whose chance is exactly a double, and is on the private side of what was asked for."""
+"""Coins whose probability is exactly a double, rounded to the side that is more private."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = ["flips", "safe_probability"]
 
-# `Generator.random` draws uniformly from the multiples of this in [0, 1).
+# Grid step of `Generator.random`, which draws uniformly from its multiples in [0, 1).
 _STEP = 2.0**-53
 
 

@@ -24,7 +24,7 @@ def as_rows(name: str, values: Any, dimension: int | None = None) -> NDArray[Any
     """One vector per row, as an array of 32- or 64-bit floats; not copied if it is one.
 
     Args:
-        name: how the caller's user knows the values.
+        name: name of the argument, for error messages.
         values: shape (batch, dimension), numbers. Tensors of any device and precision.
         dimension: length of the rows, if it is known.
 

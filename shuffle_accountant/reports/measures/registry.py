@@ -38,7 +38,7 @@ class Subject:
 
     Attributes:
         accountant: has recorded the rounds.
-        delta: of the differential privacy of all rounds, in (0, 1).
+        delta: privacy parameter of all rounds, in (0, 1).
         order: the shuffler of the order in the place of the uniform one, or None.
     """
 
@@ -102,7 +102,7 @@ class Measure:
     """Rows about all rounds.
 
     Attributes:
-        name: what is measured.
+        name: name of the measure.
         rows: the rows for a subject; none if there is nothing to say.
         rank: place among the measures of its stage; those without one come last.
         stage: where the rows stand.
@@ -122,7 +122,7 @@ class RoundMeasure:
     """Rows about one round, given that the target takes part.
 
     Attributes:
-        name: what is measured.
+        name: name of the measure.
         rows: the rows for a round and the text that says which rounds it stands for.
         rank: place among the measures of a round; those without one come last.
     """
