@@ -113,7 +113,7 @@ class Design:
     """Everything that meets a target, sorted by error.
 
     Attributes:
-        question: what was asked.
+        question: the question that the design answers.
         rows: shuffled mechanisms, the smallest error first; empty if none meets the target.
         local: the same randomizers without a shuffler, by error.
         central: a trusted curator's noise, by error.

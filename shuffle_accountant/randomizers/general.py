@@ -23,9 +23,10 @@ class GeneralRandomizer(LocalRandomizer):
         interactive: whether a user's randomizer may depend on the messages that users before it
             sent in the same round (Feldman, McMillan and Talwar 2021). By default all users of a
             round apply one common randomizer, which may depend on earlier rounds.
-        adjacency: what its rounds hide. For ZERO_OUT ``eps0`` is about a null record's law w, one
-            for all users: ``e^-eps0 w(S) <= P[R(x) in S] <= e^eps0 w(S)``; that neither follows
-            from the above nor implies it, and needs users who do not look at earlier messages.
+        adjacency: that of its rounds. For ZERO_OUT ``eps0`` is about the message distribution w of
+            a null record, one for all users: ``e^-eps0 w(S) <= P[R(x) in S] <= e^eps0 w(S)``; that
+            neither follows from the above nor implies it, and needs users who do not look at
+            earlier messages.
 
     Raises:
         TypeError: ``eps0`` is not a number, ``interactive`` not a bool, or ``adjacency`` not an

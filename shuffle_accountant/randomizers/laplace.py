@@ -21,7 +21,8 @@ from shuffle_accountant.randomizers.ratio_tails import LARGEST_LOG, RatioTails, 
 __all__ = ["LaplaceRandomizer", "laplace_tails"]
 
 _LAST_STEP = 1e-12
-# Largest distance of two means in units of the scale: at it nothing hides the target, to a double.
+# Largest distance of two means in units of the scale, and largest dilution: at this distance
+# nothing hides the target, to a double.
 # A larger one helps the adversary no less: lower ends found at it hold, and upper ones are 1.
 _LARGEST_GAP = 2e3
 

@@ -29,7 +29,7 @@ CERTIFIED = "certified"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow:
-    """One bound's answer.
+    """Epsilon by one bound, or why the bound gives none.
 
     Attributes:
         name: of the bound; "certified" for this package's bracket.

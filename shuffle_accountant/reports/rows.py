@@ -22,10 +22,10 @@ _SAME, _DIGITS = 1e-7, 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRow:
-    """One measure.
+    """One row of a report: a measure of leakage with its certified ends.
 
     Attributes:
-        measure: what is measured, in a few words.
+        measure: name of the measure, in a few words.
         scope: the rounds it is about: "all rounds", or one kind of round, each time it happens.
         lower: certified lower end of the measure; None if only an upper bound is known.
         upper: upper end, the number to report; None if the measure does not apply.
@@ -33,7 +33,7 @@ class ReportRow:
         nothing: its value if nothing leaked.
         everything: its value if everything leaked; None if that is not known, inf if there is no
             limit.
-        adversary: what the adversary knows and wants.
+        adversary: knowledge and goal of the adversary.
         source: the theorem or method behind it.
         condition: why the measure does not apply; None if it does.
         adjacency: which datasets are neighbours, where the measure is about two datasets.

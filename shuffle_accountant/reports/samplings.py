@@ -35,7 +35,7 @@ class SamplingRow:
         lower: certified lower end of the true epsilon, nats.
         upper: certified upper end, nats; the number to report.
         reduction: theorem behind the upper end.
-        meaning: what the ends are, in words.
+        meaning: meaning of the ends, in words.
     """
 
     sampling: str

@@ -44,12 +44,12 @@ class Statement:
     """A privacy notice: epsilon, delta and all that they depend on; as text, one paragraph.
 
     Attributes:
-        protocol: what is done, a phrase for each kind of round.
+        protocol: description of the rounds, a phrase for each kind.
         adjacency: which two datasets are neighbours; None if nothing is released.
         epsilon: nats; the certified upper end, rounded up to the digits that the text shows.
         delta: in (0, 1).
         conditions: what must hold in reality, a sentence each with its theorem.
-        theorem: what the guarantee rests on, as `Bracket.reduction` names it.
+        theorem: name of the theorem behind the guarantee, as in `Bracket.reduction`.
         lower: certified lower end of the same bracket, nats: how far the theorem is exhausted.
         upper: its upper end, nats.
         version: of this package.

@@ -22,7 +22,7 @@ class ShuffleFamily:
     """Common parameters of shuffled rounds that are more private the more users they have.
 
     Attributes:
-        randomizer: that of all of them, but for its eps0.
+        randomizer: randomizer of all rounds, but for its eps0 if ``scaled``.
         scaled: whether eps0 differs from round to round.
         reduction: theorem, "clones" or "blanket".
         sampled: whether users are drawn from a population.
@@ -60,8 +60,8 @@ def family_of(randomizer: LocalRandomizer, reduction: str, sampled: bool) -> Shu
     """The family of a round; None where the theorem has not one number of i.i.d. decoys.
 
     Args:
-        randomizer: what every user applies.
-        reduction: as given to the round.
+        randomizer: randomizer that every user applies.
+        reduction: theorem, as given to the round.
         sampled: whether users are drawn from a population.
     """
     if reduction == "auto":

@@ -53,7 +53,7 @@ class PldRound(Round):
         pld: a pessimistic PrivacyLossDistribution; entries down to -1e-9, from transforms, are 0.
         optimistic: one of the same mechanism made with ``pessimistic_estimate=False``; by default
             the lower end is that of ``pld`` itself.
-        adjacency: what both distributions were made for; by default one user's value is replaced.
+        adjacency: that which both distributions were made for; by default replace-one.
 
     Raises:
         TypeError: not such a distribution.
@@ -109,7 +109,7 @@ class PldRound(Round):
             optimistic_remove: a law below that of ``log(P/Q)``; by default ``remove``.
             optimistic_add: a law below that of ``log(Q/P)``; by default ``optimistic_remove``
                 where ``add`` is left out as well, else ``add``.
-            adjacency: what the laws were made for.
+            adjacency: adjacency that the distributions were made for.
 
         Raises:
             TypeError: an argument of the wrong type.

@@ -171,7 +171,7 @@ class Protocol:
         return cls(pairs)
 
 
-# Whatever says which rounds happen.
+# Types that describe which rounds happen.
 Rounds: TypeAlias = Round | Protocol | Sequence[tuple[Round, int]]
 
 

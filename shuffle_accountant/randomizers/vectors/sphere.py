@@ -145,7 +145,7 @@ class _SphereRandomizer(VectorRandomizer):
         Args:
             rows: the inputs, any length > 0.
             target: Gaussian vectors.
-            to_unit: by what a row is multiplied to become +-u.
+            to_unit: factor by which a row is multiplied to become +-u.
             rng: source of randomness.
         """
         cap, scale = self.cap, self.radius / self.cap.mean

@@ -99,7 +99,7 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """Rows about all rounds.
+    """A measure of all rounds together: a function that makes its rows.
 
     Attributes:
         name: name of the measure.
@@ -119,7 +119,7 @@ class Measure:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundMeasure:
-    """Rows about one round, given that the target takes part.
+    """A measure of one round, given that the target takes part: a function that makes its rows.
 
     Attributes:
         name: name of the measure.
