@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments after the program's name; those of the process by default.
 
     Returns:
-        The exit code: 0, or 2 after an error in the usage or in a value, told in one line on
+        The exit code: 0, or 2 after an error in the usage or in a value, printed as one line on
         stderr, or 130 after an interruption, or 141 if nobody reads the answer; `verify` and
         `check` return 1 for what is not proven.
     """
@@ -143,7 +143,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _usage(error: Any) -> str:
-    """What was wrong in the usage, and the command whose help says what is right."""
+    """Message of a usage error, with the command that shows the help on it."""
     command = PROGRAM if error.ctx is None else error.ctx.command_path
     return f"{error.format_message().rstrip('.')} (see {command} -h)"
 

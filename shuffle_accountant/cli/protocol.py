@@ -50,7 +50,7 @@ Flags = TypeVar("Flags")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedRandomizer:
-    """Which randomizer, and those of its parameters that few have; each field is a flag."""
+    """A randomizer by name, with the parameters that few randomizers have; each field is a flag."""
 
     randomizer: Randomizer = None
     sigma: Sigma = None
@@ -66,7 +66,7 @@ class NamedRandomizer:
         return {name: value for name, value in every if value is not None}
 
     def maker(self, *, categories: int | None, interactive: bool) -> Callable[..., LocalRandomizer]:
-        """What makes the randomizer when called with ``eps0=``, if it takes that.
+        """Constructor of the randomizer, called with ``eps0=`` if it takes that.
 
         Without a name it is randomized response if its number of values is given, else any
         ε0-LDP randomizer.
@@ -90,7 +90,7 @@ class NamedRandomizer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol(NamedRandomizer):
-    """What happens, as typed, in the order of the JSON object; each field is a flag."""
+    """The rounds as typed, fields in the order of the JSON object; each field is a flag."""
 
     eps0: Eps0 = None
     users: Users

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 __all__ = ["discard", "spelled_out"]
 
-# What has no letters in its name, or a longer name than it deserves.
+# Spelling in ASCII of characters without letters in their name, or with a name that is too long.
 _SPELLED = {"≤": "<=", "≥": ">=", "×": "x", "·": "*", "—": "-", "–": "-", "−": "-", "→": "->"}
 _SPELLED |= {"’": "'", "“": '"', "”": '"', "∞": "inf", "±": "+-"}
 

@@ -34,7 +34,7 @@ _LARGEST_EPS0 = 300.0
 class CategoricalRandomizer(RunsOnData, FrequencyEstimator, FiniteRandomizer):
     """A randomizer of a value in 0 … ``categories`` - 1 for which no category is special.
 
-    Whoever permutes the categories can rename the messages so that the randomizer is what it was.
+    After any permutation of the categories, messages can be renamed to get the same randomizer.
     Hence all pairs of distinct inputs look like (0, 1), also the other way round, and all triples
     (x0, x1, others) with x0 != x1 like one of three: the others hold x0, x1, or a third value.
     """
@@ -119,20 +119,20 @@ class BitRandomizer(CategoricalRandomizer):
     def _pattern_chances(
         self, asked: tuple[int, ...], bits: NDArray[np.bool_]
     ) -> tuple[Probabilities, Probabilities]:
-        """Chances of all patterns of bits at the inputs asked for.
+        """Probabilities of all patterns of bits at the inputs asked for.
 
         Args:
             asked: m distinct inputs.
             bits: the patterns, shape (2^m, m).
 
         Returns:
-            Chance of each pattern, shape (2^m,), from an input whose own bit in it is one (the
+            Probability of each pattern, shape (2^m,), from an input whose own bit in it is one (the
             pattern without ones has no such input: any number), and from one whose bit is zero.
         """
 
     @abstractmethod
     def _rest_agrees(self, asked: tuple[int, ...]) -> float:
-        """Chance of a message to say yes to all categories, given yes to those asked for."""
+        """Probability that a message says yes to all categories, given yes to those asked for."""
 
     def classes(self, inputs: Sequence[int]) -> LetterClasses:
         """Messages grouped by their bits at the inputs asked for, 2^m classes and at most one more.
