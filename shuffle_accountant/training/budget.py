@@ -1,4 +1,4 @@
-"""Whether rounds fit a budget: asked at every step, worked out now and then."""
+"""A cache for whether equal rounds fit a budget: asked at every step, computed rarely."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BudgetExceeded(RuntimeError):
 
 
 class BudgetCache:
-    """How many equal rounds are known to fit a budget, and how many are known not to.
+    """Cache of the number of equal rounds known to fit a budget, and of a number known not to.
 
     Fewer rounds are a post-processing of more, so one bracket decides for all smaller (or larger)
     numbers. A question that is open takes one bracket ahead of it, four times as far each time that
@@ -40,7 +40,7 @@ class BudgetCache:
         self._lock = threading.Lock()
 
     def exceeded_by(self, rounds: int) -> bool:
-        """Whether so many rounds do not fit: whether their certified upper end is above epsilon."""
+        """Whether the certified upper end of epsilon of ``rounds`` rounds is above the budget."""
         with self._lock:
             if self._fits < rounds < self._exceeds:
                 ahead = min(self._ahead, 3 * rounds + 16, MAX_ROUNDS - rounds)
@@ -64,5 +64,5 @@ class BudgetCache:
 
 @lru_cache(maxsize=256)
 def budget_cache(round: Round, epsilon: float, delta: float, tolerance: float) -> BudgetCache:
-    """What is known of these rounds and this budget; arguments as for `BudgetCache`."""
+    """The shared `BudgetCache` of these rounds and this budget; arguments as for the class."""
     return BudgetCache(round, epsilon, delta, tolerance)

@@ -1,4 +1,4 @@
-"""A budget for rounds that all differ: mostly a subtraction, now and then a bracket.
+"""A budget check for rounds that all differ, which computes a bracket of epsilon only rarely.
 
 If everything so far fits the budget together with some further rounds, the *grants*, then so do
 rounds that take the grants' places, each no worse than the grant it uses up: these are
@@ -22,22 +22,23 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["CohortBudget"]
 
-# Rounds whose users differ by no more than this share, relative, use the same grants.
+# Relative width of the bands of numbers of users: rounds of one band use the same grants.
 _BAND = 0.04
-# This share of the grants is for rounds of fewer users than ever seen, down to half of them.
+# Share of the grants for rounds of fewer users than seen so far, down to half the fewest.
 _RESERVE = 0.05
-# Of the rounds that seem to fit, so many are tried; and no fewer than are worth a bracket.
+# Share of the estimated number of fitting rounds that is tried; fewest grants worth a bracket.
 _SHARE, _LEAST = 0.95, 4
+# Number of grants tried while the cost of a round is unknown.
 _FIRST = 16
-# Brackets are so many times wider than asked for, but no wider than this, while the budget is more
-# than so many of their widths away.
+# Far from the budget: factor by which brackets are wider than the tolerance, and their largest
+# relative width. Closer to the budget than `_CLOSE` of these widths, the tolerance itself is used.
 _WIDE, _WIDEST, _CLOSE = 16.0, 0.05, 4.0
-# Brackets that are spent on looking ahead: of few different rounds, which cost little, and of many.
+# Most brackets spent on one look ahead: up to `_FEW` kinds of rounds, which cost little; and more.
 _CHEAP_TRIES, _TRIES, _FEW = 10, 2, 8
 
 
 class CohortBudget:
-    """How many further rounds are known to fit.
+    """Budget of differing shuffle rounds, with grants: further rounds that are known to fit.
 
     Args:
         epsilon: nats; the certified upper end must be at most this.
@@ -78,7 +79,7 @@ class CohortBudget:
             return False
 
     def record(self, round: ShuffleRound, count: int) -> None:
-        """Say that rounds were recorded, which uses up their grants."""
+        """Use up the grants of rounds that were recorded."""
         with self._lock:
             place = self._grant_for(round, count)
             if place is None:
@@ -87,7 +88,11 @@ class CohortBudget:
                 self._left[place] -= count
 
     def _grant_for(self, round: ShuffleRound, count: int) -> int | None:
-        """Which grants so many rounds may use up: the least of those that dominate them."""
+        """Index of the grants that ``count`` rounds may use up, or None.
+
+        They are of the most users, no more than the round's, of which ``count`` are left; None if
+        these do not dominate the round.
+        """
         place = (
             bisect_right(self._granted, round.plain_users, key=lambda grant: grant.plain_users) - 1
         )
@@ -96,7 +101,7 @@ class CohortBudget:
         return place if place >= 0 and _dominates(self._granted[place], round) else None
 
     def _look_ahead(self, after: Protocol, round: ShuffleRound, count: int, upper: float) -> None:
-        """Grant as many rounds as a few brackets can tell; none is lost if that fails."""
+        """Grant as many rounds as a few brackets show to fit; if none does, change nothing."""
         shares = _shares(after, round)
         few = len(tuple(after)) <= _FEW
         room = self._epsilon - upper
@@ -120,12 +125,12 @@ class CohortBudget:
                 ahead = min(4 * ahead, (ahead + fails) // 2)
             else:
                 fails = ahead
-                # between what fits and what does not, where the straight line says
+                # between what fits and what does not, by linear interpolation
                 line = int(_SHARE * ahead * room / (found - upper))
                 ahead = min(line, fails - 1)
 
     def _add(self, round: ShuffleRound, count: int) -> None:
-        """Grant the rounds themselves that were asked about, until they are recorded."""
+        """Add a grant for the rounds that were asked about, until they are recorded."""
         place = bisect_right(self._granted, round.plain_users, key=lambda grant: grant.plain_users)
         self._granted.insert(place, round)
         self._left.insert(place, count)
@@ -144,7 +149,7 @@ def _dominates(grant: ShuffleRound, round: ShuffleRound) -> bool:
 
 
 def _dealt(shares: list[tuple[ShuffleRound, float]], total: int) -> list[tuple[ShuffleRound, int]]:
-    """So many grants in all, in these shares, the rest of each going to those of fewer users."""
+    """``total`` grants in these shares; what rounding leaves goes to those of fewer users."""
     dealt, whole, part = [], 0, 0.0
     for grant, share in shares:
         part += share

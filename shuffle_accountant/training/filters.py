@@ -155,10 +155,10 @@ class PrivacyFilter:
 
     @property
     def spent(self) -> float:
-        """How much of ``epsilon`` is used up, nats; 0 before the first round, never above it.
+        """Part of ``epsilon`` that is used up, nats; 0 before the first round, never above it.
 
-        That sum, converted at ``delta``. If all rounds had been fixed beforehand it would be a
-        guarantee; of rounds chosen as one went along only ``epsilon`` is.
+        It is `divergence`, converted at ``delta``. If all rounds had been fixed beforehand it would
+        be a guarantee; of rounds chosen adaptively only ``epsilon`` is one.
         """
         with self._lock:
             if not self._steps or self._budget.t is None:
@@ -170,7 +170,7 @@ class PrivacyFilter:
         return self._steps
 
     def __bool__(self) -> bool:
-        """A filter is one even when it is empty."""
+        """Always True, also for a filter without rounds."""
         return True
 
     def __repr__(self) -> str:
@@ -180,7 +180,7 @@ class PrivacyFilter:
         )
 
     def would_exceed(self, round: Round, count: int = 1) -> bool:
-        """Whether so many further rounds would be refused.
+        """Whether `step` would refuse ``count`` further rounds.
 
         Raises:
             TypeError: an argument of the wrong type.

@@ -75,7 +75,7 @@ class UserBatches:
         return (each + 1,) * more + (each,) * (steps - more)
 
     def __len__(self) -> int:
-        """Steps of a pass: as many as there are full batches among the users."""
+        """Number of steps in a pass: the number of full batches among the users."""
         return self.population // self.users
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -90,13 +90,13 @@ class UserBatches:
             yield dealt[end - users : end].tolist()
 
     def round(self, randomizer: LocalRandomizer) -> ShuffleRound:
-        """What one step costs ("fixed"), or one pass ("epoch")."""
+        """The round to account for: one step ("fixed"), or one pass ("epoch")."""
         if self.sampling == "fixed":
             sampled = self.population if self.population > self.users else None
             return ShuffleRound(randomizer, users=self.users, population=sampled)
         return ShuffleRound(randomizer, users=min(self.sizes))
 
     def rounds(self, passes: int) -> int:
-        """How many rounds so many passes are, >= 0."""
+        """Number of rounds in the given number of passes, >= 0."""
         passes = validate.integer(minimum=0, passes=passes)
         return passes * len(self) if self.sampling == "fixed" else passes

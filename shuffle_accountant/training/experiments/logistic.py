@@ -73,5 +73,5 @@ def per_user_gradients(
 
 
 def accuracy(weights: NDArray[np.float64], digits: Digits) -> float:
-    """Share of the test images that are told right."""
+    """Share of the test images that are classified correctly, in [0, 1]."""
     return float(np.mean((digits.test @ weights).argmax(axis=1) == digits.test_labels))

@@ -51,7 +51,7 @@ class AllocationStrategy(PrivateStrategy):
         noise_multiplier: noise's standard deviation over ``max_norm``, finite, > 0.
         max_norm: Euclidean norm that updates are clipped to, finite, > 0.
         steps: rounds of an epoch, >= 1.
-        users: a public number, about that of the nodes; an epoch waits until so many are connected.
+        users: a public number, about that of the nodes; an epoch waits until this many connected.
         delta: in (0, 1), of the budget and the log.
         max_epsilon: the budget, nats, or None.
         accountant: to go on with, if it is not the first run.

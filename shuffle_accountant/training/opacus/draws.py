@@ -2,8 +2,8 @@
 # Opacus and PyTorch are optional, so their classes are of unknown type here.
 """Which of the drawn batches the gradients at hand were computed from.
 
-A theorem covers a step if its users were drawn for it. That cannot be told from the number of
-gradients: a batch kept from an earlier step has as many. So the tensors of a batch remember the
+A theorem covers a step if its users were drawn for it. The number of gradients does not show
+that: a batch kept from an earlier step has as many. So the tensors of a batch remember the
 draw they come from. PyTorch's operations hand that on (to another device, normalized, augmented),
 the model notes it when a gradient flows back through its output, and the step compares.
 """

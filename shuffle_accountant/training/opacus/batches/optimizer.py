@@ -31,7 +31,7 @@ class DealtOptimizer(CarriesReceipt):
 
     Args:
         *arguments: of the optimizer.
-        steps: asked before the noise is drawn, told before the sum is used.
+        steps: asked before the noise is drawn, notified before the sum is used.
         **options: of the optimizer.
     """
 

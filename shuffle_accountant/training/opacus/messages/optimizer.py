@@ -38,7 +38,7 @@ class ShuffleOptimizer(CarriesReceipt, DPOptimizer):
         randomizer: of the dimension of all trainable parameters together.
         max_grad_norm: Euclidean norm that each user's gradient is clipped to.
         loss_reduction: "mean" or "sum", how the loss adds up its batch.
-        steps: asked before the messages are drawn, told before they are used.
+        steps: asked before the messages are drawn, notified before they are used.
         rng: source of randomness.
     """
 
