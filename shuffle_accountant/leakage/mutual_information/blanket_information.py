@@ -1,13 +1,13 @@
-"""What n shuffled messages tell about the input behind one of them, if the others are decoys.
+"""Mutual information of an input and n shuffled messages: its own and those of decoys.
 
 An input x has prior pi(x) and is sent as a message of law R_x. The other n - 1 messages are i.i.d.
-from Q. With Rbar the mean of R_x over the prior, the shuffled messages Z tell
+from Q. With Rbar the mean of R_x over the prior, the shuffled messages Z have
 
     I(X; Z) = sum_x pi(x) Phi_n(R_x, Q) - Phi_n(Rbar, Q)
 
 if Rbar << Q, because relative to Q^n they have the density of `shuffled`, given x and on average. A
-message in the set A of letters that decoys never send is seen as what it is: with Y' the message if
-it is in A and "other" if not, ``I(X; Z) = I(X; Y') + P(other) I(X; Z | other)``.
+message in the set A of those that decoys never send reveals itself as the target's: with Y' the
+message if it is in A and "other" if not, ``I(X; Z) = I(X; Y') + P(other) I(X; Z | other)``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Signal", "between", "information"]
 def information(
     weights: Sequence[float], rows: Sequence[Ratios], mean: Ratios, users: int
 ) -> Estimate:
-    """``sum_x pi(x) Phi_n(R_x, Q) - Phi_n(Rbar, Q)``.
+    """Mutual information ``sum_x pi(x) Phi_n(R_x, Q) - Phi_n(Rbar, Q)``, nats.
 
     Args:
         weights: prior of the inputs, which sum to one.
@@ -51,7 +51,7 @@ def information(
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """Inputs, their messages, and what all inputs' messages share: the blanket.
+    """Prior of the inputs, their messages' probabilities, and the blanket that all inputs share.
 
     Inputs that differ only by a renaming of messages need one row. Columns are classes of messages
     within which all ratios are constant. The decoys send the blanket, or else a blank.
@@ -82,7 +82,7 @@ class Signal:
         return np.append(blanket, max(1.0 - math.fsum(blanket.tolist()), 0.0))
 
     def information(self, users: int, side: Bound) -> Estimate:
-        """``I(X; Z)`` for a blanket that is rounded in the direction."""
+        """``I(X; Z)`` in nats, for a blanket that is rounded in the direction of ``side``."""
         q = self.decoys(side)
         mean = np.append(self.mean, 0.0)
         rows = np.pad(self.rows, ((0, 0), (0, 1)))
@@ -108,7 +108,7 @@ class Signal:
         return total + rest
 
     def _told(self, rows: Array, mean: Array, exposed: NDArray[np.bool_]) -> Estimate:
-        """``I(X; Y')``."""
+        """``I(X; Y')`` in nats, of the module's formula."""
         if not exposed.any():
             return Estimate(0.0)
         joint = np.column_stack([rows[:, exposed], rows[:, ~exposed].sum(axis=1)])

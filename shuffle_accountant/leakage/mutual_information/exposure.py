@@ -1,4 +1,4 @@
-"""Letters that decoys never send: they show whose message they are."""
+"""Messages that decoys never send, which therefore reveal that they are the target's."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["Exposure", "entropy"]
 
 @dataclass(frozen=True, eq=False)
 class Exposure:
-    """Which letters decoys never send, or so rarely that it makes no difference.
+    """Messages that decoys never send, or with negligible probability.
 
-    A letter that the target sends 1e150 times as often as a decoy, or a decoy with a probability
+    A message that the target sends 1e150 times as often as a decoy, or a decoy with a probability
     below 1e-280, counts as one that decoys never send: the two worlds differ only if some decoy
     sends it, with probability ``tau <= n sum q``, below 1e-130. A conditional entropy over k
     values moves by at most ``tau log k + (1 + tau) h(tau/(1 + tau))`` (Winter 2016, Lemma 2), for
     such a tau less than ``tau log k + 2 sqrt(tau)``.
 
     Attributes:
-        exposed: whether each letter is one, shape (letters,).
+        exposed: whether each message is one, shape (messages,).
         rare: total probability of those among them that decoys do send.
     """
 
@@ -34,12 +34,12 @@ class Exposure:
 
     @staticmethod
     def of(p: Array, q: Array) -> Exposure:
-        """The exposed letters of a target with law p among decoys with law q."""
+        """Exposed messages of a target with probabilities p among decoys with probabilities q."""
         exposed = (p > 0.0) & ((q < TINY) | (q < p / HUGE_RATIO))
         return Exposure(exposed, math.fsum(q[exposed].tolist()))
 
     def error(self, users: int, values: float) -> float:
-        """How far an entropy over so many values is moved, at most."""
+        """Bound (nats) on the change of a conditional entropy over ``values`` values."""
         if self.rare == 0.0:
             return 0.0
         tau = users * self.rare

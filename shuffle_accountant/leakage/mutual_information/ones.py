@@ -1,4 +1,4 @@
-"""Frequency oracles under a uniform prior: only how many categories a message says yes to counts.
+"""Signal of a frequency oracle under a uniform prior, by a message's number of yes answers.
 
 Such a randomizer has ``R_x(y) = f(y) high`` if the message says yes to x, else ``f(y) low`` (see
 `shuffle_accountant.randomizers.base.YesCounts`). A message y that says yes to j of k categories has
@@ -17,12 +17,12 @@ from shuffle_accountant.randomizers.base import YesCounts
 
 __all__ = ["bit_signal"]
 
-# Relative error of a binomial probability, far more than it is off for so few trials.
+# Bound on the relative error of a binomial probability, far above that for this few trials.
 _BINOMIAL_ERROR = 1e-11
 
 
 def bit_signal(answers: YesCounts, eps0: float) -> Signal:
-    """The signal of a uniform prior: one row, because all categories look alike.
+    """The signal of a frequency oracle under a uniform prior: one row, as categories look alike.
 
     For many categories with independent answers the mean's likelihood ratio w hardly moves from its
     mean w_0 among messages that are not blank. Given which decoys are blank, ``Phi_n`` of the mean

@@ -1,4 +1,4 @@
-"""The target's law seen from the decoys': likelihood ratios, their moments, the divergence."""
+"""Likelihood ratios of the target's message to a decoy's, their moments, the divergence."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, roundings
 
 __all__ = ["HUGE_RATIO", "TINY", "Array", "Ratios", "entropy_term"]
 
-# A letter that the target sends so many times as often as a decoy is, at any number of users that
-# doubles can count, a letter that decoys never send (up to 1e-130, see `Exposure`).
+# Likelihood ratio above which a message counts as one that decoys never send, at any number of
+# users that doubles can count (up to an error of 1e-130, see `Exposure`).
 HUGE_RATIO = 1e150
 
-# So is a letter that decoys send so rarely; products of the others' ratios are doubles.
+# So does a message of a smaller probability among decoys; products of other ratios are doubles.
 TINY = 1e-280
-# Ratios beyond have no third and fourth power.
+# Largest ratio whose moments above the second are computed; above, they are inf.
 _LARGEST_CUBED = 1e100
 
 # Below this |t| the divergence's integrand is a series; 28 terms end at 4^-28.

@@ -1,4 +1,4 @@
-"""What a randomizer's blanket is to the target's inputs: its `Signal`, from below and above."""
+"""The `Signal` of a randomizer and a prior (inputs and blanket), from below and from above."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from shuffle_accountant.randomizers.base import ConcreteRandomizer, FiniteRandom
 
 __all__ = ["signals"]
 
-# Patterns of bits at so many inputs are listed, 2^12 of them.
+# Most inputs of positive prior for randomizers whose classes double with each input: 2^12 classes.
 _MOST_BITS = 12
-# How finely a line of messages is cut, and what of it may be left out.
+# Mass of real-valued messages that may be left out, and the resolution of their cells.
 _TAIL, _RESOLUTION = 1e-30, 1e-4
-# Of the masses of cells of messages, relative, beside what the randomizer says.
+# Relative error of the masses of cells of messages, added to the error the randomizer states.
 _CELL_ERROR = 1e-13
 
 
 def signals(randomizer: ConcreteRandomizer, prior: ArrayLike | None) -> tuple[Signal, Signal]:
-    """A signal that tells at most as much as the randomizer's, and one that tells at least as much.
+    """Two signals, no more and no less informative than the randomizer's; one twice if it is exact.
 
     Args:
-        randomizer: any whose law is known.
-        prior: law of the inputs, uniform if None.
+        randomizer: any whose distribution of messages is known.
+        prior: distribution of the inputs, shape (inputs,); uniform if None.
 
     Raises:
         ValueError: a prior that is no law of the inputs, or that must be given or be simpler.
@@ -55,7 +55,7 @@ def signals(randomizer: ConcreteRandomizer, prior: ArrayLike | None) -> tuple[Si
 
 
 def _mixed(mixture: Mixture, prior: ArrayLike | None) -> Signal:
-    """Classes: whether the message is the target's own value, and the prior of the message's value.
+    """The signal in classes of messages: the target's own value or not, and the value's prior.
 
     A message's ratio to the blanket is e^eps0 or 1, so one row stands for all values.
     """
@@ -75,7 +75,7 @@ def _mixed(mixture: Mixture, prior: ArrayLike | None) -> Signal:
 
 
 def _listed(randomizer: FiniteRandomizer, weights: Array) -> tuple[Signal, Signal]:
-    """All classes of messages at the inputs that the prior allows."""
+    """The exact signal, twice: all classes of messages at the inputs of positive prior."""
     held = np.flatnonzero(weights > 0.0)
     classes = randomizer.classes(held.tolist())
     rows = classes.probabilities
@@ -84,7 +84,10 @@ def _listed(randomizer: FiniteRandomizer, weights: Array) -> tuple[Signal, Signa
 
 
 def _cells(randomizer: ConcreteRandomizer, weights: Array) -> tuple[Signal, Signal]:
-    """Two inputs on a line: merged cells tell less, cells split over their ends more."""
+    """Signals of two inputs with real-valued messages, by cells of the likelihood ratio.
+
+    Merged cells are less informative, cells split over their ends more.
+    """
     made = []
     held = weights > 0.0
     for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC):
@@ -98,7 +101,7 @@ def _cells(randomizer: ConcreteRandomizer, weights: Array) -> tuple[Signal, Sign
 
 
 def _sums(terms: int) -> float:
-    """Relative error of sums of so many positive terms, each of a few roundings."""
+    """Relative error of a sum of ``terms`` positive terms, each of a few roundings."""
     return sequential_sum(2 * terms, own=64)
 
 

@@ -68,7 +68,7 @@ def all_but_one_vulnerability(*, users: int, p: float, known: int) -> float:
 def _largest_mass(ones: int, zeros: int, p: float) -> float:
     """``max_j P(B = j)`` for B = Bin(ones, p) + Bin(zeros, 1 - p), by a discrete Fourier sum.
 
-    The characteristic function falls like that of a normal law, so few frequencies matter when the
+    The characteristic function falls like that of a normal law; hence few frequencies matter if the
     period is some 13 standard deviations; what wraps around is below 1e-30.
     """
     q, bits = 1.0 - p, ones + zeros
@@ -94,7 +94,7 @@ def _largest_mass(ones: int, zeros: int, p: float) -> float:
 def all_but_one_vulnerability_of(
     channel: ArrayLike, *, known: Sequence[int], prior: ArrayLike | None = None
 ) -> float:
-    """The same for any local channel, with the histogram law of the others' messages.
+    """Vulnerability of a value under any local channel and shuffling, all other values known.
 
     Args:
         channel: row a holds the message probabilities of value a, shape (values, messages).

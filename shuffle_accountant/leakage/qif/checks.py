@@ -16,7 +16,7 @@ __all__ = ["distinct_names", "gains_over", "prior_over", "stochastic"]
 
 
 def prior_over(inputs: int, prior: ArrayLike | None) -> Array:
-    """A checked prior over so many inputs; the uniform one for None.
+    """A checked prior, shape (inputs,); the uniform one for None.
 
     Raises:
         TypeError: a prior that does not hold numbers.
@@ -48,7 +48,7 @@ def stochastic(**named: ArrayLike) -> Array:
 
 
 def gains_over(inputs: int, gain: ArrayLike) -> Array:
-    """Checked gains of guesses about so many inputs.
+    """A checked matrix of gains, shape (guesses, inputs).
 
     Raises:
         TypeError: entries that are not numbers.

@@ -28,13 +28,13 @@ MOST_CELLS = 1 << 24
 MOST_STEPS = 1 << 30
 """Additions in the longest computation of histogram laws, which takes a second or two."""
 
-# What one message more costs, whatever the size of the table.
+# Least cost of adding one message, in additions, whatever the size of the table.
 _LEAST_STEPS = 1 << 11
 
-# Sizes of more digits are only known to be larger than that.
+# Bits of a size above which an error message says "over" instead of "about".
 _MANY_BITS = 1 << 14
 
-# Numbers in tables that are filled together: half a megabyte.
+# Numbers in the tables that are filled at a time: half a megabyte.
 _CACHED_CELLS = 1 << 16
 
 

@@ -31,13 +31,13 @@ __all__ = [
 ]
 
 MOST_PARTITIONS = 10**5
-"""The longest list that is summed, which takes a second or so."""
+"""Most partitions that are summed, which takes a second or so."""
 
 MOST_PARTS = 10**7
-"""Its partitions times the number of users, which bounds the digits of their weights."""
+"""Largest product of partitions and users, which bounds the digits of all weights."""
 
 MOST_COUNTED = 100
-"""Up to so many users nothing is listed but A_m, in time like the third power of their number."""
+"""Most users for whom the numbers A_m are computed instead of partitions, in time O(users^3)."""
 
 
 def partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -161,7 +161,7 @@ def _integers(users: int, categories: int) -> tuple[int, int]:
 
 
 def _check_partitions(users: int, categories: int) -> None:
-    """Refuse a list that is too long, or too long for so many digits."""
+    """Refuse more partitions than `MOST_PARTITIONS`, or than `MOST_PARTS` over the users."""
     most = min(MOST_PARTITIONS, MOST_PARTS // users)
     if _more_than(users, categories, most):
         parts = f"{categories} parts" if categories < users else "any number of parts"

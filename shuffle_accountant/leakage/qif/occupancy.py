@@ -33,10 +33,10 @@ __all__ = ["Bins", "Occupancy", "log_characteristic"]
 Complex = NDArray[np.complex128]
 Integers = NDArray[np.int64]
 
-# What all frequencies that are left out may contribute to a chance.
+# Absolute error of a probability that all frequencies left out may cause.
 _NEGLECTED = 1e-17
-# A direct transform costs its terms, a fast one its length times the thresholds and a logarithm.
-# The direct one is used up to so many terms for each frequency of the fast one.
+# Most terms of the direct transform per frequency of the fast one; above, the fast one is used. The
+# cost of the first are its terms, of the second its length times the thresholds and a logarithm.
 _DIRECT = 500
 # Entries of the table of phases that its blocks share, and of arrays of thresholds by frequencies.
 _BLOCK = 1 << 16

@@ -39,7 +39,7 @@ def bound(
 
     All n users apply the randomizer to their inputs, the messages are shuffled, and an adversary
     who knows every input names k positions. The bound is the success probability psi against one
-    who is also told which of the others' messages were not draws from what all inputs share
+    to whom it is also revealed which of the others' messages were not draws from the common part
     (Theorems 6 to 9 of 'Bayesian Advantage of Re-Identification Attack in the Shuffle Model', in
     closed form; see `psi`). It also holds when inputs are drawn from known laws.
 

@@ -1,4 +1,4 @@
-"""How many of the k best-ranked positions a draw fills: ``m_k(n, q) = E min(k, Bin(n, q))``.
+"""Expected number of the k best-ranked positions that are filled: ``m_k = E min(k, Bin(n, q))``.
 
 Every success probability here is an integral of this one function over the likelihood ratio. It is
 increasing and concave in q, at most ``min(n q, k)``, and ``m_1(n, q) = 1 - (1 - q)^n``.
@@ -12,8 +12,8 @@ from shuffle_accountant.numerics.rounding import BELOW_ONE, Array, roundings
 
 __all__ = ["expected_hits", "hits_error"]
 
-# Up to here the few smallest counts are listed one by one: SciPy's incomplete beta functions are
-# off by up to 4e-10 for so few guesses among 1e7 messages.
+# Most guesses for which counts are summed one by one: SciPy's incomplete beta functions have errors
+# of up to 4e-10 for this few guesses among 1e7 messages.
 _MOST_LISTED = 64
 # For more guesses the largest relative error seen against 60-digit arithmetic is 4e-15, at 7800
 # random points with k up to 2000 and n up to 1e15.
@@ -67,7 +67,7 @@ def _listed(users: int, above: Array, guesses: int) -> Array:
     if guesses == 1:
         return np.asarray(total)
     odds = chance / (1.0 - chance)
-    mass = np.exp(log_none)  # of j = 0; where it underflows, all below k <= 64 are next to nothing
+    mass = np.exp(log_none)  # of j = 0; where it underflows, all below k <= 64 are negligible
     for j in range(1, guesses):
         mass = mass * odds * ((users - j + 1) / j)
         total = total - (guesses - j) * mass

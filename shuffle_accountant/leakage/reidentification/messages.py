@@ -19,7 +19,7 @@ from shuffle_accountant.randomizers.base import FiniteRandomizer
 
 __all__ = ["Input", "checked_input", "message_laws"]
 
-# Messages of a frequency oracle are told apart by their bits at the inputs asked for: 2^m classes.
+# Most inputs m of a frequency oracle: its messages form 2^m classes, by their bits at these inputs.
 _MOST_BITS = 15
 
 
@@ -68,7 +68,7 @@ def message_laws(randomizer: FiniteRandomizer, inputs: Sequence[Input]) -> tuple
 
     Returns:
         ``(laws, blanket)``, shapes (len(inputs), letters) and (letters,). Letters are classes of
-        messages of which no two are told apart by these inputs and the blanket.
+        messages that these inputs and the blanket do not distinguish.
 
     Raises:
         ValueError: too many inputs for a randomizer whose classes double with each one.

@@ -157,7 +157,7 @@ class _ContinuousTargets(Targets[float]):
 
 @dataclass(frozen=True)
 class _GeneralTargets(Targets[object]):
-    """Nothing but the local privacy parameter is known, so no input can be told from another."""
+    """Targets of a randomizer of which only eps0 is known, so that all inputs are alike."""
 
     eps0: float
     worst = (None,)
