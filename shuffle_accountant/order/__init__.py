@@ -1,8 +1,8 @@
 """Shuffling that protects the order of the data, tunably: d-sigma-privacy.
 
-Groups say whose values must not be told apart, a reference order puts the members of a group close
-together, and a Mallows law around that order is the shuffle ("Privacy Implications of Shuffling",
-Meehan et al.). A module is imported when one of its names is first asked for.
+Groups are sets of users whose values must be indistinguishable, a reference order puts the members
+of a group close together, and a Mallows law around that order is the shuffle ("Privacy Implications
+of Shuffling", Meehan et al.). A module is imported when one of its names is first asked for.
 """
 
 from __future__ import annotations

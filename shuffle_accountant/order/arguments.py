@@ -81,7 +81,7 @@ def permutation(n: int, **named: Any) -> IntArray:
 
 
 def coordinates(dimensions: tuple[int, ...], **named: Any) -> Array:
-    """The one named argument as finite numbers, of one of so many dimensions, not empty.
+    """The one named argument as a non-empty array of finite numbers with allowed dimensions.
 
     Raises:
         TypeError: not an array of numbers.

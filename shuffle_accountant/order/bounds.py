@@ -41,18 +41,18 @@ COUNTS = ("paper", "full swaps", "one layer", "layers")
 """Ways to count the permutations that lose."""
 
 METHODS = ("best", "refined", *COUNTS)
-"""What `reidentification_bound` takes: one count, or the best of all, or of all but the paper's."""
+"""Methods of `reidentification_bound`: one count, the best of all, or of all but the paper's."""
 
 MOST_GROUP = 10**6
 """Largest size of a group."""
 
-# The linear program looks at so many layers below the border between losing and winning; each is
-# only one more chance to lose.
+# Most layers v below the border between losing and winning in the linear program; more layers only
+# improve the bound.
 _LAYERS = 24
 _MOST_ROWS = 200
-# Coefficients of the linear program further apart than this do not meet in doubles.
+# Largest |logarithm| of a coefficient of the linear program; others are clipped to it.
 _SPREAD = 20.0
-# Of a logarithm of a factorial, relative: eight units.
+# Relative error of the logarithm of a factorial: eight units in the last place.
 _ROUND_OFF = 8.0 * 2.0**-53
 
 
@@ -150,7 +150,7 @@ def reidentification_bound(
     return ReidentificationBound(odds=odds, win_cap=min(cap, 1.0), method=name)
 
 
-# Beyond, costs of many exchanges may be no doubles, and odds of 0 are what they prove.
+# Largest eps0 + alpha, nats; above, costs may be no doubles, and the proved odds are 0.
 _MOST_COST = 1e300
 
 

@@ -1,4 +1,4 @@
-"""Whose values must not be told apart: a collection of sets of users."""
+"""Collections of sets of users whose values must be indistinguishable."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from shuffle_accountant.order.neighbours import within_hops, within_radius
 
 __all__ = ["Groups"]
 
-# Groups are looked at in pieces of about so many memberships.
+# Most memberships in a piece of groups, unless a single group has more.
 _PIECE = 1 << 20
 
 
-# A user and a group together are one integer of 64 bits.
+# Most users: a user and a group together are one integer of 64 bits.
 _MOST_USERS = 10**9
 
 
@@ -114,7 +114,7 @@ class Groups:
 
     @classmethod
     def from_graph(cls, adjacency: Any, *, hops: int = 1) -> Groups:
-        """For each user, the users at most so many edges away.
+        """For each user, the users at most ``hops`` edges away, itself included.
 
         Args:
             adjacency: square array or SciPy sparse array, an entry that is not zero being an edge
@@ -192,7 +192,7 @@ class Groups:
         return bool((self.start[1:] != self.stop[:-1]).any())
 
     def pieces(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """A few groups at a time, so that no more than a piece is written down at once.
+        """Consecutive groups in pieces of about `_PIECE` memberships, to limit memory.
 
         Yields:
             ``(members, start, stop)`` of consecutive groups, with slices that follow each other.

@@ -30,7 +30,7 @@ __all__ = ["hamming_tail"]
 
 
 def hamming_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, float]:
-    """Chance of at least so many leavers.
+    """Log of the chance of at least ``leavers`` leavers of a set of slots.
 
     Args:
         n: users.

@@ -31,23 +31,23 @@ from shuffle_accountant.order.leavers import first_descent, window
 __all__ = ["MOST_CELLS", "end_tail", "inner_tail"]
 
 MOST_CELLS = 10**8
-"""Largest number of terms that an interval inside the order may take."""
+"""Most terms of the exact sum of an interval inside the order."""
 
 # Whole numbers, to be broadcast.
 Counts = NDArray[np.int64] | int
 
 # Mass left out on each side of each law of `inner_tail`.
 _NEGLECTED = 1e-19
-# Below it products with theta run out of digits, and the law is uniform to round-off.
+# Theta below which the law counts as uniform, which it is to round-off.
 _NO_THETA = 1e-200
-# Triples (x, y, d) with less mass are left out.
+# Mass of a triple (x, y, d) below which it is left out.
 _RARE = 1e-27
 # Terms evaluated at a time.
 _CHUNK = 1 << 20
 
 
 def end_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, float]:
-    """Chance of at least so many leavers of the first l slots of the order, or the last.
+    """Log of the chance of at least ``leavers`` leavers of the first (or last) slots of the order.
 
     Args:
         n: users.
@@ -91,7 +91,7 @@ def inner_tail(
     theta: float,
     leavers: int,
 ) -> tuple[float, float, float]:
-    """Chance of at least so many leavers of the slots start … start + size - 1 of the order.
+    """Chance of at least ``leavers`` leavers of the slots start … start + size - 1 of the order.
 
     Args:
         n: users.
@@ -160,7 +160,7 @@ class _Factorials:
         self.error = 9.0 * steps * largest + roundings(4) * 0.25 * theta * n * n
 
     def chance(self, r: Counts, k: Counts, of: int, others: Counts) -> Array:
-        """Chance that k slots hold so many of the ``of - r`` values above; 0 where impossible."""
+        """Chance that k slots hold ``others`` of the ``of - r`` values above; 0 if impossible."""
         t = k - others
         possible = (t >= 0) & (t <= r) & (others >= 0) & (others <= of - r)
         t, others = np.where(possible, t, 0), np.where(possible, others, 0)

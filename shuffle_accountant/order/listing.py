@@ -1,15 +1,15 @@
-"""How many memberships of groups may be written down one by one."""
+"""The limit on memberships of groups that are listed one by one."""
 
 from __future__ import annotations
 
 __all__ = ["MOST_LISTED", "check_listable"]
 
 MOST_LISTED = 1 << 28
-"""So many memberships may be written down one by one (2 GiB); above that, an error says so."""
+"""Most memberships of groups that are listed one by one (2 GiB); more raise a ValueError."""
 
 
 def check_listable(memberships: int) -> None:
-    """Refuse what would not fit in memory.
+    """Refuse groups whose list of memberships would not fit in memory.
 
     Raises:
         ValueError: more memberships than `MOST_LISTED`.

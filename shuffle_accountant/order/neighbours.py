@@ -54,7 +54,7 @@ def within_radius(places: Array, r: float) -> tuple[IntArray, IntArray, IntArray
 
 
 def within_hops(adjacency: Any, hops: int) -> tuple[IntArray, IntArray]:
-    """Each user with all users at most so many edges away.
+    """For each user, the users at most ``hops`` edges away, itself included.
 
     Args:
         adjacency: square array, SciPy sparse array, or NetworkX graph.

@@ -94,7 +94,7 @@ def _breadth_first(groups: Groups, rank: IntArray | None, root: int | None) -> I
     """One search of all components at once, from a source joined to their roots.
 
     The queue of a search that begins in several components holds each component's users in the
-    order of a search of its own, so they only have to be told apart afterwards.
+    order of a search of its own, so they only have to be separated afterwards.
     """
     from scipy.sparse.csgraph import breadth_first_order
 

@@ -1,4 +1,4 @@
-"""What shufflers do to data of any array type: a new order, without touching the original."""
+"""Shuffling of data of any array type into a new array; the original is left as it is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Shuffler(ABC):
     """A random order of the users, from public information only.
 
     Attributes:
-        groups: whose values must not be told apart.
+        groups: sets of users whose values must be indistinguishable.
         alpha: privacy of the order within them, nats, in [0, inf].
     """
 

@@ -42,7 +42,7 @@ class DSigmaShuffler(Shuffler):
     Everything but the draw depends on public information only.
 
     Args:
-        groups: whose values must not be told apart.
+        groups: sets of users whose values must be indistinguishable.
         alpha: privacy of the order, in nats, >= 0; 0 is a uniform shuffle, infinity none.
         distance: "kendall", "hamming" or "cayley".
         sensitivity: "exact", or "bound" from the width alone (more noise, as in the paper).
