@@ -38,7 +38,7 @@ __all__ = [
 # Units of work for one mass of a graded grid, besides products.
 _EACH = 25.0
 
-# So many doublings of the spacing have places in common.
+# Origins are multiples of the spacing times 2 to this power, so that grids have common places.
 _COMMON = 3
 # Place, in units, and mass.
 Atom = tuple[int, int]

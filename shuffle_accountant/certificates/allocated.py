@@ -36,12 +36,12 @@ __all__ = [
     "two_valued_ratios",
 ]
 
-# No grid resolves less, relative to ratios of about 1.
+# Finest resolution of a grid, relative to ratios of about 1.
 _FINEST = 2.0**-40
-# Ratios that are followed are larger than this.
+# Ratio below which the search for the start of a grid ends.
 _SMALLEST = 2.0**-1000
 
-# Where the excess is followed to is found in steps of this ratio.
+# Factor by which the distance from 1 grows in the searches for the ends of a grid.
 _STEP = 1.25
 
 
@@ -110,7 +110,7 @@ class AllocatedSteps:
         return work
 
     def _adding_work(self, first: float, effort: Effort) -> Work:
-        """What adding up takes, given the number of blocks of one ratio's grid."""
+        """Work and memory of the sum, given the number of blocks of one ratio's grid."""
         return power_work(lambda count: first + 0.5 * math.log2(count), self.released, effort)
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
@@ -193,7 +193,7 @@ class AllocatedSteps:
 
 @dataclass(frozen=True)
 class ListedSteps:
-    """The pair of an epoch of so few steps, each of so few ratios, that all can be listed.
+    """The pair of an epoch of a few steps, each with a few ratios, by listing all their multisets.
 
     Attributes:
         letters: the mean of their ratios is the epoch's.
@@ -257,7 +257,7 @@ def _falling_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Falling, fmpq]:
 
 
 def _atoms(places: list[int], slopes: list[arb], bits: int) -> list[tuple[int, int]]:
-    """Changes of slope are masses."""
+    """Places with their masses, the changes of slope, rounded up to integers over ``2**bits``."""
     masses = [max(ceiling(after - before, bits), 0) for before, after in pairwise(slopes)]
     return list(zip(places, masses, strict=True))
 

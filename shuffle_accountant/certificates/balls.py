@@ -34,7 +34,7 @@ class Effort:
         bits: masses are integers over ``2**bits``.
         cells: of the first block of a graded grid.
         precision: of the balls, in bits.
-        further: bits of masses of sums besides, where these are of values of so many bits.
+        further: additional bits of the masses of sums, as many as their largest values have.
     """
 
     bits: int

@@ -340,7 +340,7 @@ def _allocation(state: State) -> list[Part]:
 
 
 def _steps(mechanism: State, passes: int, released: int) -> Callable[[int, int], OrderedTarget]:
-    """The pair of so many steps, of which so many are released."""
+    """A function that makes the pair of t steps, of which s are released."""
     excess: Excess
     pure = mechanism["kind"] == "pure"
     if pure:

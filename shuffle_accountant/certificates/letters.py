@@ -24,13 +24,13 @@ from shuffle_accountant.certificates.work import Work, price
 
 __all__ = ["LettersAmongDecoys"]
 
-# Units in a standard deviation of one summand, and in what there is to gain.
+# Grid units in a standard deviation of one summand, or in the largest gain if that is smaller.
 _UNITS = 64.0
-# No unit is a smaller share of the largest value.
+# Least grid unit, as a share of the largest value of a summand.
 _FINEST = 2.0**-40
-# Work is estimated for sums at these.
+# The α at which the work of sums is estimated.
 _TYPICAL = (1.0, 2.0, 8.0)
-# Multisets are listed if they are likelier than what is cut by so many bits less.
+# Multisets are listed if likelier than 2**-(cut + this), in bits beyond the effort's cut.
 _SPARE = 24
 
 
@@ -75,7 +75,7 @@ class LettersAmongDecoys:
         return work
 
     def _adding_work(self, alpha: float, often: Effort) -> Work:
-        """What adding up takes at one α."""
+        """Work and memory of the sum at one α."""
         held = [tuple(float(x.mid()) for x in letter) for letter in self.sent]
         values = [((p0 - alpha * p1) / q if q > 0.0 else 0.0, q) for p0, p1, q in held]
         top = max(value for value, _ in values)
@@ -92,12 +92,12 @@ class LettersAmongDecoys:
         return [self._seen(alpha) + self._hidden(alpha, effort) for alpha in alphas]
 
     def _seen(self, alpha: arb) -> arb:
-        """What letters that no decoy sends tell."""
+        """The part of ``H(α)`` of messages that no decoy sends."""
         never = (at_least(0, p0 - alpha * p1) for p0, p1, q in self.letters if not q > 0)
         return sum(never, arb(0))
 
     def _hidden(self, alpha: arb, effort: Effort) -> arb:
-        """What letters that decoys send tell."""
+        """The part of ``H(α)`` of messages that decoys send: a ball, or an upper bound."""
         listed = _listed(self, effort.cut + _SPARE)
         if listed is not None:
             return listed.divergence(alpha)

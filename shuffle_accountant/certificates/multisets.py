@@ -1,4 +1,4 @@
-"""What a few messages may be, one multiset of letters after the other: a target's exact profile.
+"""Enumeration of the multisets of a few messages, for an exact profile of the target.
 
 A multiset with ``c_i`` of letter i, ``n`` in all, has the chance ``n!/(c_1! … c_L!) q_1^c_1 …
 q_L^c_L`` among decoys alone. P and Q have the mean ratios of its messages, ``(1/n) sum of c_i
@@ -29,7 +29,7 @@ __all__ = ["ListedMultisets"]
 
 # Shares are compared as integers over two to this power.
 _BITS = 128
-# So many can be listed; estimates may be off by such a factor.
+# Most multisets that are listed; factor by which the estimate of their number may be off.
 _MOST, _ABOUT = 1 << 17, 4.0
 # Units of work for each count of a letter that is tried, and each multiset that is listed.
 _EACH_COUNT, _EACH_MULTISET = 6.0, 30.0
@@ -55,7 +55,7 @@ class ListedMultisets:
 
     @staticmethod
     def work(letters: Sequence[Letter], users: int, cut: int, precision: int) -> tuple[Work, bool]:
-        """What `of` takes, and whether it may come to nothing."""
+        """Work and memory of `of`, and whether it may return None for too many multisets."""
         about = _about(letters, users, cut)
         if about > _ABOUT * _MOST:
             return Work(), True
@@ -74,10 +74,10 @@ class ListedMultisets:
 
     @classmethod
     def of(cls, letters: Sequence[Letter], users: int, cut: int) -> Self | None:
-        """Of so many messages, in letters with q > 0, or with p0 = p1 = 0; None if these are many.
+        """Multisets of ``users`` messages, likelier than the cut; None if these are too many.
 
         Args:
-            letters: all that decoys send.
+            letters: all that decoys send, each with q > 0, or with p0 = p1 = 0.
             users: number of messages.
             cut: multisets less likely than ``2**-cut`` are not listed.
 
@@ -98,7 +98,7 @@ class ListedMultisets:
         return cls([share for share, _ in listed], masses, above[::-1], total - above[-1][0])
 
     def divergence(self, alpha: arb) -> arb:
-        """A ball of ``H(α)``, of what these letters tell."""
+        """A ball of the part of ``H(α)`` that these letters contribute."""
         share = alpha / (1 + alpha)
         least = bisect_right(self.shares, -ceiling(-share, _BITS))  # none before gains anything
         sure = bisect_left(self.shares, ceiling(share, _BITS) + 2)  # all from there on gain
@@ -109,7 +109,7 @@ class ListedMultisets:
 
 
 def _about(letters: Sequence[Letter], users: int, cut: int) -> float:
-    """How many there are to list, roughly: from the deviations of counts, or all of them."""
+    """Rough number of multisets to list: from the deviations of counts, or all of them."""
     goal = 2.0 * math.log(2.0) * cut
     ranges = []
     for _, _, chance in letters:
@@ -120,7 +120,7 @@ def _about(letters: Sequence[Letter], users: int, cut: int) -> float:
 
 
 def _share(p: arb, q: arb) -> int:
-    """P's share, rounded up."""
+    """P's share ``p/(p + q)``, rounded up to an integer over ``2**128``."""
     share = p / (p + q)
     found = ceiling(share, _BITS)
     if found + ceiling(-share, _BITS) > 2:
