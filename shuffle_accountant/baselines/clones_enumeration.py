@@ -35,9 +35,9 @@ MOST_EPS0 = 700.0
 """Beyond it e^eps0 overflows."""
 
 MOST_PAIRS = 200_000
-"""So many pairs of counts are listed."""
+"""Most pairs of counts that are listed."""
 
-# Of delta, what may be left out.
+# Share of delta that the mass not listed may have.
 _SHARE = 1e-3
 # Bounds the relative error of the masses' sum, and the absolute one of the root (nats) that is
 # found to within 1e-13 and four units in the last place of at most 700.
@@ -45,7 +45,7 @@ _ERROR = 1e-11
 
 
 def valid(*, eps0: float, users: int, delta: float) -> str | None:
-    """What keeps the pairs from being listed, or None.
+    """The condition under which the pairs can be listed, if it is not met; else None.
 
     Args:
         eps0: local privacy parameter, nats, finite, >= 0.

@@ -38,23 +38,23 @@ source = "Girgis, Data and Diggavi 2021, Theorem 2"
 sound = True
 
 MOST_ORDER = 2**20
-"""Orders are searched up to here."""
+"""Largest order that is searched."""
 
 MOST_ROUNDS = 2**53
-"""Counts are exact in double precision up to here."""
+"""Largest number of rounds; counts are exact in double precision up to it."""
 
 MOST_EPS0 = 1e200
 """Beyond it the bound of many rounds may be no double."""
 
-# Terms that fall by half each are below all rounding after so many.
+# Most terms summed where each is at most half the one before: the rest is below rounding.
 _FEW = 80
 
-# All orders below this are tried, and then each so many times the one before.
+# All orders below `_EVERY` are tried, then orders that grow by the factor `_STEP`.
 _EVERY = 64
 _STEP = 1.2
-# Rises in a row after which the valley is behind.
+# Rises of epsilon in a row after which the search over orders ends.
 _RISES = 6
-# The best order is located this closely: epsilon is flat there, so that costs the square of it.
+# Relative width to which the best order is located; the loss in epsilon is about its square.
 _ORDER_TOLERANCE = 1e-4
 
 

@@ -34,11 +34,11 @@ from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 
 __all__ = ["EpochBound", "EpochProfile", "PoissonEpoch", "checked", "checked_epsilon", "one_use"]
 
-# Points of a profile, and the share of the losses' deviation that grid points are apart.
+# Points of a profile; spacing of loss grids relative to the deviation; relative tolerance.
 _POINTS = 600
 _SPACING = 2e-3
 _TOLERANCE = 1e-3
-# Nothing is told apart beyond.
+# Largest loss, in nats, at which profiles are evaluated.
 _LARGEST_LOSS = 600.0
 
 # From losses >= 0 (nats) to upper bounds of the profile there: record removed, record added.
@@ -105,7 +105,7 @@ class PoissonEpoch:
 
     @classmethod
     def of(cls, round: RandomAllocation, rate: float) -> PoissonEpoch:
-        """That of the epoch's steps at a rate in (0, 1]."""
+        """The bounds for the epoch's number of steps, each Poisson-sampled at a rate in (0, 1]."""
         return _poisson_epoch(round, rate)
 
     @property
@@ -119,7 +119,7 @@ class PoissonEpoch:
         return _profile(self.remove, losses)
 
     def added(self, losses: Array) -> Array:
-        """The same for the exchanged pair."""
+        """Upper bounds of the exchanged pair's profile at ``e^losses``, for losses >= 0."""
         return _profile(self.add, losses)
 
 

@@ -8,7 +8,7 @@ With E = e^eps0 and p = 1/(E + k - 1), the target's message and the others' are
 
 so the third letter carries what the target's two laws share. The step that makes the target's
 leftover message look like the others' is where the proof fails (the paper's erratum): in truth the
-two can be told apart.
+two are distinguishable.
 
 *Counterexample.* 4-ary randomized response, eps0 = 1, ten users, of whom the nine others all hold
 one same third value. At epsilon = 0.6 the true delta, by exact enumeration, is 0.0032713329; this
@@ -55,7 +55,7 @@ MOST_EPS0 = 700.0
 
 # Terms more than exp(-40) below the largest are left out.
 _NEGLIGIBLE = 40.0
-# So many standard deviations of a binomial law hold all but exp(-40) of it, by Hoeffding.
+# Standard deviations of a binomial law outside of which it has a mass below exp(-40) (Hoeffding).
 _DEVIATIONS = 9.0
 
 
