@@ -40,7 +40,7 @@ __all__ = ["CrowdPair", "Groups", "crowd", "messages_in_common"]
 Groups = tuple[tuple[LocalRandomizer, int], ...]
 """The other groups: their randomizers, and how many users apply each."""
 
-# Of several numbers of decoys, so many are told apart.
+# Most blocks of numbers of decoys in the mixture, each with a loss of its own.
 _MOST_PARTS = 160
 # Matrices of k-ary randomized response up to this many values go together with other matrices.
 _MOST_VALUES = 64
@@ -104,7 +104,7 @@ def messages_in_common(randomizer: LocalRandomizer, others: Groups) -> None:
 
 
 def _shape(randomizer: LocalRandomizer) -> tuple[object, ...] | None:
-    """What must agree for messages to be drawn from one law; None if nothing is known."""
+    """Key that must agree for messages to share a law; None if no such law is known."""
     if randomizer.mixture is not None:
         return "messages", randomizer.mixture.categories
     if isinstance(randomizer, ChannelRandomizer):
@@ -122,7 +122,7 @@ def _responders(randomizer: LocalRandomizer, count: int) -> Decoys:
 
 
 def _honest(groups: list[Decoys], colluding: int) -> tuple[Decoys, ...]:
-    """The groups without so many users, those with the largest chances first."""
+    """The groups without ``colluding`` users: those with the largest chances are removed first."""
     left, found = colluding, []
     for group in sorted(groups, key=lambda group: -group.chance):
         known = min(left, group.users)

@@ -44,7 +44,7 @@ __all__ = ["ParticipationPair", "participation"]
 
 # With more terms than this tables are slower than laws of each number of clones.
 _MOST_TERMS_OF_CLONES = 2.0**26
-# So many numbers of users are told apart; up to a few, all are.
+# Blocks of numbers of users: most; most if each number has its own; fewest, if there are as many.
 _MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 160, 12
 # Relative width of the likeliest blocks: half of it is what it costs. One round is asked about much
 # more closely than its answer has to be.
@@ -77,7 +77,7 @@ def participation(
         randomizer: what every user applies.
         trials: number N of people who might take part, >= 1.
         probability: q, that one of them does, in (0, 1).
-        reduction: theorem for a round of so many users.
+        reduction: theorem for a round of a known number of users.
         variant: its variant.
     """
     inner = reduce(randomizer, 1, 1, reduction, variant)
@@ -118,12 +118,12 @@ class _Takers:
 
     @property
     def largest(self) -> float:
-        """That of one who takes part alone, nats."""
+        """Largest loss, that of a user who takes part alone, nats."""
         return self._inner(1).largest
 
     @property
     def deviation(self) -> float:
-        """That at the expected number of users, nats."""
+        """Rough standard deviation of the loss at the expected number of users, nats."""
         users = max(round(self.trials * self.probability), 1)
         if users == self.trials:
             return self._inner(users).deviation
@@ -140,7 +140,7 @@ class _Takers:
         return tuple(part for block in blocks for part in self._block(*block, side)), missing
 
     def samples(self, side: Bound, effort: Effort) -> tuple[tuple[Sample, ...], float]:
-        """The same, without their losses."""
+        """The weights, users and fractions of `parts`, without their losses."""
         blocks, missing = self._blocks(side, effort)
         return tuple(one for block in blocks for one in self._ends(*block, side)), missing
 
@@ -196,7 +196,7 @@ class _Takers:
         return [self._sample(mass * part, fewest, end, side) for part, end in ends]
 
     def _sample(self, weight: float, users: int, drawn: float, side: Bound) -> Sample:
-        """So many users, of whom each person is one with chance ``drawn/N``."""
+        """A sample of ``users`` users, of whom each person is one with chance ``drawn/N``."""
         if drawn >= self.trials:
             return Sample(weight, users, 1.0)
         moved = roundings(2) * (1.0 if side is Bound.PESSIMISTIC else -1.0)

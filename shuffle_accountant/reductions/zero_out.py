@@ -2,7 +2,7 @@
 
 Every randomizer's law is (eps0, delta0)-close, both ways, to one null law w. Then each other
 message is within total variation ``eta = e^-eps0 delta0`` of ``p w + (1 - p) r``, ``p = e^-eps0``:
-all others are replaced, and who is not a draw of w is told. The pair (R(x), w) is dominated by
+all others are replaced, and who is not a draw of w is revealed. The pair (R(x), w) is dominated by
 
     P = (delta0, (1 - delta0) E/(1 + E), (1 - delta0)/(1 + E), 0),  Q = P backwards,  E = e^eps0
 
