@@ -134,7 +134,7 @@ class PrivacyFilter:
 
     @property
     def epsilon(self) -> float:
-        """What all rounds together keep to, nats, whatever was spent so far."""
+        """The guarantee of all rounds together, nats, whatever was spent so far."""
         return self._budget.epsilon
 
     @property

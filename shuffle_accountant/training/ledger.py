@@ -163,7 +163,7 @@ class ShuffleLedger:
 
     @property
     def round(self) -> ShuffleRound:
-        """What happens in each step."""
+        """The round of each step."""
         return self._round
 
     @property
@@ -367,7 +367,7 @@ class ShuffleLedger:
         return self._steps + len(self._cohorts)
 
     def _configuration(self) -> dict[str, Any]:
-        """What a ledger is about, in plain JSON types."""
+        """The round, the target delta, the budget and the tolerance, in plain JSON types."""
         return {
             "round": self._round.to_dict(),
             "target_delta": self._target_delta,
@@ -376,7 +376,7 @@ class ShuffleLedger:
         }
 
     def _promise(self) -> tuple[Any, ...]:
-        """What two users of one ledger must agree on."""
+        """The round, the budget and its delta, on which all users of one ledger must agree."""
         return self._round, self._max_epsilon, self._target_delta
 
     def _told(self) -> str:

@@ -43,7 +43,7 @@ def private_mean(
     max_norm: float | None = None,
     rng: np.random.Generator | None = None,
 ) -> Any:
-    """What the server gets to see of a round: the mean of the shuffled messages.
+    """The mean of the shuffled messages of a round, which the server sees.
 
     Unbiased for the mean of the clipped gradients; each coordinate's variance is about
     ``randomizer.variance() / (batch d)``. One `ShuffleLedger` step accounts for it, or for the

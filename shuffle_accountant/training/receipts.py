@@ -22,7 +22,7 @@ _TEXT = re.compile("(0|[1-9][0-9]{0,17}):([0-9a-f]{64})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Where a ledger's log ends; its text is ``number:digest``.
+    """The last entry of a ledger's log, by number and digest; its text is ``number:digest``.
 
     Attributes:
         number: of the last entry, 0 if there is none. A call of `ShuffleLedger.step` makes one

@@ -1,4 +1,4 @@
-"""What a round costs a Rényi filter: a certified upper end of its log moments, both directions.
+"""Cost of a round for a Rényi filter: a certified upper end of its log moments, both directions.
 
 For a dominating pair (P, Q) with privacy loss L = log(P/Q), the log moment of excess order t > 0 is
 ``K(t) = log E_P[e^(t L)] = t D_(1 + t)(P ‖ Q)``. It comes off a grid from above
@@ -35,8 +35,9 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 __all__ = ["log_moment_cost"]
 
 NAME = "a Rényi filter"
-# Beyond, moments of high orders may be no doubles.
+# Largest loss (nats): above it, moments of high orders may be no doubles.
 _MOST_LOSS = 1e100
+# Values of p > 1 tried in Hölder's inequality.
 _HOELDER = (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0)
 # Relative error of sums of a few logarithms and products, each rounded fewer than a hundred times.
 _ROUNDING = 1e-12
@@ -68,7 +69,7 @@ def log_moment_cost(round: Round, t: float) -> float:
 
 
 def _condition(round: Round, loss: PrivacyLoss) -> str | None:
-    """What is wrong with a round, or None."""
+    """The condition that a round does not meet, or None."""
     if loss.divergence is not HOCKEY_STICK:
         return "hockey-stick divergences, got variant='tail'"
     if loss.largest < math.inf:

@@ -1,4 +1,4 @@
-"""What the demonstrations of training are made of: scikit-learn's digits, and a model in NumPy."""
+"""Data and model of the demonstrations of training: scikit-learn's digits, logistic regression."""
 
 from __future__ import annotations
 

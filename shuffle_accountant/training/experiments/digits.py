@@ -16,7 +16,7 @@ from shuffle_accountant.bracket import Bracket
 __all__ = ["MISSING", "Digits", "Epoch", "load"]
 
 MISSING = "the digits need scikit-learn: pip install '.[learn]' in a clone"
-"""What to do without scikit-learn."""
+"""Error message for a missing scikit-learn."""
 
 _SPLIT_SEED = 0
 _SHIFT = 0.3  # about the mean brightness; fixed, so that it tells nothing about the users
@@ -39,7 +39,7 @@ class Digits:
 
 @dataclass(frozen=True)
 class Epoch:
-    """How good the model is after an epoch, and what it cost; epoch 0 is the untrained model."""
+    """Accuracy of the model after an epoch, and epsilon so far; epoch 0 is the untrained model."""
 
     number: int
     steps: int

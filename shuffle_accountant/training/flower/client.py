@@ -1,6 +1,6 @@
 # mypy: disable-error-code="misc"
 # Flower is optional, so its classes are of unknown type here.
-"""What a client does to its update before anything leaves the device."""
+"""Clipping and randomizing of a client's update before it leaves the device."""
 
 from __future__ import annotations
 

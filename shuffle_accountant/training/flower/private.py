@@ -1,6 +1,6 @@
 # mypy: disable-error-code="misc"
 # Flower is optional, so its classes are of unknown type here.
-"""What both private strategies share: they wrap another, and hand it one aggregate."""
+"""Base class of the private strategies, which wrap another one and give it one aggregate."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def only_arrays(content: Any) -> tuple[str, Any]:
 
 
 def dimension_of(arrays: Any) -> int:
-    """How many floating-point numbers a model has."""
+    """Number of floating-point numbers in a model."""
     return sum(one.size for one in _arrays(arrays).values() if _is_float(one))
 
 

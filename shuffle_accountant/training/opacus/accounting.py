@@ -1,6 +1,6 @@
 # mypy: disable-error-code="misc"
 # Opacus is optional, so its classes are of unknown type here.
-"""What the accountants that Opacus can be given share: brackets, and states in plain JSON types."""
+"""Base class of the accountants for Opacus: brackets of epsilon, and states in plain JSON types."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CertifiedAccountant(IAccountant):
 
     @property
     def receipt(self) -> Receipt:
-        """How many steps were recorded so far, and the name of the run in the place of a digest."""
+        """Number of steps recorded so far, with the name of the run in the place of a digest."""
         return Receipt(len(self), self.run)
 
     def has(self, receipt: Receipt) -> bool:

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="misc"
 # Opacus and PyTorch are optional, so their classes are of unknown type here.
-"""Which of the drawn batches the gradients at hand were computed from.
+"""Traces of the drawn batches that gradients were computed from.
 
 A theorem covers a step if its users were drawn for it. The number of gradients does not show
 that: a batch kept from an earlier step has as many. So the tensors of a batch remember the

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="misc"
 # Opacus and PyTorch are optional, so their classes are of unknown type here.
-"""Which modules and optimizers can be made private."""
+"""Checks that modules and optimizers can be made private."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="misc"
 # Opacus and PyTorch are optional, so their classes are of unknown type here.
-"""Which loaders' records may be drawn or dealt in another way, and how else a loader is copied."""
+"""Checks that a loader's records may be drawn or dealt in another way, and the loader's options."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shuffles(data_loader: Any) -> bool:
 
 
 def require_records(data_loader: Any, dataset: Any) -> int:
-    """How many records a loader has; they must be those of the dataset, if that is not None.
+    """Number of records of a loader; they must be those of the dataset, if that is not None.
 
     Raises:
         ValueError: a dataset without a length, or another one.

@@ -27,7 +27,7 @@ MOST_STEPS = 10**9
 
 @dataclass(frozen=True, kw_only=True)
 class DealtEpoch:
-    """What has been released of one deal.
+    """The steps of one deal that have been released.
 
     Args:
         sampling: "allocation" or "shuffle".
@@ -59,7 +59,7 @@ class DealtEpoch:
 
     @property
     def round(self) -> Round:
-        """What it costs; of shuffled batches the whole epoch's, which a part cannot exceed."""
+        """The round to account for; of shuffled batches the whole epoch, a bound for any part."""
         if self.sampling == "shuffle":
             return ShuffledBatches(noise_multiplier=self.noise_multiplier, steps=self.steps)
         step = GaussianMechanism(noise_multiplier=self.noise_multiplier)

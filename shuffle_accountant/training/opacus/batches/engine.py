@@ -390,7 +390,7 @@ class AllocationPrivacyEngine(PrivacyEngine):
         target_delta: float | None,
         distributed: bool,
     ) -> tuple[DealtSampler, float]:
-        """What deals the loader's records, and the batch size to divide by."""
+        """The sampler that deals the loader's records, and the batch size to divide by."""
         records = require_records(data_loader, self.dataset)
         named = "allocation" if sampling is None else validate.choice(SAMPLINGS, sampling=sampling)
         steps = _steps(data_loader, named, records)

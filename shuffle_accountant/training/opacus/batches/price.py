@@ -1,4 +1,4 @@
-"""What a loader that shuffles would cost, for the line that refuses it."""
+"""The epsilon of a loader that shuffles, for the error that refuses it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _PLACEHOLDER = 0
 
 
 class Deal:
-    """Which records are in which step of one epoch; secret.
+    """The assignment of records to the steps of one epoch; it must stay secret.
 
     Args:
         order: records, step by step.
@@ -197,4 +197,4 @@ class ShuffledSampler(DealtSampler):
 
 
 def _nothing(*_: Any) -> None:
-    """What a sampler without an optimizer tells."""
+    """Do nothing: the callback of a sampler without an optimizer."""

@@ -1,4 +1,4 @@
-"""Which steps of a deal are allowed, and what each is recorded as."""
+"""The check that a step of a deal is covered by a theorem and the budget, and its record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DealtSteps"]
 
 
 class DealtSteps:
-    """Which steps are allowed, and what they are recorded as.
+    """Checks each step of a deal against theorem and budget, and records it.
 
     Args:
         accountant: records them.
@@ -85,7 +85,7 @@ class DealtSteps:
         return deal
 
     def _allowed(self, deal: Deal) -> int:
-        """How many steps of this deal fit the budget; fewer are post-processing of more.
+        """Number of steps of this deal that fit the budget; fewer are post-processing of more.
 
         That depends on the noise and on numbers of steps alone, never on the data: a run may stop
         there and pay for the steps it made.

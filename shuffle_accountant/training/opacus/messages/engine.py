@@ -284,7 +284,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
         return checkpoint
 
     def _user_batches(self, data_loader: Any, sampling: str) -> UserBatches:
-        """How to draw the loader's users, if its own way of drawing may be replaced."""
+        """The batches of users to draw in place of the loader's own sampling."""
         users = require_records(data_loader, self.dataset)
         if not isinstance(data_loader, ShuffleDataLoader):
             require_plain(data_loader)

@@ -1,4 +1,4 @@
-"""Which optimizer steps are allowed, and what each is recorded as."""
+"""The check that an optimizer step is covered by a theorem and the budget, and its record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Steps"]
 
 
 class Steps:
-    """Which steps are allowed, and what they are recorded as.
+    """Checks each optimizer step against theorem and budget, and records it.
 
     Args:
         accountant: records them.
