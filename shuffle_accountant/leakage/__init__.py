@@ -1,4 +1,4 @@
-"""The same round in other currencies: what an attacker learns about one target among decoys."""
+"""Other measures of leakage of a round: an attacker's knowledge of one target among decoys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which law of decoys hides a message best."""
+"""The distribution of decoys that hides a message best."""
 
 from __future__ import annotations
 

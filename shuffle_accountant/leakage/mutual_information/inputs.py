@@ -1,4 +1,4 @@
-"""What the shuffled messages tell about the target's input, whatever the others' inputs are."""
+"""Mutual information of shuffled messages and the target's input, for any inputs of the others."""
 
 from __future__ import annotations
 

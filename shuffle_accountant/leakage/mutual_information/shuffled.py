@@ -1,4 +1,4 @@
-"""How far one target moves the shuffled messages: ``Phi_n(P, Q)``, certified for any n.
+"""Divergence ``Phi_n(P, Q)`` of n shuffled messages, one of them from P: certified for any n.
 
 ``Phi_n = D(law of the shuffled messages ‖ Q^n) = E[X log X]``, X the mean of n i.i.d. likelihood
 ratios (see `shuffle_accountant.reductions.decoys`). It falls from ``D(P‖Q)`` at n = 1 to about
@@ -124,7 +124,7 @@ def _integrals(pairs: list[Ratios], users: int) -> list[Estimate]:
 
 
 class _Plan:
-    """Where the nodes of one integral begin and end, and how many it takes.
+    """First and last node of the quadrature of one integral, and their number.
 
     Attributes:
         start: first node.

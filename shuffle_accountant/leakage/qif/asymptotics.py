@@ -47,7 +47,7 @@ def asymptotic_vulnerability_shuffle(*, users: int, categories: int) -> float:
 
 
 def leading_factor(*, categories: int) -> float:
-    """What the factor of ``sqrt(ln k/(k n))`` tends to for many users: ``E[M]/sqrt(ln k)``.
+    """Limit of the factor of ``sqrt(ln k/(k n))`` for many users: ``E[M]/sqrt(ln k)``.
 
     Args:
         categories: number k of values, in [2, 2^53].

@@ -68,7 +68,7 @@ class Channel:
 
     @classmethod
     def from_randomizer(cls, randomizer: FiniteRandomizer) -> Channel:
-        """What one message of a local randomizer tells about its user's value.
+        """The channel from a user's value to one message of a local randomizer.
 
         Args:
             randomizer: any with finitely many inputs and messages. The channel of a

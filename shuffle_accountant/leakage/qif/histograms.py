@@ -23,10 +23,10 @@ __all__ = [
 ]
 
 MOST_CELLS = 1 << 24
-"""Numbers in the largest table that is made (128 MiB)."""
+"""Most numbers in a table (128 MiB)."""
 
 MOST_STEPS = 1 << 30
-"""Additions in the longest computation of histogram laws, which takes a second or two."""
+"""Most additions in a computation of histogram laws, which take a second or two."""
 
 # Least cost of adding one message, in additions, whatever the size of the table.
 _LEAST_STEPS = 1 << 11

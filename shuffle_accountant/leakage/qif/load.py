@@ -1,4 +1,4 @@
-"""How many of n balls the fullest, or the emptiest, of k bins holds, on average.
+"""Expected number of n balls in the fullest, or the emptiest, of k bins.
 
     E[max_j N_j] = sum over m >= 0 of P(not all N_j <= m),    N ~ Multinomial(n, theta),
 

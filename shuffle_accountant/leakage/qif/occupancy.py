@@ -120,7 +120,7 @@ class Occupancy:
         return chances[::-1] if self._side is Side.ABOVE else chances
 
     def _frequencies(self, worst: Integers) -> int:
-        """How many frequencies matter, 0 included, at the threshold with the largest tails.
+        """Number of frequencies that matter, 0 included, at the threshold with the largest tails.
 
         |Z(t)| is at most |characteristic function| + tail and, because a cut Poisson law is
         unimodal, at most (largest mass)/sin(t/2): summing by parts, twice the largest mass is its

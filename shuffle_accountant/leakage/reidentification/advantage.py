@@ -1,4 +1,4 @@
-"""What the adversary gains over blind guesses, and what total variation says about it."""
+"""Re-identification advantage over blind guesses, and bounds of it by total variation."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ __all__ = ["gaussian_blanket", "gaussian_success", "laplace_blanket", "laplace_s
 
 
 def laplace_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
-    """One message with Laplace noise around a mean among n - 1 around another one.
+    """Success probability for one message with Laplace noise among n - 1 around another mean.
 
     Args:
         gap: distance D of the means in units of the scale, finite, >= 0.
@@ -66,7 +66,7 @@ def laplace_blanket(eps0: float, target: float, *, users: int, guesses: int = 1)
 
 
 def gaussian_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
-    """One message with Gaussian noise around a mean among n - 1 around another one.
+    """Success probability for one message with Gaussian noise among n - 1 around another mean.
 
     Args:
         gap: distance d of the means in standard deviations, finite, >= 0.

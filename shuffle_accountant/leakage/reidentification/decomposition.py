@@ -1,4 +1,4 @@
-"""What all users have in common hides the target: the bound psi of a decomposition.
+"""The bound psi on re-identification from the common part of all users' messages.
 
 If ``R(x) >= mu`` for every input x, mu a mass function of mass gamma, then each other user's
 message is with chance gamma a draw from mu, and telling the adversary which are not can only help.

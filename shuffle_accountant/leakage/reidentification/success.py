@@ -1,4 +1,4 @@
-"""How often the best adversary names the target's message: two laws over one finite alphabet."""
+"""Success probability of the best adversary at naming the target's message: two finite laws."""
 
 from __future__ import annotations
 

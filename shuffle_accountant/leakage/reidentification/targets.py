@@ -1,4 +1,4 @@
-"""What is known of a target: the part common to all inputs, its ratio, and explicit datasets."""
+"""Targets of a randomizer: the part common to all inputs, its ratio, and explicit datasets."""
 
 from __future__ import annotations
 
