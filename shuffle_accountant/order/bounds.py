@@ -1,4 +1,4 @@
-"""What d-sigma-privacy at alpha keeps from an adversary who knows a group.
+"""Bounds by d-sigma-privacy at alpha on an adversary who knows a group.
 
 All theorems are of Meehan et al., 'Privacy Implications of Shuffling'. The mechanism randomizes
 every value with eps local privacy and shuffles so that any two orders of the values inside a group

@@ -1,4 +1,4 @@
-"""What several shuffles reveal together, and a check of the guarantee by listing all outputs."""
+"""Privacy of several shuffles together, and a check of the guarantee by listing all outputs."""
 
 from __future__ import annotations
 

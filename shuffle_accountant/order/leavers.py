@@ -1,4 +1,4 @@
-"""What preservation asks of a law, and the result it returns.
+"""The number of leavers from which preservation fails, and the result `PreservationDelta`.
 
 Shuffled by the permutation s, a set S of l slots holds the values of the users ``s(S)``. Its
 *leavers* are the j slots that hold a value from outside of S. The shuffle preserves the share eta
@@ -37,7 +37,7 @@ __all__ = [
 Ratios = Callable[[int, int], Array]
 
 
-# What is left out of a sum, relative to it.
+# Largest share of a sum that may be left out.
 NEGLIGIBLE = 2.0**-75
 _BLOCK = 128
 
@@ -168,7 +168,7 @@ def fewest_leavers(size: int, eta: float | Fraction | Decimal) -> int:
 
 
 def first_descent(ratio: Callable[[int], float], low: int, high: int) -> int:
-    """Where a log-concave sequence p is largest on low … high: first j with p(j + 1) <= p(j).
+    """Index of the largest value of a log-concave sequence p on low … high: first p(j + 1) <= p(j).
 
     Args:
         ratio: p(j + 1) / p(j), descending in j.

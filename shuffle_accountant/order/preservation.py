@@ -1,4 +1,4 @@
-"""How much of a set of slots survives the shuffle: (eta, delta)-preservation.
+"""(eta, delta)-preservation: the share of a set of slots that survives the shuffle.
 
 A mechanism preserves the share eta of a set S of l slots with delta if at least ``eta l`` of the
 values released in S are from S, but for a chance of delta (Meehan et al., 'Privacy Implications of
@@ -39,7 +39,7 @@ MOST_USERS = 10**8
 """Largest number of users."""
 
 MOST_THETA = 700.0
-"""Beyond it e^theta overflows; inf is fine, nothing moves there."""
+"""Largest finite theta: above it e^theta overflows. Infinity is allowed: no value moves."""
 
 Eta = float | Fraction | Decimal
 

@@ -1,4 +1,4 @@
-"""How much a distance from the reference order can change when a group's values are permuted.
+"""Largest change of a distance from the reference order when a group's values are permuted.
 
 Write P for the ascending ranks of a group's r members. Neighbours permute values among P, which are
 the entries of the one-line permutation that lie in P. The largest change of each distance is
@@ -112,7 +112,7 @@ def _width(rank: IntArray, groups: Groups) -> int:
 
 
 def _aligned(rank: IntArray, groups: Groups) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which slices run through consecutive ranks, all up or all down."""
+    """Whether each group's slice runs through consecutive ranks, all up or all down; (groups,)."""
     step = np.diff(rank[groups.members])
     last = groups.stop - 1
     found = np.zeros(len(groups), dtype=bool)

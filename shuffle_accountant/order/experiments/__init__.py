@@ -1,4 +1,4 @@
-"""What shuffling in groups does to an attacker and to an analyst, measured.
+"""Experiments on the effect of shuffling in groups on an attacker and on an analyst.
 
 The attack and the measures of learning are those of Meehan et al., 'Privacy Implications of
 Shuffling', section 5; the data are synthetic, or a table that the user points to. `learnability`

@@ -29,7 +29,7 @@ __all__ = ["AttackResult", "inference_attack", "nearest_users"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackResult:
-    """How often the attack was right.
+    """Success counts of the attack, by user.
 
     Attributes:
         successes: how many of the trials named the user's value, shape (n,).
@@ -43,7 +43,7 @@ class AttackResult:
 
     @property
     def vulnerable(self) -> NDArray[np.bool_]:
-        """Who is vulnerable, shape (n,)."""
+        """Whether each user is vulnerable: at least ``least`` successes; shape (n,)."""
         return self.successes >= self.least
 
     @property

@@ -1,4 +1,4 @@
-"""What an analyst still learns from the shuffled values, by gradient boosting (scikit-learn)."""
+"""Measures of what an analyst can learn from shuffled values, by gradient boosting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shuffle_accountant.randomizers.randomized_response import RandomizedRespons
 __all__ = ["MISSING", "distribution_error", "learnability", "local_distributions"]
 
 MISSING = "learnability needs scikit-learn: pip install '.[learn]' in a clone"
-"""What to do without scikit-learn."""
+"""Error message for a missing scikit-learn."""
 
 # Numbers in the largest table of distributions (128 MiB).
 _MOST_ENTRIES = 1 << 24

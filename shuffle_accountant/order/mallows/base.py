@@ -1,4 +1,4 @@
-"""What the Mallows laws have in common."""
+"""Base class of the Mallows laws."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shuffle_accountant.order.distances import DISTANCES
 __all__ = ["MOST_USERS", "Mallows"]
 
 MOST_USERS = 10**8
-"""Longer permutations do not fit into memory."""
+"""Largest number of users: longer permutations do not fit into memory."""
 
 
 @dataclass(frozen=True)

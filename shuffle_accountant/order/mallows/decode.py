@@ -1,4 +1,4 @@
-"""From a code to its permutation: each number says which of the unused values comes next."""
+"""Permutation of a code: each number is the rank, among unused values, of the next value."""
 
 from __future__ import annotations
 
