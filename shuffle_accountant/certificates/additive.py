@@ -66,7 +66,7 @@ class GradedLaw(ABC):
 
     @classmethod
     def of(cls, atoms: Sequence[Atom], cost: int, effort: Effort) -> Self:
-        """Of masses at ascending places, without negligible tails.
+        """The graded law of masses at ascending places, without negligible tails.
 
         Args:
             atoms: the places with their masses.
@@ -85,12 +85,12 @@ class GradedLaw(ABC):
     @staticmethod
     @abstractmethod
     def _cut(atoms: Sequence[Atom], allowed: int) -> tuple[list[Atom], int]:
-        """The masses without tails, and what that costs."""
+        """The masses without tails, and the cost of cutting these."""
 
     @staticmethod
     @abstractmethod
     def _reach(origin: int, mean: int) -> int:
-        """What the first block has to resolve."""
+        """Distance, in units, that the first block divides into cells."""
 
     @property
     def half(self) -> int:
@@ -151,7 +151,7 @@ class GradedLaw(ABC):
 
 
 class Rising(GradedLaw):
-    """Of variables S with ``E f(S + R) <= E f(S' + R) + cost`` for the law's own S'.
+    """Bound of variables S: ``E f(S + R) <= E f(S' + R) + cost`` for the law's own S'.
 
     Here f is any nondecreasing convex function of Lipschitz constant one, R is independent, and the
     cost is in units. Small values may be moved up; the top may be cut off for its excess.
@@ -195,7 +195,7 @@ class Rising(GradedLaw):
 
 
 class Falling(GradedLaw):
-    """Of variables S >= 0 with ``E f(S) <= E f(S') + cost f(0)`` for the law's own S'.
+    """Bound of variables S >= 0: ``E f(S) <= E f(S') + cost f(0)`` for the law's own S'.
 
     Here f is any nonincreasing convex function >= 0. Large values may be moved down; small ones may
     be given up for 0, and their masses are the cost.
@@ -275,7 +275,7 @@ def power(law: Law, count: int, effort: Effort) -> Law:
 
 @dataclass(frozen=True)
 class Moments:
-    """Of one summand >= 0, in units of a grid's places.
+    """Moments of one summand >= 0, in units of a grid's places.
 
     Attributes:
         mean: of the summand.
@@ -288,7 +288,7 @@ class Moments:
     largest: float
 
     def levels(self, count: int, effort: Effort) -> float:
-        """About the number of blocks of the grid of a sum, as `Falling` makes it."""
+        """Approximate number of blocks of the `Falling` grid of a sum of ``count`` summands."""
         mean, variance = count * self.mean, count * self.variance
         second = variance + mean * self.mean
         low = max(mean - math.sqrt(2.0 * second * math.log(2.0) * effort.cut), 0.0)
@@ -317,7 +317,7 @@ def _plus_work(levels: float, cells: int, bits: int) -> Work:
 
 
 def _few(atoms: Sequence[Atom], allowed: int) -> tuple[int, int]:
-    """How many of the first masses are no more than what is allowed together, and their sum."""
+    """Number of first masses, not all, whose sum is at most ``allowed``, and that sum."""
     count, total = 0, 0
     while count < len(atoms) - 1 and total + atoms[count][1] <= allowed:
         count, total = count + 1, total + atoms[count][1]

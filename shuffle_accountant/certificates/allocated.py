@@ -264,7 +264,7 @@ def _atoms(places: list[int], slopes: list[arb], bits: int) -> list[tuple[int, i
 
 @dataclass(frozen=True, eq=False)
 class GaussianExcess:
-    """Of ``X = exp(Z/σ - 1/(2σ²))``, Z standard normal: the formula of Black and Scholes.
+    """Excess of ``X = exp(Z/σ - 1/(2σ²))``, Z standard normal: the formula of Black and Scholes.
 
     Attributes:
         noise: σ.
@@ -274,11 +274,11 @@ class GaussianExcess:
 
     @property
     def units(self) -> float:
-        """Of two error functions and a logarithm."""
+        """Units of work of two error functions and a logarithm."""
         return 2.0 * ERFC + EXP + 10.0
 
     def farthest(self, bits: int) -> float:
-        """By the Gaussian tail."""
+        """Bound of ``|log X|`` by the Gaussian tail."""
         ratio = float((1 / self.noise).mid())
         return ratio * math.sqrt(2.0 * math.log(2.0) * bits) + 0.5 * ratio**2
 
@@ -306,7 +306,7 @@ def two_valued_ratios(epsilon: arb, passes: int) -> list[tuple[arb, arb]]:
 
 @dataclass(frozen=True, eq=False)
 class TwoValuedExcess:
-    """Of such a product.
+    """Excess of a product of ratios ``e^ε`` or ``e^-ε``, see `two_valued_ratios`.
 
     Attributes:
         epsilon: ε, nats.
@@ -323,11 +323,11 @@ class TwoValuedExcess:
 
     @property
     def units(self) -> float:
-        """Of a sum over the products."""
+        """Units of work of a sum over the products."""
         return 5.0 * (self.passes + 1.0)
 
     def farthest(self, bits: int) -> float:
-        """By Hoeffding's inequality."""
+        """Bound of ``|log X|`` by Hoeffding's inequality."""
         epsilon, n = min(float(self.epsilon.mid()), 1e100), self.passes
         beyond = epsilon * math.sqrt(2.0 * n * math.log(2.0) * bits)
         return min(n * epsilon, n * epsilon * math.tanh(epsilon / 2.0) + beyond)

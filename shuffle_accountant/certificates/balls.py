@@ -28,7 +28,7 @@ class UndecidedError(ArithmeticError):
 
 @dataclass(frozen=True)
 class Effort:
-    """How closely a profile is enclosed.
+    """Precision with which a profile is enclosed.
 
     Attributes:
         bits: masses are integers over ``2**bits``.
@@ -53,7 +53,7 @@ class Effort:
         return self.bits + 16 + self.further
 
     def often(self, count: int) -> Effort:
-        """Of one summand of many, each of which may be cut."""
+        """The effort for one of ``count`` summands, each of which may be cut."""
         return replace(self, bits=self.bits + count.bit_length())
 
 

@@ -1,4 +1,4 @@
-"""What a certificate is: plain JSON with a digest of its content."""
+"""Certificates: plain JSON with a digest of its content."""
 
 from __future__ import annotations
 

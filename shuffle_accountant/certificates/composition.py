@@ -124,12 +124,12 @@ class _Sum:
         )
 
     def length(self, cut: int) -> float:
-        """How many places are left after cutting, at most."""
+        """Upper bound on the number of places that are left after cutting."""
         return min(self.places, 2.0 * deviations(self.variance, self.largest, cut) + 2.0)
 
 
 def composed_work(parts: Iterable[tuple[GridLaw, int]], effort: Effort) -> Work:
-    """What `composed` takes, and `GridLaw.delta` of its result, before anything is done."""
+    """Work and memory of `composed` and of `GridLaw.delta` of its result, estimated beforehand."""
     cut = effort.cut + _SPARE
     result, work = _Sum(), Work()
     for law, count in parts:

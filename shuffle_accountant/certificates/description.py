@@ -41,13 +41,13 @@ from shuffle_accountant.certificates.work import BINOMIAL, EXP, Work
 __all__ = ["Part", "UnsupportedError", "adjacency_of", "parts_of", "reading_work"]
 
 REPLACE_ONE, ZERO_OUT = "replace-one", "zero-out"
-# Entries of a channel.
+# Most entries of a channel.
 _MOST_ENTRIES = 4096
 # Units of work, and bytes, of a letter of a pair of a channel's inputs.
 _EACH_LETTER, _BYTES_PER_LETTER = 40.0, 500.0
 # With less noise ratios are up to e^300 and more, and sums of them take minutes.
 _LEAST_NOISE = 0.1
-# Epochs of pure steps with no more outcomes are listed.
+# Most outcomes of an epoch of pure steps that are listed.
 _MOST_LISTED = 1 << 16
 
 State = Mapping[str, Any]
@@ -59,7 +59,7 @@ class UnsupportedError(ValueError):
 
 @dataclass(frozen=True)
 class Part:
-    """One distinct pair of a protocol.
+    """A dominating pair of a protocol's rounds.
 
     Attributes:
         theorem: where it comes from.
@@ -95,7 +95,7 @@ def parts_of(protocol: State) -> list[Part]:
 
 
 def reading_work(protocol: State) -> Work:
-    """What `parts_of` takes, from sizes alone: pairs of a channel's inputs, products of ratios."""
+    """Work and memory of `parts_of`, from sizes alone: pairs of a channel's inputs, products."""
     work = Work()
     for entry in protocol["rounds"]:
         state = entry["round"]

@@ -293,7 +293,7 @@ def _rounded_up(value: arb) -> float:
 
 
 def _epsilon(law: GridLaw, delta: arb, spacing: arb) -> float:
-    """Where the law's profile, a polygon in alpha, passes delta.
+    """Epsilon (nats) at which the law's profile, a polygon in alpha, passes delta, rounded up.
 
     Raises:
         _TooFarError: it never does.

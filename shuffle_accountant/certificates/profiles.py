@@ -56,7 +56,7 @@ class OrderedTarget(Protocol):
         """``H(α)`` of the pair at each α >= 1."""
 
     def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """The same of the exchanged pair."""
+        """``H(α)`` of the exchanged pair at each α >= 1."""
 
 
 class Profile(ABC):
@@ -77,11 +77,11 @@ class Profile(ABC):
 
     @abstractmethod
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """Balls at ascending alphas > 0."""
+        """Balls of the profile at ascending alphas > 0."""
 
     @abstractmethod
     def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """The same for the exchanged pair."""
+        """Balls of the exchanged pair's profile at ascending alphas > 0."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class SymmetricProfile(Profile):
         return all(target.definite(effort) for target in self.targets)
 
     def work(self, below: int, above: int, effort: Effort) -> Work:
-        """Of all targets, at alphas and inverses that are different."""
+        """Work and memory of all targets, at the distinct alphas and inverses."""
         count = above + max(below - max(above - 1, 0), 0)
         work = Work(_compared(below, above))
         for target in self.targets:
@@ -136,7 +136,7 @@ class SymmetricProfile(Profile):
         return left + found[: len(above)]
 
     def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """The same."""
+        """Values of the exchanged pair, which are those of `forward`."""
         return self.forward(alphas, effort)
 
     def _beyond_one(self, alphas: list[arb], effort: Effort) -> list[arb]:
@@ -164,15 +164,15 @@ class OrderedProfile(Profile):
         return self.target.definite(effort)
 
     def work(self, below: int, above: int, effort: Effort) -> Work:
-        """Of the pair's own orders, either of which may be asked at any alpha."""
+        """Work and memory of the target's orders, either of which may be asked at any alpha."""
         return self.target.work(below + above, below + above, effort)
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """Record against none."""
+        """The profile of P relative to Q: with the record against without."""
         return self._mirrored(self.target.forward, self.target.backward, alphas, effort)
 
     def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """No record against one."""
+        """The profile of Q relative to P: without the record against with."""
         return self._mirrored(self.target.backward, self.target.forward, alphas, effort)
 
     def _mirrored(self, own: Values, other: Values, alphas: list[arb], effort: Effort) -> list[arb]:
@@ -186,7 +186,7 @@ class OrderedProfile(Profile):
 
 @dataclass(frozen=True)
 class TableProfile(Profile):
-    """Of two tables, each taken at its word."""
+    """The profile of a pair that is given by two loss tables, which are taken as true."""
 
     remove: LossTable
     add: LossTable
@@ -202,16 +202,16 @@ class TableProfile(Profile):
         return True
 
     def work(self, below: int, above: int, effort: Effort) -> Work:
-        """Of the larger table."""
+        """Work and memory of the table that takes more."""
         tables = (self.remove.work(below + above, effort), self.add.work(below + above, effort))
         return max(tables, key=lambda one: one.units)
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """Of the table for "remove"; a profile is never below ``1 - α``."""
+        """Balls of the profile of the table for "remove", which is never below ``1 - α``."""
         return _lawful(self.remove.divergences(alphas, effort), alphas)
 
     def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """Of the table for "add"."""
+        """Balls of the profile of the table for "add"."""
         return _lawful(self.add.divergences(alphas, effort), alphas)
 
 

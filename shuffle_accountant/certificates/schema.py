@@ -58,7 +58,7 @@ def _kind(name: str, **properties: Any) -> dict[str, Any]:
     return _object(kind={"const": name}, **properties)
 
 
-# The largest finite claim and parameter that is written as a decimal number.
+# Largest finite claim or parameter that is written as a decimal number.
 _LARGEST = 1e300
 _POSITIVE = {"type": "number", "exclusiveMinimum": 0, "maximum": _LARGEST}
 _EPSILON = _number(0, _LARGEST)
@@ -67,7 +67,7 @@ _CATEGORIES = _integer(2, _WHOLE)
 _ADJACENCIES = ["replace-one", "zero-out"]
 # An integer over 2^bits; the sum of a law's is checked to be 2^bits exactly.
 _MASS = {"type": "integer", "minimum": 0}
-# Masses of one witness, losses of one table, entries of a channel, rounds of a protocol.
+# Most masses of one witness, losses of one table, entries of a channel, rounds of a protocol.
 _MOST_MASSES, _MOST_LOSSES, _MOST_ENTRIES, _MOST_ROUNDS = 1 << 16, 1 << 20, 4096, 1 << 12
 # With more, no certificate is made: profiles would be sums over too many counts.
 _MOST_USERS = _MOST_STEPS = 10**9

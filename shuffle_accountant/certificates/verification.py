@@ -49,7 +49,7 @@ __all__ = ["MAX_WORK", "Grid", "Verification", "verify"]
 MAX_WORK = 5e9
 """Units of work that a check may take by default; ten million take about a second."""
 
-# Bytes that a check may need.
+# Most bytes that a check may need.
 _MOST_MEMORY = 2.0**31
 _ATTEMPTS = 3
 _MOST_CELLS = 1 << 14
@@ -76,7 +76,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the witnesses have their masses.
+    """The grid of losses on which the witnesses have their masses, and the precision of a check.
 
     Attributes:
         numerator: the spacing h of the losses is ``numerator / 2**exponent`` nats.
@@ -96,7 +96,7 @@ class Grid:
         return dyadic(self.numerator, self.exponent)
 
     def effort(self, attempt: int) -> Effort:
-        """How closely to look; more closely after an attempt that did not decide."""
+        """Precision of an attempt; finer after each attempt that did not decide."""
         precision = (max(2 * self.bits, 128) + 128) << attempt
         return Effort(self.bits, min(self.cells << attempt, _MOST_CELLS), precision)
 
@@ -185,7 +185,7 @@ def _attempt(content: dict[str, Any], attempt: int) -> Verification:
 
 
 def _work(parts: list[Part], laws: list[dict[str, GridLaw]], effort: Effort) -> Work:
-    """What the checks 2 and 3 take."""
+    """Work and memory of the checks 2 and 3."""
     work = Work()
     for part, by_order in zip(parts, laws, strict=True):
         for law in by_order.values():

@@ -1,4 +1,4 @@
-"""How much work a check is: estimated before it is done, and counted while it is.
+"""Work and memory of a check: estimated before it is done, and counted while it is.
 
 The unit is one arithmetic operation on intervals of up to 512 bits, with the Python around it:
 about 0.1 µs on an ordinary machine, so that ten million units take a second. Operations at higher
@@ -54,11 +54,11 @@ class Work:
     memory: float = 0.0
 
     def __add__(self, other: Work) -> Work:
-        """One after the other."""
+        """The work of one after the other."""
         return Work(self.units + other.units, max(self.memory, other.memory))
 
     def times(self, count: float) -> Work:
-        """The same work again and again."""
+        """The work of ``count`` repetitions."""
         return Work(self.units * count, self.memory)
 
 
@@ -80,7 +80,7 @@ def product_work(one: float, other: float, bits: int) -> Work:
 
 
 def deviations(variance: float, largest: float, bits: float) -> float:
-    """How far a sum of independent variables is above its mean with a chance of ``2**-bits``.
+    """Distance by which a sum of independent variables exceeds its mean with chance ``2**-bits``.
 
     Bernstein's inequality: no farther than what is returned.
 
