@@ -29,7 +29,7 @@ source = "Doroshenko et al. 2022, Algorithm 1"
 sound = True
 
 MOST_POINTS = 10**6
-"""The profile is asked for at half as many points."""
+"""Most points of a grid; the profile is computed at half as many."""
 
 LEAST_REACH, MOST_REACH = 1e-100, 700.0
 """Outside slopes of the profile, or e^reach, overflow."""

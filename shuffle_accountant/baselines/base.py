@@ -1,4 +1,4 @@
-"""What every module of published bounds offers.
+"""The interface of every module of published bounds, and checks they share.
 
 * ``name``: what the literature calls it; ``source``: authors, year and number of the theorem.
 * ``sound``: whether the bound holds for everything that it accepts. What is not sound is here to be
@@ -21,7 +21,7 @@ from shuffle_accountant import validation as validate
 
 __all__ = ["OutsideValidityError", "check_protocol", "require"]
 
-# Counts are exact in double precision up to here.
+# Largest number of users: counts are exact in double precision up to it.
 _MOST_USERS = 2**53
 
 
@@ -29,7 +29,7 @@ class OutsideValidityError(ValueError):
     """A bound was asked for outside the range of its theorem.
 
     Attributes:
-        condition: what is not met, as ``valid`` tells it.
+        condition: the condition that is not met, as ``valid`` returns it.
     """
 
     def __init__(self, name: str, condition: str) -> None:

@@ -42,7 +42,7 @@ class OneRoundBound(PublishedBound):
     response_alone: bool = False
 
     def answers(self, question: Question) -> Iterator[Answer]:
-        """One answer, extended to the protocol."""
+        """One answer: the bound of one round, extended to sampled and composed rounds."""
         if not len(question.protocol):
             if not self.response_alone:
                 yield Answer(epsilon=0.0, form="any randomizer" if self.response else "")

@@ -1,4 +1,4 @@
-"""What the bounds of the privacy blanket have in common: the loss variable, and the way to epsilon.
+"""Common part of the privacy blanket's bounds: the loss variable, and epsilon from delta.
 
 Balle, Bell, Gascón and Nissim 2019, "The privacy blanket of the shuffle model". Each user's
 randomizer is, with probability gamma, a draw W from a law (the blanket) that does not depend on the
@@ -90,7 +90,7 @@ LogDelta = Callable[[BlanketLoss, int], float]
 
 @dataclass(frozen=True)
 class BlanketBound:
-    """One inequality's bound; its methods are the functions of the module of that name.
+    """The bound of one inequality; its methods are the functions of the module of that name.
 
     Attributes:
         name: of the module.

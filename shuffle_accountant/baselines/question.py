@@ -1,4 +1,4 @@
-"""What a published bound is asked: a protocol, and what the bounds need to know about it."""
+"""Questions to published bounds: a protocol, a delta, and the numbers that bounds need."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class OneKind:
 
     @property
     def fraction(self) -> float:
-        """Of the population, the share that takes part in a round."""
+        """Share of the population that takes part in a round."""
         return self.users / (self.population or self.users)
 
 

@@ -56,7 +56,7 @@ source = "Mironov 2017; Canonne, Kamath and Steinke 2020, Proposition 12"
 sound = True
 
 _MOST_ROUNDS = 10**12
-# Beyond, moments of high orders may be no doubles.
+# Largest loss (nats): above it, moments of high orders may be no doubles.
 _MOST_LOSS = 1e100
 # Beyond, the divergence is the largest loss to some twelve digits.
 _MOST_EXCESS = 1e15

@@ -21,7 +21,7 @@ __all__ = ["BOUNDS", "Answer", "ProtocolBound", "PublishedBound"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a bound says of one protocol.
+    """Answer of a bound for one protocol: an epsilon, or the condition that is not met.
 
     Attributes:
         form: which of the bound's forms, in a few words; may be empty.
@@ -39,7 +39,7 @@ class Answer:
     def of(
         cls, epsilon: Callable[[], float], *, form: str = "", via: tuple[str, ...] = ()
     ) -> Answer:
-        """The answer, or the condition of the theorem that is not met."""
+        """The answer with this epsilon, or with the condition of the theorem that is not met."""
         try:
             return cls(form=form, via=via, epsilon=epsilon())
         except OutsideValidityError as refused:
@@ -73,7 +73,7 @@ class PublishedBound(ABC):
 
     @abstractmethod
     def answers(self, question: Question) -> Iterator[Answer]:
-        """What the bound says of the protocol, one answer for each of its forms.
+        """The bound's answers for the protocol, one for each of its forms.
 
         Nothing at all for a protocol that it is not meant for.
         """
@@ -81,7 +81,7 @@ class PublishedBound(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolBound(PublishedBound):
-    """A bound that says itself how rounds compose.
+    """A bound whose theorem covers the composition of rounds.
 
     Attributes:
         forms: for each form, epsilon of a question.

@@ -1,4 +1,4 @@
-"""From Rényi divergences to (epsilon, delta): the conversion of Canonne, Kamath and Steinke.
+"""Conversion of Rényi divergences to (epsilon, delta), by Canonne, Kamath and Steinke.
 
 A pair whose Rényi divergence of order lambda is rho is (epsilon, delta)-private with
 
@@ -23,7 +23,7 @@ LogMoment = Callable[[float], float]
 
 # Excess orders t that are tried first, eight per decade.
 _LADDER = np.logspace(-8.0, 14.0, 22 * 8 + 1)
-# Rises in a row after which the valley is behind: rounding makes no more than one or two.
+# Rises in a row after which the search over orders ends: rounding makes no more than one or two.
 _RISES = 6
 
 

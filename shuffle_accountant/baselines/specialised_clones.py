@@ -48,7 +48,7 @@ sound = False
 """The formula is no upper bound: see the counterexample above."""
 
 MOST_USERS = 10**4
-"""The time of the sum grows in proportion to the number of users; it takes no more than this."""
+"""Largest number of users; the time of the sum is proportional to it."""
 
 MOST_EPS0 = 700.0
 """Beyond it e^eps0 overflows."""
@@ -60,7 +60,7 @@ _DEVIATIONS = 9.0
 
 
 def valid(*, eps0: float, categories: int, users: int, delta: float) -> str | None:
-    """What keeps the formula from being evaluated, or None. It says nothing about soundness.
+    """The condition for evaluating the formula that is not met, or None. Soundness is not checked.
 
     Args:
         eps0: local privacy parameter, nats, finite, >= 0.
