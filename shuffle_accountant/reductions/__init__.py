@@ -1,1 +1,1 @@
-"""From a protocol to one target among decoys: one theorem per file."""
+"""Reductions of a protocol to one target among decoys, one theorem per file."""

@@ -1,4 +1,4 @@
-"""What a reduction theorem delivers."""
+"""The results of reduction theorems: pairs of distributions that dominate a round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DominatingPair(Protocol):
 
     @property
     def name(self) -> str:
-        """Where it comes from, as brackets report it."""
+        """The theorem that the pair comes from, as brackets report it."""
 
     @property
     def loss(self) -> PrivacyLoss:

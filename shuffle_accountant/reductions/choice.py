@@ -1,4 +1,4 @@
-"""Which theorem a round is reduced by."""
+"""The choice of the theorem that a round is reduced by."""
 
 from __future__ import annotations
 

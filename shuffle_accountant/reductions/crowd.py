@@ -224,12 +224,12 @@ class _AmongDraws:
         return 1.0 + average(self.groups)
 
     def parts(self, side: Bound, effort: Effort) -> tuple[tuple[Part, ...], float]:
-        """One for each block of numbers of draws: fewer hide less."""
+        """The mixture's parts, one for each block of numbers of draws: fewer hide less."""
         samples, missing = self.samples(side, effort)
         return tuple(Part(one.weight, self._among(one.users - 1)) for one in samples), missing
 
     def samples(self, side: Bound, effort: Effort) -> tuple[tuple[Sample, ...], float]:
-        """The same, without their losses; the target takes part."""
+        """The weights and users of `parts`, without their losses; the target takes part."""
         moved = tuple(group.moved(side) for group in self.groups)
         law = count_law(moved, side, tail=0.5 * effort.tail, resolution=effort.resolution)
         resolution = max(effort.resolution, 1e-6)

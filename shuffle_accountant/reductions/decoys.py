@@ -1,4 +1,4 @@
-"""One target message among n - 1 decoys: the one object every measure here is a functional of.
+"""One target message among n - 1 decoys: every measure of leakage is a functional of this pair.
 
 Density lemma. Let ``shuffle(p, q)`` be the law of n shuffled messages of which one (the target's)
 is drawn from p and the others i.i.d. from q. Relative to n independent draws from q its density at
