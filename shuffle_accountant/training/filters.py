@@ -1,8 +1,8 @@
-"""Budgets for rounds that are chosen as one goes along: Rényi filters.
+"""Rényi filters: budgets for rounds that are chosen adaptively.
 
 When the next round, its parameters, and when to stop are chosen from what was seen, the
 accountant's epsilon of the rounds that happened is no privacy guarantee: it is itself a random
-number that may tell of the data. A filter turns the question round. Its order lambda > 1 and its
+number that may depend on the data. A filter turns the question round. Its order lambda > 1 and its
 budget are fixed beforehand; before each round is released it adds that round's Rényi divergence to
 those so far, and refuses what would exceed the budget. Whoever chooses the rounds, and however, all
 outputs together then have a Rényi divergence of at most the budget (Feldman and Zrnic 2021,

@@ -31,7 +31,7 @@ def train(
     epochs: int = 60,
     seed: int | None = None,
 ) -> Iterator[Epoch]:
-    """Train until the budget or the epochs are used up, and tell after each epoch (one step).
+    """Train until the budget or the epochs are used up, and yield after each epoch (one step).
 
     Args:
         digits: what to learn from, and what to measure by.

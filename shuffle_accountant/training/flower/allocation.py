@@ -91,7 +91,7 @@ class AllocationStrategy(PrivateStrategy):
         self._asked: set[int] = set()
 
     def epsilon(self) -> Bracket:
-        """Certified bracket of what all epochs begun cost, nats."""
+        """Certified bracket of the epsilon (nats) of all epochs begun."""
         return self.accountant.epsilon(delta=self.delta)
 
     def configure_train(

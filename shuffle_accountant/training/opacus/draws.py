@@ -81,7 +81,7 @@ class Draw:
     used: bool = False
 
     def __deepcopy__(self, memo: Any) -> Draw:
-        """Itself: a copied batch holds no other users."""
+        """The draw itself: a copied batch holds no other users."""
         return self
 
 
@@ -117,7 +117,7 @@ class DrawnTensor(torch.Tensor):
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """What is saved are the numbers."""
+        """Save the numbers alone, as a plain tensor."""
         return plain(self).__reduce_ex__(protocol)
 
 

@@ -34,7 +34,7 @@ class DealtEpoch:
         noise_multiplier: deviation of the noise over the largest norm, finite, > 0; the same in all
             steps.
         steps: of the whole deal, >= 1.
-        released: how many were made, in [1, steps].
+        released: number of steps that were made, in [1, steps].
 
     Raises:
         TypeError: an argument of the wrong type.

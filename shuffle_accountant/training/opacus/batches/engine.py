@@ -435,14 +435,14 @@ def _refuse_options(options: dict[str, Any]) -> None:
 
 
 def _size(data_loader: Any) -> int:
-    """Records of a full batch."""
+    """Number of records of a full batch."""
     batches = data_loader.batch_sampler
     size: int = batches.size if isinstance(batches, ShuffledSampler) else batches.batch_size
     return size
 
 
 def _steps(data_loader: Any, sampling: str, records: int) -> int:
-    """Batches of an epoch, if the loader's own way of making them may be replaced."""
+    """Number of batches of an epoch, if the loader's own way of making them may be replaced."""
     batches = data_loader.batch_sampler
     if isinstance(batches, DealtSampler):
         if batches.sampling != sampling:

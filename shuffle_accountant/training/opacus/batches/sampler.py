@@ -31,7 +31,7 @@ class Deal:
 
     Args:
         order: records, step by step.
-        sizes: how many each step has.
+        sizes: number of records of each step.
         released: steps that were made already.
         noise_multiplier: of these steps, or None.
 
@@ -57,7 +57,7 @@ class Deal:
         self._ends = np.cumsum(sizes)
 
     def __len__(self) -> int:
-        """Steps of the deal."""
+        """Number of steps of the deal."""
         return len(self.sizes)
 
     def batch(self, step: int) -> list[int]:
@@ -68,7 +68,7 @@ class Deal:
 
     @property
     def size(self) -> int:
-        """Records of the next step to be made."""
+        """Number of records of the next step."""
         return int(self.sizes[self.released])
 
 
@@ -108,7 +108,7 @@ class DealtSampler(Sampler):
         self._resumed: Deal | None = None
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """Number of batches of an epoch."""
         return self.steps
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -152,7 +152,7 @@ class DealtSampler(Sampler):
 
     @abstractmethod
     def _dealt(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Records, step by step, and how many each step has."""
+        """The dealt records, step by step, and the number of records of each step."""
 
 
 class AllocationSampler(DealtSampler):

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="misc"
 # Opacus and PyTorch are optional, so their classes are of unknown type here.
-"""Batches of users for Opacus: a loader that draws them and tells the draw each comes from."""
+"""Batches of users for Opacus: a loader that draws them and records each batch's draw."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class ShuffleOptimizer(CarriesReceipt, DPOptimizer):
         self._steps.forget()
 
     def _release(self) -> bool:
-        """Replace the per-user gradients by what the server gets to see of them."""
+        """Replace the per-user gradients by their private mean (or sum), which the server sees."""
         refuse_scaling(self)
         self._require_receipt(self.param_groups)
         whole = not self._check_skip_next_step(pop_next=False)

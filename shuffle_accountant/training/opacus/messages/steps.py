@@ -21,7 +21,7 @@ class Steps:
     Args:
         accountant: records them.
         loader: draws their users.
-        round: what one costs, or one pass.
+        round: the round to account for, of one step or of one pass.
         begun: passes whose round is recorded.
         max_epsilon: the budget, nats, or None.
         target_delta: delta in (0, 1) of that budget, or None.
@@ -44,11 +44,11 @@ class Steps:
         self._users = 0
 
     def on_pass(self, forget: Callable[[], None]) -> None:
-        """Call this before every pass of the loader."""
+        """Register a callback for the start of every pass of the loader."""
         self._loader.batch_sampler.on_pass = forget
 
     def begin(self) -> None:
-        """The next step is the first of its batch."""
+        """Start a new batch: the next step is its first."""
         self._draw, self._users = None, 0
 
     def allow(self, users: int, whole: bool) -> Draw:
@@ -94,7 +94,7 @@ class Steps:
         draw.used = True
 
     def forget(self) -> None:
-        """The parameters hold no gradients any more."""
+        """Forget all draws: the parameters hold no gradients any more."""
         self._loader.trace.draws.clear()
 
     def _one_draw(self) -> Draw:
