@@ -3,9 +3,9 @@
 One user's message Y1 has law P, the others' are i.i.d. from Q; Z is all n of them in random order
 and K the place of Y1 in it. `position` is ``I(K; Z)``, `message` is ``I(Y1; Z)``: certified
 brackets for any n, in nats. `position_expansion` and `message_expansion` are their asymptotics,
-`optimal_decoy` the Q that tells least. `heterogeneous_message` and `heterogeneous_position` bound
+`optimal_decoy` the Q that leaks least. `heterogeneous_message` and `heterogeneous_position` bound
 both for users with laws of their own. With messages from a local randomizer, `input_bound` bounds
-what Z tells about the target's input and `position_bounds` what it tells about its place;
+the information of Z about the target's input and `position_bounds` that about its place;
 `universal_bounds` and `first_order` need the local privacy parameter alone.
 
 Almost all numbers of 'Mutual Information Bounds in the Shuffle Model' are differences of one

@@ -14,7 +14,7 @@ __all__ = ["leading_constant", "optimal_decoy"]
 
 
 def optimal_decoy(p: ArrayLike) -> Array:
-    """The law of decoys that, for many users, tells least about the target's message.
+    """The distribution of decoys that, for many users, reveals least about the target's message.
 
     It is proportional to ``sqrt(p (1 - p))``: by the inequality of Cauchy and Schwarz that
     minimises the leading constant ``sum_y P(1 - P)/Q / 2`` of ``n I(Y1; Z)``, to ``(sum_y sqrt(P(1

@@ -1,4 +1,4 @@
-"""Users with laws of their own: upper bounds by what the others' laws share."""
+"""Upper bounds for users with different message distributions, by what the others' share."""
 
 from __future__ import annotations
 

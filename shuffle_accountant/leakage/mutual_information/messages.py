@@ -1,4 +1,4 @@
-"""``I(Y1; Z)``: what the shuffled messages tell about the target's own message."""
+"""Mutual information ``I(Y1; Z)`` of the target's message and the shuffled messages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def message(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
 
 
 def message_estimate(p: Array, q: Array, users: int) -> Estimate:
-    """`message` of checked masses."""
+    """The estimate that `message` turns into a bracket, from checked masses; nats."""
     exposure = Exposure.of(p, q)
     share, rest = exposure.rest(p, q)
     total = math.fsum(p.tolist())

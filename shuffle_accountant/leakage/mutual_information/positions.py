@@ -1,4 +1,4 @@
-"""``I(K; Z)``: what the shuffled messages tell about where the target's message went."""
+"""Mutual information ``I(K; Z)`` of the target's position and the shuffled messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shuffle_accountant.numerics.rounding import Array, roundings
 
 __all__ = ["MOST_USERS", "given_laws", "position", "position_estimate"]
 
-# Counts are exact in double precision up to here.
+# Largest number of users: counts are exact in double precision up to it.
 MOST_USERS = 2**53
 
 
@@ -57,7 +57,7 @@ def position(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
 
 
 def position_estimate(p: Array, q: Array, users: int) -> Estimate:
-    """`position` of checked masses."""
+    """The estimate that `position` turns into a bracket, from checked masses; nats."""
     if users == 1:
         return Estimate(0.0)
     exposure = Exposure.of(p, q)

@@ -1,6 +1,6 @@
-"""``I(K; Z | X)``: what the output tells about the target's place when all messages are randomized.
+"""Upper bounds of ``I(K; Z | X)``, of the target's position and the output, all users randomized.
 
-It bounds ``I(K; Z)``, because K does not depend on the inputs X.
+``I(K; Z | X)`` bounds ``I(K; Z)``, because K does not depend on the inputs X.
 """
 
 from __future__ import annotations

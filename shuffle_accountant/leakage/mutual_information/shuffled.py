@@ -41,11 +41,11 @@ __all__ = ["shuffled_divergences"]
 
 # Half-width a of the strip: 1/cos(a) is 14, and a is near pi/2.
 _STRIP = 1.5
-# Discretisation and each truncation, relative to a lower bound of the result.
+# Error of the discretisation and of each truncation, relative to a lower bound of the result.
 _TOLERANCE = 2.0**-56
-# Places at which the right end is looked for.
+# Number of places at which the right end of the integral is sought.
 _PLACES = 64
-# Numbers in the largest array, for the processor's cache.
+# Most numbers in an array, so that it fits into the processor's cache.
 _BLOCK = 1 << 17
 
 

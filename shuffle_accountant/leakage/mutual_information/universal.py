@@ -10,7 +10,7 @@ from shuffle_accountant.leakage.mutual_information.positions import MOST_USERS
 
 __all__ = ["FirstOrder", "UniversalBounds", "first_order", "universal_bounds"]
 
-# From here on e^eps0 is beyond what is worth telling from infinity.
+# eps0 (nats) from which e^eps0 counts as infinite.
 _LARGE_EPS0 = 300.0
 
 
@@ -41,7 +41,7 @@ class UniversalBounds:
             message from the blanket's decoys is at most E - 1.
         second_order: ``(sqrt E - 1)^2/2n + ((E - 1)/6 + 7 (E - 1)^2/6)/n^2 + max((E - 1)^2, 1) (E -
             1)/3n^3``: the sharp constant, then the remainders of the Taylor brackets.
-        message: ``eps0 tanh(eps0/2)``, what the message alone can tell.
+        message: ``eps0 tanh(eps0/2)``, the bound for the message alone, unshuffled.
     """
 
     logarithmic: float

@@ -1,4 +1,4 @@
-"""Information-theoretic channels: what an adversary learns about a secret from an output.
+"""Information-theoretic channels from secrets to outputs, and an adversary's gain from an output.
 
 Alvim et al., 'The Science of Quantitative Information Flow' (2020); section II-A of Jurado et al.
 (CSF 2023). A channel C from secrets x to outputs y holds ``C[x, y] = P(y | x)``. An adversary with
@@ -72,8 +72,8 @@ class Channel:
 
         Args:
             randomizer: any with finitely many inputs and messages. The channel of a
-                `DiscreteRandomizer` is its own; of others, messages that no prior and no gain tell
-                apart are one output.
+                `DiscreteRandomizer` is its own; of others, messages that no prior and no gain
+                distinguish are one output.
 
         Raises:
             TypeError: not such a randomizer.
@@ -231,7 +231,7 @@ class Channel:
         return Channel(np.stack(columns, axis=1), inputs=self.inputs, outputs=names)
 
     def is_equivalent_to(self, other: Channel, *, tolerance: float = 1e-9) -> bool:
-        """Whether no prior and no gain tell the channels apart: their canonical forms agree.
+        """Whether no prior and no gain distinguish the channels: their canonical forms agree.
 
         Args:
             other: a channel with the same inputs.

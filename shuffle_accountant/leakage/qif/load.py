@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 MOST_USERS = 2**53
-"""Every integer up to here is a double."""
+"""Largest number of users: every integer up to it is a double."""
 
 MOST_TIED_USERS = 10**10
 """Largest n for bins of means that differ by less than a few deviations, but do differ."""
@@ -50,8 +50,8 @@ MOST_TIED_USERS = 10**10
 # The next term of the expansion is -0.02/sqrt(mean) for 3 bins, -0.3 for 100, -2.7 for 1e8: here it
 # is below 3e-12 of the mean.
 _LARGE_MEAN = 1e8
-# A chance is 0 to far below rounding when minus the log of its bound is beyond this, and 1 when the
-# excluded tails add up to less than that.
+# Minus the log of a probability's bound above which it counts as 0; sum of the excluded tails below
+# which it counts as 1.
 _MANY, _FEW = 38.0, 1e-17
 # Of one chance: many times the rounding of the transforms.
 _TOLERANCE = 1e-12
@@ -101,7 +101,7 @@ def expected_maximum_load_of(theta: ArrayLike, *, users: int) -> float:
     Args:
         theta: probability of each bin, shape (k,).
         users: number n of balls, in [1, 2^53]; at most 10^10 if the largest probabilities differ
-            but too little to tell which bin is the fullest.
+            but too little to identify the fullest bin.
 
     Returns:
         The expectation, in [n max(theta), n]; absolute error below 1e-11 n max(theta).
@@ -120,7 +120,7 @@ def expected_minimum_load_of(theta: ArrayLike, *, users: int) -> float:
     Args:
         theta: probability of each bin, shape (k,).
         users: number n of balls, in [1, 2^53]; at most 10^10 if the smallest probabilities differ
-            but too little to tell which bin is the emptiest.
+            but too little to identify the emptiest bin.
 
     Returns:
         The expectation, in [0, n min(theta)]; 0 if a probability is. Absolute error below

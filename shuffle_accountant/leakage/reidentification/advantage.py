@@ -101,7 +101,7 @@ def total_variation(p: ArrayLike, q: ArrayLike) -> float:
 
 
 def advantage_bounds(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
-    """The additive advantage of one guess, as far as total variation and two more numbers tell.
+    """Bracket of the additive advantage of one guess, by total variation and two more numbers.
 
     With D the total variation, f = P(Q = 0) and M the largest finite ratio, for n >= 2
 
@@ -142,7 +142,7 @@ def advantage_bounds(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
 
 
 def asymptote(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> float:
-    """``f + min(k M / n, 1 - f)``: what the success probability is at most, and tends to.
+    """``f + min(k M / n, 1 - f)``: upper bound and limit of the success probability.
 
     M is the largest finite ratio and f = P(Q = 0). The difference to the success probability is
     o(1/n) (Theorem 3), and for laws over finitely many letters exponentially small: at most

@@ -46,7 +46,7 @@ def success_probability(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int 
 
 
 def success_among_decoys(decoys: TargetAmongDecoys, *, guesses: int = 1) -> float:
-    """The same for the object that a reduction makes of a round, for the worse of its two datasets.
+    """Success probability of the best adversary for a reduction's target, in its worse dataset.
 
     Of a "blanket" this is an upper bound for the two inputs it was made of
     (see `shuffle_accountant.leakage.reidentification.bound`).
