@@ -90,7 +90,7 @@ def partition(groups: Groups) -> IntArray | None:
 
 
 def _chained(groups: Groups) -> bool:
-    """Whether two slices overlap without being equal, so that nothing need be listed to tell."""
+    """Whether two slices overlap without being equal, which shows an overlap without listing."""
     by_start = np.lexsort((groups.stop, groups.start))
     start, stop = groups.start[by_start], groups.stop[by_start]
     equal = (start[1:] == start[:-1]) & (stop[1:] == stop[:-1])

@@ -1,4 +1,4 @@
-"""An inference attack: what the released values of the people around someone say about them."""
+"""An inference attack that guesses a user's value from the released values of the nearest users."""
 
 from __future__ import annotations
 

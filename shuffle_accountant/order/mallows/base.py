@@ -105,7 +105,7 @@ class Mallows(ABC):
 
     @property
     def _concentration(self) -> float:
-        """Theta, or what no double can tell from it: 0 if tiny, infinity if huge.
+        """Theta, or its limit where doubles cannot distinguish them: 0 if tiny, infinity if huge.
 
         A distance is at most n²; below 1e-18 / n² all masses are equal to the last digit. Beyond
         1000 + log(n) no double is small enough for the mass of all permutations but the identity.

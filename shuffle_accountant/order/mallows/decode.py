@@ -50,7 +50,7 @@ def _loop(
 
 
 def decode_by_doubling(codes: IntArray) -> IntArray:
-    """The same by NumPy, in O(n log² n): blocks of entries are joined in pairs.
+    """`decode` by NumPy, in O(n log² n): blocks of entries are joined in pairs.
 
     Within a block, entries are counted among the values that are unused when the block begins. An
     entry x of the right block is then value x + t of the left block's count, where t is how many
