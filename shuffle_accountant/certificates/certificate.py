@@ -39,7 +39,7 @@ class Certificate:
 
     @property
     def content(self) -> Any:
-        """What the JSON says.
+        """The content of the JSON.
 
         Raises:
             ValueError: not JSON, or an object with a field twice.

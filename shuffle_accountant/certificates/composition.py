@@ -23,7 +23,7 @@ _SPARE = 8
 
 @dataclass(frozen=True)
 class GridLaw:
-    """P-masses on the grid.
+    """P-masses of privacy losses on a grid.
 
     Attributes:
         first: place of the first mass, in spacings.
@@ -83,7 +83,7 @@ class GridLaw:
         return GridLaw(self.first + other.first + low, kept, infinite + above, self.bits)
 
     def delta(self, epsilon: arb, spacing: arb) -> arb:
-        """``sum of masses times (1 - e^(ε - loss))_+``."""
+        """Delta at ε: ``sum of masses times (1 - e^(ε - loss))_+``."""
         zero, gain = arb(0), arb(0)
         spend(len(self.masses) * (EXP + 6.0) * price(ctx.prec))
         for i, mass in enumerate(self.masses):

@@ -1,4 +1,4 @@
-"""From a protocol as a certificate describes it to the pairs that dominate its rounds.
+"""Dominating pairs of the rounds of a protocol, as a certificate describes it.
 
 The parameters of every pair are computed anew, in balls, from the numbers that describe the
 deployment: ε0, users, categories, noise. Which theorem leads to which pair is in the modules of the
@@ -371,7 +371,7 @@ def _steps(mechanism: State, passes: int, released: int) -> Callable[[int, int],
 
 
 def _listed_steps(ratios: list[tuple[arb, arb]], t: int, s: int) -> OrderedTarget:
-    """``1 - s/t + (X_1 + … + X_s)/t`` is a mean of s ratios ``1 - s/t + X s/t``."""
+    """The pair of s of t steps, listed: their ratio is a mean of s ratios ``1 - s/t + X s/t``."""
     part = arb(s) / t
     mean = [(q * (1 - part + x * part), q) for x, q in ratios]
     forward = LettersAmongDecoys(tuple((p, q, q) for p, q in mean), s)

@@ -34,17 +34,18 @@ from shuffle_accountant.rounds.protocol import Protocol
 
 __all__ = ["certify"]
 
-# Spacings in the root mean square of a round's deviation.
+# Grid spacings per standard deviation of a round's loss (root mean square over the rounds).
 _SPACINGS = 12.0
 # Cells of the first block of graded grids: for sums made anew for each point, and those made once.
 _CELLS_PER_POINT, _CELLS_ONCE = 1 << 8, 1 << 9
 _MOST_PLACES = 4000
-# Claims that exceed the bracket by more are tried again on a finer grid.
+# Relative excess of a claim over the bracket above which a finer grid is tried.
 _EXCESS = 0.008
+# Relative width of the bracket that the claim is compared with.
 _TOLERANCE = 1e-3
-# Then tried in this order: parts of the spacing.
+# Factors by which the spacing is divided then, in this order.
 _REFINEMENTS = (2.0, 4.0)
-# Tried in this order where a grid does not reach: times the spacing, and doublings of the cells.
+# Tried in this order until a grid reaches: factor of the spacing, and doublings of the cells.
 _ATTEMPTS = ((1.0, 0), (1.0, 3), (4.0, 0), (16.0, 3))
 # Bounds on a grid of their own are convex but for this much: relative, and in units of what is cut.
 _UNEVEN = ((2.0**-40, 0), (1e-5, 1), (1e-4, 16), (1e-3, 128), (1e-2, 1024))
@@ -192,7 +193,7 @@ def _witness(part: Part, grid: Grid) -> _Witness:
 
 
 def _last_place(part: Part, grid: Grid) -> int:
-    """The first of some places beyond which the profile falls no more than may be cut."""
+    """The first tried place beyond which the profile falls no more than may be cut."""
     effort, spacing = grid.effort(0), float(grid.spacing)
     places = sorted({min(round(12.0 * 1.2**i), _MOST_PLACES) for i in range(-5, 33)})
     alphas = [(k * grid.spacing).exp() for k in places]
@@ -256,7 +257,10 @@ def _above(hull: Sequence[tuple[int, int]], points: Sequence[tuple[int, int]]) -
 
 
 def _masses(hull: Sequence[tuple[int, int]], xs: Sequence[int], last: int, grid: Grid) -> GridLaw:
-    """Changes of slope are Q-masses; P-masses are rounded down, and the rest is infinite."""
+    """The law of a polygon.
+
+    Changes of slope are Q-masses; P-masses are rounded down, and the rest is infinite.
+    """
     place = {x: i for i, x in enumerate(xs[1:])}
     slopes = [arb(y1 - y0) / (x1 - x0) for (x0, y0), (x1, y1) in pairwise(hull)]
     slopes.append(arb(0))
@@ -288,7 +292,7 @@ def _claim(witnesses: Sequence[_Witness], grid: Grid, query: Query) -> dict[str,
 
 
 def _rounded_up(value: arb) -> float:
-    """A little more than the ball's upper end."""
+    """A double slightly above the ball's upper end, >= 0."""
     return max(float(value.upper()) * (1.0 + 2.0**-40), 0.0)
 
 

@@ -243,7 +243,7 @@ def _compared(
 
 
 def _above(value: arb) -> float:
-    """A double that is no smaller."""
+    """A double that is no smaller than the value, >= 0."""
     near = max(float(value.upper()), 0.0)
     return near if exact(near) >= value.upper() else math.nextafter(near, math.inf)
 

@@ -43,7 +43,7 @@ class TooMuchWorkError(Exception):
 
 @dataclass(frozen=True)
 class Work:
-    """An amount of work.
+    """An amount of work, in units, and memory, in bytes.
 
     Attributes:
         units: of work.
