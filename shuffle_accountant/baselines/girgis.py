@@ -166,7 +166,7 @@ def renyi_divergence(
 
 @dataclass(frozen=True)
 class _Setting:
-    """One round, checked."""
+    """The checked parameters of one round."""
 
     eps0: float
     users: int

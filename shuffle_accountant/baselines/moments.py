@@ -33,14 +33,16 @@ from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, pairwise_sum
 
 __all__ = ["LogMoments", "log_moments"]
 
-# Losses less probable than this in total are not followed: of clones, which are cheap to list, of
-# other randomizers, and of those without a largest loss.
+# Probability mass of losses left out: for clones, which are cheap to list, for other randomizers,
+# and for losses without a largest value.
 _CLONES_TAIL, _TAIL, _UNBOUNDED_TAIL = 1e-300, 1e-60, 1e-24
 # Blocks of decoy counts move moments by half of this, relative; connecting the dots by less.
 _RESOLUTION = 2.5e-4
+# Grid cells per standard deviation of the loss; least spacing, in nats; most cells of the grid.
 _CELLS_PER_DEVIATION = 100.0
 _LEAST_SPACING = 1e-280
 _MOST_CELLS = 4_000_000
+# Mass up to which a grid point is dropped from lower bounds, as subnormal doubles lack digits.
 _SMALLEST = 1e-300
 _HOELDER = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0)
 _BLOCKS = 400
@@ -98,7 +100,7 @@ class LogMoments:
         return max(min(kept, most), 0.0)
 
     def _rare(self, t: float) -> float:
-        """Log of what the losses that are not followed add at most."""
+        """Log of an upper bound of what the losses left out add to the moment."""
         log_tail = math.log(self.infinite)
         bounds = [log_tail + t * self.largest]
         if self.clones is not None:
@@ -109,7 +111,7 @@ class LogMoments:
 
 @lru_cache(maxsize=64)
 def log_moments(loss: PrivacyLoss, side: Bound) -> LogMoments:
-    """The moments of a loss that is not always 0."""
+    """Moments of a privacy loss that is not always 0, bounded on one side."""
     inner = loss
     while isinstance(inner, DilutedLoss | SubsampledLoss):
         inner = inner.inner

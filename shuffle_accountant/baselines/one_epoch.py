@@ -66,7 +66,7 @@ class EpochBound(PublishedBound):
 
 
 def checked(round: object, rounds: object, delta: object) -> tuple[RandomAllocation, int, float]:
-    """An epoch, how many (>= 0), and a delta in (0, 1), as Python's own numbers.
+    """The checked epoch, number of epochs (>= 0) and delta in (0, 1), as Python's own numbers.
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -152,7 +152,7 @@ def composed_epsilon(profile: EpochProfile, reach: float, *, rounds: int, delta:
 def checked_epsilon(
     name: str, condition: str | None, profile: EpochProfile, reach: float, rounds: int, delta: float
 ) -> float:
-    """`composed_epsilon` of a bound, or what its theorem misses.
+    """`composed_epsilon` of a bound; raises if a condition of its theorem is not met.
 
     Raises:
         OutsideValidityError: a condition, or a profile that does not fall to delta.

@@ -27,7 +27,7 @@ Curve = Callable[[float], float]
 
 @dataclass(frozen=True, kw_only=True)
 class OneRoundBound(PublishedBound):
-    """A bound that knows eps0 and the number of users, and perhaps the number of values.
+    """A bound of one round from eps0, the number of users, and perhaps the number of values.
 
     ``valid`` and ``epsilon`` take ``eps0``, ``users`` and ``delta``.
 

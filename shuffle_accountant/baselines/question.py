@@ -14,7 +14,7 @@ __all__ = ["OneKind", "Question"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneKind:
-    """Equal shuffled rounds, as closed forms know them.
+    """Equal shuffled rounds, by the parameters that closed forms take.
 
     Attributes:
         round: each round.

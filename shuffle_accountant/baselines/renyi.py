@@ -7,7 +7,7 @@ A pair whose Rényi divergence of order lambda is rho is (epsilon, delta)-privat
 (2020, "The discrete Gaussian for differential privacy", Proposition 12), at every epsilon and for
 every order. Orders are given by ``t = lambda - 1 > 0`` and divergences by the log moment
 ``K(t) = log E_P[(P/Q)^t] = t rho``, which is convex in t; so is log delta, and epsilon is
-quasi-convex: each has one valley.
+quasi-convex: each falls, then rises.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def best_delta(log_moment: LogMoment, epsilon: float) -> float:
 
 
 def _least(function: Callable[[float], float]) -> float:
-    """Minimum over t > 0 of a function with one valley; inf on the right is allowed."""
+    """Minimum over t > 0 of a quasi-convex function; inf on the right is allowed."""
     from scipy.optimize import minimize_scalar
 
     best, place, rises = math.inf, 0, 0
