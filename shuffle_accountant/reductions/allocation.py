@@ -50,7 +50,7 @@ Ratio = Callable[[Bound], RatioSource]
 
 @dataclass(frozen=True)
 class AllocationPair:
-    """The pair of laws that dominates an epoch, or a sampled step."""
+    """The pair of distributions that dominates an epoch of random allocation, or a sampled step."""
 
     two_sided: ClassVar[bool] = False  # ratios may be 0 where Q has mass and P has none
 
@@ -59,7 +59,7 @@ class AllocationPair:
 
 
 def allocation(ratio: Ratio, steps: int, released: int) -> AllocationPair:
-    """The pair of one epoch, or of its first steps.
+    """The dominating pair of one epoch of random allocation, or of its first steps.
 
     Args:
         ratio: law of the likelihood ratio of one step, by side.
@@ -70,7 +70,7 @@ def allocation(ratio: Ratio, steps: int, released: int) -> AllocationPair:
 
 
 def allocation_in_blocks(ratio: Ratio, steps: int, selected: int) -> AllocationPair:
-    """The product of the pairs of blocks with one selected step each.
+    """The dominating pair of several selected steps: a product over blocks with one each.
 
     Args:
         ratio: law of the likelihood ratio of one step, by side.
@@ -85,7 +85,7 @@ def allocation_in_blocks(ratio: Ratio, steps: int, selected: int) -> AllocationP
 
 
 def poisson_sampling(ratio: Ratio, rate: float) -> AllocationPair:
-    """The pair of one step that a record takes part in with a probability.
+    """The dominating pair of one Poisson-sampled step, in which a record is with a probability.
 
     Args:
         ratio: law of the likelihood ratio of the step with the record in it, by side.

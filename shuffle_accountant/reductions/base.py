@@ -20,7 +20,7 @@ class DominatingPair(Protocol):
 
     @property
     def loss(self) -> PrivacyLoss:
-        """Its privacy loss."""
+        """The pair's privacy loss."""
 
     @property
     def two_sided(self) -> bool:

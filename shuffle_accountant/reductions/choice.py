@@ -21,7 +21,7 @@ REDUCTIONS = ("auto", "clones", "blanket", "strong", "example", "null clones", "
 
 
 def check(randomizer: LocalRandomizer, reduction: str, variant: str | None, sampled: bool) -> None:
-    """Refuse what no theorem covers.
+    """Refuse a round that no theorem covers.
 
     Raises:
         ValueError: in one line, why.

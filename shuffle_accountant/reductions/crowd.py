@@ -209,7 +209,7 @@ class _AmongDraws:
 
     @property
     def largest(self) -> float:
-        """No finite loss is larger, nats."""
+        """Upper bound of the finite losses, nats."""
         return max(pair.largest for pair in self.pairs)
 
     @property

@@ -32,7 +32,7 @@ class TargetAmongDecoys:
         p0: law of the target's message under the dataset X, one probability per letter.
         p1: law of the target's message under the neighbour X' (the target's value replaced).
         q: law of each of the ``n - 1`` decoys. Its last letter may be a blank that the target
-            never sends: "this message tells nothing".
+            never sends: a message that depends on no input.
         n: number of shuffled messages, the target's included.
     """
 

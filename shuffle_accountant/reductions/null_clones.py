@@ -59,7 +59,7 @@ class NullClonePair:
 
 
 def null_clones(noise_multiplier: float, places: int, passes: int = 1) -> NullClonePair:
-    """The pair for a record placed uniformly among others.
+    """The dominating pair for a record placed uniformly among others.
 
     Args:
         noise_multiplier: deviation of the noise over the largest norm.

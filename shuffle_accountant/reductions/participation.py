@@ -42,21 +42,21 @@ from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
 __all__ = ["ParticipationPair", "participation"]
 
-# With more terms than this tables are slower than laws of each number of clones.
+# Most terms of a table for clones; above, laws of each number of clones are faster.
 _MOST_TERMS_OF_CLONES = 2.0**26
 # Blocks of numbers of users: most; most if each number has its own; fewest, if there are as many.
 _MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 160, 12
 # Relative width of the likeliest blocks: half of it is what it costs. One round is asked about much
 # more closely than its answer has to be.
 _WIDTH, _LEAST_WIDTH = 3e-4, 4e-5
-# The others are as much wider as this power of their density is smaller: what is rare may matter
-# more than it weighs.
+# Exponent: other blocks are wider by their relative density to minus this power. Rare numbers of
+# users may matter more than their probability.
 _SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class ParticipationPair:
-    """The mixture over the number of users."""
+    """The pair of a round with random participation: the mixture over its number of users."""
 
     two_sided: ClassVar[bool] = True
 

@@ -29,7 +29,7 @@ __all__ = ["NullLawPair", "null_law"]
 
 @dataclass(frozen=True)
 class NullLawPair:
-    """The pair whose profile is the bound, or the envelope of the bounds."""
+    """The dominating pair whose profile is the bound, or the envelope of the bounds."""
 
     name: ClassVar[str] = "null law"
     two_sided: ClassVar[bool] = True
@@ -38,7 +38,7 @@ class NullLawPair:
 
 
 def null_law(eps0: float, delta0: float, users: int) -> NullLawPair:
-    """The pair for a round of messages that are close to a null law.
+    """The dominating pair for a round of messages that are close to a null law.
 
     Args:
         eps0: how close, nats, >= 0; at most `LARGEST_EPS0` unless ``delta0`` is 0.
