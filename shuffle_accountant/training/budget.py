@@ -14,7 +14,7 @@ __all__ = ["BudgetCache", "BudgetExceeded", "budget_cache"]
 
 
 class BudgetExceeded(RuntimeError):
-    """A round would go over the budget; it was refused and not recorded."""
+    """Raised for a round that would exceed the budget; it was refused and not recorded."""
 
 
 class BudgetCache:

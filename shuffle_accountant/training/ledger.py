@@ -185,7 +185,7 @@ class ShuffleLedger:
         return self.num_releases
 
     def __bool__(self) -> bool:
-        """A ledger is one even when it is empty."""
+        """Always True, also for a ledger without steps."""
         return True
 
     def __repr__(self) -> str:
@@ -388,7 +388,7 @@ class ShuffleLedger:
             return FourierAccountant(tolerance=self._tolerance).compose(self._spent())
 
     def _spent(self) -> Protocol:
-        """Everything recorded."""
+        """The protocol of everything recorded."""
         return self._cohorts.protocol + Protocol([(self._round, self._steps)])
 
     def _record(self, round: ShuffleRound, count: int) -> Receipt:
@@ -433,7 +433,7 @@ class ShuffleLedger:
             self._cohorts.compose(round, count=count)
 
     def _refresh(self) -> None:
-        """Take in what other processes have recorded."""
+        """Read the entries that other processes have recorded."""
         if self._store is not None:
             self._follow(*self._store.entries(self._receipt))
 

@@ -83,7 +83,7 @@ def _condition(round: Round, loss: PrivacyLoss) -> str | None:
 
 
 def _side(loss: PrivacyLoss, t: float, round: Round) -> float:
-    """The upper end for one direction."""
+    """Upper end of the log moment of excess order t, for one direction."""
     if loss.largest == 0.0:
         return 0.0
     moments = log_moments(loss, Bound.PESSIMISTIC)

@@ -1,4 +1,4 @@
-"""Which users take part in which step: the two ways of drawing batches that a theorem covers.
+"""Batches of users for each step, in the two ways of sampling that a theorem covers.
 
 *Fixed*: every step draws m of the N users anew, uniformly and without replacement, whatever was
 drawn before. Each step is a `ShuffleRound` with ``users=m, population=N``.

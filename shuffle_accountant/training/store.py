@@ -66,12 +66,12 @@ class StorageError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Some equal steps.
+    """An entry of the log: a number of equal steps.
 
     Attributes:
-        users: in each of them.
-        population: that they are drawn from, or None.
-        count: how many.
+        users: number of users of each step.
+        population: number of users that they are drawn from, or None.
+        count: number of steps.
     """
 
     users: int
@@ -80,7 +80,7 @@ class Entry:
 
 
 class LedgerStore:
-    """One ledger in a database.
+    """Access to one ledger in a database.
 
     Args:
         url: of the database, as SQLAlchemy has them.
@@ -406,23 +406,23 @@ class LedgerStore:
 
 
 class Transaction:
-    """What may be read and appended while no other writer can.
+    """A transaction in which entries are read and appended while no other writer can write.
 
     Args:
         store: of the ledger.
         connection: with a transaction begun.
-        head: where the log ends.
+        head: receipt of the log's last entry.
     """
 
     def __init__(self, store: LedgerStore, connection: Connection, head: Receipt) -> None:
         self._store, self._connection, self._head = store, connection, head
 
     def entries(self, after: Receipt) -> tuple[list[Entry], Receipt]:
-        """As `LedgerStore.entries`."""
+        """The entries behind a place of the log, and its end, as `LedgerStore.entries`."""
         return self._store._read(self._connection, after, self._head)
 
     def append(self, entry: Entry) -> Receipt:
-        """Append an entry; where the log ends then."""
+        """Append an entry; return the receipt of the log's new end."""
         store, before = self._store, self._head
         after = before.after(store.name, *astuple(entry))
         values = {
