@@ -1,4 +1,4 @@
-"""Probability laws as users pass them: checked, and exactly normalised."""
+"""Checks of probability distributions that users pass, and exact normalisation."""
 
 from __future__ import annotations
 

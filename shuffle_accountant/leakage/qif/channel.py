@@ -147,7 +147,7 @@ class Channel:
     def posterior_vulnerability(
         self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
     ) -> float:
-        """``sum_y max_w sum_x pi_x C[x, y] g(w, x)``: the same after seeing the output (Def. 2).
+        """``sum_y max_w sum_x pi_x C[x, y] g(w, x)``: expected gain, given the output (Def. 2).
 
         Never below the prior vulnerability.
 

@@ -232,7 +232,7 @@ def _sizes(users: int, categories: int) -> tuple[int, int]:
 
 
 def _number_of_histograms(users: int, letters: int) -> int:
-    """Their number, or a smaller one beyond all room where it has too many digits."""
+    """Number of histograms; where it has too many digits, a smaller one that is still too large."""
     smaller, larger = sorted((users, letters - 1))
     if smaller * larger.bit_length() <= _MOST_BITS:
         return math.comb(users + letters - 1, letters - 1)

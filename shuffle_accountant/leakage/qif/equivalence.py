@@ -1,4 +1,4 @@
-"""When two channels leak the same whatever the prior and the gain.
+"""Equivalence of channels: equal leakage for every prior and gain.
 
 Outputs whose columns are proportional lead to the same posterior, so they may be merged; zero
 columns never occur. Two channels are equivalent if and only if what is left, as a set of posteriors

@@ -1,4 +1,4 @@
-"""Gain functions: what a guess about a dataset is worth."""
+"""Gain functions: the values of guesses about a dataset."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def histogram_laws(channel: Array, counts: NDArray[np.int64]) -> Iterator[Array]
 
 
 def _laws(channel: Array, counts: NDArray[np.int64]) -> Array:
-    """The laws by row of the counts.
+    """The laws of the histograms, one for each row of the counts.
 
     One user after another is added; all terms are positive, so each probability has a relative
     error of a few units per user.
