@@ -91,7 +91,7 @@ def _coarse_rank(groups: Groups, coarse: Groups | IntArray) -> IntArray:
 
 
 def _breadth_first(groups: Groups, rank: IntArray | None, root: int | None) -> IntArray:
-    """One search of all components at once, from a source joined to their roots.
+    """Users in breadth-first order: one search of all components, from a source joined to roots.
 
     The queue of a search that begins in several components holds each component's users in the
     order of a search of its own, so they only have to be separated afterwards.

@@ -108,7 +108,7 @@ def preservation_delta(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreservationEstimate:
-    """A delta from samples.
+    """An estimate of delta from samples.
 
     Attributes:
         failures: samples that kept too few.
@@ -200,7 +200,7 @@ def preservation_mc(
 
 
 def clopper_pearson(failures: int, samples: int, *, confidence: float) -> tuple[float, float]:
-    """Clopper and Pearson's two-sided interval for a chance: it covers it at least so often.
+    """Clopper and Pearson's two-sided interval for a chance, of at least the stated coverage.
 
     Args:
         failures: how often it happened, 0 … samples.

@@ -22,11 +22,11 @@ __all__ = ["DSigmaShuffler", "OrderWarning"]
 
 
 class OrderWarning(UserWarning):
-    """A shuffle that is private as asked, but of little use, or less than could be had."""
+    """Warning: the shuffle is private as asked, but of little use, or of less than is possible."""
 
 
 class DSigmaShuffler(Shuffler):
-    """Shuffles so that the order of the values within any group is hidden up to a factor e^alpha.
+    """d-sigma-private shuffle: hides the order of values within any group up to a factor e^alpha.
 
     For every group, every permutation of its members' values and every output z, the probabilities
     of z differ by a factor of at most e^alpha ((alpha, G)-d-sigma privacy; Meehan et al., Algorithm
