@@ -94,7 +94,7 @@ class GradedLaw(ABC):
 
     @property
     def half(self) -> int:
-        """The number m."""
+        """The number m: half the masses of the first block."""
         return len(self.blocks[0]) // 2
 
     @property
@@ -144,7 +144,7 @@ class GradedLaw(ABC):
         return self.of(atoms, (crossed + up) >> self.bits, effort)
 
     def _widened(self, spacing: int) -> Sequence[Sequence[int]]:
-        """The blocks on another spacing, no finer."""
+        """The law's blocks on another spacing, no finer than its own."""
         if spacing == self.spacing:
             return self.blocks
         return _split(self.atoms(), self.origin, spacing, self.half)
@@ -330,7 +330,7 @@ def _mean(atoms: Sequence[Atom]) -> int:
 
 
 def _sums(atoms: Sequence[Atom]) -> tuple[list[int], list[int], list[int]]:
-    """The places; masses and first moments of the first 0, 1, … of them."""
+    """The places, and cumulative masses and first moments of the first 0, 1, … of them."""
     masses = [0, *accumulate(mass for _, mass in atoms)]
     moments = [0, *accumulate(x * mass for x, mass in atoms)]
     return [x for x, _ in atoms], masses, moments
@@ -364,12 +364,12 @@ def _block(blocks: Sequence[Sequence[int]], level: int, half: int) -> Sequence[i
 
 
 def _coarser(masses: Sequence[int]) -> list[int]:
-    """On twice the spacing: every other mass is split in two halves."""
+    """The masses on twice the spacing: every other mass is split in two halves."""
     halves = [-(-mass // 2) for mass in masses[1::2]]
     triples = zip_longest(masses[::2], [0, *halves], halves, fillvalue=0)
     return [sum(three) for three in triples]
 
 
 def _joined(one: Sequence[int], other: Sequence[int]) -> list[int]:
-    """The sums, entry by entry."""
+    """The sum of two lists of masses, entry by entry."""
     return [a + b for a, b in zip_longest(one, other, fillvalue=0)]

@@ -61,7 +61,7 @@ class Excess(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class AllocatedSteps:
-    """The pair of an epoch.
+    """The dominating pair of an epoch of random allocation, by its steps' likelihood ratios.
 
     Attributes:
         excess: ``E(X - x)_+`` of one step's ratio.
@@ -80,7 +80,7 @@ class AllocatedSteps:
     largest: arb
 
     def definite(self, effort: Effort) -> bool:
-        """Whether one ratio says all; sums are bounded from above."""
+        """Whether values are enclosed: for one released step; sums are only bounded from above."""
         return self.released == 1
 
     def work(self, forward: int, backward: int, effort: Effort) -> Work:
@@ -204,7 +204,7 @@ class ListedSteps:
     exchanged: LettersAmongDecoys
 
     def definite(self, effort: Effort) -> bool:
-        """Whether they are listed."""
+        """Whether values are enclosed: the multisets of ratios are listed."""
         return self.letters.definite(effort)
 
     def work(self, forward: int, backward: int, effort: Effort) -> Work:
@@ -228,7 +228,7 @@ def _slopes(places: list[int], values: list[arb], unit: fmpq) -> list[arb]:
 
 @lru_cache(maxsize=4)
 def _rising_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Rising, fmpq]:
-    """The sum of the steps' ratios, from above for what rises with it."""
+    """A law that bounds the sum of ratios for nondecreasing convex functions, and its unit."""
     start = pair.start(2.0 ** -(effort.cut + 8))
     reach = max(1.0 - start, _FINEST)
     end = pair.end(2.0**-effort.cut)
@@ -242,7 +242,7 @@ def _rising_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Rising, fmpq]:
 
 @lru_cache(maxsize=4)
 def _falling_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Falling, fmpq]:
-    """The sum of the steps' ratios, from above for what falls with it."""
+    """A law that bounds the sum of ratios for nonincreasing convex functions, and its unit."""
     start = pair.start(2.0 ** -(effort.cut + 8))
     # ratios above the number of steps leave nothing of ``t/α - t + s``
     end = min(pair.end(2.0**-effort.cut), float(pair.released))

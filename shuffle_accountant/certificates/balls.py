@@ -44,12 +44,12 @@ class Effort:
 
     @property
     def cut(self) -> int:
-        """Tails below ``2**-cut`` are not followed: they are moved up, and counted."""
+        """Bits of the tail mass: tails below ``2**-cut`` are cut off, moved up, and counted."""
         return self.bits - 48
 
     @property
     def fine_bits(self) -> int:
-        """Masses of sums are integers over two to this power."""
+        """Bits of the masses of sums, which are integers over two to this power."""
         return self.bits + 16 + self.further
 
     def often(self, count: int) -> Effort:
@@ -59,7 +59,7 @@ class Effort:
 
 @contextmanager
 def working_precision(bits: int) -> Iterator[None]:
-    """Balls are computed to that many bits inside the block."""
+    """Set the precision of balls, in bits, inside the block."""
     before = ctx.prec
     ctx.prec = bits
     try:
@@ -69,7 +69,7 @@ def working_precision(bits: int) -> Iterator[None]:
 
 
 def exact(value: float | int) -> arb:
-    """A finite double, or an integer, as it is."""
+    """The ball, of radius 0, of a finite double or an integer."""
     top, bottom = value.as_integer_ratio()
     return arb(fmpq(top, bottom))
 
@@ -105,7 +105,7 @@ def upper(value: arb) -> fmpq:
 
 
 def at_least(low: int | arb, value: arb) -> arb:
-    """The ball of the larger of the two."""
+    """A ball of the larger of a lower bound and a value."""
     return arb(low).max(value)
 
 
