@@ -34,7 +34,7 @@ from shuffle_accountant.training.renyi_cost import log_moment_cost
 
 __all__ = ["PersonalFilter", "PrivacyFilter"]
 
-# Excess orders that are tried for a planned round, sixteen per decade.
+# Excess orders t = order - 1 that are tried for a planned round, sixteen per decade.
 _ORDERS = np.logspace(-3.0, 5.0, 8 * 16 + 1)
 # Relative error of a sum or conversion of a few terms, each rounded fewer than a hundred times:
 # sums of costs are raised by it, the limit is lowered by it.

@@ -21,7 +21,7 @@ from shuffle_accountant.training.store import Entry, LedgerStore
 
 __all__ = ["ShuffleLedger"]
 
-# Limits whose remaining rounds are remembered.
+# Most budgets whose number of remaining rounds is cached.
 _MOST_BUDGETS = 8
 
 SCHEMA = 3

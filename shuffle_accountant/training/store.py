@@ -54,7 +54,7 @@ _MISSING = (
     "ShuffleLedger.open needs SQLAlchemy: install the extra, pip install '.[ledger]' in a clone"
 )
 _MOST_NAME = 200
-# Seconds that a writer waits for others.
+# Seconds that a writer waits for other writers.
 _PATIENCE = 60.0
 # PostgreSQL's codes for what it undid because of other transactions.
 _UNDONE = ("40001", "40P01")

@@ -36,7 +36,7 @@ class PrivateStrategy(Strategy):
 
     @abstractmethod
     def _told(self) -> str:
-        """One line for the log: what is promised."""
+        """The guarantee, as one line for the log."""
 
     def summary(self) -> None:
         """Log the wrapped strategy's summary and what is promised."""

@@ -25,7 +25,7 @@ _MOST_DRAWS = 2
 
 
 class Pass:
-    """One pass over a loader: its identity is all there is to it."""
+    """One pass over a loader, without any content but its identity."""
 
 
 class Trace:
