@@ -12,8 +12,8 @@ from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["law", "numbers", "two_laws"]
 
-# As closely as the rows of a channel must add up to one. What is left is spread over the letters,
-# in proportion: that is the law a sampler runs.
+# Largest distance of a sum of probabilities from one, as for rows of a channel. What is left is
+# spread over the letters, in proportion: that is the law a sampler runs.
 _SLACK = 1e-9
 
 

@@ -24,7 +24,7 @@ from shuffle_accountant.randomizers.randomized_response import RandomizedRespons
 
 __all__ = ["input_bound"]
 
-# Beyond, randomized response of the worst number of values has more values than integers count.
+# Largest eps0 (nats) for the lower end: above, the worst randomized response has too many values.
 _LARGE_EPS0 = 70.0
 
 

@@ -15,7 +15,7 @@ from shuffle_accountant.leakage.mutual_information.messages import message
 
 __all__ = ["ResponseConstants", "clones_message", "response_constants"]
 
-# e^eps0 beyond is infinite for these constants.
+# Largest eps0 in nats: above, e^eps0 is infinite for these constants.
 _LARGEST_EPS0 = 300.0
 
 

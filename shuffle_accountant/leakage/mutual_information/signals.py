@@ -84,7 +84,7 @@ def _listed(randomizer: FiniteRandomizer, weights: Array) -> tuple[Signal, Signa
 
 
 def _cells(randomizer: ConcreteRandomizer, weights: Array) -> tuple[Signal, Signal]:
-    """Signals of two inputs with real-valued messages, by cells of the likelihood ratio.
+    """Signals of two inputs with real-valued messages, by cells of messages.
 
     Merged cells are less informative, cells split over their ends more.
     """

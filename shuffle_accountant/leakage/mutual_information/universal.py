@@ -10,7 +10,7 @@ from shuffle_accountant.leakage.mutual_information.positions import MOST_USERS
 
 __all__ = ["FirstOrder", "UniversalBounds", "first_order", "universal_bounds"]
 
-# eps0 (nats) from which e^eps0 counts as infinite.
+# Largest eps0 (nats) at which e^eps0 is computed; above, bounds use logarithms, or are inf.
 _LARGE_EPS0 = 300.0
 
 

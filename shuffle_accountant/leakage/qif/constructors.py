@@ -45,7 +45,7 @@ __all__ = [
     "shuffle_channel",
 ]
 
-# Numbers of histograms with more bits are not computed.
+# Most bits of a number of histograms that is computed exactly.
 _MOST_BITS = 1 << 17
 
 Histogram = tuple[int, ...]

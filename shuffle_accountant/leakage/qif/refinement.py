@@ -14,10 +14,10 @@ from shuffle_accountant.numerics.rounding import Array
 __all__ = ["MOST_VARIABLES", "post_processing"]
 
 MOST_VARIABLES = 1 << 16
-"""Entries of the largest post-processing channel that is searched for."""
+"""Most entries of a post-processing channel that is searched for."""
 
 MOST_COEFFICIENTS = 1 << 23
-"""Entries of the constraints of the largest program."""
+"""Most entries of the constraints of a linear program."""
 
 
 def post_processing(fine: Array, coarse: Array) -> tuple[Array, float]:

@@ -26,8 +26,8 @@ from shuffle_accountant.numerics.rounding import Array, pairwise_sum, product
 
 __all__ = ["Layers", "layers", "running_sum"]
 
-# Decoys' probabilities below count as zero: it takes 2^53 users to raise the success by one part in
-# 1e290, and the ratio stays a double.
+# Decoys' probability up to which it counts as zero: it takes 2^53 users to raise the success by one
+# part in 1e290, and the ratio stays a double.
 _NEGLIGIBLE = 1e-306
 
 

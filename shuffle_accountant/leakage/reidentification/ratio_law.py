@@ -40,7 +40,7 @@ __all__ = ["success_from_ratio_law", "success_from_tails"]
 Tail = Callable[[Array], ArrayLike]
 
 
-# A narrower cell has no slope that is a double.
+# Least likelihood ratio: a narrower cell has no slope that is a double.
 _LEAST_RATIO = 1e-280
 
 

@@ -12,7 +12,7 @@ from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
 __all__ = ["MOST_USERS", "checked_counts", "success_among_decoys", "success_probability"]
 
-# counts are exact in double precision up to here
+# Largest number of users: counts are exact in double precision up to it.
 MOST_USERS = 2**53
 
 

@@ -29,7 +29,7 @@ __all__ = ["Targets", "clones_bracket", "rounded", "targets"]
 
 # What a randomizer computes of its parameters is good to a few units in the last place.
 _OWN_ERROR = pairwise_sum(own=8)
-# Beyond, e^-x is zero to a double, and what n clones hide is zero to a double.
+# Largest exponent for rounding errors: above, e^-x and what n clones hide are zero to a double.
 _LARGEST_EXPONENT = 800.0
 _LOG_LARGEST = 709.0  # e^709 is a double
 
