@@ -17,7 +17,7 @@ from shuffle_accountant.order.groups import Groups
 __all__ = ["compose", "verify_alpha"]
 
 _MOST_VERIFIED = 7
-# Beyond, logarithms of masses may be no doubles.
+# Largest theta: above, logarithms of masses may be no doubles.
 _MOST_THETA = 1e300
 
 

@@ -16,10 +16,10 @@ __all__ = ["MISSING", "distribution_error", "learnability", "local_distributions
 MISSING = "learnability needs scikit-learn: pip install '.[learn]' in a clone"
 """Error message for a missing scikit-learn."""
 
-# Numbers in the largest table of distributions (128 MiB).
+# Most numbers in a table of distributions (128 MiB).
 _MOST_ENTRIES = 1 << 24
 
-# Parts that the data are cut into for Platt's calibration.
+# Folds of the cross-validation for Platt's calibration.
 _FOLDS = 3
 
 

@@ -14,7 +14,7 @@ from shuffle_accountant.order.arguments import RandomSource, random_source, rena
 __all__ = ["Crescents", "crescents"]
 
 
-# Coordinates farther away may be no doubles.
+# Largest noise and gap: above, coordinates may be no doubles.
 _FARTHEST = 1e300
 
 
