@@ -17,7 +17,7 @@ from shuffle_accountant.certificates.work import EXP, Work, deviations, price, p
 
 __all__ = ["GridLaw", "composed", "composed_work"]
 
-# Rounded-up tails are cut this number of bits below ``2**-cut``.
+# Tails are cut this number of bits below ``2**-cut`` when laws are composed.
 _SPARE = 8
 
 

@@ -168,11 +168,11 @@ class OrderedProfile(Profile):
         return self.target.work(below + above, below + above, effort)
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """The profile of P relative to Q: with the record against without."""
+        """Balls of the profile of the dataset with the record against the one without."""
         return self._mirrored(self.target.forward, self.target.backward, alphas, effort)
 
     def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """The profile of Q relative to P: without the record against with."""
+        """Balls of the profile of the dataset without the record against the one with it."""
         return self._mirrored(self.target.backward, self.target.forward, alphas, effort)
 
     def _mirrored(self, own: Values, other: Values, alphas: list[arb], effort: Effort) -> list[arb]:
