@@ -38,9 +38,9 @@ name = "allocation_poisson"
 source = "Feldman and Shenfeld 2025, Theorem 4.1"
 sound = True
 
-# Of an epoch's share of delta, for t delta0 and for delta'.
+# Share of an epoch's delta for t delta0, and the same for delta'.
 _SHARE = 0.25
-# cosh overflows beyond.
+# Largest eps0 (nats) of a step: above, cosh overflows.
 _LARGEST_EPS0 = 700.0
 
 

@@ -58,7 +58,7 @@ sound = True
 _MOST_ROUNDS = 10**12
 # Largest loss (nats): above it, moments of high orders may be no doubles.
 _MOST_LOSS = 1e100
-# Beyond, the divergence is the largest loss to some twelve digits.
+# Largest excess order: above, the divergence is the largest loss to some twelve digits.
 _MOST_EXCESS = 1e15
 
 

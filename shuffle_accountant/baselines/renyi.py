@@ -21,7 +21,7 @@ __all__ = ["best_delta", "best_epsilon", "epsilon_of"]
 
 LogMoment = Callable[[float], float]
 
-# Excess orders t that are tried first, eight per decade.
+# Excess orders t = order - 1 that are tried first, eight per decade.
 _LADDER = np.logspace(-8.0, 14.0, 22 * 8 + 1)
 # Rises in a row after which the search over orders ends: rounding makes no more than one or two.
 _RISES = 6

@@ -35,7 +35,7 @@ source = "Kairouz, Oh and Viswanath 2015, Theorem 3.3"
 sound = True
 
 MOST_ROUNDS = 10**9
-"""The sums take time in proportion to the root of the number of rounds."""
+"""Most rounds: the sums take time in proportion to the root of their number."""
 
 # Shares of delta given to the rounds' own deltas that are tried, on both sides of one half.
 _SHARES = 1.0 / (1.0 + np.logspace(3.0, -3.0, 13))
