@@ -38,7 +38,7 @@ from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmo
 
 __all__ = ["InputPair", "blanket"]
 
-# How closely letters are needed for a rough deviation.
+# Effort with which messages' probabilities are computed for a rough deviation.
 _ROUGH = Effort(tail=1e-12, resolution=1e-3)
 
 
