@@ -125,7 +125,7 @@ _ROUNDS = {
     ),
 }
 _COUNT = _integer(1, _MOST_COUNT)
-# Of a block of an allocation: as many as rounds, times blocks.
+# Count of a witness: of a block of an allocation, up to the number of rounds times blocks.
 _COUNT_OF_WITNESS = _integer(1, _MOST_COUNT * _MOST_STEPS)
 _ONE_ORDER = {
     "theorem": {"type": "string"},

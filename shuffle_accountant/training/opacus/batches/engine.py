@@ -51,7 +51,7 @@ from shuffle_accountant.training.opacus.sources import (
 
 __all__ = ["AllocationPrivacyEngine"]
 
-# Of the price of a shuffle where no delta is given: this share of one over the records.
+# Delta of a shuffle's price where none is given, in units of one over the records.
 _DELTA_SHARE = 0.1
 _CLIPPINGS = ("flat", "per_layer")
 
