@@ -82,7 +82,9 @@ class NodeTable:
             if question.listed.any():
                 listed = question.lists.ends(question.listed, question.apart, users)
                 result += np.where(question.listed, listed, 0.0) * (1.0 + 4 * UNIT_ROUNDOFF)
-                result[3] -= 8 * UNIT_ROUNDOFF * (np.abs(result[3]) + 2.0 * np.abs(listed[3]))
+                for row in (1, 3):
+                    size = np.abs(result[row]) + 2.0 * np.abs(listed[row])
+                    result[row] -= 8 * UNIT_ROUNDOFF * size
             result = self._with_far(result, users)
         result[:, ~np.isfinite(result).all(axis=0)] = math.nan
         return Ends(*result)
@@ -121,7 +123,7 @@ class NodeTable:
         apart = gain - anchor * sent + off + (1.0 + excess) * off_sent
         upper = upper + np.maximum(apart, 0.0) + self.question.far.missed
         upper = upper * (1.0 + 16 * UNIT_ROUNDOFF)
-        size = np.abs(lower) + gain + excess * sent
+        size = np.abs(lower) + np.abs(gain) + excess * sent
         lower = lower + (gain - excess * sent) - off - (1.0 + excess) * off_sent
         lower = lower - 32 * UNIT_ROUNDOFF * size
         d, q = d + gain - off, (q + sent + off_sent) * (1.0 + 4 * UNIT_ROUNDOFF)

@@ -7,6 +7,7 @@ which moves expectations of non-negative quantities by at most n times that, rel
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,8 +25,29 @@ __all__ = ["Nodes", "Unlisted", "of_blocks"]
 Complex = NDArray[np.complex128]
 
 
+class _Summed(ABC):
+    """Sums over nodes, remembered for the last two numbers of messages."""
+
+    @cached_property
+    def _known(self) -> dict[int, tuple[Array, Array]]:
+        """Cache of `sums` for the last numbers of messages: ends of a range are asked for again."""
+        return {}
+
+    def sums(self, n: int) -> tuple[Array, Array]:
+        """The three sums for n messages, and bounds of their errors, shape (3, k) each."""
+        if n not in self._known:
+            while len(self._known) > 1:
+                self._known.pop(next(iter(self._known)))
+            self._known[n] = self._summed(n)
+        return self._known[n]
+
+    @abstractmethod
+    def _summed(self, n: int) -> tuple[Array, Array]:
+        """The same, computed anew."""
+
+
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class Nodes(_Summed):
     """Nodes of several rows, one row behind the other, and what does not depend on n.
 
     Attributes:
@@ -66,19 +88,6 @@ class Nodes:
             dropped=self.dropped[:, kept],
         )
 
-    @cached_property
-    def _known(self) -> dict[int, tuple[Array, Array]]:
-        """Cache of `sums` for the last numbers of messages: ends of a range are asked for again."""
-        return {}
-
-    def sums(self, n: int) -> tuple[Array, Array]:
-        """The three sums for n messages, and bounds of their errors, shape (3, k) each."""
-        if n not in self._known:
-            while len(self._known) > 1:
-                self._known.pop(next(iter(self._known)))
-            self._known[n] = self._summed(n)
-        return self._known[n]
-
     def _summed(self, n: int) -> tuple[Array, Array]:
         if not self.count.size:
             return np.zeros((3, 0)), np.zeros((3, 0))
@@ -99,7 +108,7 @@ class Nodes:
 
 
 @dataclass(frozen=True, eq=False)
-class Unlisted:
+class Unlisted(_Summed):
     """Nodes of several rows with lists: the sums are over histograms that are not listed.
 
     With ``F_k = sum over c > k of C(n-1, c) w^(n-1-c) x^c``, where w is the commonest message's
@@ -147,18 +156,6 @@ class Unlisted:
             each=self.each[:, flat],
             dropped=self.dropped[:, kept],
         )
-
-    @cached_property
-    def _known(self) -> dict[int, tuple[Array, Array]]:
-        return {}
-
-    def sums(self, n: int) -> tuple[Array, Array]:
-        """The three sums for n messages, and bounds of their errors, shape (3, k) each."""
-        if n not in self._known:
-            while len(self._known) > 1:
-                self._known.pop(next(iter(self._known)))
-            self._known[n] = self._summed(n)
-        return self._known[n]
 
     def _summed(self, n: int) -> tuple[Array, Array]:
         if not self.count.size:
