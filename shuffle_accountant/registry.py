@@ -1,13 +1,17 @@
-"""Registry of named things (randomizers, measures, …) that register themselves from own files."""
+"""Registries: measures and bounds by name, and the classes that states are read back to by kind."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-__all__ = ["Registry"]
+from shuffle_accountant import validation as validate
+from shuffle_accountant.validation import spelled
+
+__all__ = ["Kinds", "Registry", "Stored"]
 
 
 class _Entry(Protocol):
@@ -19,6 +23,7 @@ class _Entry(Protocol):
 
 
 T = TypeVar("T", bound=_Entry)
+K = TypeVar("K")
 
 
 class Registry(Generic[T]):
@@ -75,3 +80,95 @@ class Registry(Generic[T]):
                 importlib.import_module(f"{self._package}.{module.name}")
             self._complete = True
         return self._entries
+
+
+class Stored:
+    """Base of frozen dataclasses that are written as their ``kind`` and their fields.
+
+    The fields must be constructor arguments of plain JSON types; who has others overrides both
+    `to_dict` and `from_dict`.
+
+    Attributes:
+        kind: name of the class in states, in lower case with hyphens.
+    """
+
+    kind: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `from_dict` rebuilds an equal object."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"kind": self.kind, **values}
+
+    @classmethod
+    def from_dict(cls, state: Any) -> Self:
+        """Inverse of `to_dict`.
+
+        Raises:
+            TypeError: a field of the wrong type.
+            ValueError: missing or unknown fields, or a field outside its range.
+        """
+        wanted = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        state = validate.fields(["kind", *wanted], kind=cls.kind, state=state)
+        return cls(**{name: state[name] for name in wanted})
+
+
+class Kinds(Mapping[str, type[K]], Generic[K]):
+    """Classes by their ``kind``: the one name each has in states, JSON and on the command line.
+
+    Args:
+        what: the noun for messages, such as "randomizer".
+        modules: full names of modules that are imported when their kind is asked for, by kind.
+    """
+
+    def __init__(self, what: str, modules: Mapping[str, str] | None = None) -> None:
+        self._what = what
+        self._modules = dict(modules or {})
+        self._classes: dict[str, type[K]] = {}
+
+    def add(self, cls: type[K]) -> None:
+        """Register a class that has a ``kind`` of its own; abstract ones have none.
+
+        Raises:
+            ValueError: another class has that kind.
+        """
+        if "kind" not in cls.__dict__:
+            return
+        kind: str = cls.__dict__["kind"]
+        owner = self._classes.get(kind, cls)
+        # a decorator may make a class a second time
+        if (owner.__module__, owner.__qualname__) != (cls.__module__, cls.__qualname__) or (
+            self._modules.get(kind, cls.__module__) != cls.__module__
+        ):
+            raise ValueError(f"kind must be a name of its own, got {kind!r}, which is taken")
+        self._classes[kind] = cls
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*self._classes, *self._modules}))
+
+    def __len__(self) -> int:
+        return len({*self._classes, *self._modules})
+
+    def __getitem__(self, kind: str) -> type[K]:
+        if kind not in self._classes and kind in self._modules:
+            importlib.import_module(self._modules[kind])
+        return self._classes[kind]
+
+    def of(self, state: Any, name: str | None = None) -> type[K]:
+        """The class whose kind a state names, also in the spellings of earlier versions.
+
+        Args:
+            state: a dictionary with a ``kind``.
+            name: name of the argument, for error messages.
+
+        Raises:
+            ValueError: not such a dictionary, or an unknown kind.
+        """
+        kind = state.get("kind") if isinstance(state, dict) else None
+        if isinstance(kind, str):
+            for spelling in (kind, spelled(kind)):
+                if spelling in self:
+                    return self[spelling]
+        raise ValueError(
+            f"{name or self._what} must be an object with a kind of {', '.join(self)}, got "
+            f"{validate.shown(state)}"
+        )

@@ -260,12 +260,17 @@ def fields(wanted: Collection[str], /, *, kind: str, **named: object) -> dict[st
     name, value = _single(named)
     if isinstance(value, dict) and set(value) == set(wanted):
         found = value["kind"]
-        if isinstance(found, str) and found == kind:
+        if isinstance(found, str) and spelled(found) == spelled(kind):
             return value
     raise ValueError(
         f"{name} must be an object of kind {kind!r} with fields {sorted(wanted)}, "
         f"got {shown(value)}"
     )
+
+
+def spelled(kind: str) -> str:
+    """A kind in lower case with hyphens, also as earlier versions spelled it (``duchi_l2``)."""
+    return kind.lower().replace(" ", "-").replace("_", "-")
 
 
 def json_object(fields: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import shuffle_accountant
 from benchmarks import reading
 
 ROOT = Path(shuffle_accountant.__file__).parent
+PAGES = Path(__file__).parents[1]
 PHRASES = re.compile(r"\b(so many|so much|so few|so long|next to nothing|told)\b", re.IGNORECASE)
 TEXTS = ("COMMENT", "STRING", "FSTRING_MIDDLE")
 # By file: sentences in which the words have their everyday meaning.
@@ -39,6 +40,19 @@ def test_phrases_are_found_across_lines_but_not_in_names() -> None:
     """In a comment that is broken in the middle of one, too."""
     source = '# the tail is next to\n# nothing, so\n    # many cells\ntold = "so\\\n much"\n'
     assert found(source) == ["next to nothing", "so many"]
+
+
+def test_examples_do_not_hide_what_python_calls_round() -> None:
+    """A round is called survey, month or epoch in pages, notebooks and docstrings."""
+    assigned = re.compile(r"(>>> |\.\.\. +|^|\")round = ", re.MULTILINE)
+    every = (
+        path
+        for kind in ("README.md", "docs/**/*.md", "notebooks/*.ipynb")
+        for path in ROOT.parent.glob(kind)
+    )
+    assert [str(path) for path in every if assigned.search(path.read_text())] == []
+    shown = re.compile(r">>> round = ")
+    assert [str(path) for path in ROOT.rglob("*.py") if shown.search(path.read_text())] == []
 
 
 def test_thirty_docstrings_are_drawn(capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,7 +42,7 @@ _SHARES = 1.0 / (1.0 + np.logspace(3.0, -3.0, 13))
 _HALVINGS = 16
 
 
-def valid(*, eps1: float, delta1: float, rounds: int, delta: float) -> str | None:
+def valid(*, eps1: float, delta1: float, rounds: int = 1, delta: float) -> str | None:
     """The condition that is not met, or None: the rounds' own deltas must leave something over.
 
     Args:
@@ -63,7 +63,7 @@ def valid(*, eps1: float, delta1: float, rounds: int, delta: float) -> str | Non
     return None
 
 
-def epsilon(*, eps1: float, delta1: float, rounds: int, delta: float) -> float:
+def epsilon(*, eps1: float, delta1: float, rounds: int = 1, delta: float) -> float:
     """Epsilon (nats) of all rounds: ``(T - 2i) eps1`` for the largest i that delta allows.
 
     Args:
@@ -82,7 +82,7 @@ def epsilon(*, eps1: float, delta1: float, rounds: int, delta: float) -> float:
     return (rounds - 2 * _most_steps(eps1, delta1, rounds, delta)) * eps1
 
 
-def delta(*, eps1: float, delta1: float, rounds: int, epsilon: float) -> float:
+def delta(*, eps1: float, delta1: float, rounds: int = 1, epsilon: float) -> float:
     """Delta of all rounds at the largest ``(T - 2i) eps1`` that is at most epsilon.
 
     Args:
@@ -113,7 +113,7 @@ def delta(*, eps1: float, delta1: float, rounds: int, epsilon: float) -> float:
     return _together(delta1, rounds, _delta_of(steps, eps1, rounds))
 
 
-def split_epsilon(curve: Callable[[float], float], *, rounds: int, delta: float) -> float:
+def split_epsilon(curve: Callable[[float], float], *, rounds: int = 1, delta: float) -> float:
     """Epsilon (nats) of rounds known by a curve, at the best split of delta found.
 
     Part of delta is spent on the deltas of the rounds, the rest on composing them. Every split is

@@ -63,7 +63,7 @@ LEAST_EPS0 = 1e-100
 def max_eps0(
     *,
     users: int,
-    rounds: int,
+    rounds: int = 1,
     target_epsilon: float | None = None,
     delta: float | None = None,
     target_advantage: float | None = None,
@@ -168,7 +168,7 @@ def max_eps0(
 def min_users(
     *,
     eps0: float,
-    rounds: int,
+    rounds: int = 1,
     target_epsilon: float,
     delta: float,
     participation: float | None = None,

@@ -28,7 +28,7 @@ from shuffle_accountant.cli import (
 )
 from shuffle_accountant.cli.ledger import LEDGER
 from shuffle_accountant.cli.output import PROGRAM, print_json
-from shuffle_accountant.cli.parsing import UsageError, add, epilog
+from shuffle_accountant.cli.parsing import UsageError, add, epilog, print_help_if_bare
 from shuffle_accountant.cli.streams import discard, spelled_out
 
 __all__ = ["main"]
@@ -74,8 +74,9 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -84,6 +85,7 @@ def _options(
     ] = False,
 ) -> None:
     """Certified privacy accounting for the shuffle model of differential privacy."""
+    print_help_if_bare(context)
 
 
 for _command in COMMANDS:
@@ -145,7 +147,10 @@ def _run(arguments: list[str]) -> int:
 def _usage(error: Any) -> str:
     """Message of a usage error, with the command that shows the help on it."""
     command = PROGRAM if error.ctx is None else error.ctx.command_path
-    return f"{error.format_message().rstrip('.')} (see {command} -h)"
+    said = error.format_message().rstrip(".")
+    if (missing := said.removeprefix("Missing option ")) != said:
+        said = f"{missing.strip(chr(39))} must be given"
+    return f"{said} (see {command} -h)"
 
 
 def _fail(message: str, as_json: bool, code: int = EXIT_ERROR) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,15 @@ from shuffle_accountant.cli.output import (
 from shuffle_accountant.cli.parsing import examples
 from shuffle_accountant.cli.protocol import Protocol, with_flags_of
 from shuffle_accountant.progress import progress_bar
-from shuffle_accountant.reports.tables import columns, only_if
+from shuffle_accountant.reports.tables import columns, only_if, rounded_up
 
 if TYPE_CHECKING:
     from shuffle_accountant import FourierAccountant
 
 __all__ = ["delta", "epsilon"]
+
+# Significant digits of the number to report, rounded up.
+_DIGITS = 3
 
 
 @examples(
@@ -33,7 +37,7 @@ __all__ = ["delta", "epsilon"]
 def epsilon(
     protocol: Protocol, delta: Delta, as_json: AsJson = False, verbose: Verbose = False
 ) -> None:
-    """Bracket the ε of a shuffled protocol at a given δ."""
+    """Print the ε of shuffled rounds at a given δ: a number to report, and both certified ends."""
     answer = _ask(protocol, lambda accountant: accountant.epsilon(delta=delta))
     if as_json:
         _print_object("epsilon", {"delta": delta}, protocol, answer)
@@ -48,7 +52,7 @@ def epsilon(
 def delta(
     protocol: Protocol, epsilon: Epsilon, as_json: AsJson = False, verbose: Verbose = False
 ) -> None:
-    """Bracket the δ of a shuffled protocol at a given ε."""
+    """Print the δ of shuffled rounds at a given ε: a number to report, and both certified ends."""
     answer = _ask(protocol, lambda accountant: accountant.delta(epsilon=epsilon))
     if as_json:
         _print_object("delta", {"epsilon": epsilon}, protocol, answer)
@@ -106,15 +110,20 @@ def _as_object(
 
 def _as_table(quantity: str, at: dict[str, float], bracket: Bracket, verbose: bool) -> str:
     given = ", ".join(f"{name} = {value:g}" for name, value in at.items())
+    letter = {"epsilon": "ε", "delta": "δ"}[quantity]
     lower, upper = bracket.ends()
-    ledger = bracket.ledger.as_dict()
     rows = [
         (quantity, f"at {given}"),
         ("lower", lower),
         ("upper", upper),
-        *((name.replace("_", "-"), f"{width:.1e}") for name, width in ledger.items()),
         ("reduction", bracket.reduction),
-        ("adjacency", bracket.as_dict()["adjacency"] or "no rounds"),
-        *([("method", bracket.ledger.method)] if verbose else []),
+        ("adjacency", "no rounds" if bracket.adjacency is None else bracket.adjacency.value),
     ]
-    return "\n".join([columns(rows), *only_if(bracket.conditions)])
+    if verbose:
+        widths = bracket.ledger.as_dict()
+        rows += [(name.replace("_", "-"), f"{width:.1e}") for name, width in widths.items()]
+        rows.append(("method", bracket.ledger.method))
+    first = f"{letter} ≤ {rounded_up(bracket.upper, _DIGITS)} (report this)"
+    if math.isinf(bracket.upper):
+        first = f"no finite {letter} holds (report this)"
+    return "\n".join([first, columns(rows), *only_if(bracket.conditions)])

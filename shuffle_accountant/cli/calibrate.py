@@ -58,13 +58,13 @@ _WANTED = {
 def calibrate(
     law: NamedRandomizer,
     target_epsilon: Annotated[
-        float | None, typer.Option(help="ε to stay within, > 0, with --delta.")
+        float | None, typer.Option(help="Largest ε allowed, > 0, at --delta.")
     ] = None,
     delta: Annotated[float | None, typer.Option(help="δ in (0, 1), with --target-epsilon.")] = None,
     target_advantage: Annotated[
         float | None,
         typer.Option(
-            help="In the place of ε, to find ε0: by how much any test's true positive rate may "
+            help="Instead of ε, to find ε0: the most by which any test's true positive rate may "
             "exceed its false positive rate, in (0, 1)."
         ),
     ] = None,
@@ -72,15 +72,15 @@ def calibrate(
         str | None,
         typer.Option(
             metavar="FPR:FNR",
-            help="In the place of ε, to find ε0: at this false positive rate every test is to have "
-            "at least this false negative rate.",
+            help="Instead of ε, to find ε0: at this false positive rate every test has at least "
+            "this false negative rate.",
         ),
     ] = None,
     target_reidentification: Annotated[
         float | None,
         typer.Option(
-            help="In the place of ε, to find ε0: chance to name one's message with one guess, in "
-            "(0, 1); one round."
+            help="Instead of ε, to find ε0: the largest chance that one guess names one's message, "
+            "in (0, 1); one round."
         ),
     ] = None,
     eps0: Annotated[

@@ -31,8 +31,12 @@ CertificateFile = Annotated[Path, typer.Argument(help="A certificate, as certify
 StateFile = Annotated[
     Path, typer.Argument(help="State of an accountant or a ledger, or a certificate.")
 ]
-GivenDelta = Annotated[float | None, typer.Option(help="δ of the claim, in (0, 1); or")]
-GivenEpsilon = Annotated[float | None, typer.Option(help="ε of the claim, >= 0.")]
+GivenDelta = Annotated[
+    float | None, typer.Option(help="δ of the claim, in (0, 1); give this or --epsilon.")
+]
+GivenEpsilon = Annotated[
+    float | None, typer.Option(help="ε of the claim, >= 0; give this or --delta.")
+]
 MaxWork = Annotated[
     float, typer.Option(help="Units of work the check may take; ten million take about a second.")
 ]

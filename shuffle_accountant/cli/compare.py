@@ -77,7 +77,7 @@ def compare(
         crowd: dict[str, Any] = {name: question[name] for name in _OF_A_ROUND}
         one: sa.ShuffleRound | sa.Protocol
         if law.given():
-            one = Protocol(**law.given(), **crowd).one_round()
+            one = Protocol(**asdict(law), **crowd).one_round()
         else:
             one = asked_round(None, **crowd)
         found = compare_bounds(one, delta=delta, rounds=rounds, tolerance=tolerance)

@@ -36,7 +36,7 @@ Dimension = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option(help="Draw error against ε into this file; its ending is the format."),
+    typer.Option(help="Also draw error against ε into this file (.png, .pdf, .svg)."),
 ]
 
 

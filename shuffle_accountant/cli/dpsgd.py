@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.cli.options import AsJson, Delta, Tolerance
 from shuffle_accountant.cli.output import (
@@ -32,9 +33,22 @@ _DIGITS = 1e-3
 
 Sampling = Annotated[str, one_of((*SAMPLINGS, ALL), "How batches are made; one of")]
 NoiseMultiplier = Annotated[
-    float, typer.Option(help="Deviation of the noise over the norm that gradients are clipped to.")
+    float,
+    typer.Option(
+        "--noise-multiplier",
+        "--sigma",
+        help="Deviation of the noise over the norm that gradients are clipped to.",
+    ),
 ]
-Steps = Annotated[int, typer.Option(help="Steps of an epoch; full batches if they are shuffled.")]
+Steps = Annotated[
+    int | None, typer.Option(help="Steps of an epoch; full batches if they are shuffled.")
+]
+BatchSize = Annotated[
+    int | None, typer.Option(help="Records of a batch; with --dataset-size instead of --steps.")
+]
+DatasetSize = Annotated[
+    int | None, typer.Option(help="Records in all; an epoch has as many steps as full batches.")
+]
 Epochs = Annotated[int, typer.Option(help="Epochs, each dealt, shuffled or drawn anew.")]
 Picture = Annotated[
     Path | None,
@@ -43,13 +57,15 @@ Picture = Annotated[
 
 
 @examples(
-    "dpsgd --noise-multiplier 2 --steps 100 --epochs 3 --delta 1e-6",
+    "dpsgd --sigma 2 --batch-size 250 --dataset-size 25000 --epochs 3 --delta 1e-6",
     "dpsgd --sampling shuffle --noise-multiplier 2 --steps 100 --delta 1e-6 --json",
 )
 def dpsgd(
     noise_multiplier: NoiseMultiplier,
-    steps: Steps,
     delta: Delta,
+    steps: Steps = None,
+    batch_size: BatchSize = None,
+    dataset_size: DatasetSize = None,
     epochs: Epochs = 1,
     sampling: Sampling = ALL,
     tolerance: Tolerance = 1e-3,
@@ -60,17 +76,18 @@ def dpsgd(
     run: dict[str, Any] = {
         "samplings": tuple(SAMPLINGS) if sampling == ALL else (sampling,),
         "noise_multiplier": noise_multiplier,
-        "steps": steps,
         "delta": delta,
         "tolerance": tolerance,
     }
     with recorded_warnings() as warnings, progress_bar("composing"):
+        run["steps"], notes = _steps(steps, batch_size, dataset_size)
         rows = compare_samplings(**run, epochs=epochs)
         if output is not None and any(row.upper > 0.0 for row in rows):
             with saved_figure(output) as ax:
                 pictures.samplings(**run, epochs=pictures.doublings(epochs=epochs), ax=ax)
     if output is not None and not any(row.upper > 0.0 for row in rows):
         warnings.append(f"nothing to draw: nothing is lost; {output} is not written")
+    warnings += notes
     print_warnings(warnings)
     if as_json:
         question = run | {"epochs": epochs, "samplings": list(run["samplings"])}
@@ -79,6 +96,25 @@ def dpsgd(
         return
     header = ("sampling", "a record is in", f"epsilon at delta = {delta:g}", "which is")
     print(columns([header, *map(_line, rows)]))
+
+
+def _steps(
+    steps: int | None, batch_size: int | None, dataset_size: int | None
+) -> tuple[int, list[str]]:
+    """Steps of an epoch: as given, or the full batches of the records; and what is to be said."""
+    given = f"got --batch-size {batch_size} and --dataset-size {dataset_size}"
+    if steps is not None:
+        if (batch_size, dataset_size) != (None, None):
+            raise ValueError(f"batch_size and dataset_size must be left out with --steps, {given}")
+        return steps, []
+    if batch_size is None or dataset_size is None:
+        raise ValueError(f"--steps must be given, or both of batch_size and dataset_size, {given}")
+    batch = validate.integer(minimum=1, batch_size=batch_size)
+    full, rest = divmod(validate.integer(minimum=batch, dataset_size=dataset_size), batch)
+    short = (
+        f"an epoch is taken to have {full} steps, as many as full batches; {rest} records are left"
+    )
+    return full, [short] if rest else []
 
 
 def _line(row: SamplingRow) -> tuple[str, str, str, str]:

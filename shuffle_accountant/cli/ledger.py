@@ -14,7 +14,7 @@ from shuffle_accountant.cli.output import (
     print_warnings,
     recorded_warnings,
 )
-from shuffle_accountant.cli.parsing import add, epilog, examples
+from shuffle_accountant.cli.parsing import add, epilog, examples, print_help_if_bare
 from shuffle_accountant.cli.protocol import NamedRandomizer, with_flags_of
 from shuffle_accountant.reports.tables import columns
 from shuffle_accountant.training.budget import BudgetExceeded
@@ -27,28 +27,33 @@ _REFUSED = 1
 
 LEDGER = typer.Typer(
     help="Budgets kept in a database.",
-    no_args_is_help=False,
+    callback=print_help_if_bare,
+    invoke_without_command=True,
     epilog=epilog(f"{PROGRAM} ledger", "show sqlite:///budget.db survey"),
 )
 
 Url = Annotated[
     str,
-    typer.Argument(help="Of the database: sqlite:///FILE or postgresql+psycopg://USER@HOST/DB."),
+    typer.Argument(help="Database: sqlite:///FILE or postgresql+psycopg://USER@HOST/DB."),
 ]
-Name = Annotated[str, typer.Argument(help="Of the ledger in it.")]
+Name = Annotated[str, typer.Argument(help="Name of the ledger in it.")]
 Eps0 = Annotated[float | None, typer.Option(help="ε0 of the local randomizer, >= 0.")]
-Budget = Annotated[float, typer.Option(help="ε that no step goes over, >= 0.")]
+Budget = Annotated[float, typer.Option(help="Largest ε that may be spent, >= 0.")]
 BudgetDelta = Annotated[float, typer.Option("--delta", help="δ of the budget, in (0, 1).")]
 Count = Annotated[int, typer.Option(help="How many steps, >= 0.")]
 StepUsers = Annotated[
-    int | None, typer.Option("--users", help="Users in each of them, if they were others.")
+    int | None, typer.Option("--users", help="Users of each step, if not as many as planned.")
 ]
 AtLeast = Annotated[
     str | None,
     typer.Option(help="Receipt of an earlier step, which the ledger must still have."),
 ]
 StepPopulation = Annotated[
-    int | None, typer.Option("--population", help="That they were drawn from, if another.")
+    int | None,
+    typer.Option(
+        "--population",
+        help="People that the users of each step were drawn from, if not as planned.",
+    ),
 ]
 
 

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from shuffle_accountant.cli.parsing import one_of
-from shuffle_accountant.randomizers.registry import REGISTRY
+from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.randomizers.registry import SHORT
 from shuffle_accountant.reductions.choice import REDUCTIONS
 from shuffle_accountant.reductions.strong import VARIANTS
 
@@ -23,7 +24,9 @@ __all__ = [
     "Epsilon",
     "Interactive",
     "MinUsers",
+    "NoiseMultiplier",
     "Others",
+    "Parameter",
     "Participation",
     "Population",
     "Radius",
@@ -38,15 +41,32 @@ __all__ = [
     "Verbose",
 ]
 
-# A channel matrix is no flag.
-NAMES = sorted({*REGISTRY} - {"discrete"})
+# Names that help and completion show: those of this package.
+NAMES = sorted(LocalRandomizer.kinds)
 
 Eps0 = Annotated[float | None, typer.Option(help="ε0 of the local randomizer, >= 0.")]
 Randomizer = Annotated[
-    str | None, one_of(NAMES, "Name of the local randomizer, by default any of that ε0; one of")
+    str | None,
+    one_of(
+        NAMES,
+        "Local randomizer; by default the worst of all that have this ε0. Your own: "
+        "package.module:Class. Short names: "
+        f"{', '.join(SHORT)}. One of",
+    ),
+]
+Parameter = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="Any other parameter of the randomizer, its value in JSON; may be repeated.",
+    ),
+]
+NoiseMultiplier = Annotated[
+    float | None,
+    typer.Option(help="Noise per coordinate over the largest norm, for gaussian-vectors."),
 ]
 Delta0 = Annotated[
-    float | None, typer.Option(help="Probability up to which ε0 holds, for approximate.")
+    float | None, typer.Option(help="Probability with which ε0 may fail, for approximate.")
 ]
 Sigma = Annotated[float | None, typer.Option(help="Standard deviation, for gaussian.")]
 Buckets = Annotated[int | None, typer.Option(help="Buckets of hashes, for local-hashing.")]
@@ -66,7 +86,7 @@ Others = Annotated[
         help="Further users with another ε0 of the same randomizer; may be repeated.",
     ),
 ]
-Colluding = Annotated[int, typer.Option(help="How many of all users the adversary knows.")]
+Colluding = Annotated[int, typer.Option(help="How many of all users work with the observer.")]
 Participation = Annotated[
     float | None,
     typer.Option(
@@ -85,7 +105,10 @@ Categories = Annotated[
     ),
 ]
 Reduction = Annotated[
-    str, one_of(REDUCTIONS, "Theorem to use, of which auto takes the smallest bound; one of")
+    str,
+    one_of(
+        REDUCTIONS, "Theorem behind the upper end; auto takes the one with the smallest. One of"
+    ),
 ]
 Variant = Annotated[
     str | None, one_of(VARIANTS, "Form of the strong reduction, by default the first; one of")
@@ -94,8 +117,13 @@ Interactive = Annotated[
     bool,
     typer.Option("--interactive", help="A user's randomizer may depend on earlier messages."),
 ]
-Tolerance = Annotated[float, typer.Option(help="Relative width of the bracket in ε.")]
+Tolerance = Annotated[
+    float, typer.Option(help="Relative distance of the two ends of ε to aim for.")
+]
 Delta = Annotated[float, typer.Option(help="δ, in (0, 1).")]
 Epsilon = Annotated[float, typer.Option(help="ε, >= 0.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print which way answered.")]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Print the error budget and which method answered, too."),
+]

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
 from typer.models import OptionInfo
 
-__all__ = ["UsageError", "add", "count", "epilog", "examples", "number", "one_of"]
+__all__ = [
+    "UsageError",
+    "add",
+    "count",
+    "epilog",
+    "examples",
+    "in_flags",
+    "number",
+    "one_of",
+    "print_help_if_bare",
+]
 
 # What the parser raises for bad usage: the public BadParameter is one kind of it.
 UsageError: type[Any] = typer.BadParameter.__bases__[0]
@@ -24,12 +35,24 @@ _MOST_DIGITS = 400
 _EXAMPLES = "_examples"
 # Columns of an example's line.
 _WIDTH = 75
+# Arguments of the library in its messages: "users and delta must be …", "… with target_epsilon".
+_SUBJECT = re.compile(r"[\w, ]*?(?= must | is no parameter)")
+_NAME = re.compile(r"(?<![\w-])\w+")
+_TWO_WORDS = re.compile(r"(?<![\w-])[a-z0-9]+(?:_[a-z0-9]+)+")
 
 
 class _Command(TyperCommand):
-    """A command that refuses a flag given twice, of which Typer would take the last."""
+    """A command that refuses a flag given twice, and names its flags in every error.
+
+    Without any arguments it prints its help, if it needs some.
+    """
+
+    bare: ClassVar[bool] = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args and not self.bare and not ctx.resilient_parsing:
+            print(ctx.get_help())
+            ctx.exit()
         if not ctx.resilient_parsing:  # which is completing
             _, _, order = self.make_parser(ctx).parse_args(args=list(args))
             for flag, times in Counter(order).items():
@@ -37,6 +60,42 @@ class _Command(TyperCommand):
                     name = max(flag.opts, key=len)
                     raise UsageError(f"{name} was given {times} times", ctx)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ValueError, TypeError) as error:
+            raise ValueError(in_flags(str(error), self.params)) from error
+
+
+class _BareCommand(_Command):
+    """A command that needs no arguments."""
+
+    bare = True
+
+
+def in_flags(message: str, parameters: Iterable[Any]) -> str:
+    """A message of the library with flags for the names of arguments: ``--min-users`` must be 1.
+
+    What is replaced: the names that the message begins with, and everywhere those of two words.
+
+    Args:
+        message: one line, which begins with an argument's name as a rule.
+        parameters: the command's.
+    """
+    flags: dict[str, str] = {
+        flag.removeprefix("--").replace("-", "_"): flag
+        for parameter in parameters
+        for flag in parameter.opts
+        if flag.startswith("--")
+    }
+
+    def flag(name: re.Match[str]) -> str:
+        return flags.get(name.group(), name.group())
+
+    subject = _SUBJECT.match(message)
+    end = subject.end() if subject else 0
+    return _NAME.sub(flag, message[:end]) + _TWO_WORDS.sub(flag, message[end:])
 
 
 def count(typed: str) -> int:
@@ -89,7 +148,8 @@ def add(app: typer.Typer, command: Callable[..., None], program: str) -> None:
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         _parse_numbers(parameter.annotation)
     lines = getattr(command, _EXAMPLES, ())
-    app.command(cls=_Command, epilog=epilog(program, *lines) if lines else None)(command)
+    kind = _BareCommand if command.__name__ in lines else _Command
+    app.command(cls=kind, epilog=epilog(program, *lines) if lines else None)(command)
 
 
 def epilog(program: str, *lines: str) -> str:
@@ -97,6 +157,12 @@ def epilog(program: str, *lines: str) -> str:
     # the parser leaves lines alone that stand below a backspace
     folded = (part for line in lines for part in _folded(f"{program} {line}"))
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in folded)])
+
+
+def print_help_if_bare(context: typer.Context) -> None:
+    """Print the help of a group of commands of which none was given."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def _parse_numbers(annotation: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import partial, wraps
@@ -20,7 +21,9 @@ from shuffle_accountant.cli.options import (
     Dimension,
     Eps0,
     Interactive,
+    NoiseMultiplier,
     Others,
+    Parameter,
     Participation,
     Population,
     Radius,
@@ -34,7 +37,7 @@ from shuffle_accountant.cli.options import (
     Variant,
 )
 from shuffle_accountant.cli.parsing import count
-from shuffle_accountant.randomizers.registry import named, parameters_of
+from shuffle_accountant.randomizers.registry import named, parameters_of, randomizer_kind
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import attendance
 
@@ -59,11 +62,16 @@ class NamedRandomizer:
     dimension: Dimension = None
     radius: Radius = None
     delta0: Delta0 = None
+    noise_multiplier: NoiseMultiplier = None
+    parameter: Parameter = None
 
     def given(self) -> dict[str, Any]:
-        """The flags of these that were typed."""
-        every = ((field.name, getattr(self, field.name)) for field in fields(NamedRandomizer))
-        return {name: value for name, value in every if value is not None}
+        """The randomizer's kind and its parameters, as far as they were typed."""
+        every = {field.name: getattr(self, field.name) for field in fields(NamedRandomizer)}
+        if every["randomizer"] is not None:
+            every["randomizer"] = randomizer_kind(every["randomizer"])
+        every |= dict(map(_parameter, every.pop("parameter") or ()))
+        return {name: value for name, value in every.items() if value is not None}
 
     def maker(self, *, categories: int | None, interactive: bool) -> Callable[..., LocalRandomizer]:
         """Constructor of the randomizer, called with ``eps0=`` if it takes that.
@@ -136,6 +144,17 @@ class Protocol(NamedRandomizer):
         rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=self.rounds)
         accountant = sa.FourierAccountant(tolerance=self.tolerance)
         return accountant.compose(self.one_round(), count=rounds)
+
+
+def _parameter(typed: str) -> tuple[str, Any]:
+    """``NAME=VALUE`` as a name and a value."""
+    name, equals, value = typed.partition("=")
+    if not equals:
+        raise ValueError(f"--parameter must be NAME=VALUE, such as step=0.5, got {typed!r:.60}")
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
 
 
 def _group(typed: str) -> tuple[float, int]:

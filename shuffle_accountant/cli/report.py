@@ -39,7 +39,7 @@ Picture = Annotated[
 def report(
     protocol: Protocol, delta: Delta, output: Picture = None, as_json: AsJson = False
 ) -> None:
-    """Measure one protocol in every currency, each with what its adversary knows."""
+    """Print every measure of what a protocol leaks, each with what its adversary knows."""
     with recorded_warnings() as warnings, progress_bar("measuring"):
         found = measure(protocol.accountant(), delta=delta)
     if output is not None and all((row.share or 0.0) <= ROUND_OFF for row in found.rows):

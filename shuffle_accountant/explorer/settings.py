@@ -46,7 +46,7 @@ EPOCHS = _one_two_five(100)
 RANDOMIZERS = {
     "general": "GeneralRandomizer",
     "randomized-response": "RandomizedResponse",
-    "hadamard": "HadamardResponse",
+    "hadamard-response": "HadamardResponse",
     "local-hashing": "LocalHashing",
     "rappor": "RAPPOR",
     "subset-selection": "SubsetSelection",
@@ -99,8 +99,8 @@ class Deployment:
             "import shuffle_accountant as sa\n"
             "\n"
             f"randomizer = sa.{RANDOMIZERS[self.randomizer]}({given})\n"
-            f"round = sa.ShuffleRound(randomizer, users={self.users})\n"
-            f"protocol = sa.Protocol([(round, {self.rounds})])\n"
+            f"survey = sa.ShuffleRound(randomizer, users={self.users})\n"
+            f"protocol = sa.Protocol([(survey, {self.rounds})])\n"
             f"spent = sa.epsilon(protocol, delta={self.delta!r})\n"
             "print(spent)\n"
             f"print(sa.report(protocol, delta={self.delta!r}))\n"

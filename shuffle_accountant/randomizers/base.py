@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.registry import Kinds
 
 __all__ = [
     "ConcreteRandomizer",
@@ -65,25 +66,17 @@ class LocalRandomizer(ABC):
     """
 
     kind: ClassVar[str]
-    kinds: ClassVar[dict[str, type[LocalRandomizer]]] = {}
+    kinds: ClassVar[Kinds[LocalRandomizer]] = Kinds("randomizer")
     interactive: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Register the class under its ``kind``.
+        """Register the class under its ``kind``; the abstract families have none.
 
         Raises:
             ValueError: another class has that kind.
         """
         super().__init_subclass__(**options)
-        if "kind" not in cls.__dict__:  # the abstract families have none
-            return
-        owner = LocalRandomizer.kinds.get(cls.kind, cls)
-        # a decorator may make a class a second time
-        if (owner.__module__, owner.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise ValueError(
-                f"kind must be a name of its own, got {cls.kind!r}, which is {owner.__qualname__}"
-            )
-        LocalRandomizer.kinds[cls.kind] = cls
+        LocalRandomizer.kinds.add(cls)
 
     @property
     def inputs(self) -> int | None:

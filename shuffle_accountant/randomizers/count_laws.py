@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.registry import Kinds, Stored
 
 __all__ = [
     "AsymmetricGeometric",
@@ -40,11 +41,10 @@ _LEAST_SIGMA, _MOST_SIGMA = 0.05, 2.0**18
 _FAR = 17.0
 
 
-class CountLaw(ABC):
+class CountLaw(Stored, ABC):
     """A distribution of whole numbers >= 0; implementations are frozen dataclasses of numbers."""
 
-    kind: ClassVar[str]
-    _kinds: ClassVar[dict[str, type[CountLaw]]] = {}
+    kinds: ClassVar[Kinds[CountLaw]] = Kinds("law")
     divisible: ClassVar[bool] = True
     """Whether any number of users can draw parts that add up to a number of this distribution."""
     roundings: ClassVar[float] = 8.0
@@ -53,7 +53,7 @@ class CountLaw(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         """Register the class under its ``kind``."""
         super().__init_subclass__(**options)
-        CountLaw._kinds[cls.kind] = cls
+        CountLaw.kinds.add(cls)
 
     @property
     @abstractmethod
@@ -99,11 +99,6 @@ class CountLaw(ABC):
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         """Independent numbers, shape (size,)."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types from which `count_law_from_dict` rebuilds an equal law."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        return {"kind": self.kind, **values}
-
 
 def _not_next_to_none(**named: object) -> float:
     """The named number, finite and not below `_LEAST`."""
@@ -144,7 +139,7 @@ class NegativeBinomial(CountLaw):
         ValueError: an argument outside its range, or a variance beyond that of doubles.
     """
 
-    kind: ClassVar[str] = "negative binomial"
+    kind: ClassVar[str] = "negative-binomial"
 
     size: float
     probability: float
@@ -336,7 +331,7 @@ class AsymmetricGeometric(CountLaw):
         ValueError: an argument outside its range.
     """
 
-    kind: ClassVar[str] = "asymmetric geometric"
+    kind: ClassVar[str] = "asymmetric-geometric"
     divisible: ClassVar[bool] = False
 
     mode: int
@@ -425,7 +420,7 @@ class DiscreteGaussian(CountLaw):
         ValueError: an argument outside its range.
     """
 
-    kind: ClassVar[str] = "discrete gaussian"
+    kind: ClassVar[str] = "discrete-gaussian"
     divisible: ClassVar[bool] = False
     roundings: ClassVar[float] = 12.0  # an exponential, which counts as 8, and a product
 
@@ -523,15 +518,4 @@ def count_law_from_dict(name: str, state: Any) -> CountLaw:
         TypeError: a field of the wrong type.
         ValueError: not such a dictionary, or a kind this version does not know.
     """
-    kind = state.get("kind") if isinstance(state, dict) else None
-    if not isinstance(kind, str) or kind not in CountLaw._kinds:
-        known = ", ".join(sorted(CountLaw._kinds))
-        raise ValueError(f"{name} must be an object with a kind of {known}, got {state!r:.80}")
-    values = {key: value for key, value in state.items() if key != "kind"}
-    made = CountLaw._kinds[kind]
-    wanted = {field.name for field in fields(made)}  # type: ignore[arg-type]
-    if set(values) != wanted:
-        raise ValueError(
-            f"{name} of kind {kind!r} must have fields {sorted(wanted)}, got {sorted(values)}"
-        )
-    return made(**values)
+    return CountLaw.kinds.of(state, name).from_dict(state)

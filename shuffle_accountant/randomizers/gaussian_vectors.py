@@ -40,7 +40,7 @@ class GaussianVectors(Estimator, FromArguments):
         ValueError: not positive, NaN or infinite.
     """
 
-    kind: ClassVar[str] = "gaussian vectors"
+    kind: ClassVar[str] = "gaussian-vectors"
     arguments: ClassVar[tuple[str, ...]] = ("noise_multiplier",)
     message_axes: ClassVar[int] = 1
 

@@ -2,51 +2,91 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
-from shuffle_accountant.randomizers.approximate import ApproximateRandomizer
+from shuffle_accountant.randomizers import (  # noqa: F401 - which register themselves
+    approximate,
+    discrete,
+    gaussian,
+    gaussian_vectors,
+    general,
+    hadamard,
+    laplace,
+    local_hashing,
+    randomized_response,
+    rappor,
+    subset_selection,
+    vectors,
+)
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
-from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
-from shuffle_accountant.randomizers.general import GeneralRandomizer
-from shuffle_accountant.randomizers.hadamard import HadamardResponse
-from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
-from shuffle_accountant.randomizers.local_hashing import LocalHashing
-from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
-from shuffle_accountant.randomizers.rappor import RAPPOR
-from shuffle_accountant.randomizers.subset_selection import SubsetSelection
-from shuffle_accountant.randomizers.vectors import DuchiL2, DuchiLInf, PrivUnit, SampledCoordinates
+from shuffle_accountant.validation import spelled
 
-__all__ = ["REGISTRY", "makers", "named", "parameters_of", "randomizer_from_dict"]
+__all__ = ["SHORT", "named", "parameters_of", "randomizer_from_dict", "randomizer_kind"]
 
-Maker = Callable[..., LocalRandomizer]
-
-REGISTRY: dict[str, Maker] = {
-    "approximate": ApproximateRandomizer,
-    "discrete": DiscreteRandomizer,
-    "duchi-l2": DuchiL2,
-    "duchi-linf": DuchiLInf,
-    "gaussian": GaussianRandomizer,
-    "general": GeneralRandomizer,
-    "hadamard": HadamardResponse,
-    "laplace": LaplaceRandomizer,
-    "local-hashing": LocalHashing,
-    "privunit": PrivUnit,
-    "randomized-response": RandomizedResponse,
-    "rappor": RAPPOR,
-    "sampled-coordinates": SampledCoordinates,
-    "subset-selection": SubsetSelection,
+SHORT = {
+    "duchi": "duchi-l2",
+    "grr": "randomized-response",
+    "hadamard": "hadamard-response",
+    "hr": "hadamard-response",
+    "k-rr": "randomized-response",
+    "krr": "randomized-response",
+    "olh": "local-hashing",
+    "rr": "randomized-response",
+    "ss": "subset-selection",
+    "sue": "rappor",
 }
-"""Constructors of the randomizers of this package, by the names that the command line takes."""
+"""Usual short names, by which the command line takes randomizers too."""
 
 
-def makers() -> dict[str, Maker]:
-    """All constructors by name: those of `REGISTRY`, and of other classes by their ``kind``."""
-    known = set(REGISTRY.values())
-    others = {kind: cls for kind, cls in LocalRandomizer.kinds.items() if cls not in known}
-    return {**others, **REGISTRY}
+def randomizer_kind(name: str) -> str:
+    """The kind that a name stands for: itself, a short name, or ``package.module:Class``.
+
+    Args:
+        name: as typed. A class is imported, and registers itself.
+
+    Raises:
+        TypeError: a name that is not a string.
+        ValueError: no randomizer of that name, or no such class.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"randomizer must be a name, got {type(name).__name__}")
+    if ":" in name:
+        return _imported(name).kind
+    kind = spelled(name)
+    kind = name if name in LocalRandomizer.kinds else SHORT.get(kind, kind)
+    if kind not in LocalRandomizer.kinds:
+        raise ValueError(
+            f"randomizer must be one of {', '.join(LocalRandomizer.kinds)}, or package.module:Class"
+            f" of your own, got {name!r:.60}"
+        )
+    return kind
+
+
+def _imported(name: str) -> type[LocalRandomizer]:
+    """The class that ``package.module:Class`` names.
+
+    Raises:
+        ValueError: there is none, or it is no randomizer with a ``kind``.
+    """
+    module, _, qualified = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in qualified.split("."):
+            found = getattr(found, part)
+    except (ImportError, ValueError, AttributeError) as error:
+        raise ValueError(
+            f"randomizer must be package.module:Class that can be imported, got {name!r:.60}: "
+            f"{error}"
+        ) from None
+    if not isinstance(found, type) or found not in LocalRandomizer.kinds.values():
+        raise ValueError(
+            "randomizer must be package.module:Class of a LocalRandomizer with a kind of its own, "
+            f"got {name!r:.60}"
+        )
+    return cast(type[LocalRandomizer], found)
 
 
 def parameters_of(name: str) -> dict[str, bool]:
@@ -56,12 +96,7 @@ def parameters_of(name: str) -> dict[str, bool]:
         TypeError: a name that is not a string.
         ValueError: no randomizer of that name.
     """
-    if not isinstance(name, str):
-        raise TypeError(f"randomizer must be a name, got {type(name).__name__}")
-    known = makers()
-    if name not in known:
-        raise ValueError(f"randomizer must be one of {', '.join(sorted(known))}, got {name!r:.60}")
-    given = inspect.signature(known[name]).parameters
+    given = inspect.signature(LocalRandomizer.kinds[randomizer_kind(name)]).parameters
     return {key: value.default is value.empty for key, value in given.items()}
 
 
@@ -69,7 +104,7 @@ def named(name: str, **parameters: Any) -> LocalRandomizer:
     """The randomizer of a name, with its parameters.
 
     Args:
-        name: one of `makers`, such as "hadamard".
+        name: a kind, a short name such as "krr", or ``package.module:Class``.
         parameters: the constructor's arguments, such as ``categories=1000, eps0=2.0``.
 
     Raises:
@@ -85,8 +120,9 @@ def named(name: str, **parameters: Any) -> LocalRandomizer:
             )
     for parameter, needed in wanted.items():
         if needed and parameter not in parameters:
-            raise ValueError(f"{parameter} must be given for {name}, got None")
-    return makers()[name](**parameters)
+            raise ValueError(f"{parameter} must be given for {name}")
+    made: Callable[..., LocalRandomizer] = LocalRandomizer.kinds[randomizer_kind(name)]
+    return made(**parameters)
 
 
 def randomizer_from_dict(state: Any) -> LocalRandomizer:
@@ -95,12 +131,5 @@ def randomizer_from_dict(state: Any) -> LocalRandomizer:
     Raises:
         ValueError: not such a dictionary, or a kind that is not known.
     """
-    if not isinstance(state, dict) or "kind" not in state:
-        raise ValueError(f"randomizer must be an object with a 'kind', got {state!r:.60}")
-    kind, known = state["kind"], LocalRandomizer.kinds
-    if not isinstance(kind, str) or kind not in known:
-        raise ValueError(
-            f"randomizer kind must be one of {', '.join(sorted(known))}, got {kind!r:.60}"
-        )
-    fields = {key: value for key, value in state.items() if key != "kind"}
-    return known[kind].from_fields(fields)
+    kind = LocalRandomizer.kinds.of(state, "randomizer")
+    return kind.from_fields({key: value for key, value in state.items() if key != "kind"})

@@ -14,7 +14,7 @@ _KINDS = {
     "discrete": "a channel matrix",
     "gaussian": "Gaussian noise",
     "general": "any randomizer",
-    "hadamard": "Hadamard response",
+    "hadamard-response": "Hadamard response",
     "laplace": "Laplace noise",
     "privunit": "PrivUnit",
     "rappor": "RAPPOR",

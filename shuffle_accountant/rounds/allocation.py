@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
@@ -62,6 +62,8 @@ class RandomAllocation(Round):
         ValueError: an argument outside its range, ``released`` together with ``selected`` or
             ``passes``, or steps whose likelihood ratios leave the range of double precision.
     """
+
+    kind: ClassVar[str] = "allocation"
 
     mechanism: Mechanism | PldRound
     steps: int
@@ -139,7 +141,7 @@ class RandomAllocation(Round):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
         return {
-            "kind": "allocation",
+            "kind": self.kind,
             "mechanism": self.mechanism.to_dict(),
             "steps": self.steps,
             "selected": self.selected,
@@ -156,7 +158,7 @@ class RandomAllocation(Round):
             ValueError: missing or unknown fields, or a field outside its range.
         """
         wanted = {"kind", "mechanism", "steps", "selected", "released", "passes"}
-        state = validate.fields(wanted, kind="allocation", round=state)
+        state = validate.fields(wanted, kind=cls.kind, round=state)
         mechanism = step_from_dict(state["mechanism"])
         return cls(mechanism, **{name: state[name] for name in wanted - {"kind", "mechanism"}})
 

@@ -38,6 +38,7 @@ class AugmentedShuffle(DummyMessages):
         ValueError: an argument outside its range.
     """
 
+    kind: ClassVar[str] = "augmented-shuffle"
     name: ClassVar[str] = "augmented shuffle"
 
     categories: int
@@ -76,7 +77,7 @@ class AugmentedShuffle(DummyMessages):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
         return {
-            "kind": self.name,
+            "kind": self.kind,
             "categories": self.categories,
             "keep": self.keep,
             "dummies": self.dummies.to_dict(),
@@ -91,7 +92,7 @@ class AugmentedShuffle(DummyMessages):
             ValueError: missing or unknown fields, or a field outside its range.
         """
         wanted = {"kind", "categories", "keep", "dummies"}
-        state = validate.fields(wanted, kind=cls.name, round=state)
+        state = validate.fields(wanted, kind=cls.kind, round=state)
         return cls(
             categories=state["categories"],
             keep=state["keep"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
@@ -19,6 +19,7 @@ from shuffle_accountant.engine.tolerance import (
     warn_if_loose,
 )
 from shuffle_accountant.reductions.base import DominatingPair
+from shuffle_accountant.registry import Kinds, Stored
 
 __all__ = ["Round", "conditions_of", "needed", "warn_if_weak"]
 
@@ -31,8 +32,41 @@ _FIXED = (
 )
 
 
-class Round(ABC):
-    """One round of a protocol; implementations are immutable, hashable and compared by value."""
+# Modules of the kinds of rounds that are read back, imported when a state names one.
+_MODULES = {
+    "allocation": "allocation",
+    "augmented-shuffle": "augmented",
+    "noise-messages": "noise_messages",
+    "pld": "pld",
+    "poisson-sampling": "poisson",
+    "shuffle": "shuffle",
+    "shuffled-batches": "batches",
+}
+
+
+class Round(Stored, ABC):
+    """One round of a protocol; implementations are immutable, hashable and compared by value.
+
+    A subclass with a ``kind`` is registered when it is made, and read back from states by it. If
+    it is a frozen dataclass of numbers and texts, `to_dict` and `from_dict` are there already.
+
+    Attributes:
+        kinds: the classes of rounds by their kind; the states of a `ShuffleRound` name none.
+    """
+
+    kinds: ClassVar[Kinds[Round]] = Kinds(
+        "round",
+        {kind: f"{__package__}.{module}" for kind, module in _MODULES.items()},
+    )
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Register the class under its ``kind``, if it has one.
+
+        Raises:
+            ValueError: another class has that kind.
+        """
+        super().__init_subclass__(**options)
+        Round.kinds.add(cls)
 
     @property
     @abstractmethod
@@ -58,10 +92,6 @@ class Round(ABC):
         None, which is always safe, means that the round is composed as it is.
         """
         return None
-
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types from which an equal round can be made."""
 
     @property
     def floor(self) -> Bracket | None:

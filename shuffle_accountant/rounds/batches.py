@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
@@ -39,6 +39,8 @@ class ShuffledBatches(Round):
         ValueError: an argument outside its range.
     """
 
+    kind: ClassVar[str] = "shuffled-batches"
+
     noise_multiplier: float
     steps: int
     passes: int
@@ -71,27 +73,6 @@ class ShuffledBatches(Round):
     def reduced(self) -> NullClonePair:
         """The dominating pair by null clones."""
         return _reduced(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types from which `from_dict` rebuilds an equal round."""
-        return {
-            "kind": "shuffled batches",
-            "noise_multiplier": self.noise_multiplier,
-            "steps": self.steps,
-            "passes": self.passes,
-        }
-
-    @classmethod
-    def from_dict(cls, state: Any) -> ShuffledBatches:
-        """Inverse of `to_dict`.
-
-        Raises:
-            TypeError: a field of the wrong type.
-            ValueError: missing or unknown fields, or a field outside its range.
-        """
-        wanted = {"kind", "noise_multiplier", "steps", "passes"}
-        state = validate.fields(wanted, kind="shuffled batches", round=state)
-        return cls(**{name: state[name] for name in wanted - {"kind"}})
 
 
 @lru_cache(maxsize=128)

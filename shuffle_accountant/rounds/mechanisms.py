@@ -9,7 +9,7 @@ dimension and the outputs of earlier steps; only its likelihood ratio X = dP/dQ 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
@@ -25,28 +25,27 @@ from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.numerics.between import over_root, quotient
+from shuffle_accountant.registry import Kinds, Stored
 
 __all__ = [
     "GaussianMechanism",
     "LaplaceMechanism",
     "Mechanism",
     "PureMechanism",
-    "mechanism_from_dict",
 ]
 
 
-class Mechanism(ABC):
+class Mechanism(Stored, ABC):
     """One step; implementations are frozen dataclasses of plain numbers."""
 
-    kind: ClassVar[str]
     conditions: ClassVar[tuple[str, ...]]
     """Assumptions on a step, a sentence each."""
-    _kinds: ClassVar[dict[str, type[Mechanism]]] = {}
+    kinds: ClassVar[Kinds[Mechanism]] = Kinds("mechanism")
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Register the class under its ``kind``."""
         super().__init_subclass__(**options)
-        Mechanism._kinds[cls.kind] = cls
+        Mechanism.kinds.add(cls)
 
     @abstractmethod
     def ratio(self, passes: int, side: Bound) -> RatioSource:
@@ -59,11 +58,6 @@ class Mechanism(ABC):
         Raises:
             ValueError: ratios beyond the range of double precision.
         """
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types from which `mechanism_from_dict` rebuilds an equal mechanism."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        return {"kind": self.kind, **values}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,24 +161,3 @@ class PureMechanism(Mechanism):
     def ratio(self, passes: int, side: Bound) -> RatioSource:
         """Distribution on ``e^epsilon`` and ``e^-epsilon``, or on products of them."""
         return TwoValuedRatio(self.epsilon, passes)
-
-
-def mechanism_from_dict(state: Any) -> Mechanism:
-    """Rebuild a mechanism from `Mechanism.to_dict`.
-
-    Raises:
-        TypeError: a field of the wrong type.
-        ValueError: not such a dictionary, or a kind this version does not know.
-    """
-    kind = state.get("kind") if isinstance(state, dict) else None
-    if not isinstance(kind, str) or kind not in Mechanism._kinds:
-        known = ", ".join(sorted(Mechanism._kinds))
-        raise ValueError(f"mechanism must be an object with a kind of {known}, got {state!r:.80}")
-    values = {key: value for key, value in state.items() if key != "kind"}
-    made = Mechanism._kinds[kind]
-    wanted = {field.name for field in fields(made)}  # type: ignore[arg-type]
-    if set(values) != wanted:
-        raise ValueError(
-            f"mechanism of kind {kind!r} must have fields {sorted(wanted)}, got {sorted(values)}"
-        )
-    return made(**values)

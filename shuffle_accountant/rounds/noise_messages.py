@@ -46,6 +46,7 @@ class NoiseMessages(DummyMessages):
         ValueError: an argument outside its range, or a law that users cannot share.
     """
 
+    kind: ClassVar[str] = "noise-messages"
     name: ClassVar[str] = "noise messages"
 
     categories: int
@@ -90,7 +91,7 @@ class NoiseMessages(DummyMessages):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
         return {
-            "kind": self.name,
+            "kind": self.kind,
             "categories": self.categories,
             "dummies": self.dummies.to_dict(),
             "honest": self.honest,
@@ -105,7 +106,7 @@ class NoiseMessages(DummyMessages):
             ValueError: missing or unknown fields, or a field outside its range.
         """
         wanted = {"kind", "categories", "dummies", "honest"}
-        state = validate.fields(wanted, kind=cls.name, round=state)
+        state = validate.fields(wanted, kind=cls.kind, round=state)
         return cls(
             categories=state["categories"],
             dummies=count_law_from_dict("dummies", state["dummies"]),

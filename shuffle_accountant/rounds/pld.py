@@ -61,6 +61,8 @@ class PldRound(Round):
             ``optimistic`` whose delta is larger than that of ``pld`` by more than 1e-6.
     """
 
+    kind: ClassVar[str] = "pld"
+
     loss: TabulatedLoss
     made_for: Adjacency
 
@@ -164,7 +166,7 @@ class PldRound(Round):
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
         forward, backward = self.loss.bounds, self.loss.backward
         state: dict[str, Any] = {
-            "kind": "pld",
+            "kind": self.kind,
             "adjacency": self.adjacency.value,
             "remove": forward.upper.to_dict(),
         }
@@ -188,7 +190,7 @@ class PldRound(Round):
         if isinstance(state, dict):
             # schema 1 knew one adjacency only
             state = {"adjacency": Adjacency.REPLACE_ONE.value, **state}
-        state = validate.fields(wanted, kind="pld", round=state)
+        state = validate.fields(wanted, kind=cls.kind, round=state)
         remove = _table("remove", state["remove"])
         add = remove if state["add"] is None else _table("add", state["add"])
         below, other = (

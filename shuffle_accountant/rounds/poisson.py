@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
@@ -38,6 +38,8 @@ class PoissonSampled(Round):
         ValueError: an argument outside its range.
     """
 
+    kind: ClassVar[str] = "poisson-sampling"
+
     mechanism: Mechanism | PldRound
     rate: float
 
@@ -70,7 +72,7 @@ class PoissonSampled(Round):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
         return {
-            "kind": "Poisson sampling",
+            "kind": self.kind,
             "mechanism": self.mechanism.to_dict(),
             "rate": self.rate,
         }
@@ -84,7 +86,7 @@ class PoissonSampled(Round):
             ValueError: missing or unknown fields, or a field outside its range.
         """
         wanted = {"kind", "mechanism", "rate"}
-        state = validate.fields(wanted, kind="Poisson sampling", round=state)
+        state = validate.fields(wanted, kind=cls.kind, round=state)
         return cls(step_from_dict(state["mechanism"]), rate=state["rate"])
 
 

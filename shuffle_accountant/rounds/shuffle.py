@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
@@ -72,6 +72,8 @@ class ShuffleRound(Round):
         ValueError: an argument outside its range, or a reduction that does not hold for the
             randomizer.
     """
+
+    kind: ClassVar[str] = "shuffle"  # which states do not name
 
     randomizer: LocalRandomizer
     users: int | Binomial

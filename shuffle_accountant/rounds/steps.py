@@ -11,7 +11,7 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.losses.steps.table_ratio import TableRatio
-from shuffle_accountant.rounds.mechanisms import Mechanism, mechanism_from_dict
+from shuffle_accountant.rounds.mechanisms import Mechanism
 from shuffle_accountant.rounds.pld import PldRound
 
 __all__ = ["step_from_dict", "step_ratio", "zero_out_step"]
@@ -63,4 +63,4 @@ def step_from_dict(state: Any) -> Mechanism | PldRound:
         ValueError: not such a dictionary.
     """
     is_pld = isinstance(state, dict) and state.get("kind") == "pld"
-    return PldRound.from_dict(state) if is_pld else mechanism_from_dict(state)
+    return PldRound.from_dict(state) if is_pld else Mechanism.kinds.of(state).from_dict(state)

@@ -145,15 +145,19 @@ def test_no_rounds_cost_nothing(run):
     ] == pytest.approx(0.0, abs=0.0)
 
 
-def test_the_table(run, one):
-    code, out, err = run(*EPSILON)
+@pytest.mark.parametrize("verbose", [False, True])
+def test_the_table(run, one, verbose):
+    code, out, err = run(*EPSILON, *(["-v"] if verbose else []))
     assert (code, err) == (0, "")
-    table, _, conditions = out.partition("holds only if:\n")
+    first, _, rest = out.partition("\n")
+    assert first == "ε ≤ 0.854 (report this)"
+    table, _, conditions = rest.partition("holds only if:\n")
     rows = dict(line.split(maxsplit=1) for line in table.splitlines())
     bracket = sa.epsilon(one, delta=1e-6, rounds=4)
     told = " ".join(conditions.split()).removeprefix("- ").split(" - ")
     assert tuple(told) == bracket.conditions
-    assert list(rows) == ["epsilon", "lower", "upper", *LEDGER, "reduction", "adjacency"]
+    budget = [*LEDGER, "method"] if verbose else []
+    assert list(rows) == ["epsilon", "lower", "upper", "reduction", "adjacency", *budget]
     assert rows["epsilon"] == "at delta = 1e-06"
     assert (rows["lower"], rows["upper"]) == bracket.ends()
     assert rows["reduction"] == "clones"
@@ -190,9 +194,7 @@ def test_a_bad_value_is_one_line_and_exit_2(run, change, named):
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["epsilom"],
-        ["epsilon"],
         ["epsilon", "--eps0", "4"],
         [*EPSILON, "--delat", "1"],
         [*EPSILON, "surplus"],
@@ -341,7 +343,7 @@ def test_any_named_randomizer(run):
     expected = sa.epsilon(one, delta=1e-6)
     assert (answer["lower"], answer["upper"]) == (expected.lower, expected.upper)
     assert answer["reduction"] == "blanket"
-    assert answer["question"]["randomizer"] == "hadamard"
+    assert answer["question"]["randomizer"] == "hadamard-response"
     noise = ("--randomizer", "gaussian", "--sigma", 3, "--users", 50)
     answer = ask(run, "delta", *noise, "--epsilon", 0.1)
     expected = sa.delta(sa.ShuffleRound(sa.GaussianRandomizer(3.0), users=50), epsilon=0.1)

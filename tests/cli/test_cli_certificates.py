@@ -72,7 +72,7 @@ def test_verify_takes_no_more_work_than_it_may(written, capsys):
     assert printed["verified"] is False
     assert "estimated at" in printed["reason"]
     assert main(["verify", str(written), "--max-work", "0"]) == 2
-    assert capsys.readouterr().err.startswith("shuffle-accountant: error: max_work must")
+    assert capsys.readouterr().err.startswith("shuffle-accountant: error: --max-work must")
 
 
 def test_the_default_work_is_the_library_s():

@@ -103,6 +103,18 @@ def test_least_noise(sampling: str, epochs: int) -> None:
     assert ask(further).lower > 2.0 * (1 - 1e-3)
 
 
+def test_steps_by_the_sizes_of_the_data(run: Any) -> None:
+    rest = ["--delta", "1e-6", "--sampling", "poisson", "--epochs", "3", "--json"]
+    code, out, err = run("dpsgd", "--sigma", 2, "--batch-size", 50, "--dataset-size", 1000, *rest)
+    assert (code, err) == (0, "")
+    assert (0, out, "") == run("dpsgd", "--noise-multiplier", 2, "--steps", 20, *rest)
+    code, left, err = run("dpsgd", "--sigma", 2, "--batch-size", 50, "--dataset-size", 1049, *rest)
+    assert json.loads(left)["rows"] == json.loads(out)["rows"]
+    assert (code, json.loads(left)["warnings"]) == (0, [err.split("warning: ")[1].strip()])
+    assert "20 steps" in err
+    assert "49 records" in err
+
+
 def test_the_command_finds_the_noise(run: Any) -> None:
     flags = ["--sampling", "poisson", "--steps", 8, "--target-epsilon", 2, "--delta", 1e-5]
     code, out, err = run("calibrate", *flags, "--json")
@@ -118,21 +130,30 @@ def test_the_command_finds_the_noise(run: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["dpsgd", *FLAGS, "--sampling", "x"], "sampling must be one of"),
-        (["dpsgd", *FLAGS[:-1], "2"], "delta must be a number in (0, 1)"),
-        (["dpsgd", *FLAGS[:4], "--delta", "1e-6", "--epochs", "-1"], "epochs must be"),
-        (["calibrate", "--steps", 3, "--target-epsilon", 1, "--delta", 1e-5], "sampling must be"),
+        (["dpsgd", *FLAGS, "--sampling", "x"], "--sampling must be one of"),
+        (["dpsgd", *FLAGS[:-1], "2"], "--delta must be a number in (0, 1)"),
+        (["dpsgd", *FLAGS[:2], "--delta", "0.1"], "--steps must be given, or both of --batch-size"),
+        (
+            ["dpsgd", *FLAGS, "--batch-size", "9"],
+            "--batch-size and --dataset-size must be left out with --steps",
+        ),
+        (
+            ["dpsgd", *FLAGS[:2], *FLAGS[-2:], "--batch-size", "9", "--dataset-size", "8"],
+            "--dataset-size must be an integer >= 9",
+        ),
+        (["dpsgd", *FLAGS[:4], "--delta", "1e-6", "--epochs", "-1"], "--epochs must be"),
+        (["calibrate", "--steps", 3, "--target-epsilon", 1, "--delta", 1e-5], "--sampling must be"),
         (
             ["calibrate", "--sampling", "shuffle", "--target-epsilon", 1, "--delta", 1e-5],
-            "steps must be given",
+            "--steps must be given",
         ),
         (
             ["calibrate", "--epochs", 3, "--users", 9, "--target-epsilon", 1, "--delta", 1e-5],
-            "users must be left out",
+            "--users must be left out",
         ),
         (
             [*FAR, "--sampling", "allocation", "--steps", 3],
-            "target_epsilon must be at least the epsilon of",
+            "--target-epsilon must be at least the epsilon of",
         ),
     ],
 )

@@ -74,24 +74,27 @@ def test_the_table_names_the_target(run, arguments, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "one of target_epsilon, target_advantage, target_trade_off, target_reidentification"),
+        (
+            [],
+            "one of --target-epsilon, --target-advantage, --target-trade-off, ",
+        ),
         (["--delta", 1e-6], "must be given, got none"),
-        (["--target-epsilon", 1], "delta must be given with target_epsilon"),
+        (["--target-epsilon", 1], "--delta must be given with --target-epsilon"),
         (
             ["--target-epsilon", 1, "--delta", 1e-6, "--target-advantage", 0.1],
-            "got target_epsilon, target_advantage",
+            "got --target-epsilon, --target-advantage",
         ),
-        (["--target-advantage", 0.1, "--delta", 1e-6], "delta must be left out"),
-        (["--target-advantage", 2], "target_advantage must be a number in (0, 1), got 2.0"),
-        (["--target-advantage", 0.1, "--eps0", 1], "target_advantage is a target for eps0"),
+        (["--target-advantage", 0.1, "--delta", 1e-6], "--delta must be left out"),
+        (["--target-advantage", 2], "--target-advantage must be a number in (0, 1), got 2.0"),
+        (["--target-advantage", 0.1, "--eps0", 1], "--target-advantage is a target for eps0"),
         (
             ["--target-advantage", 0.1, "--sampling", "poisson", "--steps", 5],
-            "target_advantage is a target for eps0",
+            "--target-advantage is a target for eps0",
         ),
-        (["--target-trade-off", "0.5"], "target_trade_off must be two rates with a colon"),
-        (["--target-trade-off", "0.6:0.9"], "target_trade_off must be two rates whose sum"),
-        (["--target-trade-off", "nan:0.9"], "target_trade_off must be a number in (0, 1)"),
-        (["--target-reidentification", 0.05, "--rounds", 2], "rounds must be 1"),
+        (["--target-trade-off", "0.5"], "--target-trade-off must be two rates with a colon"),
+        (["--target-trade-off", "0.6:0.9"], "--target-trade-off must be two rates whose sum"),
+        (["--target-trade-off", "nan:0.9"], "--target-trade-off must be a number in (0, 1)"),
+        (["--target-reidentification", 0.05, "--rounds", 2], "--rounds must be 1"),
     ],
 )
 def test_bad_targets_are_one_line(run, arguments, words):

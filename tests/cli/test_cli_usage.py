@@ -19,6 +19,7 @@ from shuffle_accountant import cli
 from shuffle_accountant.cli import ledger
 from shuffle_accountant.cli.options import NAMES
 from shuffle_accountant.cli.streams import spelled_out
+from shuffle_accountant.randomizers.registry import SHORT, parameters_of
 from shuffle_accountant.reductions.choice import REDUCTIONS
 from shuffle_accountant.rounds.samplings import SAMPLINGS
 
@@ -30,6 +31,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     **{command.__name__: (command.__name__,) for command in cli.COMMANDS},
     **{f"ledger {one}": ("ledger", one) for one in ("create", "step", "show", "verify")},
 }
+PARAMETERS = {"categories": 4, "eps0": 1, "dimension": 3}
 EPSILON = ["epsilon", "--eps0", "4", "--users", "10000", "--delta", "1e-6"]
 # extras that an example needs
 NEEDED = {"certify": "flint", "verify": "flint", "check": "flint", "plot": "matplotlib"}
@@ -96,7 +98,7 @@ def words(text: str) -> str:
 def test_choices_are_listed(run: Run) -> None:
     shown = words(run("epsilon", "-h")[1])
     for choices in (NAMES, REDUCTIONS, ("exact", "paper", "tail")):
-        assert f"one of {', '.join(choices)}." in shown
+        assert f"ne of {', '.join(choices)}." in shown
     assert f"one of {', '.join(SAMPLINGS)}, all." in words(run("dpsgd", "-h")[1])
     assert f"one of {', '.join(SAMPLINGS)}." in words(run("calibrate", "-h")[1])
 
@@ -105,6 +107,98 @@ def test_every_listed_randomizer_is_known(run: Run) -> None:
     for name in NAMES:
         _, _, err = run("epsilon", "--randomizer", name, "--users", 9, "--delta", 0.1)
         assert "randomizer must be one of" not in err
+
+
+@pytest.mark.parametrize(("short", "kind"), SHORT.items())
+def test_short_names_are_the_same_randomizer(short: str, kind: str, run: Run) -> None:
+    parameters = {name: PARAMETERS[name] for name, needed in parameters_of(kind).items() if needed}
+    flags = [word for name, value in parameters.items() for word in (f"--{name}", value)]
+    asked = [*flags, "--users", 50, "--delta", "1e-3", "--json"]
+    code, out, _ = run("epsilon", "--randomizer", short, *asked)
+    assert code == 0
+    assert json.loads(out)["question"]["randomizer"] == kind
+    assert run("epsilon", "--randomizer", kind, *asked) == (0, out, "")
+
+
+OWN = """
+from dataclasses import dataclass
+from shuffle_accountant.randomizers import ChannelRandomizer, FromArguments
+import numpy as np
+
+@dataclass(frozen=True, repr=False)
+class Coin(FromArguments, ChannelRandomizer):
+    kind = "test-own-coin"
+    arguments = ("mistake",)
+    mistake: float
+
+    @property
+    def channel(self):
+        return np.array([[1 - self.mistake, self.mistake], [self.mistake, 1 - self.mistake]])
+"""
+
+
+def test_a_randomizer_of_ones_own(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_coins.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    rest = ["--users", 1000, "--delta", "1e-6", "--json"]
+    coin = ["--randomizer", "own_coins:Coin", "--parameter", "mistake=0.25"]
+    code, out, err = run("epsilon", *coin, *rest)
+    assert (code, err) == (0, "")
+    answer = json.loads(out)
+    question = answer["question"]
+    assert (question["randomizer"], question["mistake"]) == ("test-own-coin", 0.25)
+    flip = ["--randomizer", "discrete", "--parameter", "channel=[[0.75, 0.25], [0.25, 0.75]]"]
+    same = json.loads(run("epsilon", *flip, *rest)[1])
+    assert (answer["lower"], answer["upper"]) == (same["lower"], same["upper"])
+    for words, said in (
+        (["--randomizer", "own_coins:Penny"], "randomizer must be package.module:Class"),
+        (["--randomizer", "own_coins:np"], "randomizer must be package.module:Class"),
+        (["--randomizer", "nowhere:Coin"], "--randomizer must be package.module:Class"),
+        (["--randomizer", "own_coins:Coin"], "--mistake must be given"),
+        ([*coin[:2], "--parameter", "mistake"], "--parameter must be NAME=VALUE"),
+    ):
+        code, out, err = run("epsilon", *words, *rest[:-1])
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert said.removeprefix("--") in err
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_a_bare_command_prints_its_help(
+    command: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if command == ("explore",):
+        monkeypatch.setattr("shuffle_accountant.explorer.serving.serve", lambda **_: None)
+        assert run(*command) == (0, "", "")  # it needs no options
+    else:
+        assert run(*command) == (0, run(*command, "-h")[1], "")
+
+
+CROWD = {"--users": 9, "--eps0": 1, "--rounds": 1, "--tolerance": 0.1}
+AT = CROWD | {"--delta": 0.1}
+RIGHT: dict[str, dict[str, Any]] = {
+    "epsilon": AT,
+    "delta": CROWD | {"--epsilon": 1},
+    "compare": AT,
+    "report": AT,
+    "statement": AT,
+    "plot": CROWD | {"--output": "x.png"},
+    "certify": AT | {"--output": "x.json"},
+    "calibrate": {"--users": 9, "--target-epsilon": 1, "--delta": 0.1, "--tolerance": 0.1},
+    "design": {"--users": 9, "--categories": 3, "--target-epsilon": 1, "--delta": 0.1},
+    "dpsgd": {"--noise-multiplier": 1, "--steps": 2, "--delta": 0.1, "--tolerance": 0.1},
+}
+
+
+@pytest.mark.parametrize("command", RIGHT)
+def test_errors_name_the_flags_that_were_typed(command: str, run: Run) -> None:
+    """In the place of each number in turn -1, which no option takes."""
+    for wrong in RIGHT[command].keys() - {"--output"}:
+        flags = RIGHT[command] | {wrong: -1}
+        code, _, err = run(command, *(word for flag in flags.items() for word in flag))
+        assert (code, err.count("\n")) == (2, 1)
+        assert err.startswith(f"shuffle-accountant: error: {wrong} must "), err
 
 
 # ----------------------------------------------------------------------------------------- counts
@@ -140,7 +234,6 @@ def test_what_is_no_count_is_shown(typed: str, run: Run) -> None:
 # --------------------------------------------------------------------------------------- mistakes
 
 MISTAKES = {
-    "no command": ([], "Missing command (see shuffle-accountant -h)"),
     "another command": (["epsilom"], "No such command 'epsilom'"),
     "no number": (
         ["compare", "--users", "9", "--delta", "small"],
@@ -149,7 +242,7 @@ MISTAKES = {
     "another flag": (["compare", "--usrs", "9"], "--usrs"),
     "a flag missing": (
         ["delta", "--epsilon", "1"],
-        "Missing option '--users' (see shuffle-accountant delta -h)",
+        "--users must be given (see shuffle-accountant delta -h)",
     ),
     "surplus": (["epsilon", "--users", "9", "--delta", "0.1", "more"], "more"),
     "a flag twice": (
@@ -160,7 +253,6 @@ MISTAKES = {
         [*EPSILON, "--interactive", "--interactive"],
         "--interactive was given 2 times (see shuffle-accountant epsilon -h)",
     ),
-    "no command of a group": (["ledger"], "Missing command (see shuffle-accountant ledger -h)"),
     "a command of a group": (["ledger", "step", "--count", "x"], "(see shuffle-accountant ledger"),
 }
 
@@ -237,7 +329,7 @@ def test_completion_knows_commands_flags_and_choices(
     assert complete("ep") == ["epsilon"]
     assert complete("ledger s") == ["step", "show"]
     assert complete("epsilon --reduction nu") == ["null clones", "null law"]
-    assert complete("epsilon --randomizer h") == ["hadamard"]
+    assert complete("epsilon --randomizer h") == ["hadamard-response"]
     assert complete("dpsgd --sampling ") == [*SAMPLINGS, "all"]
     assert complete("calibrate --sampling p") == ["poisson"]
     assert "--interactive" in complete("report --in")

@@ -255,5 +255,5 @@ def test_json(run: Run) -> None:
 def test_an_error_is_one_line(run: Run) -> None:
     code, out, err = run(*JOB[:-2], "--categories", 1)
     assert (code, out) == (2, "")
-    assert err.startswith("shuffle-accountant: error: categories must be")
+    assert err.startswith("shuffle-accountant: error: --categories must be")
     assert err.count("\n") == 1

@@ -488,7 +488,7 @@ def test_states(one: DummyMessages) -> None:
         (
             lambda: round_from_dict({"kind": "noise messages", "categories": 3}),
             ValueError,
-            "round must be an object of kind 'noise messages'",
+            "round must be an object of kind 'noise-messages'",
         ),
         (
             lambda: round_from_dict(ROUNDS[3].to_dict() | {"dummies": {"kind": "uniform"}}),

@@ -330,7 +330,7 @@ def test_states(one: sa.ShuffledBatches) -> None:
         (lambda: batches(0.0, 5), "noise_multiplier must be"),
         (lambda: batches(1.0, 0), "steps must be"),
         (lambda: batches(1.0, 5, 0), "passes must be"),
-        (lambda: sa.ShuffledBatches.from_dict({"kind": "pld"}), "round must be"),
+        (lambda: sa.ShuffledBatches.from_dict({"kind": "pld"}), "state must be"),
     ],
 )
 def test_refusals(make: Any, message: str) -> None:

@@ -59,7 +59,7 @@ class DuchiLInf(_BoxRandomizer):
     corners are exact, so privacy holds of the very floats returned.
     """
 
-    kind: ClassVar[str] = "duchi_linf"
+    kind: ClassVar[str] = "duchi-linf"
 
     @property
     def probability(self) -> float:
@@ -124,7 +124,7 @@ class SampledCoordinates(_BoxRandomizer):
         ValueError: an argument outside its range.
     """
 
-    kind: ClassVar[str] = "sampled_coordinates"
+    kind: ClassVar[str] = "sampled-coordinates"
     arguments: ClassVar[tuple[str, ...]] = ("dimension", "eps0", "radius", "coordinates")
 
     coordinates: int

@@ -215,7 +215,7 @@ class DuchiL2(_SphereRandomizer):
     for eps0 below 1, far more for a large eps0.
     """
 
-    kind: ClassVar[str] = "duchi_l2"
+    kind: ClassVar[str] = "duchi-l2"
     least_dimension: ClassVar[int] = 2
 
     @property
