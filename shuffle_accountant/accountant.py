@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,32 +12,23 @@ from shuffle_accountant import certificates
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, PrivacyProfile, TradeOffCurve
-from shuffle_accountant.engine.classes import gathered
-from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, theorems
+from shuffle_accountant.engine.evaluation import MEMORY_LIMIT
 from shuffle_accountant.engine.question import Query
-from shuffle_accountant.engine.tolerance import warn_if_below_floor, warn_if_loose
 from shuffle_accountant.engine.trade_off import refined_trade_off
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.progress import counted
-from shuffle_accountant.rounds.base import Round, warn_if_weak
+from shuffle_accountant.rounds.base import Round, answered, certified
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
 from shuffle_accountant.seals import sealed, unsealed
 
-__all__ = ["FourierAccountant", "certified", "delta", "epsilon", "trade_off_of"]
+__all__ = ["FourierAccountant", "delta", "epsilon", "trade_off_of"]
 
 SCHEMA = 3
 _FIELDS = ("schema", "tolerance", "memory_limit", "rounds")
 # by schema: the first knew one adjacency only, and the first two had no digest
 _STORED = {1: _FIELDS, 2: (*_FIELDS, "adjacency"), 3: (*_FIELDS, "adjacency")}
-# Largest relative width that is aimed for: wider brackets say nothing, and have no grid spacing.
-LOOSEST = 10.0
 # Delta down to which points of the profile make up a trade-off curve.
 _CURVE_DELTA = 1e-10
-
-
-# Width of a class of rounds that are evaluated together, relative to the tolerance; factor by which
-# it shrinks while brackets are too wide; width at which rounds are no longer put together.
-CLASS_WIDTH, CLASS_REFINED, CLASS_FINEST = 0.7, 0.25, 0.01
 
 
 class FourierAccountant:
@@ -213,11 +203,7 @@ class FourierAccountant:
         )
 
     def _answer(self, query: Query) -> Bracket:
-        found, cause = certified(self.protocol, query, self.tolerance, self.memory_limit)
-        warn_if_loose(found, cause, min(self.tolerance, LOOSEST))
-        warn_if_below_floor(found, query, ((one.floor, count) for one, count in self.protocol))
-        warn_if_weak((one for one, _ in self.protocol), query)
-        return found
+        return answered(self.protocol.distinct, query, self.tolerance, self.memory_limit)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere, in plain JSON types, with a digest of it."""
@@ -251,36 +237,6 @@ class FourierAccountant:
         return accountant
 
 
-def certified(
-    protocol: Protocol, query: Query, tolerance: float, memory_limit: int = MEMORY_LIMIT
-) -> tuple[Bracket, str | None]:
-    """Bracket of a protocol's answer, and what kept it wider than the tolerance; never warns.
-
-    Args:
-        protocol: the rounds.
-        query: the question.
-        tolerance: relative width in epsilon to aim for, > 0.
-        memory_limit: bytes.
-
-    Returns:
-        The bracket, and None if it is as narrow as asked for.
-    """
-    goal = min(tolerance, LOOSEST)
-    width = CLASS_WIDTH * min(goal, 1.0)
-    while True:
-        parts = gathered(protocol.distinct, width)
-        answer = evaluate(parts.above, query, goal, memory_limit, parts.below)
-        if answer.cause is None or parts.exact:
-            break
-        width = CLASS_REFINED * width if width > CLASS_FINEST * goal else 0.0
-    found = answer.bracket(
-        reduction=theorems(parts.above),
-        adjacency=protocol.adjacency,
-        conditions=partial(getattr, protocol, "conditions"),
-    )
-    return found, answer.cause
-
-
 def trade_off_of(
     protocol: Protocol, rates: Array, tolerance: float, memory_limit: int = MEMORY_LIMIT
 ) -> tuple[Array, Array, str]:
@@ -298,7 +254,7 @@ def trade_off_of(
     """
 
     def bracket(query: Query, width: float) -> Bracket:
-        return certified(protocol, query, width, memory_limit)[0]
+        return certified(protocol.distinct, query, width, memory_limit)[0]
 
     def delta(epsilon: float) -> tuple[float, float]:
         found = bracket(Query(epsilon=epsilon), tolerance)

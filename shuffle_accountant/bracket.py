@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import functools
+import html
 import math
 import os
 import sys
@@ -92,32 +93,35 @@ class ErrorLedger:
     method: str = field(default="exact", kw_only=True)
 
     def __post_init__(self) -> None:
-        for name, width in self.as_dict().items():
+        for name, width in self.to_dict().items():
             if not width >= 0.0:
                 raise ValueError(f"{name} must be a width >= 0, got {width!r}")
 
     @property
     def total(self) -> float:
         """Sum of the four widths."""
-        return math.fsum(self.as_dict().values())
+        return math.fsum(self.to_dict().values())
 
     @property
     def limited_by(self) -> str:
         """Name of the largest width, or "nothing" when all are zero."""
-        widths = self.as_dict()
+        widths = self.to_dict()
         largest = max(widths, key=widths.__getitem__)
         return largest if widths[largest] > 0.0 else "nothing"
 
-    def as_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float]:
         """The four widths by name, in the order above."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "method"}
+
+    as_dict = to_dict  # its name up to version 0.2.0
 
 
 class Bracket(float):
     """A certified answer: the exact value lies in [lower, upper].
 
     The bracket *is* a float, its safe upper end, so it can go wherever a number goes; arithmetic
-    with it gives plain floats, and comparison and hashing are those of the upper end.
+    with it gives plain floats, and comparison and hashing are those of the upper end. Two brackets
+    about neighbouring datasets are not added: a `Protocol` of both says what they cost together.
 
     Args:
         lower: certified lower end, >= 0.
@@ -206,11 +210,19 @@ class Bracket(float):
         """Whether lower <= value <= upper."""
         return self._lower <= value <= self.upper
 
+    def __add__(self, other: Any) -> float:
+        if isinstance(other, Bracket) and self._adjacency and other._adjacency:
+            raise TypeError(
+                "brackets cannot be added: epsilons at one delta do not add up to that of both; "
+                "ask sa.epsilon(sa.Protocol([(first, 1), (second, 1)]), delta=delta)"
+            )
+        return float.__add__(self, other)
+
     def ends(self) -> tuple[str, str]:
         """Both ends as text, just long enough to tell them apart, rounded outwards."""
         return format_ends(self._lower, self.upper)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The answer in plain Python types, for records; infinities are floats."""
         return {
             "lower": self._lower,
@@ -218,9 +230,18 @@ class Bracket(float):
             "reduction": self._reduction,
             "adjacency": None if self._adjacency is None else self._adjacency.value,
             "conditions": list(self.conditions),
-            "ledger": self._ledger.as_dict(),
+            "ledger": self._ledger.to_dict(),
             "version": __version__,
         }
+
+    as_dict = to_dict  # its name up to version 0.2.0
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the number to report, and below it the bracket and its theorem."""
+        lower, upper = self.ends()
+        hidden = "" if self._adjacency is None else f", {self._adjacency.value}"
+        about = html.escape(f"certified: {lower} ≤ x ≤ {upper} ({self._reduction}{hidden})")
+        return f"<b>{upper}</b> (report this)<br><small>{about}</small>"
 
     def __repr__(self) -> str:
         lower, upper = self.ends()

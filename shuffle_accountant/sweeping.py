@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -50,11 +51,15 @@ class SweepRecord:
 
 
 def sweep(
-    function: Callable[..., Any], grid: Mapping[str, Iterable[Any]], *, jobs: int | None = None
+    function: Callable[..., Any],
+    grid: Mapping[str, Iterable[Any]],
+    *,
+    jobs: int | None = None,
+    progress: bool | Callable[[float], None] = True,
 ) -> list[SweepRecord]:
     """Call ``function`` at every point of a grid and collect the answers.
 
-    Sweeps of over a second show a progress bar on a terminal. An interruption stops the workers and
+    An interruption stops the workers and
     is raised as `KeyboardInterrupt`; to keep what was found until then, use `sweep_records`.
 
     Args:
@@ -64,6 +69,8 @@ def sweep(
         grid: for each parameter the values it takes.
         jobs: number of workers, -1 for one per core. By default `joblib.parallel_config` decides,
             and without it the calling process does all the work itself.
+        progress: True for a bar on a terminal, if the sweep takes over a second; False for none;
+            or a function that is called with the share done, in (0, 1], after each point.
 
     Returns:
         One record per point, the last parameter varying fastest. A point at which the function
@@ -76,7 +83,12 @@ def sweep(
     """
     points = _points(grid)
     found = []
-    with progress_bar("sweeping") as report:
+    shown: AbstractContextManager[Callable[[float], Any]]
+    if not isinstance(progress, bool):
+        shown = nullcontext(validate.function(progress=progress))
+    else:
+        shown = progress_bar("sweeping") if progress else nullcontext(lambda share: None)
+    with shown as report:
         for record in _records(function, points, jobs):
             found.append(record)
             report(len(found) / len(points))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import (
     Attained,
     Bracket,
@@ -161,7 +162,7 @@ def test_ledger():
     assert ErrorLedger(round_off=1e-9).limited_by == "round_off"
     assert ErrorLedger().limited_by == "nothing"
     assert ErrorLedger().total == 0.0
-    assert list(LEDGER.as_dict()) == ["discretisation", "truncation", "aliasing", "round_off"]
+    assert list(LEDGER.to_dict()) == ["discretisation", "truncation", "aliasing", "round_off"]
     assert pickle.loads(pickle.dumps(LEDGER)) == LEDGER
     assert Bracket(lower=0.0, upper=1.0, reduction="clones").ledger == ErrorLedger()
 
@@ -241,3 +242,23 @@ def test_profile_refuses_other_shapes():
 
 def test_the_warning_is_a_user_warning():
     assert issubclass(LooseBracketWarning, UserWarning)
+
+
+def test_brackets_of_rounds_are_not_added():
+    one, both = Adjacency.REPLACE_ONE, "cannot be added: .*Protocol"
+    known = Bracket(lower=1.0, upper=2.0, reduction="clones", adjacency=one)
+    with pytest.raises(TypeError, match=both) as refused:
+        known + known
+    assert "\n" not in str(refused.value)
+    leaked = Bracket(lower=1.0, upper=2.0, reduction="clones")
+    for total in (known + 1.0, 1.0 + known, known + leaked, leaked + leaked):
+        assert type(total) is float
+    assert known + leaked == 4.0
+
+
+def test_notebooks_show_the_number_and_the_bracket():
+    shown = Bracket(
+        lower=0.5, upper=0.6, reduction="a < b", adjacency=Adjacency.ZERO_OUT
+    )._repr_html_()
+    assert shown.startswith("<b>0.600</b> (report this)")
+    assert "0.500 ≤ x ≤ 0.600 (a &lt; b, zero-out)" in shown

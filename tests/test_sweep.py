@@ -279,3 +279,13 @@ def test_a_progress_bar_on_a_terminal_only(monkeypatch):
     # the third of four answers takes as long as the bar needs to say so
     sa.sweep(lambda x: x != 2 or terminal.half.wait(300.0), {"x": range(4)})
     assert terminal.half.is_set()
+
+
+def test_progress_is_said_to_a_function_or_not_at_all(monkeypatch):
+    grid, shares = {"x": [1.0, 2.0, 4.0]}, []
+    assert len(sa.sweep(lambda x: x, grid, progress=shares.append)) == 3
+    assert shares == [1 / 3, 2 / 3, 1.0]
+    monkeypatch.setattr("shuffle_accountant.sweeping.progress_bar", None)  # which would be called
+    assert len(sa.sweep(lambda x: x, grid, progress=False)) == 3
+    with pytest.raises(TypeError, match="progress must be a callable"):
+        sa.sweep(lambda x: x, grid, progress="yes")

@@ -48,7 +48,7 @@ def test_examples_do_not_hide_what_python_calls_round() -> None:
     every = (
         path
         for kind in ("README.md", "docs/**/*.md", "notebooks/*.ipynb")
-        for path in ROOT.parent.glob(kind)
+        for path in PAGES.glob(kind)
     )
     assert [str(path) for path in every if assigned.search(path.read_text())] == []
     shown = re.compile(r">>> round = ")

@@ -16,7 +16,6 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import certified
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.baselines.base import OutsideValidityError, require
 from shuffle_accountant.baselines.question import Question
@@ -28,9 +27,10 @@ from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.tables.tabulated import PldTable
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.allocation import RandomAllocation
+from shuffle_accountant.rounds.base import certified
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.poisson import PoissonSampled
-from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 
 __all__ = ["EpochBound", "EpochProfile", "PoissonEpoch", "checked", "checked_epsilon", "one_use"]
 
@@ -145,7 +145,7 @@ def composed_epsilon(profile: EpochProfile, reach: float, *, rounds: int, delta:
         for one, other in ((removed, added), (added, removed))
     ]
     epoch = PldRound.from_tables(*tables, adjacency=Adjacency.ZERO_OUT)
-    found, _ = certified(Protocol([(epoch, rounds)]), Query(delta=delta), _TOLERANCE)
+    found, _ = certified([(epoch, rounds)], Query(delta=delta), _TOLERANCE)
     return found.upper
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import certified, trade_off_of
+from shuffle_accountant.accountant import trade_off_of
 from shuffle_accountant.bracket import Bracket, warn_loose
 from shuffle_accountant.calibration.evidence import Evidence
 from shuffle_accountant.calibration.search import Ladder, first_that_meets
@@ -19,6 +19,7 @@ from shuffle_accountant.engine.question import Query
 from shuffle_accountant.leakage.reidentification.bounds import bound
 from shuffle_accountant.numerics.rounding import lowered, raised
 from shuffle_accountant.progress import Report, share_of_bar
+from shuffle_accountant.rounds.base import certified
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -192,7 +193,7 @@ class Target(RiskTarget):
 
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
         """Bracket of epsilon."""
-        return certified(protocol, Query(delta=self.delta), tolerance)
+        return certified(protocol.distinct, Query(delta=self.delta), tolerance)
 
     def _of(self, safest: str) -> str:
         return f"epsilon of {safest} at delta={self.delta!r}"
@@ -226,7 +227,7 @@ class AdvantageTarget(RiskTarget):
 
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
         """Bracket of the total variation."""
-        return certified(protocol, Query(epsilon=0.0), tolerance)
+        return certified(protocol.distinct, Query(epsilon=0.0), tolerance)
 
 
 class TradeOffTarget(RiskTarget):

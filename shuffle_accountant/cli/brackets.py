@@ -96,9 +96,9 @@ def _as_object(
         "lower": json_number(bracket.lower),
         "upper": json_number(bracket.upper),
         "reduction": bracket.reduction,
-        "adjacency": bracket.as_dict()["adjacency"],
+        "adjacency": bracket.to_dict()["adjacency"],
         "conditions": list(bracket.conditions),
-        "ledger": {name: json_number(width) for name, width in bracket.ledger.as_dict().items()},
+        "ledger": {name: json_number(width) for name, width in bracket.ledger.to_dict().items()},
         "limited_by": bracket.ledger.limited_by,
         "method": bracket.ledger.method,
         "question": {
@@ -120,7 +120,7 @@ def _as_table(quantity: str, at: dict[str, float], bracket: Bracket, verbose: bo
         ("adjacency", "no rounds" if bracket.adjacency is None else bracket.adjacency.value),
     ]
     if verbose:
-        widths = bracket.ledger.as_dict()
+        widths = bracket.ledger.to_dict()
         rows += [(name.replace("_", "-"), f"{width:.1e}") for name, width in widths.items()]
         rows.append(("method", bracket.ledger.method))
     first = f"{letter} ≤ {rounded_up(bracket.upper, _DIGITS)} (report this)"

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 import shuffle_accountant as sa
-from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.cli.options import (
     AsJson,
     Categories,
@@ -31,9 +30,8 @@ from shuffle_accountant.cli.parsing import examples
 from shuffle_accountant.cli.protocol import NamedRandomizer, Protocol, with_flags_of
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports import plot as pictures
-from shuffle_accountant.reports.comparison import ComparisonRow, asked_round
+from shuffle_accountant.reports.comparison import asked_round
 from shuffle_accountant.reports.comparison import compare as compare_bounds
-from shuffle_accountant.reports.tables import columns, interval
 
 __all__ = ["compare"]
 
@@ -91,21 +89,4 @@ def compare(
         answers = [{k: json_number(v) for k, v in asdict(row).items()} for row in found]
         print_json({"rows": answers, "question": question, "warnings": warnings})
     else:
-        print(
-            columns(
-                [("bound", "form", "sound", f"epsilon at delta = {delta:g}"), *map(_line, found)]
-            )
-        )
-
-
-def _line(row: ComparisonRow) -> tuple[str, str, str, str]:
-    form = ", ".join(word for word in (row.form, *row.via) if word)
-    return row.name, form, "yes" if row.sound else "no", _value(row)
-
-
-def _value(row: ComparisonRow) -> str:
-    if row.epsilon is None:
-        return f"n/a: {row.condition}"
-    if row.lower is None:
-        return f"{row.epsilon:.6g}"
-    return interval(format_ends(row.lower, row.epsilon))
+        print(found)

@@ -28,6 +28,6 @@ def statement(protocol: Protocol, delta: Delta, as_json: AsJson = False) -> None
     if as_json:
         question = protocol.question() | {"delta": delta}
         asked = {name: json_number(value) for name, value in question.items()}
-        print_json(found.as_dict() | {"question": asked, "warnings": warnings})
+        print_json(found.to_dict() | {"question": asked, "warnings": warnings})
     else:
         print(textwrap.fill(str(found), WIDTH, break_on_hyphens=False, break_long_words=False))

@@ -20,6 +20,7 @@ from shuffle_accountant.reports.drawing import (
     titled,
 )
 from shuffle_accountant.reports.tables import WIDTH, columns, under
+from shuffle_accountant.reports.tabular import Tabular
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,7 +110,7 @@ class Excluded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Design:
+class Design(Tabular):
     """Everything that meets a target, sorted by error.
 
     Attributes:
@@ -131,12 +132,8 @@ class Design:
         return len(self.rows)
 
     def __str__(self) -> str:
-        lines: list[tuple[str, ...]] = [
-            ("mechanism", "where", "eps0", "RMSE", "largest", "bits", "messages")
-        ]
         of_what = _COLUMNS[self.question.of]
-        lines += [_line(row) for row in (*self.central, *self.rows, *self.local)]
-        parts = [textwrap.fill(self.question.told, WIDTH), columns(lines), *of_what]
+        parts = [textwrap.fill(self.question.told, WIDTH), columns(self.cells()), *of_what]
         if self.excluded:
             parts.append("left out:")
             parts += [under(f"  {one.name} ({one.place})", one.reason) for one in self.excluded]
@@ -155,6 +152,25 @@ class Design:
                 for one in self.excluded
             ],
         }
+
+    @property
+    def all_rows(self) -> tuple[DesignRow, ...]:
+        """Rows of the curator, of the shuffler and without one, in this order."""
+        return (*self.central, *self.rows, *self.local)
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Short texts of the table, the header first."""
+        header = ("mechanism", "where", "eps0", "RMSE", "largest", "bits", "messages")
+        return [header, *map(_line, self.all_rows)]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Fields of each row, with both ends of epsilon and the mechanism as it is written."""
+        records = []
+        for row in self.all_rows:
+            record = row.to_dict() | {"mechanism": repr(row.mechanism)}
+            del record["conditions"]
+            records.append(record | {"epsilon": row.bracket.upper, "lower": row.bracket.lower})
+        return records
 
     def plot(
         self, *, factors: Sequence[float] = (0.5, 0.7, 1.0, 1.4, 2.0), ax: Axes | None = None

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 from scipy.special import ndtri
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import certified
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.calibrate import max_eps0
@@ -31,6 +30,7 @@ from shuffle_accountant.design.answers import DesignRow
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.rounds.base import certified
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -156,7 +156,7 @@ class Candidate(ABC):
             try:
                 other = self.changed(mechanism, validate.positive(factors=factor))
                 protocol = self.protocol(other, question)
-                bracket, _ = certified(protocol, Query(delta=question.delta), 1e-2)
+                bracket, _ = certified(protocol.distinct, Query(delta=question.delta), 1e-2)
             except ValueError:  # beyond what the mechanism can be made for
                 continue
             if 0.0 < bracket.upper < math.inf:

@@ -7,21 +7,25 @@ Bounds that are about one round are extended by named theorems, and the rows say
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, overload
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.baselines import strong_composition
 from shuffle_accountant.baselines.question import Question
 from shuffle_accountant.baselines.registry import BOUNDS, Answer, PublishedBound
+from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.reports.compiling import accountant_of
+from shuffle_accountant.reports.tables import columns, interval
+from shuffle_accountant.reports.tabular import Tabular
 from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["CERTIFIED", "ComparisonRow", "asked_round", "compare"]
+__all__ = ["CERTIFIED", "Comparison", "ComparisonRow", "asked_round", "compare"]
 
 CERTIFIED = "certified"
 """Name of the rows that are this package's own brackets."""
@@ -51,6 +55,56 @@ class ComparisonRow:
     sound: bool
     source: str
 
+    def value(self) -> str:
+        """Epsilon as text: both ends of a bracket, or why there is none."""
+        if self.epsilon is None:
+            return f"n/a: {self.condition}"
+        if self.lower is None:
+            return f"{self.epsilon:.6g}"
+        return interval(format_ends(self.lower, self.epsilon))
+
+
+@dataclass(frozen=True)
+class Comparison(Tabular, Sequence[ComparisonRow]):
+    """Rows of all bounds; a sequence of them, and its text is a table.
+
+    Attributes:
+        delta: of all rounds together.
+        rows: the certified bracket first.
+    """
+
+    delta: float
+    rows: tuple[ComparisonRow, ...]
+
+    @overload
+    def __getitem__(self, index: int) -> ComparisonRow: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ComparisonRow, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> ComparisonRow | tuple[ComparisonRow, ...]:
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        return columns(self.cells())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python types; infinities are floats."""
+        return {"delta": self.delta, "rows": [asdict(row) for row in self.rows]}
+
+    def records(self) -> list[dict[str, Any]]:
+        """Every field of each row, the theorems that extend a bound as one text."""
+        return [asdict(row) | {"via": ", ".join(row.via)} for row in self.rows]
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Short texts of the table, the header first."""
+        header = ("bound", "form", "sound", f"epsilon at delta = {self.delta:g}")
+        return [header, *map(_cells, self.rows)]
+
 
 def compare(
     rounds_or_protocol: Rounds | None = None,
@@ -63,7 +117,7 @@ def compare(
     population: int | None = None,
     categories: int | None = None,
     tolerance: float = 1e-3,
-) -> list[ComparisonRow]:
+) -> Comparison:
     """Epsilon of one protocol by this package and by every published bound.
 
     Args:
@@ -79,8 +133,8 @@ def compare(
         tolerance: relative width of the certified bracket, > 0.
 
     Returns:
-        The certified bracket first (for a randomizer that is more than its eps0 also that of the
-        clones), then the rows of each bound of `shuffle_accountant.baselines.BOUNDS`.
+        A sequence of rows: the certified bracket first (for a randomizer that is more than its eps0
+        also that of the clones), then each bound of `shuffle_accountant.baselines.BOUNDS`.
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -93,7 +147,8 @@ def compare(
     question = Question(protocol=one * rounds, delta=validate.open_unit(delta=delta))
     tolerance = validate.positive(tolerance=tolerance)
     rows = [_certified(protocol, question.delta, tolerance) for protocol in _readings(question)]
-    return rows + [_row(bound, answer) for bound in BOUNDS for answer in bound.answers(question)]
+    rows += [_row(bound, answer) for bound in BOUNDS for answer in bound.answers(question)]
+    return Comparison(question.delta, tuple(rows))
 
 
 def asked_round(
@@ -158,6 +213,11 @@ def _certified(protocol: Protocol, delta: float, tolerance: float) -> Comparison
         sound=True,
         source="this package",
     )
+
+
+def _cells(row: ComparisonRow) -> tuple[str, ...]:
+    form = ", ".join(word for word in (row.form, *row.via) if word)
+    return row.name, form, "yes" if row.sound else "no", row.value()
 
 
 def _row(bound: PublishedBound, answer: Answer) -> ComparisonRow:

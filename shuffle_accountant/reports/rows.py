@@ -13,11 +13,13 @@ from typing import Any
 
 from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.reports.tables import only_if, rounded_up, rows_of_lines, under
+from shuffle_accountant.reports.tabular import Tabular
 
 __all__ = ["Report", "ReportRow"]
 
 # Relative width up to which a bracket is shown as one number, rounded up, and its digits.
 _SAME, _DIGITS = 1e-7, 7
+_HEADER = ("measure", "value", "no leak", "all")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,7 @@ class ReportRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Tabular):
     """The measures of one protocol; its text is a table.
 
     Attributes:
@@ -88,17 +90,27 @@ class Report:
     conditions: tuple[str, ...] = ()
     about: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain Python types; infinities are floats."""
         return {
             "delta": self.delta,
-            "rows": [asdict(row) for row in self.rows],
+            "rows": self.records(),
             "conditions": list(self.conditions),
         }
 
+    as_dict = to_dict  # its name up to version 0.2.0
+
+    def records(self) -> list[dict[str, Any]]:
+        """Every field of each row."""
+        return [asdict(row) for row in self.rows]
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Short texts of the table, the header first."""
+        header = (*_HEADER, "about")
+        return [header, *((*_numbers(row), _about(row)) for row in self.rows)]
+
     def __str__(self) -> str:
-        header = ("measure", "value", "no leak", "all")
-        first, *numbers = rows_of_lines([header, *map(_numbers, self.rows)])
+        first, *numbers = rows_of_lines([_HEADER, *map(_numbers, self.rows)])
         table = [
             under("\n".join(lines), _about(row))
             for lines, row in zip(numbers, self.rows, strict=True)

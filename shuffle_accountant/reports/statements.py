@@ -82,7 +82,7 @@ class Statement:
             f"by {source}. It holds only if all of this does: {only_if}"
         )
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain Python types, with the paragraph as ``text``."""
         return {
             "text": str(self),

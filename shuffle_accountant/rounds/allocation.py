@@ -8,17 +8,13 @@ from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
-from shuffle_accountant.engine.question import Query
-from shuffle_accountant.engine.tolerance import warn_if_loose
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.reductions.allocation import (
     AllocationPair,
     allocation,
     allocation_in_blocks,
 )
-from shuffle_accountant.rounds.base import Round, conditions_of, needed
+from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.mechanisms import Mechanism
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.steps import step_from_dict, step_ratio, zero_out_step
@@ -123,20 +119,6 @@ class RandomAllocation(Round):
     def reduced(self) -> AllocationPair:
         """The dominating pair: "allocation", or "allocation, blocks" for several selected steps."""
         return _reduced(self)
-
-    def _bracket(self, query: Query) -> Bracket:
-        """Bracket that answers the query; blocks of several selected steps compose like rounds."""
-        if self.selected == 1:
-            return super()._bracket(query)
-        pair = self.reduced()
-        answer = evaluate([(pair, 1)], query, _TOLERANCE, MEMORY_LIMIT)
-        found = answer.bracket(
-            reduction=pair.name,
-            adjacency=self.adjacency,
-            conditions=partial(conditions_of, (self,)),
-        )
-        warn_if_loose(found, answer.cause, _TOLERANCE)
-        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, WeakPrivacyWarning, warn_loose
-from shuffle_accountant.engine.classes import Member
-from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
+from shuffle_accountant.engine.classes import Member, gathered
+from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, theorems
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import (
     warn_if_below_floor,
@@ -21,10 +21,15 @@ from shuffle_accountant.engine.tolerance import (
 from shuffle_accountant.reductions.base import DominatingPair
 from shuffle_accountant.registry import Kinds, Stored
 
-__all__ = ["Round", "conditions_of", "needed", "warn_if_weak"]
+__all__ = ["Round", "answered", "certified", "conditions_of", "needed", "warn_if_weak"]
 
-# Default relative width of the brackets of a round's answers, as that of an accountant.
+# Default relative width of brackets in epsilon.
 _TOLERANCE = 1e-3
+# Largest relative width that is aimed for: wider brackets say nothing, and have no grid spacing.
+_LOOSEST = 10.0
+# Width of a class of rounds that are evaluated together, relative to the tolerance; factor by which
+# it shrinks while brackets are too wide; width at which rounds are no longer put together.
+_CLASS_WIDTH, _CLASS_REFINED, _CLASS_FINEST = 0.7, 0.25, 0.01
 # Conditions of every answer, about one round or a composition.
 _FIXED = (
     "The rounds, their number and their parameters are fixed beforehand: they depend neither on "
@@ -118,7 +123,7 @@ class Round(Stored, ABC):
             TypeError: ``epsilon`` is not a number.
             ValueError: ``epsilon`` is negative, NaN or infinite.
         """
-        return self._bracket(Query(epsilon=validate.finite_nonnegative(epsilon=epsilon)))
+        return answered([(self, 1)], Query(epsilon=validate.finite_nonnegative(epsilon=epsilon)))
 
     def epsilon(self, *, delta: float) -> Bracket:
         """Bracket of epsilon (nats) at delta for this round alone.
@@ -130,21 +135,61 @@ class Round(Stored, ABC):
             TypeError: ``delta`` is not a number.
             ValueError: ``delta`` is outside (0, 1) or NaN.
         """
-        return self._bracket(Query(delta=validate.open_unit(delta=delta)))
+        return answered([(self, 1)], Query(delta=validate.open_unit(delta=delta)))
 
-    def _bracket(self, query: Query) -> Bracket:
-        """Bracket that answers the query; warns if it is much wider than a finite sum should be."""
-        pair = self.reduced()
-        answer = evaluate([(pair, 1)], query, _TOLERANCE, MEMORY_LIMIT)
-        found = answer.bracket(
-            reduction=pair.name,
-            adjacency=self.adjacency,
-            conditions=partial(conditions_of, (self,)),
-        )
-        warn_if_loose(found, answer.cause, _TOLERANCE)
-        warn_if_below_floor(found, query, [(self.floor, 1)])
-        warn_if_weak((self,), query)
-        return found
+
+def certified(
+    rounds: Sequence[tuple[Round, int]],
+    query: Query,
+    tolerance: float,
+    memory_limit: int = MEMORY_LIMIT,
+) -> tuple[Bracket, str | None]:
+    """Bracket of the answer about rounds, and what kept it wider than the tolerance; never warns.
+
+    Args:
+        rounds: distinct rounds of one adjacency with their counts.
+        query: the question.
+        tolerance: relative width in epsilon to aim for, > 0.
+        memory_limit: bytes.
+
+    Returns:
+        The bracket, and None if it is as narrow as asked for.
+    """
+    goal = min(tolerance, _LOOSEST)
+    width = _CLASS_WIDTH * min(goal, 1.0)
+    while True:
+        parts = gathered(rounds, width)
+        answer = evaluate(parts.above, query, goal, memory_limit, parts.below)
+        if answer.cause is None or parts.exact:
+            break
+        width = _CLASS_REFINED * width if width > _CLASS_FINEST * goal else 0.0
+    found = answer.bracket(
+        reduction=theorems(parts.above),
+        adjacency=rounds[0][0].adjacency if rounds else None,
+        conditions=partial(conditions_of, tuple(one for one, _ in rounds)),
+    )
+    return found, answer.cause
+
+
+def answered(
+    rounds: Sequence[tuple[Round, int]],
+    query: Query,
+    tolerance: float = _TOLERANCE,
+    memory_limit: int = MEMORY_LIMIT,
+) -> Bracket:
+    """Bracket of the answer about rounds, as `certified`; warns of all there is to be said of it.
+
+    Args:
+        rounds: distinct rounds of one adjacency with their counts.
+        query: the question.
+        tolerance: relative width in epsilon to aim for, > 0.
+        memory_limit: bytes.
+    """
+    found, cause = certified(rounds, query, tolerance, memory_limit)
+    warn_if_loose(found, cause, min(tolerance, _LOOSEST))
+    warn_if_below_floor(found, query, [(one.floor, count) for one, count in rounds])
+    warn_if_weak((one for one, _ in rounds), query)
+    return found
 
 
 def warn_if_weak(rounds: Iterable[Round], query: Query) -> None:

@@ -37,7 +37,7 @@ def test_epsilon_is_the_library_s(run, one):
     assert (answer["lower"], answer["upper"]) == (expected.lower, expected.upper)
     assert answer["lower"] <= 0.853874 <= answer["upper"]
     assert answer["reduction"] == expected.reduction == "clones"
-    assert answer["ledger"] == expected.ledger.as_dict()
+    assert answer["ledger"] == expected.ledger.to_dict()
     assert answer["limited_by"] == expected.ledger.limited_by
     assert answer["quantity"] == "epsilon"
     assert answer["warnings"] == []

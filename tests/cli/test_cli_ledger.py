@@ -48,7 +48,7 @@ def test_a_budget_from_the_command_line(
     assert main(["ledger", "verify", *where, "--at-least", later]) == 2
     assert f"is behind receipt {later}" in capsys.readouterr().err
     assert main(["ledger", "verify", *where, "--at-least", "7"]) == 2
-    assert "at_least must be a receipt" in capsys.readouterr().err
+    assert "--at-least must be a receipt" in capsys.readouterr().err
     assert main(["ledger", "show", *where]) == 0
     assert "another fits" in capsys.readouterr().out
     assert main(["ledger", "verify", *where]) == 0

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shuffle_accountant as sa
-from shuffle_accountant import accountant as accountants
 from shuffle_accountant import progress
 from shuffle_accountant.engine import plan, stacked
 from shuffle_accountant.engine.answer import Answer
@@ -22,6 +21,7 @@ from shuffle_accountant.engine.question import Query
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.kept import kept
+from shuffle_accountant.rounds import base
 from tests.oracles import rational
 
 LIMIT = 2**30
@@ -312,7 +312,7 @@ def test_a_thousand_rounds_are_within_the_tolerance() -> None:
 @pytest.mark.slow
 def test_wide_classes_are_refined(monkeypatch: pytest.MonkeyPatch) -> None:
     """A first width that is far too wide costs time, not tightness."""
-    monkeypatch.setattr(accountants, "CLASS_WIDTH", 40.0)
+    monkeypatch.setattr(base, "_CLASS_WIDTH", 40.0)
     made = sa.FourierAccountant()
     for i in range(120):
         made.compose(sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=1000 + 5 * i))

@@ -86,7 +86,7 @@ def test_several_kinds_and_nothing() -> None:
 
 def test_plain_types() -> None:
     said = sa.statement(ONE, delta=1e-6)
-    told = said.as_dict()
+    told = said.to_dict()
     assert told["text"] == str(said)
     assert (told["theorem"], told["version"]) == ("clones", sa.__version__)
     assert isinstance(told["protocol"], list)

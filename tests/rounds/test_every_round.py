@@ -169,7 +169,7 @@ def test_all_answers_carry_the_same(name: str) -> None:
     assert sa.delta(one, epsilon=0.5).conditions == one.delta(epsilon=0.5).conditions == wanted
     assert pickle.loads(pickle.dumps(bracket)).conditions == wanted
     assert report.conditions == statement.conditions == wanted
-    for told in (bracket.as_dict(), report.as_dict(), statement.as_dict()):
+    for told in (bracket.to_dict(), report.to_dict(), statement.to_dict()):
         assert json.loads(json.dumps(told["conditions"])) == list(wanted)
     said, table = str(statement), " ".join(str(report).split())
     for sentence in wanted:
@@ -238,3 +238,23 @@ def test_the_explorer_carries_the_same() -> None:
     )
     assert epsilon_told(chosen).conditions == sa.conditions(chosen.protocol)
     assert any("Hash functions" in one for one in epsilon_told(chosen).conditions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.filterwarnings("ignore")  # of wide brackets and large deltas, the same for all
+def test_methods_are_their_functions_bit_for_bit(name: str) -> None:
+    """Of the round, of an accountant that has recorded it, and of the functions."""
+    one, _ = EVERY[name]
+    epsilons = (0.0, 0.1, 0.7)
+    delta = 1e-3
+    accountant = sa.FourierAccountant().compose(one)
+    told = [sa.epsilon(one, delta=delta), one.epsilon(delta=delta), accountant.epsilon(delta=delta)]
+    assert {repr(found.to_dict()) for found in told} == {repr(told[0].to_dict())}
+    profile = accountant.profile(epsilons)
+    for i, epsilon in enumerate(epsilons):
+        told = [sa.delta(one, epsilon=epsilon), one.delta(epsilon=epsilon)]
+        told.append(accountant.delta(epsilon=epsilon))
+        assert {repr(found.to_dict()) for found in told} == {repr(told[0].to_dict())}
+        assert (profile.lower[i], profile.upper[i]) == (told[0].lower, told[0].upper)
+    assert sa.conditions(one) == accountant.protocol.conditions
