@@ -24,15 +24,13 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource
 from shuffle_accountant.losses.alphabets.letters import LetterPair
-from shuffle_accountant.losses.alphabets.random_crowd import MOST_TERMS, MOST_TERMS_OF_ALPHABETS
-from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
-from shuffle_accountant.losses.alphabets.samples import Sample
+from shuffle_accountant.losses.alphabets.mixed_profiles import Sample
+from shuffle_accountant.losses.alphabets.random_users import POINTS, RandomUsersLoss
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law, starts_of
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
-from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import outwards, roundings, sequential_sum
 from shuffle_accountant.randomizers.base import LocalRandomizer
@@ -42,8 +40,6 @@ from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
 __all__ = ["ParticipationPair", "participation"]
 
-# Most terms of a table for clones; above, laws of each number of clones are faster.
-_MOST_TERMS_OF_CLONES = 2.0**26
 # Blocks of numbers of users: most; most if each number has its own; fewest, if there are as many.
 _MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 160, 12
 # Relative width of the likeliest blocks: half of it is what it costs. One round is asked about much
@@ -86,10 +82,8 @@ def participation(
     pairs = _letters(inner, randomizer.eps0)
     if not pairs:
         return ParticipationPair(name, listed)
-    most = MOST_TERMS_OF_ALPHABETS
-    if isinstance(inner.loss, BinaryLoss):
-        clones = isinstance(inner.loss.source, NumberOfClones)
-        most = _MOST_TERMS_OF_CLONES if clones else MOST_TERMS
+    two, more = POINTS.most_terms
+    most = two if isinstance(inner.loss, BinaryLoss) else more
     return ParticipationPair(name, RandomUsersLoss(pairs, source, listed, most))
 
 

@@ -40,7 +40,7 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.question import Question
 from shuffle_accountant.sums.rows import Ends, MessageRows
-from shuffle_accountant.sums.spectra import Nodes, Unlisted, of_blocks
+from shuffle_accountant.sums.spectra import Summed, joined, of_blocks
 from shuffle_accountant.sums.survey import find_blocks
 from shuffle_accountant.sums.tilted import Aims, Tilted, tilt_rows
 
@@ -57,9 +57,9 @@ class NodeTable:
         parts: nodes of those rows that have any.
     """
 
-    def __init__(self, question: Question, parts: Sequence[Nodes | Unlisted]) -> None:
+    def __init__(self, question: Question, parts: Sequence[Summed]) -> None:
         self.rows, self.users = question.rows, question.users
-        self.question, self._parts = question, tuple(parts)
+        self.question, self._parts = question, joined(parts)
 
     @property
     def nodes(self) -> float:
@@ -89,7 +89,7 @@ class NodeTable:
         result[:, ~np.isfinite(result).all(axis=0)] = math.nan
         return Ends(*result)
 
-    def _near(self, part: Nodes | Unlisted, n: int) -> Array:
+    def _near(self, part: Summed, n: int) -> Array:
         """Upper and lower bounds, q and d of the sums without far messages."""
         value, error = part.sums(n)
         rows = part.rows
@@ -241,9 +241,7 @@ def _better(first: NodeTable, second: NodeTable) -> NodeTable:
     return NodeTable(first.question, parts)
 
 
-def _tabulated(
-    question: Question, aims: Aims, wanted: NDArray[np.intp]
-) -> Iterator[Nodes | Unlisted]:
+def _tabulated(question: Question, aims: Aims, wanted: NDArray[np.intp]) -> Iterator[Summed]:
     """Nodes of the rows wanted, in pieces that fit into memory."""
     messages = question.value.shape[1]
     size = max(settings.NODES.at_once // (8 * messages), 1)
@@ -256,7 +254,7 @@ def _tabulated(
 
 def _affordable(
     question: Question, aims: Aims, index: NDArray[np.intp], most: float
-) -> Iterator[Nodes | Unlisted]:
+) -> Iterator[Summed]:
     """Nodes of some rows, with a larger sigma where more than ``most`` would have to be kept."""
     users = question.users
     aims = aims[index]

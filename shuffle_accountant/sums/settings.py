@@ -25,6 +25,7 @@ class NodeSettings:
         passes: how often rows whose bounds are too wide are tabulated again with a smaller sigma.
         undershoot: part of the width aimed for that the normal may take.
         at_once: messages times nodes in memory at once.
+        cached: nodes whose terms are added up at once: they fit into a processor's cache.
         below: exponents delta of the alias bounds below theta, in inverse standard deviations of
             the tilted sum.
         above: exponents delta of the alias bounds above theta, in the same unit.
@@ -57,6 +58,7 @@ class NodeSettings:
     passes: int = 3
     undershoot: float = 0.6
     at_once: int = 1 << 19
+    cached: int = 1 << 13
     below: tuple[float, ...] = (0.7, 1.2, 1.8, 2.6, 3.6, 5.0, 7.0)
     above: tuple[float, ...] = (1.0, 2.0, 3.0, 4.2, 5.5, 7.5, 10.0)
     far_out: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0)

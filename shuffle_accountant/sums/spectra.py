@@ -8,8 +8,11 @@ which moves expectations of non-negative quantities by at most n times that, rel
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,97 +21,123 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.numerics.turns import cosines_and_sines
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.survey import transform
-from shuffle_accountant.sums.tilted import Tilted
+from shuffle_accountant.sums.tilted import Scales, Tilted
 
-__all__ = ["Nodes", "Unlisted", "of_blocks"]
+__all__ = ["Nodes", "Summed", "Unlisted", "joined", "of_blocks"]
 
 Complex = NDArray[np.complex128]
+_Kind = TypeVar("_Kind", bound="Summed")
 
 
-class _Summed(ABC):
-    """Sums over nodes, remembered for the last two numbers of messages."""
+@dataclass(frozen=True, eq=False)
+class Summed(ABC):
+    """Nodes of several rows, one row behind the other, and what does not depend on n.
+
+    The last axis of every array is either that of the k rows or that of the j nodes.
+
+    Attributes:
+        rows: the rows' tilts.
+        count: number of nodes of each row, shape (k,).
+        error: bounds of the errors of the three sums, and of what left-out nodes add, for all
+            numbers of messages in the range, shape (3, k).
+        terms: complex coefficients of the three sums, shape (3, j).
+    """
+
+    rows: Scales
+    count: NDArray[np.intp]
+    error: Array
+    terms: Complex
+
+    def only(self: _Kind, kept: NDArray[np.bool_]) -> _Kind:
+        """The nodes of some of the rows."""
+        flat = np.repeat(kept, self.count)
+
+        def some(name: str) -> Any:
+            found = getattr(self, name)
+            if isinstance(found, Scales):
+                return found[kept]
+            return found[..., kept if name in ("count", "error") else flat]
+
+        known = {n: value[:, kept] for n, value in self._known.items()}
+        return self._made(some, known)
+
+    def behind(self: _Kind, others: Sequence[_Kind]) -> _Kind:
+        """The nodes of these rows, and behind them those of others of the same kind."""
+        parts = [self, *others]
+
+        def every(name: str) -> Any:
+            found = [getattr(part, name) for part in parts]
+            if isinstance(found[0], Scales):
+                return found[0].behind(found[1:])
+            return np.concatenate(found, axis=-1)
+
+        numbers = set(self._known).intersection(*(part._known for part in others))
+        known = {n: np.hstack([part._known[n] for part in parts]) for n in numbers}
+        return self._made(every, known)
+
+    def _made(self: _Kind, change: Callable[[str], Any], known: dict[int, Array]) -> _Kind:
+        found = replace(self, **{x.name: change(x.name) for x in fields(self)})
+        found._known.update(known)
+        return found
 
     @cached_property
-    def _known(self) -> dict[int, tuple[Array, Array]]:
+    def _known(self) -> dict[int, Array]:
         """Cache of `sums` for the last numbers of messages: ends of a range are asked for again."""
         return {}
+
+    @cached_property
+    def _pieces(self) -> list[tuple[slice, slice, NDArray[np.intp]]]:
+        """Rows and their nodes whose arrays fit into a processor's cache, and where rows start."""
+        ends = np.cumsum(np.append(0, self.count))
+        cuts = np.searchsorted(ends, np.arange(0, ends[-1], settings.NODES.cached))
+        cuts = np.unique(np.append(cuts, self.count.size)).tolist()
+        return [
+            (slice(a, b), slice(int(ends[a]), int(ends[b])), ends[a:b] - ends[a])
+            for a, b in pairwise(cuts)
+        ]
 
     def sums(self, n: int) -> tuple[Array, Array]:
         """The three sums for n messages, and bounds of their errors, shape (3, k) each."""
         if n not in self._known:
             while len(self._known) > 1:
                 self._known.pop(next(iter(self._known)))
-            self._known[n] = self._summed(n)
-        return self._known[n]
+            found = np.zeros((3, self.count.size))
+            for rows, nodes, starts in self._pieces:
+                found[:, rows] = np.add.reduceat(self._summands(n, rows, nodes), starts, axis=1)
+            found[2] *= n
+            self._known[n] = found
+        return self._known[n], self.error * np.array([[1.0], [1.0], [n]])
 
     @abstractmethod
-    def _summed(self, n: int) -> tuple[Array, Array]:
-        """The same, computed anew."""
+    def _summands(self, n: int, rows: slice, nodes: slice) -> Array:
+        """What some nodes, those of some rows, add to the sums for n messages, shape (3, j)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes(_Summed):
-    """Nodes of several rows, one row behind the other, and what does not depend on n.
+class Nodes(Summed):
+    """Nodes of several rows; see `Summed`.
 
     Attributes:
-        rows: the rows' tilts.
-        count: number of nodes of each row, shape (k,).
         log_modulus: logarithm of ``|phi|``, shape (j,).
         angle: angle of ``phi e^(i t mean)``, shape (j,).
-        log_top: logarithm of an upper bound of ``|phi|``, shape (j,).
-        terms: complex coefficients of the three sums, shape (3, j).
-        once: absolute errors of these terms that do not grow with n, shape (3, j).
-        each: absolute errors that grow with n, shape (3, j).
-        dropped: bounds of what left-out nodes add, shape (3, k).
     """
 
-    rows: Tilted
-    count: NDArray[np.intp]
     log_modulus: Array
     angle: Array
-    log_top: Array
-    terms: Complex
-    once: Array
-    each: Array
-    dropped: Array
 
-    def only(self, kept: NDArray[np.bool_]) -> Nodes:
-        """The nodes of some of the rows."""
-        flat = np.repeat(kept, self.count)
-        return replace(
-            self,
-            rows=self.rows[kept],
-            count=self.count[kept],
-            log_modulus=self.log_modulus[flat],
-            angle=self.angle[flat],
-            log_top=self.log_top[flat],
-            terms=self.terms[:, flat],
-            once=self.once[:, flat],
-            each=self.each[:, flat],
-            dropped=self.dropped[:, kept],
-        )
-
-    def _summed(self, n: int) -> tuple[Array, Array]:
-        if not self.count.size:
-            return np.zeros((3, 0)), np.zeros((3, 0))
-        starts = np.cumsum(self.count) - self.count
-        modulus = np.exp(n * self.log_modulus)
-        cosine, sine = cosines_and_sines(n * self.angle)
-        value = self.terms.real * (modulus * cosine)
-        value -= self.terms.imag * (modulus * sine)
-        error = self.each * n
-        error += self.once
-        error *= np.exp(n * self.log_top)
-        value, error = (np.add.reduceat(x, starts, axis=1) for x in (value, error))
-        value[2] *= n
-        error[2] *= n
-        dropped = self.dropped.copy()
-        dropped[2] *= n
-        return value, error + dropped
+    def _summands(self, n: int, rows: slice, nodes: slice) -> Array:
+        del rows
+        modulus = np.exp(n * self.log_modulus[nodes])
+        cosine, sine = cosines_and_sines(n * self.angle[nodes])
+        cosine *= modulus
+        sine *= modulus
+        found = self.terms.real[:, nodes] * cosine
+        found -= self.terms.imag[:, nodes] * sine
+        return np.asarray(found)
 
 
 @dataclass(frozen=True, eq=False)
-class Unlisted(_Summed):
+class Unlisted(Summed):
     """Nodes of several rows with lists: the sums are over histograms that are not listed.
 
     With ``F_k = sum over c > k of C(n-1, c) w^(n-1-c) x^c``, where w is the commonest message's
@@ -117,77 +146,47 @@ class Unlisted(_Summed):
     ``w r1 F_k + x_1 F_(k-1)``, where w r1 and x_1 are the same with r1.
 
     Attributes:
-        rows: the rows' tilts.
-        count: number of nodes of each row, shape (k,).
         log_all: ``log(w + x)``, shape (j,).
         other: x.
         sent: x_1.
         phase: t times the commonest message's value.
-        terms: complex coefficients of the three sums, shape (3, j).
-        once: absolute errors that do not grow with n, shape (3, j).
-        each: absolute errors that grow with n, shape (3, j).
-        dropped: bounds of what left-out nodes add, shape (3, k).
     """
 
-    rows: Tilted
-    count: NDArray[np.intp]
     log_all: Complex
     other: Complex
     sent: Complex
     phase: Array
-    terms: Complex
-    once: Array
-    each: Array
-    dropped: Array
 
-    def only(self, kept: NDArray[np.bool_]) -> Unlisted:
-        """The nodes of some of the rows."""
-        flat = np.repeat(kept, self.count)
-        return replace(
-            self,
-            rows=self.rows[kept],
-            count=self.count[kept],
-            log_all=self.log_all[flat],
-            other=self.other[flat],
-            sent=self.sent[flat],
-            phase=self.phase[flat],
-            terms=self.terms[:, flat],
-            once=self.once[:, flat],
-            each=self.each[:, flat],
-            dropped=self.dropped[:, kept],
-        )
-
-    def _summed(self, n: int) -> tuple[Array, Array]:
-        if not self.count.size:
-            return np.zeros((3, 0)), np.zeros((3, 0))
-        starts = np.cumsum(self.count) - self.count
-        others, held = (np.repeat(x, self.count) for x in (self.rows.others, self.rows.held))
-        few = np.exp((n - 1) * self.log_all)
+    def _summands(self, n: int, rows: slice, nodes: slice) -> Array:
+        count = self.count[rows]
+        others, held = (np.repeat(x[rows], count) for x in (self.rows.others, self.rows.held))
+        other = self.other[nodes]
+        few = np.exp((n - 1) * self.log_all[nodes])
         term = np.exp((n - 1) * np.log1p(-held)).astype(np.complex128)
-        ratio = self.other / (1.0 - held)
+        ratio = other / (1.0 - held)
         for c in range(int(others.max(initial=0))):
             few -= np.where(c < others, term, 0.0)
             term = np.where(c < others, term * ratio * ((n - 1 - c) / (c + 1)), term)
         more = few - term  # F_k, and F_(k-1) before it
-        common = np.repeat(self.rows.common[1], self.count)
-        phase = n * self.phase
+        common = np.repeat(self.rows.common[1, rows], count)
+        phase = n * self.phase[nodes]
         turn = np.cos(phase) + 1j * np.sin(phase)
-        every = ((1.0 - held) * more + self.other * few) * turn
-        sent = (common * more + self.sent * few) * turn
-        value = np.stack([(self.terms[0] * every).real, (self.terms[1] * every).real])
-        value = np.vstack([value, (self.terms[2] * sent).real[None, :]])
-        error = self.once + n * self.each
-        value, error = (np.add.reduceat(x, starts, axis=1) for x in (value, error))
-        value[2] *= n
-        error[2] *= n
-        dropped = self.dropped.copy()
-        dropped[2] *= n
-        return value, error + dropped
+        every = ((1.0 - held) * more + other * few) * turn
+        sent = (common * more + self.sent[nodes] * few) * turn
+        return np.asarray((self.terms[:, nodes] * np.stack([every, every, sent])).real)
 
 
-def of_blocks(
-    rows: Tilted, users: tuple[int, int], first: Array, left_out: Array
-) -> Nodes | Unlisted:
+def joined(parts: Sequence[Summed]) -> list[Summed]:
+    """The same nodes, those of all rows without a list in one, and those with a list in another."""
+    found: list[Summed] = []
+    for kind in (Nodes, Unlisted):
+        alike: list[Summed] = [part for part in parts if isinstance(part, kind)]
+        if alike:
+            found.append(alike[0].behind(alike[1:]) if len(alike) > 1 else alike[0])
+    return found
+
+
+def of_blocks(rows: Tilted, users: tuple[int, int], first: Array, left_out: Array) -> Summed:
     """The nodes of some rows, from the first nodes of their blocks, shape (k, blocks).
 
     Args:
@@ -215,7 +214,8 @@ def of_blocks(
     dropped[2] *= rows.most_sent
     flat = np.repeat(np.arange(step.size), kept.sum(axis=1))
     make = _unlisted if rows.others.max(initial=-1) >= 0 else _coefficients
-    return make(rows, flat, t[kept], (less[kept], less_sent[kept]), off[kept], top[kept], dropped)
+    found = less[kept], less_sent[kept]
+    return make(rows, users, flat, t[kept], found, off[kept], top[kept], dropped)
 
 
 def _waves(angle: Array) -> Complex:
@@ -256,6 +256,7 @@ def _less_one(starts: Complex, fine: Complex, weight: Array) -> Complex:
 
 def _coefficients(
     rows: Tilted,
+    users: tuple[int, int],
     row: NDArray[np.intp],
     t: Array,
     transforms: tuple[Complex, Complex],
@@ -286,21 +287,20 @@ def _coefficients(
     each = moduli * (off / top + 64.0 * UNIT_ROUNDOFF * phase)
     once = own * moduli
     once[2] += share / size * off_sent / top
+    count = np.bincount(row, minlength=rows.theta.size)
     return Nodes(
-        rows=rows,
-        count=np.bincount(row, minlength=rows.theta.size),
+        rows=rows.scales,
+        count=count,
+        error=_added((once + users[1] * each) * top ** users[0], count) + dropped,
+        terms=terms,
         log_modulus=log.real,
         angle=log.imag + t * mean,
-        log_top=np.log(top),
-        terms=terms,
-        once=once,
-        each=each,
-        dropped=dropped,
     )
 
 
 def _unlisted(
     rows: Tilted,
+    users: tuple[int, int],
     row: NDArray[np.intp],
     t: Array,
     transforms: tuple[Complex, Complex],
@@ -333,18 +333,22 @@ def _unlisted(
     off_sent += most * (rows.rounding + UNIT_ROUNDOFF * (64.0 + 40.0 * t * np.abs(gap)))
     once = own * moduli
     once[2] += share / np.abs(z) * held * off_sent
+    count = np.bincount(row, minlength=rows.theta.size)
     return Unlisted(
-        rows=rows,
-        count=np.bincount(row, minlength=rows.theta.size),
+        rows=rows.scales,
+        count=count,
+        error=_added(once + users[1] * moduli * each, count) + dropped,
+        terms=np.stack([turned / z**2, turned, turned / z]),
         log_all=_log_one_more(less_all),
         other=other,
         sent=sent,
         phase=t * common,
-        terms=np.stack([turned / z**2, turned, turned / z]),
-        once=once,
-        each=moduli * each,
-        dropped=dropped,
     )
+
+
+def _added(x: Array, count: NDArray[np.intp]) -> Array:
+    """Sums over each row's nodes, shape (3, k); every row has nodes."""
+    return np.asarray(np.add.reduceat(x, np.cumsum(count) - count, axis=1))
 
 
 def _log_one_more(less: Complex) -> Complex:

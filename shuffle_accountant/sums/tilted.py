@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -13,7 +14,7 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.question import Question, log_binomial, of_others, tilted_weights
 
-__all__ = ["WAVE_ERROR", "Aims", "Tilted", "tilt_rows"]
+__all__ = ["WAVE_ERROR", "Aims", "Scales", "Tilted", "tilt_rows"]
 
 WAVE_ERROR = 19.0
 """Error of a wave less one, in units of round-off of its argument."""
@@ -42,57 +43,83 @@ class Aims:
 
 
 @dataclass(frozen=True, eq=False)
-class Tilted:
-    """The messages of several rows under their tilts.
+class Scales:
+    """Tilts of several rows, and what their sums over nodes are multiplied with.
 
     Attributes:
         index: index of the row of the question that each row answers, shape (k,).
-        y: values less their tilted mean, shape (k, m); 0 where the weight is.
-        weight: tilted probabilities, shape (k, m).
-        sent: the same times r1, shape (k, m).
         theta: the tilt, shape (k,).
-        mean: tilted mean of the values, shape (k,).
-        spread: tilted variance of the values, shape (k,).
         variance: ``sigma^2``, shape (k,).
-        window: ``W = 2 pi / eta``, shape (k,).
-        level: nodes are left out if their modulus is below ``e^-level``, shape (k,).
-        last: number of the last node, by the normal factor, shape (k,).
         log_scale: logarithm of the moment generating function of a message at theta, shape (k,).
         per_message: relative error of a message's weight, shape (k,).
-        lost: sums of weights that count as 0, and of these times r1, shape (2, k).
         others: listed are histograms with at most this many messages other than the commonest; -1
             if none is, shape (k,).
         held: tilted probability of all messages but the commonest if histograms are listed, of all
-            messages if not, shape (k,): y, weight, sent and spread are conditional on those.
+            messages if not, shape (k,).
         common: value of the commonest message, and its r1 times its tilted probability; 0 if no
             histogram is listed, shape (2, k).
         alias: bounds of what aliases add to the first sum, and to the third per message, (2, k).
     """
 
     index: NDArray[np.intp]
-    y: Array
-    weight: Array
-    sent: Array
     theta: Array
-    mean: Array
-    spread: Array
     variance: Array
-    window: Array
-    level: Array
-    last: Array
     log_scale: Array
     per_message: Array
-    lost: Array
     others: NDArray[np.intp]
     held: Array
     common: Array
     alias: Array
+
+    def __getitem__(self, rows: NDArray[np.bool_]) -> Scales:
+        """Some of the rows."""
+        return Scales(*(getattr(self, x.name)[..., rows] for x in fields(self)))
+
+    def behind(self, others: Sequence[Scales]) -> Scales:
+        """These rows, and others behind them."""
+        parts = [self, *others]
+        return Scales(
+            *(np.concatenate([getattr(y, x.name) for y in parts], axis=-1) for x in fields(self))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Tilted(Scales):
+    """The messages of several rows under their tilts.
+
+    Attributes:
+        y: values less their tilted mean, shape (k, m); 0 where the weight is. If histograms are
+            listed, y, weight, sent and spread are conditional on not being the commonest message.
+        weight: tilted probabilities, shape (k, m).
+        sent: the same times r1, shape (k, m).
+        mean: tilted mean of the values, shape (k,).
+        spread: tilted variance of the values, shape (k,).
+        window: ``W = 2 pi / eta``, shape (k,).
+        level: nodes are left out if their modulus is below ``e^-level``, shape (k,).
+        last: number of the last node, by the normal factor, shape (k,).
+        lost: sums of weights that count as 0, and of these times r1, shape (2, k).
+    """
+
+    y: Array
+    weight: Array
+    sent: Array
+    mean: Array
+    spread: Array
+    window: Array
+    level: Array
+    last: Array
+    lost: Array
 
     def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Tilted:
         """Some of the rows."""
         values = {x.name: getattr(self, x.name) for x in fields(self)}
         pairs = ("alias", "lost", "common")
         return Tilted(**{k: x[..., rows] if k in pairs else x[rows] for k, x in values.items()})
+
+    @property
+    def scales(self) -> Scales:
+        """The rows without their messages."""
+        return Scales(*(getattr(self, x.name) for x in fields(Scales)))
 
     @property
     def most_sent(self) -> Array:

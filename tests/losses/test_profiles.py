@@ -16,8 +16,8 @@ from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.lattice.region import symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, users_range
 from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.mixed_profiles import ranges_of
 from shuffle_accountant.losses.alphabets.profiles import Profile, profile_table
-from shuffle_accountant.losses.alphabets.samples import ranges_of
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 
 EFFORT = Effort(tail=1e-13, resolution=2.5e-4, many=True, shared=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,20 +15,24 @@ from oracles.letter_pairs import Truth, closed, exposure, profile_of
 
 import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Array, Bound
-from shuffle_accountant.losses.alphabets import random_crowd, random_questions, random_users
+from shuffle_accountant.losses.alphabets import random_users
 from shuffle_accountant.losses.alphabets.letters import LetterPair, multisets
-from shuffle_accountant.losses.alphabets.mixed_profiles import MixedProfiles, RangeProfiles
+from shuffle_accountant.losses.alphabets.mixed_profiles import (
+    MixedProfiles,
+    RangeProfiles,
+    Sample,
+    number_ranges,
+)
 from shuffle_accountant.losses.alphabets.profiles import Profile
 from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
-from shuffle_accountant.losses.alphabets.samples import Sample, number_ranges
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 
 ROUGH = Effort(tail=1e-13, resolution=1e-3)
 CACHES = (
     random_users._whole,
-    random_crowd.tables_of,
-    random_crowd.mixture_of,
-    random_questions._near_points,
+    random_users._fewest,
+    random_users._mixture,
+    random_users._near_points,
     number_ranges,
 )
 
@@ -62,9 +66,9 @@ class ExactTable:
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tables have tests of their own; here all else is put to the test."""
-    monkeypatch.setattr(random_crowd, "profile_table", ExactTable)
-    monkeypatch.setattr(random_crowd, "_FEWEST_USERS", 1.0)
-    monkeypatch.setattr(random_crowd, "_FEWEST_UNLISTED", 1.0)
+    monkeypatch.setattr(random_users, "profile_table", ExactTable)
+    points = replace(random_users.POINTS, fewest=1.0, fewest_unlisted=1.0)
+    monkeypatch.setattr(random_users, "POINTS", points)
     for cache in CACHES:
         cache.cache_clear()
     yield
@@ -222,18 +226,11 @@ def test_numbers_that_differ_at_infinity_are_asked_one_by_one() -> None:
     nothing: Any = Nothing(math.inf, 1.0)
     pairs = (pair, pair.reversed)
     few = tuple(Sample(0.5, users, 0.5) for users in (3, 4))
-    assert (
-        random_questions.single_delta(
-            RandomUsersLoss(pairs, Numbers(few), nothing, 1.0)._crowd,
-            math.inf,
-            Bound.PESSIMISTIC,
-            ROUGH,
-        )
-        is None
-    )
+    loss = RandomUsersLoss(pairs, Numbers(few), nothing, 1.0)
+    assert random_users._limit(loss, Bound.PESSIMISTIC, ROUGH) is None
     many = tuple(Sample(0.5, users, 0.5) for users in (60, 61))
     loss = RandomUsersLoss(pairs, Numbers(many), nothing, 1.0)
-    found = random_questions.single_delta(loss._crowd, math.inf, Bound.PESSIMISTIC, ROUGH)
+    found = random_users._limit(loss, Bound.PESSIMISTIC, ROUGH)
     assert found is not None
     assert 0.0625 + 0.25 * 0.6 * 0.3**59 <= found <= 0.0625 + 1e-13
 
@@ -254,7 +251,7 @@ def test_tables_agree_with_laws_of_each_number(randomizer: Any) -> None:
     assert isinstance(loss, RandomUsersLoss)
     # as many rounds are asked: one by itself is asked by single questions
     effort = Effort(tail=1e-12, resolution=2.5e-4, rounds=4.0)
-    assert random_crowd.tables_of(loss._crowd, effort) is not None
+    assert random_users._fewest(loss, effort) is not None
     step = 0.05 * loss.deviation
     upper, lower = (
         loss.atoms(side, functools.partial(_edges, step), effort)

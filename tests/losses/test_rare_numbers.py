@@ -10,13 +10,13 @@ import pytest
 
 import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.alphabets import random_questions
-from shuffle_accountant.losses.alphabets.mixed_profiles import MixedProfiles, RangeProfiles
-from shuffle_accountant.losses.alphabets.samples import (
+from shuffle_accountant.losses.alphabets import random_users
+from shuffle_accountant.losses.alphabets.mixed_profiles import (
+    MixedProfiles,
+    RangeProfiles,
     every_sample,
     number_ranges,
     ranges_by_share,
-    told_apart,
 )
 from shuffle_accountant.losses.base import Effort
 
@@ -29,7 +29,7 @@ def test_points_of_rare_numbers_are_finite_and_close(tail: float) -> None:
     effort = Effort(tail, 2.5e-5)
     for numbers in number_ranges(loss.source, effort):
         assert 1.0 <= numbers.spread * effort.resolution / 2.5e-5 <= 0.05 / 2.5e-5
-    for _, points in random_questions._near_points(loss._crowd, 3, effort) or ():
+    for _, points in random_users._near_points(loss, 3, effort) or ():
         losses = np.frombuffer(points)
         assert np.isfinite(np.expm1(losses)).all()
         assert np.diff(losses).max() <= 1.0 + losses[1]
@@ -42,7 +42,7 @@ def test_shares_are_about_those_of_the_profile() -> None:
     loss: Any = one.reduced().loss
     effort, epsilon = Effort(1e-26, 1e-3), 0.08
     every = every_sample(loss.source, effort)
-    found = random_questions._shares(loss._crowd, every, math.expm1(epsilon), effort)
+    found = random_users._shares(loss, every, math.expm1(epsilon), effort)
     some = [i for i in range(0, len(every), 5) if 75 <= every[i].users <= 160]
     exact = []
     for sample in (every[i] for i in some):
@@ -70,15 +70,6 @@ def test_ranges_are_coarser_where_their_share_is_small() -> None:
     assert all(numbers.spread > 20.0 for numbers in ranges if numbers.least > 70)
 
 
-@pytest.mark.parametrize(("trials", "apart"), [(1000, True), (10**7, False)])
-def test_few_numbers_are_told_apart(trials: int, apart: bool) -> None:
-    response = sa.RandomizedResponse(categories=3, eps0=1.0)
-    loss: Any = (
-        sa.ShuffleRound(response, users=sa.Binomial(trials=trials, probability=0.1)).reduced().loss
-    )
-    assert told_apart(loss.source, Effort(1e-14, 1e-3)) is apart
-
-
 EXCESS = np.array([0.0, 0.1, 0.2, 0.4, 0.8])
 
 
@@ -88,18 +79,13 @@ def mixture(wide: int, upper: float) -> MixedProfiles:
     other, narrow = usual.copy(), np.ones((2, 5), dtype=bool)
     other[wide], narrow[1, wide] = upper, False
     other = np.maximum.accumulate(other[::-1])[::-1]
-    nothing = np.zeros((2, 1))
-    rows = np.array([0, 1])
-    part = RangeProfiles(
-        EXCESS,
-        np.array([1.0, 2e-4]),
-        np.array([0.5, 0.5]),
-        rows,
-        np.stack([usual, other]),
-        nothing,
-        nothing,
-        narrow,
-    )
+    # the profile's tangents are events of both
+    q = -np.gradient(usual, EXCESS)
+    q[-1] = 0.0
+    q, d = (np.stack([x, x]) for x in (q, usual + EXCESS * q))
+    rows, weight = np.array([0, 1]), np.array([1.0, 0.02])
+    upper_of_both, drawn = np.stack([usual, other]), np.array([0.5, 0.5])
+    part = RangeProfiles(EXCESS, weight, drawn, rows, upper_of_both, q, d, narrow)
     return MixedProfiles(Bound.PESSIMISTIC, (part,), missing=0.0)
 
 
@@ -119,10 +105,11 @@ def test_wide_bounds_matter_where_they_are_asked_for(
     wide: int, span: tuple[float, float], matters: bool
 ) -> None:
     effort = Effort(1e-20, 1e-4)
-    for patient in (False, True):
-        assert mixture(wide, 1.0).too_wide(effort, span, patient=patient) == [matters]
-    # next to nothing beside the whole
-    usual = 0.1 if wide == 1 else 0.02
-    assert mixture(wide, usual).too_wide(effort, span, patient=True) == [False]
+    assert mixture(wide, 1.0).too_wide(effort, span) is matters
     # beside what may be cut off
-    assert mixture(wide, 1.0).too_wide(Effort(1e-6, 1e-4), span) == [False]
+    assert not mixture(wide, 1.0).too_wide(Effort(1e-4, 1e-4), span)
+
+
+def test_wide_bounds_that_cost_nothing_do_not_matter() -> None:
+    """As close as all others, though one of them was to be closer."""
+    assert not mixture(2, 0.02).too_wide(Effort(1e-20, 1e-2), (0.0, math.inf))

@@ -1,20 +1,23 @@
-"""Bounds of a mixture of profiles tabulated range by range: chords above, events below.
+"""Mixtures of a target's profiles among a random number of messages; see `random_users`.
 
-`shuffle_accountant.losses.alphabets.random_users` has the formulas.
+Numbers of messages come as samples, whose mixture bounds the true one. They are put into ranges,
+one table of profiles each, because the range of a sum grows with the root of the number.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.profiles import Profile
-from shuffle_accountant.losses.alphabets.samples import Sample
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -25,20 +28,138 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["MixedProfiles", "RangeProfiles"]
+__all__ = [
+    "MixedProfiles",
+    "NumberRange",
+    "RangeProfiles",
+    "Sample",
+    "SampleSource",
+    "every_sample",
+    "number_ranges",
+    "ranges_by_share",
+]
 
-# Gaps between wide bounds are negligible if together they are at most this many resolutions,
-# relative to the profile of the mixture.
-_NEXT_TO_NOTHING = 0.3
-# Or at most this many tails (`Effort.tail`): a composition's are at most a millionth of delta, over
-# all of its rounds.
-_TAILS = 1e3
-# Largest number of samples times events times points that are compared at once.
-_AT_ONCE = 1 << 20
-# Upper bound of the rounding of alpha, relative to alpha - 1.
-_CLOSE_BY = 1e-9
-# Upper bound of what products of probabilities that are too small for a double lose.
-_UNDERFLOW = 1e-300
+
+@dataclass(frozen=True)
+class _Settings:
+    """How closely profiles of random numbers of messages are tabulated.
+
+    Attributes:
+        coarsest: largest resolution of the tables of rare numbers of messages.
+        rare: rare numbers are tabulated more coarsely, by one over this power of their share.
+        ratio: numbers of messages within this ratio share the tables of one round.
+        wide: the mixture's bounds may be this many resolutions apart, relative to it, times about
+            one plus the square of the number of deviations.
+        tails: or this many tails (`Effort.tail`): a composition's are at most a millionth of delta,
+            over all of its rounds.
+        close_by: upper bound of the rounding of alpha, relative to ``alpha - 1``.
+    """
+
+    coarsest: float = 0.05
+    rare: float = 0.3
+    ratio: float = 2.0
+    wide: float = 10.0
+    tails: float = 1e3
+    close_by: float = 1e-9
+
+
+SETTINGS = _Settings()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One number of messages, its probability, and the target's chance to be among them.
+
+    Attributes:
+        weight: probability of that number, rounded in the direction.
+        users: the number of messages; with 0 nothing is revealed.
+        fraction: chance that the target's is one of them, rounded in the direction; at most 1.
+    """
+
+    weight: float
+    users: int
+    fraction: float
+
+
+class SampleSource(Protocol):
+    """Distribution of the number of messages."""
+
+    def __hash__(self) -> int:
+        """By value, so that answers can be remembered."""
+
+    @property
+    def expected(self) -> float:
+        """Expected number of messages."""
+
+    def samples(self, side: Bound, effort: Effort) -> tuple[tuple[Sample, ...], float]:
+        """Samples whose mixture bounds the true one, and the probability of what is left out."""
+
+
+@dataclass(frozen=True)
+class NumberRange:
+    """Numbers of messages that share a table.
+
+    Attributes:
+        least: the fewest.
+        most: the most.
+        spread: how many times coarser than usual the table may be, because these numbers are rare.
+    """
+
+    least: int
+    most: int
+    spread: float
+
+    def __contains__(self, users: int) -> bool:
+        return self.least <= users <= self.most
+
+
+@lru_cache(maxsize=16)
+def number_ranges(source: SampleSource, effort: Effort) -> tuple[NumberRange, ...]:
+    """Ranges of numbers of messages, of both sides so that both share all."""
+    every = every_sample(source, effort)
+    weights = np.array([one.weight for one in every])
+    return ranges_by_share(every, weights, source.expected, effort)
+
+
+def every_sample(source: SampleSource, effort: Effort) -> list[Sample]:
+    """Samples of both sides, with a message at least."""
+    return [one for side in Bound for one in source.samples(side, effort)[0] if one.users]
+
+
+def ranges_by_share(
+    samples: list[Sample], share: Array, usual: float, effort: Effort
+) -> tuple[NumberRange, ...]:
+    """Ranges of numbers of messages, coarser where less of the whole is theirs.
+
+    Args:
+        samples: with a message at least.
+        share: of the whole, for each of them, up to a factor.
+        usual: the number that matters most.
+        effort: requested accuracy of the whole mixture.
+    """
+    users = np.array([one.users for one in samples])
+    coarsest, found = SETTINGS.coarsest / effort.resolution, []
+    for least, most in ranges_of(int(users.min()), int(users.max()), usual):
+        there = (least <= users) & (users <= most)
+        if there.any():
+            part = max(float(share[there].sum() / share.sum()), 1e-300)
+            found.append(NumberRange(least, most, max(min(part**-SETTINGS.rare, coarsest), 1.0)))
+    return tuple(found)
+
+
+def ranges_of(least: int, most: int, usual: float) -> list[tuple[int, int]]:
+    """Ranges of about one ratio that hold all numbers of messages, one of them around the usual.
+
+    Args:
+        least: the fewest messages, >= 1.
+        most: the most.
+        usual: the likeliest number.
+    """
+    step = math.log(SETTINGS.ratio)
+    low, high = (math.floor(math.log(end / usual) / step) for end in (least, most))
+    cuts = (usual * SETTINGS.ratio ** (k + 0.5) for k in range(low - 1, high + 2))
+    firsts = sorted({least, *(math.ceil(cut) for cut in cuts if least < cut <= most)})
+    return list(zip(firsts, [*(first - 1 for first in firsts[1:]), most], strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +214,8 @@ class RangeProfiles:
         for row in range(found.shape[0]):
             fractions = self.fraction[self.row == row]
             # up to the point on either side
-            low = (1.0 - _CLOSE_BY) * span[0] / fractions.max()
-            high = (1.0 + _CLOSE_BY) * span[1] / fractions.min()
+            low = (1.0 - SETTINGS.close_by) * span[0] / fractions.max()
+            high = (1.0 + SETTINGS.close_by) * span[1] / fractions.min()
             found[row, : max(int(np.searchsorted(self.excess, low, side="right")) - 1, 0)] = False
             found[row, int(np.searchsorted(self.excess, high)) + 1 :] = False
         return found
@@ -114,7 +235,7 @@ class RangeProfiles:
     def events_at(self, excess: Array) -> tuple[Array, Array]:
         """For each ``alpha = 1 + excess`` about the best event: q from above, d from below."""
         q, d = np.zeros(excess.size), np.zeros(excess.size)
-        size = max(_AT_ONCE // (excess.size * self.q.shape[1]), 1)
+        size = max(LIMITS.at_once // (excess.size * self.q.shape[1]), 1)
         for start in range(0, self.weight.size, size):
             some = slice(start, start + size)
             row, fraction = self.row[some], self.fraction[some]
@@ -124,7 +245,7 @@ class RangeProfiles:
             q += self.weight[some] @ self.q[row[:, None], best]
             d += (self.weight[some] * fraction) @ self.d[row[:, None], best]
         error = sequential_sum(self.weight.size, own=4)
-        return np.asarray(raised(q, error) + _UNDERFLOW), np.asarray(lowered(d, error))
+        return np.asarray(raised(q, error) + LIMITS.underflow), np.asarray(lowered(d, error))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,47 +293,28 @@ class MixedProfiles:
         error = sequential_sum(len(self.parts))
         return np.asarray(raised(q, error)), np.asarray(lowered(d, error))
 
-    def too_wide(
-        self, effort: Effort, span: tuple[float, float], *, patient: bool = False
-    ) -> list[bool]:
-        """Whether each range of numbers has wide bounds that are not negligible for the mixture.
+    def too_wide(self, effort: Effort, span: tuple[float, float]) -> bool:
+        """Whether the mixture's bounds are too far apart at one of the points with wide bounds.
 
         Args:
-            effort: the requested accuracy, which says what is negligible.
+            effort: the requested accuracy.
             span: least and largest ``alpha - 1`` that will be asked for.
-            patient: whether more is negligible, the more the deeper in the tail, where an epsilon
-                of a smooth distribution depends on it less.
         """
-        wide = [part.wide(span) for part in self.parts]
-        number = sum(int(there.any(axis=1).sum()) for there in wide)
-        return [
-            any(
-                self._counts(part, row, every[row], number, effort, span, patient)
-                for row in np.flatnonzero(every.any(axis=1)).tolist()
-            )
-            for part, every in zip(self.parts, wide, strict=True)
+        places = [
+            np.clip(part.excess[some.any(axis=0)] * part.fraction.max(), *span)
+            for part in self.parts
+            if (some := part.wide(span)).any()
         ]
-
-    def _counts(
-        self,
-        part: RangeProfiles,
-        row: int,
-        wide: NDArray[np.bool_],
-        number: int,
-        effort: Effort,
-        span: tuple[float, float],
-        patient: bool,
-    ) -> bool:
-        """Whether one of ``number`` numbers of messages matters where its bounds are wide."""
-        own = part.row == row
-        fraction, share = float(part.fraction[own].max()), part.weight[own] @ part.fraction[own]
-        place = np.clip(fraction * part.excess[wide], *span)
-        inner = place / fraction
-        lower = np.max(part.d[row] - np.multiply.outer(inner, part.q[row]), axis=1)
-        value = share * (np.interp(inner, part.excess, part.upper[row]) - lower)
+        if not places:
+            return False
+        place = np.unique(np.concatenate(places))
+        q, d = self.events_at(place)
         whole = self.upper_at(place) - self.missing
         # the deeper in the tail, the less an epsilon depends on it
-        deep = 1.0 - 2.0 * np.log(np.maximum(whole, _UNDERFLOW))
-        part_of_it = effort.resolution * (deep if patient else _NEXT_TO_NOTHING)
-        most = np.maximum(part_of_it * whole, _TAILS * effort.tail)
-        return bool(np.any(number * value > most))
+        share = (
+            SETTINGS.wide
+            * effort.resolution
+            * (1.0 - 2.0 * np.log(np.maximum(whole, LIMITS.underflow)))
+        )
+        gap = whole - (d - place * q)
+        return bool(np.any(gap > share * whole + SETTINGS.tails * effort.tail))

@@ -85,6 +85,8 @@ class _Settings:
             messages and moments alone, if ``deep_ratio`` allows.
         deep_ratio: least ratio of those lower and upper bounds.
         alone: relative width of the table for a single alpha, as a share of the allowed width.
+        discretized: the same for two message spaces, one for upper and one for lower bounds, whose
+            distance needs the rest.
         gathering: change of a sum's variance that doubling may cause, in resolutions.
     """
 
@@ -102,6 +104,7 @@ class _Settings:
     deep: float = 1e-50
     deep_ratio: float = 1e-3
     alone: float = 0.1
+    discretized: float = 0.7
     gathering: float = 40.0
 
 
@@ -272,6 +275,7 @@ class _PairEnds:
         self._tables: list[ListedProfile | NodeTable] = []
         share = pair.allowed(excess, self._moments) / self._moments
         share *= _SET.alone if excess.size == 1 else 1.0
+        share *= _SET.discretized if len(pair.ends) > 1 else 1.0
         for messages in pair.ends:
             if self.way is Way.LISTS:
                 tail = _SET.unlisted * pair.effort.tail

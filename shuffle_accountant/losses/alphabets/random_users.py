@@ -16,36 +16,81 @@ points of its own; rare numbers are tabulated coarsely.
 
       H_alpha >= sum of w_m x_m d_m - (alpha - 1) sum of w_m q_m   for every alpha >= 1.
 
-Where the bounds from tables are too wide, and the gap counts in the mixture, each number of
-messages has a distribution of its own.
+Where the mixture's bounds from tables are too wide, each number of messages has a loss of its own.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.lattice.region import symmetric_atoms
-from shuffle_accountant.losses.alphabets.blanket import largest_divergence
-from shuffle_accountant.losses.alphabets.letter_moments import LetterSource
-from shuffle_accountant.losses.alphabets.random_crowd import RandomCrowd, mixture_of, tables_of
-from shuffle_accountant.losses.alphabets.random_questions import single_delta
-from shuffle_accountant.losses.alphabets.samples import SampleSource, number_ranges, told_apart
+from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
+from shuffle_accountant.losses.alphabets.letter_moments import (
+    LetterSource,
+    moment_bounds,
+    source_letters,
+)
+from shuffle_accountant.losses.alphabets.mixed_profiles import (
+    SETTINGS,
+    MixedProfiles,
+    NumberRange,
+    RangeProfiles,
+    Sample,
+    SampleSource,
+    every_sample,
+    number_ranges,
+    ranges_by_share,
+)
+from shuffle_accountant.losses.alphabets.profiles import profile_table, ways_of
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
-from shuffle_accountant.numerics.rounding import Array, sequential_sum
+from shuffle_accountant.numerics.limits import LIMITS
+from shuffle_accountant.numerics.rounding import Array, lowered, raised, sequential_sum
+from shuffle_accountant.sums.choose import Way
 
-__all__ = ["RandomUsersLoss"]
+__all__ = ["POINTS", "RandomUsersLoss"]
 
-# Distance of the profile's points near loss 0, in deviations times sqrt(resolution); the second
-# where every number of messages has samples of its own, which leaves room.
-_STEP, _STEP_APART = 1.9, 2.2
-# Relative distance that no rounding of alpha reaches.
-_BEYOND = 2.0**-40
+
+@dataclass(frozen=True)
+class _Points:
+    """Where profiles of random numbers of messages are tabulated, and when not.
+
+    Attributes:
+        fewest: with fewer expected messages, each number of messages has a loss of its own.
+        fewest_unlisted: the same if their histograms can be listed, which is exact.
+        finer: resolution of tables, as a share of that of the mixture: what discretized continuous
+            messages lose there is a part of the bracket's width.
+        finest: least resolution of tables, unless eight times that of the mixture is less.
+        step: distance of points near loss 0, in deviations times sqrt(resolution).
+        step_near: the same for a single epsilon.
+        near: range of epsilon, in such distances, that shares its points.
+        looked: numbers of messages at which moments tell which of them matter.
+        largest: largest epsilon that tables answer, nats.
+        beyond: relative distance that no rounding of alpha reaches.
+        most_terms: number of terms up to which tables are quicker than a loss for each number of
+            messages, for message spaces with two messages that count, and for all others.
+    """
+
+    fewest: float = 16.0
+    fewest_unlisted: float = 64.0
+    finer: float = 0.4
+    finest: float = 1e-4
+    step: float = 1.9
+    step_near: float = 6.0
+    near: float = 5.0
+    looked: int = 24
+    largest: float = 50.0
+    beyond: float = 2.0**-40
+    most_terms: tuple[float, float] = (2.0**24, 2.0**30)
+
+
+POINTS = _Points()
+Places = tuple[tuple[NumberRange, bytes], ...]
 
 
 @dataclass(frozen=True)
@@ -76,21 +121,21 @@ class RandomUsersLoss(SymmetricLoss):
         """Rough standard deviation, nats."""
         return self.listed.deviation
 
-    @cached_property
-    def _crowd(self) -> RandomCrowd:
-        return RandomCrowd(self.pairs, self.source, self.largest, self.deviation, self.most_terms)
-
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0."""
         plain = Effort(effort.tail, effort.resolution)
-        found = single_delta(self._crowd, epsilon, side, plain)
+        found = None
+        if epsilon == math.inf:
+            found = _limit(self, side, plain)
+        elif epsilon < min(self.largest, POINTS.largest):
+            mixture = _near(self, math.floor(epsilon / _unit(self, plain)), side, plain)
+            found = None if mixture is None else mixture.delta(math.expm1(epsilon))
         return self.listed.delta(epsilon, side, effort) if found is None else found
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""
-        found = _whole(
-            self._crowd, side, Effort(effort.tail, effort.resolution, rounds=effort.rounds)
-        )
+        plain = Effort(effort.tail, effort.resolution, rounds=effort.rounds)
+        found = _whole(self, side, plain)
         if found is None:
             return self.listed.atoms(side, edges, effort)
         edges(float(np.max(np.abs(found.loss), initial=0.0)))  # whether such a grid is allowed
@@ -98,27 +143,71 @@ class RandomUsersLoss(SymmetricLoss):
 
 
 @lru_cache(maxsize=16)
-def _whole(crowd: RandomCrowd, side: Bound, effort: Effort) -> PldAtoms | None:
-    """The whole profile as atoms; None where the bounds from tables are too wide."""
-    tables = tables_of(crowd, effort)
-    if tables is None:
+def _fewest(loss: RandomUsersLoss, effort: Effort) -> BlanketLoss | None:
+    """The target among the fewest messages; None where each number has a loss of its own."""
+    expected = loss.source.expected
+    few = expected < POINTS.fewest_unlisted
+    if expected < POINTS.fewest or (
+        few and ways_of(loss.pairs, 2 * round(expected), effort) == {Way.LISTS}
+    ):
         return None
-    inner = tables.blanket
+    samples, _ = loss.source.samples(Bound.PESSIMISTIC, effort)
+    deviation = max(
+        source_letters(pair, Bound.OPTIMISTIC, effort).deviation(round(expected))
+        for pair in loss.pairs
+    )
+    least = min(sample.users for sample in samples if sample.users)
+    return BlanketLoss(loss.pairs, least, deviation, loss.largest)
 
-    wide = _STEP_APART if told_apart(crowd.source, effort) else _STEP
+
+@lru_cache(maxsize=16)
+def _mixture(
+    loss: RandomUsersLoss, side: Bound, places: Places, effort: Effort, span: tuple[float, float]
+) -> MixedProfiles | None:
+    """The mixture at those points, for ``alpha - 1`` in ``span``; None if its bounds are too wide.
+
+    None as well where it would take more than ``most_terms`` terms.
+    """
+    samples, missing = loss.source.samples(side, effort)
+    # those of one side, so that both go one way
+    usual = {sample.users for sample in loss.source.samples(Bound.PESSIMISTIC, effort)[0]}
+    parts, terms = [], 0.0
+    for numbers, own in places:
+        some = [sample for sample in samples if sample.users in numbers]
+        if some:
+            least = max(POINTS.finer * effort.resolution, POINTS.finest)
+            least = min(least, 8.0 * effort.resolution)
+            coarse = max(min(numbers.spread * least, SETTINGS.coarsest), least)
+            ends, coarser = (numbers.least, numbers.most), replace(effort, resolution=coarse)
+            table = profile_table(loss.pairs, ends, own, coarser)
+            terms += sum(n in numbers for n in usual) * (len(own) // 8) * table.nodes
+            if terms > loss.most_terms:
+                return None
+            profiles = {n: table.profile(n) for n in dict.fromkeys(one.users for one in some)}
+            parts.append(RangeProfiles.of(some, np.expm1(np.frombuffer(own)), profiles))
+    found = MixedProfiles(side, tuple(parts), missing)
+    return None if found.too_wide(effort, span) else found
+
+
+@lru_cache(maxsize=16)
+def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | None:
+    """The whole profile as atoms; None where tables do not answer."""
+    inner = _fewest(loss, effort)
+    if inner is None:
+        return None
 
     def points(spread: float) -> Array:
         wider = replace(effort, resolution=effort.resolution * spread)
-        step = wide * math.sqrt(wider.resolution) * inner.deviation
+        step = POINTS.step * math.sqrt(wider.resolution) * inner.deviation
 
         def edges(largest: float) -> Array:
             return np.arange(math.ceil(4.0 * largest / step) + 2, dtype=np.float64) * (0.25 * step)
 
-        return inner.spaced_points(Bound.PESSIMISTIC, edges, wider, wide)
+        return inner.spaced_points(Bound.PESSIMISTIC, edges, wider, POINTS.step)
 
-    ranges = number_ranges(crowd.source, effort)
+    ranges = number_ranges(loss.source, effort)
     places = tuple((numbers, points(numbers.spread).tobytes()) for numbers in ranges)
-    found = mixture_of(crowd, side, places, effort, (0.0, math.inf))
+    found = _mixture(loss, side, places, effort, (0.0, math.inf))
     if found is None:
         return None
     mean, most = np.average(found.fraction, weights=found.weight), found.fraction.max()
@@ -129,12 +218,11 @@ def _whole(crowd: RandomCrowd, side: Bound, effort: Effort) -> PldAtoms | None:
     if side is Bound.PESSIMISTIC:
         # from where on the profiles of all numbers are at their ends
         ends = [float(part.excess[-1] * part.fraction.max()) for part in found.parts]
-        last = max(ends) * (1.0 + _BEYOND)
-        losses = _apart(np.log1p(np.append(excess, last)))
+        losses = _apart(np.log1p(np.append(excess, max(ends) * (1.0 + POINTS.beyond))))
         upper = found.upper_at(np.expm1(losses))
         return profile_atoms(losses, (upper, upper), (upper, upper), 0.0, side)
-    users = int(max(sample.users for sample in crowd.source.samples(side, effort)[0]))
-    limit = largest_divergence(crowd.pairs, users, math.inf, side, effort)
+    users = int(max(sample.users for sample in loss.source.samples(side, effort)[0]))
+    limit = largest_divergence(loss.pairs, users, math.inf, side, effort)
     share = float(np.sum(found.weight * found.fraction)) * (1.0 - sequential_sum(found.weight.size))
     q, d = found.events_at(np.expm1(np.log1p(excess)))
     return replace(symmetric_atoms(q, d, limit * share), truncated=found.missing)
@@ -142,8 +230,85 @@ def _whole(crowd: RandomCrowd, side: Bound, effort: Effort) -> PldAtoms | None:
 
 def _apart(losses: Array) -> Array:
     """The losses without those too close to another: slopes between them would be round-off."""
-    kept = np.append(True, np.diff(losses) > _BEYOND * losses[1:])
+    kept = np.append(True, np.diff(losses) > POINTS.beyond * losses[1:])
     kept[-1] = True
-    if kept.size > 2 and losses[-1] - losses[-2] <= _BEYOND * losses[-1]:
+    if kept.size > 2 and losses[-1] - losses[-2] <= POINTS.beyond * losses[-1]:
         kept[-2] = False
     return np.asarray(losses[kept])
+
+
+def _limit(loss: RandomUsersLoss, side: Bound, effort: Effort) -> float | None:
+    """Bound for alpha to infinity, if numbers of messages hardly differ: few and many bound all."""
+    samples, missing = loss.source.samples(side, effort)
+    samples = tuple(sample for sample in samples if sample.users)
+    if not samples:
+        return None
+    numbers = [sample.users for sample in samples]
+    most, least = (
+        largest_divergence(loss.pairs, users, math.inf, side, effort)
+        for users in (min(numbers), max(numbers))
+    )
+    if most - least > effort.tail:
+        return None
+    share = float(np.sum([sample.weight * sample.fraction for sample in samples]))
+    error = sequential_sum(len(samples), own=4.0)
+    if side is Bound.OPTIMISTIC:
+        return lowered(share * least, error)
+    return min(raised(share * most, error) + (missing if loss.largest == math.inf else 0.0), 1.0)
+
+
+def _near(loss: RandomUsersLoss, part: int, side: Bound, effort: Effort) -> MixedProfiles | None:
+    """The mixture of profiles near one epsilon, range number ``part``; None without tables."""
+    places, unit = _near_points(loss, part, effort), _unit(loss, effort)
+    span = math.expm1(part * unit), math.expm1((part + 1) * unit)
+    return None if places is None else _mixture(loss, side, places, effort, span)
+
+
+def _unit(loss: RandomUsersLoss, effort: Effort) -> float:
+    """Width of the ranges of epsilon that share their points, nats."""
+    return POINTS.near * POINTS.step_near * math.sqrt(effort.resolution) * loss.deviation
+
+
+@lru_cache(maxsize=64)
+def _near_points(loss: RandomUsersLoss, part: int, effort: Effort) -> Places | None:
+    """Points that answer every epsilon in range number ``part``; None without tables."""
+    inner = _fewest(loss, effort)
+    if inner is None:
+        return None
+    unit, usual = _unit(loss, effort), POINTS.step_near * math.sqrt(effort.resolution)
+    end = inner.largest * (1.0 + POINTS.beyond) + POINTS.beyond
+    every, found = every_sample(loss.source, effort), []
+    share = _shares(loss, every, math.expm1((part + 0.5) * unit), effort)
+    most = every[int(np.argmax(share))].users
+    for numbers in ranges_by_share(every, share, most, effort):
+        step = usual * math.sqrt(numbers.spread) * inner.deviation
+        fractions = [sample.fraction for sample in every if sample.users in numbers]
+        first = math.log1p(math.expm1(part * unit) / max(fractions)) - step
+        last = math.log1p(math.expm1((part + 1) * unit) / min(fractions)) + step
+        if last >= end:
+            first, last = min(first, end - step), end
+        count = math.ceil((last - max(first, 0.0)) / step) + 1
+        points = np.linspace(max(first, 0.0), last, max(count, 2))
+        points = points if points[0] == 0.0 else np.append(0.0, points)
+        found.append((numbers, points.tobytes()))
+    return tuple(found)
+
+
+def _shares(loss: RandomUsersLoss, every: list[Sample], excess: float, effort: Effort) -> Array:
+    """Rough share of each number of messages in the profile at ``alpha = 1 + excess``."""
+    users, weight, fraction = (
+        np.array(column)
+        for column in zip(*((one.users, one.weight, one.fraction) for one in every), strict=True)
+    )
+    letters = [source_letters(pair, Bound.OPTIMISTIC, effort) for pair in loss.pairs]
+    worst = max(letters, key=lambda pair: pair.deviation(int(users.max())))
+    looked = np.geomspace(users.min(), users.max(), POINTS.looked)
+    looked = np.unique(looked.round().astype(int))
+    order = np.argsort(users, kind="stable")
+    drawn = np.interp(looked, users[order], fraction[order])
+    value = [
+        float(moment_bounds([worst], n, np.array([excess / x]))[0, 0])
+        for n, x in zip(looked.tolist(), drawn.tolist(), strict=True)
+    ]
+    logs = np.log(np.maximum(value, LIMITS.underflow))
+    return np.asarray(weight * fraction * np.exp(np.interp(users, looked, logs)))
