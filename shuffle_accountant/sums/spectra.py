@@ -199,9 +199,7 @@ def of_blocks(rows: Tilted, users: tuple[int, int], first: Array, left_out: Arra
     fine = _waves(np.multiply.outer(step, np.arange(size))[:, :, None] * rows.y[:, None, :])
     starts = _waves((step[:, None] * first)[:, :, None] * rows.y[:, None, :])
     t = (step[:, None, None] * (first[:, :, None] + np.arange(size))).reshape(step.size, -1)
-    less, less_sent = (
-        _less_one(starts, fine, x).reshape(t.shape) for x in (rows.weight, rows.sent)
-    )
+    less, less_sent = _less_one(starts, fine, (rows.weight, rows.sent))
     held = t <= (rows.last * step)[:, None] * (1.0 + 1e-9)
     off = rows.off(t)
     top = np.minimum(np.abs(1.0 + less) + off, 1.0)
@@ -245,13 +243,20 @@ def _beyond(rows: Tilted) -> Array:
     return np.asarray(series * _transforms(rows, t[:, None])[:, :, 0])
 
 
-def _less_one(starts: Complex, fine: Complex, weight: Array) -> Complex:
-    """Weighted sums of waves less one at all nodes of some blocks, shape (k, blocks, block)."""
-    first = starts * weight[:, None, :]
-    both = np.matmul(first, fine.transpose(0, 2, 1))
-    both += first.sum(axis=2)[:, :, None]
-    both += np.matmul(fine, weight[:, :, None]).transpose(0, 2, 1)
-    return np.asarray(both)
+def _less_one(starts: Complex, fine: Complex, weights: Sequence[Array]) -> Complex:
+    """Weighted sums of waves less one at all nodes of some blocks, shape (weights, k, nodes).
+
+    With ``(1 + a)(1 + b) - 1 = a + (1 + a) b``. All weights in one product of matrices: such with a
+    single vector are slow where several threads share few processors.
+    """
+    count = starts.shape[1]
+    turned = 1.0 + starts
+    both = np.concatenate([turned * weight[:, None, :] for weight in weights], axis=1)
+    found = np.matmul(both, fine.transpose(0, 2, 1))
+    parts = [found[:, i * count : (i + 1) * count] for i in range(len(weights))]
+    for part, weight in zip(parts, weights, strict=True):
+        part += np.sum(starts * weight[:, None, :], axis=2)[:, :, None]
+    return np.stack([part.reshape(part.shape[0], -1) for part in parts])
 
 
 def _coefficients(

@@ -199,7 +199,7 @@ def test_phi_is_as_close_as_it_says() -> None:
         np.multiply.outer(found.step, np.arange(16))[:, :, None] * found.y[:, None, :]
     )
     starts = spectra._waves((found.step[:, None] * first)[:, :, None] * found.y[:, None, :])
-    less = spectra._less_one(starts, fine, found.weight)[0].ravel()
+    less = spectra._less_one(starts, fine, [found.weight])[0].ravel()
     t = found.step[0] * (first[:, None] + np.arange(16.0)).ravel()
     off = found.off(t[None])[0]
     for place, value, error in zip(t.tolist(), less.tolist(), off.tolist(), strict=True):
