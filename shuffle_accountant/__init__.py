@@ -44,6 +44,7 @@ from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.rounds.protocol import Protocol, conditions
+from shuffle_accountant.rounds.registry import register
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ __all__ = [
     "min_users",
     "order",
     "plot",
+    "register",
     "report",
     "statement",
     "sweep",

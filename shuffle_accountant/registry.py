@@ -6,12 +6,13 @@ import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.validation import spelled
 
-__all__ = ["Kinds", "Registry", "Stored"]
+__all__ = ["Kinds", "Registry", "Stored", "load_installed"]
 
 
 class _Entry(Protocol):
@@ -24,6 +25,9 @@ class _Entry(Protocol):
 
 T = TypeVar("T", bound=_Entry)
 K = TypeVar("K")
+
+GROUP = "shuffle_accountant"
+"""Group of the entry points by which installed packages name their randomizers and rounds."""
 
 
 class Registry(Generic[T]):
@@ -112,6 +116,22 @@ class Stored:
         return cls(**{name: state[name] for name in wanted})
 
 
+_loaded: list[EntryPoint] = []
+
+
+def load_installed() -> bool:
+    """Import the classes that installed packages name as entry points of `GROUP`, once.
+
+    Returns:
+        Whether there were any that had not been imported before.
+    """
+    new = [entry for entry in entry_points(group=GROUP) if entry not in _loaded]
+    _loaded.extend(new)
+    for entry in new:
+        entry.load()  # which registers itself
+    return bool(new)
+
+
 class Kinds(Mapping[str, type[K]], Generic[K]):
     """Classes by their ``kind``: the one name each has in states, JSON and on the command line.
 
@@ -142,6 +162,14 @@ class Kinds(Mapping[str, type[K]], Generic[K]):
             raise ValueError(f"kind must be a name of its own, got {kind!r}, which is taken")
         self._classes[kind] = cls
 
+    def remove(self, kind: str) -> type[K]:
+        """Take a class out, and hand it back.
+
+        Raises:
+            KeyError: no such kind.
+        """
+        return self._classes.pop(kind)
+
     def __iter__(self) -> Iterator[str]:
         return iter(sorted({*self._classes, *self._modules}))
 
@@ -168,6 +196,8 @@ class Kinds(Mapping[str, type[K]], Generic[K]):
             for spelling in (kind, spelled(kind)):
                 if spelling in self:
                     return self[spelling]
+            if load_installed():
+                return self.of(state, name)
         raise ValueError(
             f"{name or self._what} must be an object with a kind of {', '.join(self)}, got "
             f"{validate.shown(state)}"

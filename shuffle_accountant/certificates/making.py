@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -30,7 +30,11 @@ from shuffle_accountant.certificates.schema import DOCUMENT, VERSION, check
 from shuffle_accountant.certificates.verification import Grid
 from shuffle_accountant.engine.evaluation import evaluate
 from shuffle_accountant.engine.question import Query
+from shuffle_accountant.randomizers.base import FiniteRandomizer
+from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
+from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import Protocol
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["certify"]
 
@@ -91,6 +95,7 @@ def certify(
         query = Query(delta=validate.open_unit(delta=delta))
     else:
         query = Query(epsilon=validate.finite_nonnegative(epsilon=epsilon))
+    protocol = Protocol([(_as_channel(one), count) for one, count in protocol.distinct])
     state = protocol.to_dict()
     check(state, "protocol", DOCUMENT["properties"]["protocol"])
     parts_of(state)  # refuses what is not covered before anything takes time
@@ -125,6 +130,16 @@ def certify(
             continue
         best = min(best, found, key=lambda one: (one.epsilon, one.delta))
     return best
+
+
+def _as_channel(one: Round) -> Round:
+    """The round with the channel of its randomizer for it, if certificates do not know the kind."""
+    if not isinstance(one, ShuffleRound) or one.randomizer.kind in DOCUMENT["$defs"]:
+        return one
+    randomizer = one.randomizer
+    if not isinstance(randomizer, FiniteRandomizer) or not randomizer.representable:
+        return one
+    return replace(one, randomizer=DiscreteRandomizer(randomizer.matrix()))
 
 
 def _first(made: Callable[[float, int], Certificate], spacing: float) -> Certificate:

@@ -23,11 +23,13 @@ from shuffle_accountant.design.limit import limit_mu
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.randomizers.channel import ChannelRandomizer
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 from shuffle_accountant.randomizers.hadamard import HadamardResponse
 from shuffle_accountant.randomizers.local_hashing import LocalHashing
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.randomizers.rappor import RAPPOR
+from shuffle_accountant.randomizers.registry import own_kinds
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.mechanisms import (
@@ -81,6 +83,8 @@ class _Oracle(RandomizedMessages):
                 k, d = mechanism.categories, mechanism.size
                 sets = float(gammaln(k + 1) - gammaln(d + 1) - gammaln(k - d + 1))
                 return sets / math.log(2.0)
+            case ChannelRandomizer():
+                return math.log2(mechanism.channel.shape[1])
         return math.log2(mechanism.categories)
 
 
@@ -248,6 +252,8 @@ def frequency_candidates() -> tuple[Candidate, ...]:
             _SizedOracle("subset selection", place, SubsetSelection, "size", _smaller),
             _SizedOracle("local hashing", place, LocalHashing, "buckets", _some_times_as_many),
         ]
+        own = own_kinds("categories", "eps0")
+        oracles += [_Oracle(one.kind, place, one) for one in own if hasattr(one, "frequency_error")]
     return (
         *oracles,
         _Bits("a randomized bit per category", "shuffle", RandomizedResponse),

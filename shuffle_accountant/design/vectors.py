@@ -26,6 +26,7 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.null_clones import charge
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.gaussian_vectors import GaussianVectors
+from shuffle_accountant.randomizers.registry import own_kinds
 from shuffle_accountant.randomizers.vectors import (
     DuchiL2,
     DuchiLInf,
@@ -262,6 +263,10 @@ class _LaplaceCurator(Candidate):
         return scale
 
 
+def _estimates_means(kind: type[LocalRandomizer]) -> bool:
+    return all(hasattr(kind, name) for name in ("variance", "largest_mean_error"))
+
+
 def mean_candidates(dimension: int, *, gaussian_messages: bool) -> tuple[Candidate, ...]:
     """All candidates of a design of means.
 
@@ -274,8 +279,9 @@ def mean_candidates(dimension: int, *, gaussian_messages: bool) -> tuple[Candida
         ("Duchi et al., sphere", DuchiL2),
         ("Duchi et al., cube", DuchiLInf),
         ("sampled coordinates", SampledCoordinates),
+        *((one.kind, one) for one in own_kinds("dimension", "eps0") if _estimates_means(one)),
     ]
-    kinds = [one for one in kinds if dimension >= one[1].least_dimension]  # type: ignore[attr-defined]
+    kinds = [one for one in kinds if dimension >= getattr(one[1], "least_dimension", 1)]
     return (
         *(_Vectors(name, place, kind) for place in ("shuffle", "local") for name, kind in kinds),
         *((_GaussianMessages(),) if gaussian_messages else ()),

@@ -5,7 +5,7 @@ A new randomizer is one class. Take `ChannelRandomizer` for a matrix of probabil
 ``log_density``), `FiniteRandomizer` for messages that are too many to list (``classes``), or
 `LocalRandomizer` if nothing but ``eps0`` is known. With a ``kind`` of its own the class is known to
 saved states and to the command line. `FromArguments` writes and reads what is nothing but the
-arguments of its constructor.
+arguments of its constructor. What a dataclass says of itself is checked when one is made.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.registry import Kinds
@@ -77,6 +79,17 @@ class LocalRandomizer(ABC):
         """
         super().__init_subclass__(**options)
         LocalRandomizer.kinds.add(cls)
+
+    def __post_init__(self) -> None:
+        """Check what a subclass says of itself: dataclasses do this when one is made.
+
+        Raises:
+            TypeError: an eps0 that is no number.
+            ValueError: an eps0 that is negative or NaN.
+        """
+        with said_of(self):
+            eps0 = self.eps0
+        validate.nonnegative(**{f"eps0 of {type(self).__name__}": eps0})
 
     @property
     def inputs(self) -> int | None:
@@ -145,6 +158,23 @@ class LocalRandomizer(ABC):
     @abstractmethod
     def from_fields(cls, fields: dict[str, Any]) -> LocalRandomizer:
         """Inverse of `to_dict`, without the ``kind``."""
+
+
+@contextmanager
+def said_of(randomizer: LocalRandomizer) -> Iterator[None]:
+    """Errors of a subclass's own code, as a line that names the class.
+
+    Raises:
+        TypeError: the block raised one.
+        ValueError: the block raised one, or an error of arithmetic.
+    """
+    name = type(randomizer).__name__
+    try:
+        yield
+    except TypeError as error:
+        raise TypeError(f"{name} must have other arguments: {error}") from error
+    except (ValueError, ArithmeticError) as error:
+        raise ValueError(f"{name} must have other arguments: {error}") from error
 
 
 class RunsOnData(ABC):

@@ -6,22 +6,63 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.ratios import log_ratio_above
-from shuffle_accountant.randomizers.base import FiniteRandomizer, LetterClasses, RunsOnData
-from shuffle_accountant.randomizers.checks import category_values, distinct_inputs, generator
+from shuffle_accountant.randomizers.base import (
+    FiniteRandomizer,
+    LetterClasses,
+    RunsOnData,
+    said_of,
+)
+from shuffle_accountant.randomizers.checks import (
+    category_values,
+    distinct_inputs,
+    generator,
+    row_sums,
+)
+from shuffle_accountant.randomizers.error_bounds import largest_mean_deviation
+from shuffle_accountant.randomizers.estimation import Estimate, Estimator, tally_of
 
-__all__ = ["ChannelRandomizer"]
+__all__ = ["ChannelRandomizer", "checked_channel"]
+
+# Rounding errors that a channel may have, seen in its eps0.
+_EPS0_ERROR = 1e-9
 
 
-class ChannelRandomizer(RunsOnData, FiniteRandomizer):
+class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
     """A randomizer that knows its channel matrix, from which all else follows.
 
-    A subclass need only have the property `channel`, and be written and read.
+    A subclass need only have the property `channel`, and be written and read. Frequencies of the
+    inputs are estimated by a right inverse A of the channel C: with the counts of n messages, the
+    estimate ``counts A / n`` is unbiased, as ``C A`` is the identity. Of all right inverses it is
+    the one with the least variance if all inputs are equally frequent.
     """
+
+    def __post_init__(self) -> None:
+        """Check the channel, and the eps0 if it is given: dataclasses do this when one is made.
+
+        Raises:
+            TypeError: a channel that is no matrix of numbers, or an eps0 that is no number.
+            ValueError: rows that are no distributions, or an eps0 that the channel exceeds.
+        """
+        name = type(self).__name__
+        given = "eps0" in vars(self) or type(self).eps0 is not ChannelRandomizer.eps0
+        if given:
+            super().__post_init__()
+        with said_of(self):
+            channel = self.channel
+        checked = checked_channel(**{f"channel of {name}": channel})
+        least = float(np.max(log_ratio_above(checked.max(axis=0), checked.min(axis=0))))
+        if given and self.eps0 < least - _EPS0_ERROR * max(1.0, least):
+            raise ValueError(
+                f"eps0 of {name} must be at least the largest log-ratio of its channel, "
+                f"{least:.12g}, got {self.eps0!r}"
+            )
 
     @property
     @abstractmethod
@@ -81,6 +122,102 @@ class ChannelRandomizer(RunsOnData, FiniteRandomizer):
         columns = [tuple(column) for column in self.channel.T.tolist()]
         return sorted(columns) == sorted((b, a) for a, b in columns)
 
+    @cached_property
+    def _inverse(self) -> NDArray[np.float64]:
+        """Right inverse of the channel, shape (messages, inputs)."""
+        channel = self.channel
+        if np.linalg.matrix_rank(channel) < self.inputs:
+            raise ValueError(
+                f"channel of {type(self).__name__} must have linearly independent rows to estimate "
+                "frequencies: no number of messages says what they are"
+            )
+        weighted = channel / channel.mean(axis=0)
+        inverse: NDArray[np.float64] = np.linalg.solve(weighted @ channel.T, weighted).T
+        return inverse
+
+    def frequency_error(self, *, users: int, frequency: float = 0.0) -> float:
+        """Largest standard deviation of an estimated frequency, over categories and histograms.
+
+        Args:
+            users: number of messages, >= 1.
+            frequency: share of users who hold the category, in [0, 1].
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range, or a channel whose rows are not independent.
+        """
+        users = validate.integer(minimum=1, users=users)
+        share = validate.closed_unit(frequency=frequency)
+        variance = self.channel @ self._inverse**2 - np.eye(self.inputs)
+        own = variance.diagonal()
+        others = np.where(np.eye(self.inputs, dtype=bool), 0.0, variance).max(axis=0)
+        worst = float(np.max(share * own + (1.0 - share) * others))
+        return math.sqrt(max(worst, 0.0) / users)
+
+    def largest_frequency_error(
+        self, *, users: int, confidence: float = 0.95, categories: int | None = None
+    ) -> float:
+        """Bound on the largest error of all estimated frequencies, for any histogram.
+
+        The estimate is a mean of vectors, one for each message; the bound is that of means in
+        `shuffle_accountant.randomizers.error_bounds`.
+
+        Args:
+            users: number of messages, >= 1.
+            confidence: probability that it holds, in (0, 1).
+            categories: number of categories that are estimated; by default all inputs.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: an argument outside its range, or a channel whose rows are not independent.
+        """
+        users = validate.integer(minimum=1, users=users)
+        failure = 1.0 - validate.open_unit(confidence=confidence)
+        count = self.inputs if categories is None else categories
+        inverse = self._inverse
+        squares = self.channel @ inverse**2
+        deviation = largest_mean_deviation(
+            max(float(np.max(np.abs(inverse))), float(np.max(np.abs(inverse - 1.0)))),
+            float(squares.max()),
+            float(squares.sum(axis=1).max()),
+            users=users,
+            dimension=validate.integer(minimum=1, categories=count),
+            failure=failure,
+        )
+        return deviation / users
+
+    def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
+        """Unbiased frequencies of all inputs from the counts of all messages.
+
+        Args:
+            tally: number of messages of each kind, shape (messages,), of sum ``users``.
+            users: number of users who sent them, >= 1.
+
+        Returns:
+            Shares of users who hold each input, shape (inputs,). The standard errors are those of
+            messages of random users, which are too large by the spread of the users' inputs.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: a tally that is impossible for that number of users, no users, or a channel
+                whose rows are not independent.
+        """
+        users = validate.integer(minimum=1, users=users)
+        counts = tally_of(tally, (self.channel.shape[1],))
+        if not np.all(counts >= 0) or counts.sum() != users:
+            raise ValueError(
+                f"tally must hold counts >= 0 of sum {users}, got {counts.tolist()!r:.80}"
+            )
+        values = counts @ self._inverse / users
+        if users == 1:
+            return Estimate(values, np.full(self.inputs, math.inf), users)
+        spread = np.maximum(counts @ self._inverse**2 / users - values**2, 0.0)
+        return Estimate(values, np.sqrt(spread / (users - 1)), users)
+
+    def _counted(self, messages: Any) -> tuple[NDArray[Any], int]:
+        sent = category_values(messages, self.channel.shape[1], name="messages").ravel()
+        return np.bincount(sent, minlength=self.channel.shape[1]), sent.size
+
     def randomize(
         self, values: ArrayLike, rng: np.random.Generator | None = None
     ) -> NDArray[np.int64]:
@@ -104,3 +241,35 @@ class ChannelRandomizer(RunsOnData, FiniteRandomizer):
             chosen = rng.choice(row.size, size=np.count_nonzero(held), p=row / row.sum())
             messages[held] = chosen
         return messages
+
+
+def checked_channel(**named: ArrayLike) -> NDArray[np.float64]:
+    """The named matrix as doubles, shape (inputs, messages), if it is a channel.
+
+    Rows whose sum is off by more than rounding, by 1e-9 at most, are scaled to sum 1.
+
+    Raises:
+        TypeError: it does not hold real numbers.
+        ValueError: fewer than two rows, entries outside [0, 1], rows that do not sum to 1 within
+            1e-9, or a column of zeros.
+    """
+    ((name, channel),) = named.items()
+    try:
+        given: NDArray[Any] = np.asarray(channel)
+    except ValueError:  # rows of different lengths
+        raise ValueError(f"{name} must have rows of equal lengths, got a ragged sequence") from None
+    if given.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be an array of numbers, got one of {given.dtype}")
+    if given.ndim != 2:
+        raise ValueError(f"{name} must have 2 dimensions (inputs, messages), got {given.ndim}")
+    if given.shape[0] < 2:
+        raise ValueError(f"{name} must have >= 2 rows (inputs), got {given.shape[0]}")
+    matrix = given.astype(np.float64) + 0.0  # turns negative zeros into zeros
+    sums = row_sums(**{name: matrix})
+    empty = np.flatnonzero(matrix.max(axis=0) == 0.0)
+    if empty.size:
+        raise ValueError(f"{name} must have no column of zeros, got one at {empty[0]}")
+    # what is run is the row's law; a sum that is off by rounding alone is left as it was given
+    rough = np.abs(sums - 1.0) > 1e-14 * matrix.shape[1]
+    matrix[rough] /= sums[rough, None]
+    return matrix

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant.randomizers.arguments import require_fields
-from shuffle_accountant.randomizers.channel import ChannelRandomizer
-from shuffle_accountant.randomizers.checks import row_sums
+from shuffle_accountant.randomizers.channel import ChannelRandomizer, checked_channel
 
 __all__ = ["DiscreteRandomizer"]
 
@@ -37,7 +36,7 @@ class DiscreteRandomizer(ChannelRandomizer):
     _shape: tuple[int, int]
 
     def __init__(self, channel: ArrayLike) -> None:
-        matrix = _checked(channel)
+        matrix = checked_channel(channel=channel)
         object.__setattr__(self, "_entries", matrix.tobytes())
         object.__setattr__(self, "_shape", matrix.shape)
 
@@ -58,25 +57,3 @@ class DiscreteRandomizer(ChannelRandomizer):
         """Inverse of `to_dict`, without the ``kind``."""
         require_fields(cls.kind, fields, ("channel",))
         return cls(**fields)
-
-
-def _checked(channel: ArrayLike) -> NDArray[np.float64]:
-    try:
-        given: NDArray[Any] = np.asarray(channel)
-    except ValueError:  # rows of different lengths
-        raise ValueError("channel must have rows of equal lengths, got a ragged sequence") from None
-    if given.dtype.kind not in "iuf":
-        raise TypeError(f"channel must be an array of numbers, got one of {given.dtype}")
-    if given.ndim != 2:
-        raise ValueError(f"channel must have 2 dimensions (inputs, messages), got {given.ndim}")
-    if given.shape[0] < 2:
-        raise ValueError(f"channel must have >= 2 rows (inputs), got {given.shape[0]}")
-    matrix = given.astype(np.float64) + 0.0  # turns negative zeros into zeros
-    sums = row_sums(channel=matrix)
-    empty = np.flatnonzero(matrix.max(axis=0) == 0.0)
-    if empty.size:
-        raise ValueError(f"channel must have no column of zeros, got one at {empty[0]}")
-    # what is run is the row's law; a sum that is off by rounding alone is left as it was given
-    rough = np.abs(sums - 1.0) > 1e-14 * matrix.shape[1]
-    matrix[rough] /= sums[rough, None]
-    return matrix

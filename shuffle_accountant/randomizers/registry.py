@@ -22,9 +22,17 @@ from shuffle_accountant.randomizers import (  # noqa: F401 - which register them
     vectors,
 )
 from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.registry import load_installed
 from shuffle_accountant.validation import spelled
 
-__all__ = ["SHORT", "named", "parameters_of", "randomizer_from_dict", "randomizer_kind"]
+__all__ = [
+    "SHORT",
+    "named",
+    "own_kinds",
+    "parameters_of",
+    "randomizer_from_dict",
+    "randomizer_kind",
+]
 
 SHORT = {
     "duchi": "duchi-l2",
@@ -58,6 +66,8 @@ def randomizer_kind(name: str) -> str:
     kind = spelled(name)
     kind = name if name in LocalRandomizer.kinds else SHORT.get(kind, kind)
     if kind not in LocalRandomizer.kinds:
+        if load_installed():
+            return randomizer_kind(name)
         raise ValueError(
             f"randomizer must be one of {', '.join(LocalRandomizer.kinds)}, or package.module:Class"
             f" of your own, got {name!r:.60}"
@@ -98,6 +108,23 @@ def parameters_of(name: str) -> dict[str, bool]:
     """
     given = inspect.signature(LocalRandomizer.kinds[randomizer_kind(name)]).parameters
     return {key: value.default is value.empty for key, value in given.items()}
+
+
+def own_kinds(*parameters: str) -> list[type[LocalRandomizer]]:
+    """Classes from outside of this package whose constructors need these parameters and no others.
+
+    Args:
+        parameters: such as "categories" and "eps0".
+    """
+    load_installed()
+    found = []
+    for kind in LocalRandomizer.kinds.values():
+        if not kind.__module__.startswith(f"{__name__.partition('.')[0]}."):
+            given = inspect.signature(kind).parameters
+            needed = {key for key, value in given.items() if value.default is value.empty}
+            if needed <= set(parameters) <= set(given):
+                found.append(kind)
+    return found
 
 
 def named(name: str, **parameters: Any) -> LocalRandomizer:

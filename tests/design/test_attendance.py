@@ -186,7 +186,7 @@ def test_calibrate_on_the_command_line(capsys: Any) -> None:
     one = sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=2500)
     assert most["value"] == sa.max_rounds(one, **TARGET)
     assert main(["calibrate", "--eps0", "2", "--min-users", "5", *FLAGS]) == 2
-    assert "min_users must be left out to find users" in capsys.readouterr().err
+    assert "--min-users must be left out to find users" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -9,8 +9,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import sys
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import EntryPoint
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +23,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, log_expit
 
 import shuffle_accountant as sa
+from shuffle_accountant import registry
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage import mutual_information, reidentification
 from shuffle_accountant.randomizers import (
@@ -167,6 +170,192 @@ def test_a_kind_belongs_to_one_class():
 
         class Other(Secret):
             kind = "laplace"
+
+
+def geometric(**changes):
+    """A class like `TwoSidedGeometric` with other members."""
+    return dataclass(frozen=True, repr=False)(
+        type("Geometric", (TwoSidedGeometric,), {"__module__": __name__, **changes})
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "said"),
+    [
+        (lambda: Secret("x"), TypeError, "^eps0 of Secret must be a number >= 0"),
+        (lambda: Secret(-1.0), ValueError, "^eps0 of Secret must be a number >= 0"),
+        (lambda: Logistic(0.0), ValueError, "^Logistic must have other arguments: float division"),
+        (lambda: Logistic("x"), TypeError, "^Logistic must have other arguments: unsupported"),
+        (lambda: TwoSidedGeometric(2, "x"), TypeError, "^TwoSidedGeometric must have other"),
+        (lambda: TwoSidedGeometric(0, 1.0), ValueError, "^channel of TwoSidedGeometric must have"),
+        (
+            lambda: geometric(channel=np.array([[0.5, 0.6], [0.5, 0.5]]))(2, 0.5),
+            ValueError,
+            "^channel of Geometric must have rows that sum to 1 within 1e-09, got 1.1 in row 0$",
+        ),
+        (
+            lambda: geometric(channel=[[0.5, 0.5], [1.0]])(2, 0.5),
+            ValueError,
+            "^channel of Geometric must have rows of equal lengths",
+        ),
+        (
+            lambda: geometric(eps0=0.9)(2, 0.5),
+            ValueError,
+            "^eps0 of Geometric must be at least the largest log-ratio of its channel, 1, got 0.9$",
+        ),
+    ],
+)
+def test_what_a_class_says_of_itself_is_checked_when_one_is_made(make, error, said):
+    with pytest.raises(error, match=said) as refused:
+        make()
+    assert "\n" not in str(refused.value)
+
+
+def test_a_larger_eps0_may_be_claimed():
+    assert geometric(eps0=1.5)(2, 0.5).eps0 == 1.5
+
+
+# Registered
+
+
+@dataclass(frozen=True, repr=False)
+class TestNearbyValue(FromArguments, ChannelRandomizer):
+    """The value, or another one: the further off, the less likely."""
+
+    __test__ = False
+    arguments: ClassVar[tuple[str, ...]] = ("categories", "eps0")
+
+    categories: int
+    eps0: float
+
+    @cached_property
+    def channel(self):
+        values = np.arange(self.categories)
+        apart = np.abs(values[:, None] - values) / (self.categories - 1)
+        weights = np.exp(-0.5 * self.eps0 * apart)
+        return weights / weights.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture
+def registered():
+    assert sa.register(TestNearbyValue) is TestNearbyValue
+    yield TestNearbyValue
+    LocalRandomizer.kinds.remove("test-nearby-value")
+    del TestNearbyValue.kind
+
+
+def test_registering_names_a_class(registered):
+    assert registered.kind == "test-nearby-value"
+    assert sa.register(registered) is registered  # again
+    assert named("test-nearby-value", categories=3, eps0=1.0) == registered(3, 1.0)
+    assert randomizer_from_dict(registered(3, 1.0).to_dict()) == registered(3, 1.0)
+    for wrong in (ChannelRandomizer, int, registered(3, 1.0)):
+        with pytest.raises(TypeError, match=r"^cls must"):
+            sa.register(wrong)
+
+
+@pytest.mark.slow
+def test_registered_classes_are_candidates_of_designs(registered):
+    asked = {"users": 10_000, "categories": 3, "target_epsilon": 1.0, "delta": 1e-6}
+    found = sa.design.frequency(**asked, tolerance=0.1)
+    row, local = (
+        next(row for row in rows if row.name == "test-nearby-value")
+        for rows in (found.rows, found.local)
+    )
+    one = sa.ShuffleRound(registered(3, row.eps0), users=10_000)
+    # the width that the design asks for, and the step of its search
+    assert 0.8 <= sa.epsilon(one, delta=1e-6).upper <= 1.0 + 1e-9
+    assert row.rmse == row.mechanism.frequency_error(users=10_000) < local.rmse
+    assert row.bits == math.log2(3)
+
+
+def test_installed_packages_are_asked_for_kinds_that_are_not_known(monkeypatch, tmp_path):
+    (tmp_path / "installed_coin.py").write_text(
+        "from test_third_party import *\nclass Coin(Secret):\n    kind = 'test-installed-coin'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "test_third_party", sys.modules[__name__])
+    entry = EntryPoint("coin", "installed_coin:Coin", "shuffle_accountant")
+    with pytest.raises(ValueError, match="kind"):
+        randomizer_from_dict({"kind": "test-installed-coin", "strength": 1.0})
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
+    found = randomizer_from_dict({"kind": "test-installed-coin", "strength": 1.0})
+    assert (type(found).__name__, found.eps0) == ("Coin", 1.0)
+    with pytest.raises(ValueError, match="kind"):  # asked once
+        randomizer_from_dict({"kind": "test-no-coin", "strength": 1.0})
+
+
+@pytest.mark.slow
+def test_certified_as_its_channel():
+    pytest.importorskip("flint", reason="certificates need python-flint")
+    accountant = sa.FourierAccountant().compose(sa.ShuffleRound(GEOMETRIC, users=100), count=2)
+    made = accountant.certificate(delta=1e-6)
+    (entry,) = made.content["protocol"]["rounds"]
+    assert entry["round"]["randomizer"] == sa.DiscreteRandomizer(GEOMETRIC.channel).to_dict()
+    assert sa.certificates.verify(made).verified
+    # a claim is above the bracket by less than a hundredth
+    assert accountant.epsilon(delta=1e-6).lower <= made.epsilon
+    assert made.epsilon <= 1.01 * accountant.epsilon(delta=1e-6).upper
+
+
+# Estimates from a channel
+
+CHANNEL = np.array([[0.6, 0.2, 0.1, 0.1], [0.1, 0.3, 0.5, 0.1], [0.2, 0.2, 0.2, 0.4]])
+
+
+@pytest.mark.parametrize("values", list(itertools.combinations_with_replacement(range(3), 3)))
+def test_estimates_are_unbiased_with_at_most_the_stated_error(values):
+    """All words of three users' messages, with their probabilities."""
+    randomizer, held = sa.DiscreteRandomizer(CHANNEL), np.bincount(values, minlength=3) / 3
+    mean, square = np.zeros(3), np.zeros(3)
+    for word in itertools.product(range(4), repeat=3):
+        chance = math.prod(CHANNEL[x, y] for x, y in zip(values, word, strict=True))
+        found = randomizer.estimate(list(word)).values
+        mean += chance * found
+        square += chance * found**2
+    assert mean == pytest.approx(held, abs=1e-12)  # round-off of 64 products
+    for j, share in enumerate(held):
+        stated = randomizer.frequency_error(users=3, frequency=float(share))
+        assert math.sqrt(square[j] - held[j] ** 2) <= stated * (1.0 + 1e-9)
+
+
+def test_the_stated_error_is_that_of_some_histogram():
+    """With two inputs there is one other one, and of the two categories one is worse."""
+    channel = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
+    randomizer = sa.DiscreteRandomizer(channel)
+    spread = []
+    for x in (0, 1):
+        found = [randomizer.estimate([y]).values for y in range(3)]
+        square = sum(p * v**2 for p, v in zip(channel[x], found, strict=True))
+        spread.append(square - np.eye(2)[x])
+    own = max(spread[0][0], spread[1][1])
+    assert randomizer.frequency_error(users=1, frequency=1.0) == pytest.approx(math.sqrt(own))
+    other = max(spread[0][1], spread[1][0])
+    assert randomizer.frequency_error(users=1) == pytest.approx(math.sqrt(other))
+
+
+@pytest.mark.slow
+def test_all_errors_at_once_are_within_the_bound():
+    rng, runs, users = np.random.default_rng(3), 200, 500
+    randomizer = sa.DiscreteRandomizer(CHANNEL)
+    bound = randomizer.largest_frequency_error(users=users)
+    for held in ([500, 0, 0], [250, 250, 0], [100, 200, 200]):
+        values = np.repeat(np.arange(3), held)
+        off = [
+            np.max(np.abs(randomizer.estimate(randomizer.randomize(values, rng)).values - share))
+            for share in [np.array(held) / users]
+            for _ in range(runs)
+        ]
+        assert np.mean(np.array(off) <= bound) >= 0.95
+        assert bound <= 4.0 * np.quantile(off, 0.95)  # it is no trivial bound
+
+
+def test_rows_that_depend_on_one_another_are_not_estimated():
+    randomizer = sa.DiscreteRandomizer([[0.5, 0.5], [0.2, 0.8], [0.35, 0.65]])
+    with pytest.raises(ValueError, match="linearly independent rows"):
+        randomizer.estimate([0, 1])
+    with pytest.raises(ValueError, match="tally must hold counts >= 0 of sum 3"):
+        sa.DiscreteRandomizer(CHANNEL).estimate_from([1, 1, 0, 0], 3)
 
 
 def test_a_ratio_that_falls_is_refused():
