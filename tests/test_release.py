@@ -39,7 +39,11 @@ def test_the_version_is_written_once_and_stated_everywhere(
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(r"^version: (\S+)$", citation, re.MULTILINE)[1] == sa.__version__
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert re.search(r"^## \[(\d\S*)\]", changelog, re.MULTILINE)[1] == sa.__version__
+    version, date = re.search(r"^## \[(\d\S*)\] - (\S+)$", changelog, re.MULTILINE).groups()
+    assert version == sa.__version__
+    assert re.search(r"^date-released: (\S+)$", citation, re.MULTILINE)[1] == date
+    linked = re.findall(r'^    url: "(\S+)"$', citation, re.MULTILINE)
+    assert linked == list(project["project"]["urls"].values())
     written = [
         path
         for path in (ROOT / "shuffle_accountant").rglob("*.py")
@@ -47,7 +51,7 @@ def test_the_version_is_written_once_and_stated_everywhere(
     ]
     assert [path.name for path in written] == ["bracket.py"]
     one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.0), users=10)
-    assert one.delta(epsilon=0.5).as_dict()["version"] == sa.__version__
+    assert one.delta(epsilon=0.5).to_dict()["version"] == sa.__version__
     assert main(["delta", "--eps0", "1", "--users", "10", "--epsilon", "0.5", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["version"] == sa.__version__
 
