@@ -621,7 +621,7 @@ def test_calibration_meets_the_target_and_the_budget_refuses_before_the_noise(
 
 def test_a_budget_ends_in_the_middle_of_an_epoch() -> None:
     """As many steps as fit, by asking for every number of them."""
-    limit = 0.5 * (spent(6, 3) + spent(6, 4))
+    limit = 0.5 * (float(spent(6, 3)) + float(spent(6, 4)))
     engine, model, optimizer, loader = private(max_epsilon=float(limit), target_delta=DELTA)
     epoch(model, optimizer, loader)
     refused("step 10 would exceed", lambda: epoch(model, optimizer, loader), BudgetExceeded)
