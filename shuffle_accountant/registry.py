@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from importlib.metadata import EntryPoint, entry_points
@@ -198,7 +199,9 @@ class Kinds(Mapping[str, type[K]], Generic[K]):
                     return self[spelling]
             if load_installed():
                 return self.of(state, name)
+        # classes of one's own may be any number: the line stays one that can be read
+        kinds = textwrap.shorten(", ".join(self), 160, placeholder=" …")
         raise ValueError(
-            f"{name or self._what} must be an object with a kind of {', '.join(self)}, got "
+            f"{name or self._what} must be an object with a kind of {kinds}, got "
             f"{validate.shown(state)}"
         )

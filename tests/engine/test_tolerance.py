@@ -6,6 +6,7 @@ import math
 import sys
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -13,6 +14,7 @@ import shuffle_accountant as sa
 from shuffle_accountant.engine.plan import Plan, Problem, finer, first_plan
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.tolerance import excess
+from shuffle_accountant.rounds import base
 from shuffle_accountant.training import ShuffleLedger
 
 RANDOMIZER = sa.GeneralRandomizer(eps0=2.0)
@@ -26,7 +28,7 @@ def loose(**options):
 
 
 def loose_round(monkeypatch):
-    monkeypatch.setattr("shuffle_accountant.rounds.base._TOLERANCE", IMPOSSIBLE)
+    monkeypatch.setattr(base, "answered", partial(base.answered, tolerance=IMPOSSIBLE))
     return ONE
 
 

@@ -40,7 +40,7 @@ def by_hand(chosen: Deployment) -> sa.Protocol:
     randomizer = {
         "general": sa.GeneralRandomizer(eps0),
         "randomized-response": sa.RandomizedResponse(categories=k, eps0=eps0),
-        "hadamard": sa.HadamardResponse(categories=k, eps0=eps0),
+        "hadamard-response": sa.HadamardResponse(categories=k, eps0=eps0),
         "local-hashing": sa.LocalHashing(categories=k, eps0=eps0),
         "rappor": sa.RAPPOR(categories=k, eps0=eps0),
         "subset-selection": sa.SubsetSelection(categories=k, eps0=eps0),
