@@ -42,10 +42,6 @@ class FourierAccountant:
         tolerance: relative width of the bracket in epsilon to aim for, > 0.
         memory_limit: bytes the numerical work may use at once, >= 2**20. If it does not allow the
             tolerance, brackets stay valid, get wider, and a `LooseBracketWarning` says so.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     def __init__(self, tolerance: float = 1e-3, memory_limit: int = MEMORY_LIMIT) -> None:
@@ -91,8 +87,7 @@ class FourierAccountant:
             This accountant, so that calls chain.
 
         Raises:
-            TypeError: not a round, or a count that is not an integer.
-            ValueError: a negative count, or rounds of different adjacency; nothing is recorded.
+            ValueError: rounds of different adjacency; nothing is recorded.
         """
         further = as_protocol(round, name="round")
         most = (MAX_ROUNDS - len(self)) // max(len(further), 1)
@@ -105,21 +100,11 @@ class FourierAccountant:
         return self
 
     def epsilon(self, *, delta: float) -> Bracket:
-        """Bracket of the epsilon (nats) of everything composed so far, at delta in (0, 1).
-
-        Raises:
-            TypeError: ``delta`` is not a number.
-            ValueError: ``delta`` is outside (0, 1) or NaN.
-        """
+        """Bracket of the epsilon (nats) of everything composed so far, at delta in (0, 1)."""
         return self._answer(Query(delta=validate.open_unit(delta=delta)))
 
     def delta(self, *, epsilon: float) -> Bracket:
-        """Bracket of the delta of everything composed so far, at a finite epsilon >= 0 (nats).
-
-        Raises:
-            TypeError: ``epsilon`` is not a number.
-            ValueError: ``epsilon`` is negative, NaN or infinite.
-        """
+        """Bracket of the delta of everything composed so far, at a finite epsilon >= 0 (nats)."""
         return self._answer(Query(epsilon=validate.finite_nonnegative(epsilon=epsilon)))
 
     def profile(self, epsilons: ArrayLike) -> PrivacyProfile:
@@ -127,10 +112,6 @@ class FourierAccountant:
 
         Args:
             epsilons: nats, finite, >= 0, shape (m,).
-
-        Raises:
-            TypeError: an entry that is not a number.
-            ValueError: an entry that is negative, NaN or infinite, or a wrong shape.
         """
         try:
             points = np.asarray(epsilons)
@@ -163,10 +144,6 @@ class FourierAccountant:
 
         Args:
             false_positive_rates: in [0, 1], shape (m,).
-
-        Raises:
-            TypeError: an entry that is not a number.
-            ValueError: an entry outside [0, 1] or NaN, or a wrong shape.
         """
         rates = np.asarray(false_positive_rates)
         if rates.dtype.kind not in "iuf" and rates.size > 0:
@@ -194,9 +171,7 @@ class FourierAccountant:
 
         Raises:
             ImportError: python-flint is not installed.
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, both or none, a round that certificates do
-                not cover, or no finite ε at this δ.
+            ValueError: a round that certificates do not cover, or no finite ε at this δ.
         """
         return certificates.certify(
             self.protocol, delta=delta, epsilon=epsilon, memory_limit=self.memory_limit
@@ -221,11 +196,6 @@ class FourierAccountant:
         """Inverse of `state_dict`; a JSON text round trip in between changes nothing.
 
         States of versions 0.1.0 and 0.2.0 have no digest and are read with a warning.
-
-        Raises:
-            TypeError: not a dictionary, or a field of the wrong type.
-            ValueError: missing or unknown fields, another digest, values outside their range, or a
-                schema newer than this version knows.
         """
         state = unsealed(state, _STORED, sealed_since=3)
         accountant = cls(tolerance=state["tolerance"], memory_limit=state["memory_limit"])
@@ -283,10 +253,6 @@ def epsilon(
         delta: in (0, 1).
         rounds: number of rounds, >= 0.
         tolerance: relative width of the bracket to aim for, > 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     return _record(round, rounds, tolerance).epsilon(delta=delta)
 
@@ -305,10 +271,6 @@ def delta(
         epsilon: nats, finite, >= 0.
         rounds: number of rounds, >= 0.
         tolerance: relative width in epsilon of the bracket to aim for, > 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     return _record(round, rounds, tolerance).delta(epsilon=epsilon)
 

@@ -383,9 +383,9 @@ class PrivacyProfile:
     The arrays are read-only copies.
 
     Raises:
-        ValueError: arrays of different shapes or not one-dimensional, or an end that is negative
-            or NaN (a bug in the code that built them). Ends in the wrong order are exchanged, with
-            a `CrossedEndsError`.
+        ValueError: arrays of different shapes or not one-dimensional, or an end that is negative or
+            NaN (a bug in the code that built them). Ends in the wrong order are exchanged, with a
+            `CrossedEndsError`.
     """
 
     epsilons: npt.NDArray[np.float64]
@@ -420,8 +420,8 @@ class TradeOffCurve:
     The arrays are read-only copies.
 
     Raises:
-        ValueError: arrays of different shapes, or an end that is negative or NaN (a bug in the
-            code that built them). Ends in the wrong order are exchanged, with a `CrossedEndsError`.
+        ValueError: arrays of different shapes, or an end that is negative or NaN (a bug in the code
+            that built them). Ends in the wrong order are exchanged, with a `CrossedEndsError`.
     """
 
     false_positive_rates: npt.NDArray[np.float64]

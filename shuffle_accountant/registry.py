@@ -47,11 +47,7 @@ class Registry(Generic[T]):
         self._complete = False
 
     def register(self, entry: T) -> T:
-        """Add an entry, and hand it back.
-
-        Raises:
-            ValueError: the name is taken.
-        """
+        """Add an entry, and hand it back."""
         if entry.name in self._entries:
             raise ValueError(f"name must be new in {self._package}, got {entry.name!r}")
         self._entries[entry.name] = entry
@@ -106,12 +102,7 @@ class Stored:
 
     @classmethod
     def from_dict(cls, state: Any) -> Self:
-        """Inverse of `to_dict`.
-
-        Raises:
-            TypeError: a field of the wrong type.
-            ValueError: missing or unknown fields, or a field outside its range.
-        """
+        """Inverse of `to_dict`."""
         wanted = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         state = validate.fields(["kind", *wanted], kind=cls.kind, state=state)
         return cls(**{name: state[name] for name in wanted})
@@ -147,11 +138,7 @@ class Kinds(Mapping[str, type[K]], Generic[K]):
         self._classes: dict[str, type[K]] = {}
 
     def add(self, cls: type[K]) -> None:
-        """Register a class that has a ``kind`` of its own; abstract ones have none.
-
-        Raises:
-            ValueError: another class has that kind.
-        """
+        """Register a class that has a ``kind`` of its own; abstract ones have none."""
         if "kind" not in cls.__dict__:
             return
         kind: str = cls.__dict__["kind"]
@@ -188,9 +175,6 @@ class Kinds(Mapping[str, type[K]], Generic[K]):
         Args:
             state: a dictionary with a ``kind``.
             name: name of the argument, for error messages.
-
-        Raises:
-            ValueError: not such a dictionary, or an unknown kind.
         """
         kind = state.get("kind") if isinstance(state, dict) else None
         if isinstance(kind, str):

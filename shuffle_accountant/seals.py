@@ -18,11 +18,7 @@ __all__ = ["digest_of", "sealed", "unsealed"]
 
 
 def digest_of(content: Any) -> str:
-    """SHA-256 (64 hexadecimal digits) of plain JSON types, the same for 1 and 1.0, in any order.
-
-    Raises:
-        ValueError: something that JSON cannot hold.
-    """
+    """SHA-256 (64 hexadecimal digits) of plain JSON types, the same for 1 and 1.0, in any order."""
     try:
         text = json.dumps(_whole(content), sort_keys=True)
     except (TypeError, ValueError, RecursionError):
@@ -48,10 +44,6 @@ def unsealed(
         stored: the state, with ``schema`` among its fields.
         fields: names of each schema's fields, without ``digest``.
         sealed_since: the first schema with a digest.
-
-    Raises:
-        TypeError: not a dictionary, or ``schema`` is not an integer.
-        ValueError: missing or unknown fields, an unknown schema, or another digest.
     """
     state: dict[str, Any] = validate.instance(dict, state=stored)
     schema = validate.integer(minimum=1, maximum=max(fields), schema=state.get("schema"))

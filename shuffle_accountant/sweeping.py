@@ -76,10 +76,6 @@ def sweep(
         One record per point, the last parameter varying fastest. A point at which the function
         raises `ValueError`, because it is out of range or has no answer, is a record with the
         error's message; all other errors are raised here.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: no workers.
     """
     points = _points(grid)
     found = []
@@ -106,10 +102,6 @@ def sweep_records(
         function: see `sweep`.
         grid: see `sweep`.
         jobs: see `sweep`.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: no workers.
     """
     return _records(function, _points(grid), jobs)
 

@@ -93,10 +93,6 @@ def integer(*, minimum: int | None = None, maximum: int | None = None, **named: 
 
     Returns:
         The value as a Python int.
-
-    Raises:
-        TypeError: not an integer, or a bool.
-        ValueError: outside the range, or a whole float above 2**53.
     """
     allowed = "an integer"
     if minimum is not None:
@@ -130,32 +126,17 @@ def _whole(value: object) -> object:
 
 
 def finite_nonnegative(**named: object) -> float:
-    """A real number in [0, inf).
-
-    Raises:
-        TypeError: not a real number, or a bool.
-        ValueError: negative, infinite or NaN.
-    """
+    """A real number in [0, inf)."""
     return _real(named, "a finite number >= 0", lambda x: 0.0 <= x < math.inf)
 
 
 def nonnegative(**named: object) -> float:
-    """A real number in [0, inf], infinity included.
-
-    Raises:
-        TypeError: not a real number, or a bool.
-        ValueError: negative or NaN.
-    """
+    """A real number in [0, inf], infinity included."""
     return _real(named, "a number >= 0 (inf allowed)", lambda x: x >= 0.0)
 
 
 def positive(**named: object) -> float:
-    """A real number in (0, inf).
-
-    Raises:
-        TypeError: not a real number, or a bool.
-        ValueError: zero, negative, infinite or NaN.
-    """
+    """A real number in (0, inf)."""
     return _real(named, "a finite number > 0", lambda x: 0.0 < x < math.inf)
 
 
@@ -163,41 +144,22 @@ def noise_multiplier(**named: object) -> float:
     """A real number in [1e-100, 1e12].
 
     With more noise no double tells a likelihood ratio from 1, with less no loss is a double.
-
-    Raises:
-        TypeError: not a real number, or a bool.
-        ValueError: outside the range, or NaN.
     """
     return _real(named, "a number in [1e-100, 1e12]", lambda x: 1e-100 <= x <= 1e12)
 
 
 def open_unit(**named: object) -> float:
-    """A real number in (0, 1), both ends excluded.
-
-    Raises:
-        TypeError: not a real number, or a bool.
-        ValueError: outside (0, 1), or NaN.
-    """
+    """A real number in (0, 1), both ends excluded."""
     return _real(named, "a number in (0, 1)", lambda x: 0.0 < x < 1.0)
 
 
 def closed_unit(**named: object) -> float:
-    """A real number in [0, 1], both ends included.
-
-    Raises:
-        TypeError: not a real number, or a bool.
-        ValueError: outside [0, 1], or NaN.
-    """
+    """A real number in [0, 1], both ends included."""
     return _real(named, "a number in [0, 1]", lambda x: 0.0 <= x <= 1.0)
 
 
 def choice(options: Collection[str], /, **named: object) -> str:
-    """One of a few words.
-
-    Raises:
-        TypeError: not a string.
-        ValueError: a string that is not among `options`.
-    """
+    """One of a few words."""
     allowed = "one of " + ", ".join(repr(option) for option in options)
     name, value = _single(named)
     if not isinstance(value, str):
@@ -208,11 +170,7 @@ def choice(options: Collection[str], /, **named: object) -> str:
 
 
 def flag(**named: object) -> bool:
-    """True or False (a Python or NumPy bool); no other value counts as true or false.
-
-    Raises:
-        TypeError: not a bool.
-    """
+    """True or False (a Python or NumPy bool); no other value counts as true or false."""
     name, value = _single(named)
     if not _is_bool(value):
         raise _wrong_type(name, value, "True or False")
@@ -220,11 +178,7 @@ def flag(**named: object) -> bool:
 
 
 def function(**named: object) -> Callable[..., Any]:
-    """Something that can be called.
-
-    Raises:
-        TypeError: anything else.
-    """
+    """Something that can be called."""
     name, value = _single(named)
     if not callable(value):
         raise _wrong_type(name, value, "a callable")
@@ -232,11 +186,7 @@ def function(**named: object) -> Callable[..., Any]:
 
 
 def items(**named: object) -> list[Any]:
-    """The items of a sequence, a set, an array or an iterator; a string is none of these.
-
-    Raises:
-        TypeError: anything else.
-    """
+    """The items of a sequence, a set, an array or an iterator; a string is none of these."""
     name, value = _single(named)
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         try:
@@ -253,9 +203,6 @@ def fields(wanted: Collection[str], /, *, kind: str, **named: object) -> dict[st
         wanted: names of the fields, ``kind`` among them.
         kind: the kind that is asked for.
         named: the object.
-
-    Raises:
-        ValueError: anything else.
     """
     name, value = _single(named)
     if isinstance(value, dict) and set(value) == set(wanted):
@@ -277,9 +224,6 @@ def json_object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON as a dictionary; for ``object_pairs_hook``.
 
     Readers of JSON differ in which of two fields of one name they see.
-
-    Raises:
-        ValueError: a field is given twice.
     """
     found: dict[str, Any] = {}
     for name, value in fields:
@@ -290,11 +234,7 @@ def json_object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def instance(kind: type[T], /, **named: object) -> T:
-    """An object of the class `kind`.
-
-    Raises:
-        TypeError: an object of any other class.
-    """
+    """An object of the class `kind`."""
     name, value = _single(named)
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"

@@ -41,10 +41,6 @@ def valid(round: RandomAllocation, *, rounds: int = 1, delta: float = 0.5) -> st
         round: one epoch.
         rounds: how many, >= 0.
         delta: in (0, 1); any will do.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     round, _, _ = checked(round, rounds, delta)
     return one_use(round)
@@ -57,10 +53,6 @@ def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
         round: one epoch.
         rounds: how many, each dealt anew, >= 0.
         delta: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
     round, rounds, delta = checked(round, rounds, delta)
     condition = one_use(round)

@@ -51,10 +51,6 @@ def valid(round: RandomAllocation, *, rounds: int = 1, delta: float) -> str | No
         round: one epoch.
         rounds: how many, >= 0.
         delta: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     round, rounds, delta = checked(round, rounds, delta)
     missing = one_use(round)
@@ -73,10 +69,6 @@ def rate(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
         round: one epoch.
         rounds: how many, >= 1.
         delta: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a record that is used more than once.
     """
     validate.integer(minimum=1, rounds=rounds)
     round, rounds, delta = checked(round, rounds, delta)
@@ -93,10 +85,6 @@ def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
         round: one epoch.
         rounds: how many, each dealt anew, >= 0.
         delta: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
     round, rounds, delta = checked(round, rounds, delta)
     condition = valid(round, rounds=rounds, delta=delta)

@@ -49,10 +49,6 @@ def pair(round: ShuffleRound, *, points: int, reach: float = 0.25) -> PldAtoms:
     Returns:
         PldAtoms at ``points + 1`` losses at most, and the value of h at the end of the grid at
         +inf.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     round = validate.instance(ShuffleRound, round=round)
     points = validate.integer(minimum=2, maximum=MOST_POINTS, points=points)
@@ -80,10 +76,6 @@ def delta(round: ShuffleRound, *, epsilon: float, points: int, reach: float = 0.
         epsilon: nats, finite, >= 0.
         points: number of intervals of the grid over [-reach, reach], even, in [2, 10^6].
         reach: largest loss on the grid, nats, in [1e-100, 700].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     epsilon = validate.finite_nonnegative(epsilon=epsilon)
     return divergence_of(pair(round, points=points, reach=reach), epsilon)

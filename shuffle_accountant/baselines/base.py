@@ -44,11 +44,6 @@ def require(name: str, condition: str | None) -> None:
 
 
 def check_protocol(*, eps0: float, users: int) -> tuple[float, int]:
-    """The two numbers that all bounds of one round take, checked.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
-    """
+    """The two numbers that all bounds of one round take, checked."""
     eps0 = validate.finite_nonnegative(eps0=eps0)
     return eps0, validate.integer(minimum=1, maximum=_MOST_USERS, users=users)

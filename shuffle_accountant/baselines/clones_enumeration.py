@@ -51,10 +51,6 @@ def valid(*, eps0: float, users: int, delta: float) -> str | None:
         eps0: local privacy parameter, nats, finite, >= 0.
         users: messages in the round, >= 1.
         delta: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     eps0, users = check_protocol(eps0=eps0, users=users)
     return _unmet(eps0, users, _SHARE * validate.open_unit(delta=delta))
@@ -69,10 +65,6 @@ def epsilon(*, eps0: float, users: int, delta: float) -> float:
         eps0: local privacy parameter, nats, in [0, 700].
         users: messages in the round, >= 1.
         delta: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
     require(name, valid(eps0=eps0, users=users, delta=delta))
     eps0, users = check_protocol(eps0=eps0, users=users)
@@ -96,8 +88,7 @@ def delta(*, eps0: float, users: int, epsilon: float, tau: float = 1e-12) -> flo
         tau: bound on the mass that is not listed, in (0, 1).
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or more than `MOST_PAIRS` pairs of counts.
+        ValueError: more than `MOST_PAIRS` pairs of counts.
     """
     eps0, users = check_protocol(eps0=eps0, users=users)
     epsilon, tau = validate.finite_nonnegative(epsilon=epsilon), validate.open_unit(tau=tau)

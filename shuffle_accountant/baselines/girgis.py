@@ -71,10 +71,6 @@ def valid(
 
     The theorem has none but that orders are integers >= 2; beyond `MOST_EPS0` the bound may be no
     double.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     setting = _Setting.of(eps0, users, population, upsilon_factor)
     validate.integer(minimum=0, maximum=MOST_ROUNDS, rounds=rounds)
@@ -100,10 +96,6 @@ def epsilon(
         rounds: number T of rounds, in [0, 2^53].
         delta: in (0, 1).
         upsilon_factor: 1 for the theorem, 0.5 for the script behind the published figure.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     setting = _Setting.of(eps0, users, population, upsilon_factor)
     rounds = validate.integer(minimum=0, maximum=MOST_ROUNDS, rounds=rounds)
@@ -153,10 +145,6 @@ def renyi_divergence(
         population: users that those of the round are drawn from; by default all take part.
         order: integer in [2, 2^20].
         upsilon_factor: 1 for the theorem, 0.5 for the script behind the published figure.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     setting = _Setting.of(eps0, users, population, upsilon_factor)
     order = validate.integer(minimum=2, maximum=MOST_ORDER, order=order)

@@ -66,12 +66,7 @@ class EpochBound(PublishedBound):
 
 
 def checked(round: object, rounds: object, delta: object) -> tuple[RandomAllocation, int, float]:
-    """The checked epoch, number of epochs (>= 0) and delta in (0, 1), as Python's own numbers.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
-    """
+    """The checked epoch, number of epochs (>= 0) and delta in (0, 1), as Python's own numbers."""
     return (
         validate.instance(RandomAllocation, round=round),
         validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds),

@@ -110,10 +110,6 @@ class BlanketBound:
             users: messages in the round, >= 1.
             delta: in (0, 1).
             categories: number k of values of randomized response, >= 2; None for any randomizer.
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range.
         """
         delta = validate.open_unit(delta=delta)
         eps0, users, categories, unmet = _setting(eps0, users, categories)
@@ -131,10 +127,6 @@ class BlanketBound:
             users: messages in the round, >= 1.
             delta: in (0, 1).
             categories: number k of values of randomized response, >= 2; None for any randomizer.
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, or a condition of `valid` that is not met.
         """
         delta = validate.open_unit(delta=delta)
         eps0, users, categories, unmet = _setting(eps0, users, categories)
@@ -157,10 +149,6 @@ class BlanketBound:
             users: messages in the round, >= 1.
             epsilon: nats, in [0, eps0).
             categories: number k of values of randomized response, >= 2; None for any randomizer.
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range.
         """
         epsilon = validate.finite_nonnegative(epsilon=epsilon)
         eps0, users, categories, unmet = _setting(eps0, users, categories)

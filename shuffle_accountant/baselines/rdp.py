@@ -69,10 +69,6 @@ def valid(round: Rounds, *, rounds: int = 1, delta: float = 0.5) -> str | None:
         round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
         rounds: how many times, >= 0.
         delta: in (0, 1); any will do.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     validate.open_unit(delta=delta)
     parts = _parts(round, rounds)
@@ -95,10 +91,6 @@ def epsilon(round: Rounds, *, rounds: int = 1, delta: float) -> float:
         round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
         rounds: how many times, >= 0.
         delta: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
     return _epsilon(round, rounds, delta, published=False)
 
@@ -110,10 +102,6 @@ def delta(round: Rounds, *, rounds: int = 1, epsilon: float) -> float:
         round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
         rounds: how many times, >= 0.
         epsilon: nats, finite, >= 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
     return _delta(round, rounds, epsilon, published=False)
 
@@ -125,10 +113,6 @@ def epsilon_as_published(round: Rounds, *, rounds: int = 1, delta: float) -> flo
         round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
         rounds: how many times, >= 0.
         delta: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
     return _epsilon(round, rounds, delta, published=True)
 
@@ -140,10 +124,6 @@ def delta_as_published(round: Rounds, *, rounds: int = 1, epsilon: float) -> flo
         round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
         rounds: how many times, >= 0.
         epsilon: nats, finite, >= 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
     return _delta(round, rounds, epsilon, published=True)
 
@@ -160,10 +140,6 @@ def renyi_divergence(round: ShuffleRound, *, order: float) -> Bracket:
         (randomizers with infinitely many messages: 1e-2), except for orders so high that losses too
         rare to be followed may decide: there the upper end is only what a bound of the whole loss
         gives. It is inf for losses without a largest value.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     round = validate.instance(ShuffleRound, round=round)
     order = validate.positive(order=order)

@@ -67,10 +67,6 @@ def valid(*, eps0: float, categories: int, users: int, delta: float) -> str | No
         categories: number k of values, >= 2.
         users: messages in the round, >= 1.
         delta: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     eps0, users = check_protocol(eps0=eps0, users=users)
     validate.integer(minimum=2, maximum=2**53, categories=categories)
@@ -93,10 +89,6 @@ def delta(*, eps0: float, categories: int, users: int, epsilon: float) -> float:
 
     Returns:
         The formula's value with a relative error below 1e-10 (0 below the least positive float).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     eps0, categories, users = _checked(eps0, categories, users)
     return _delta(eps0, categories, users, validate.finite_nonnegative(epsilon=epsilon))
@@ -114,10 +106,6 @@ def epsilon(*, eps0: float, categories: int, users: int, delta: float) -> float:
     Returns:
         The epsilon in [0, eps0] at which the formula gives ``delta``, or 0 where it is below
         ``delta`` everywhere.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     eps0, categories, users = _checked(eps0, categories, users)
     target = math.log(validate.open_unit(delta=delta))

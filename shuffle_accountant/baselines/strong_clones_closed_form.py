@@ -33,10 +33,6 @@ def valid(*, eps0: float, users: int, delta: float) -> str | None:
         eps0: local privacy parameter, nats, finite, >= 0.
         users: messages in the round, >= 1.
         delta: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     eps0, users = check_protocol(eps0=eps0, users=users)
     delta = validate.open_unit(delta=delta)
@@ -57,10 +53,6 @@ def epsilon(*, eps0: float, users: int, delta: float) -> float:
         eps0: local privacy parameter, nats, finite, >= 0.
         users: messages in the round, >= 1.
         delta: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
     require(name, valid(eps0=eps0, users=users, delta=delta))
     eps0, users = check_protocol(eps0=eps0, users=users)

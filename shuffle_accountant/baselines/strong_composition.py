@@ -50,10 +50,6 @@ def valid(*, eps1: float, delta1: float, rounds: int = 1, delta: float) -> str |
         delta1: delta of each round, in [0, 1].
         rounds: number T of rounds, in [0, 10^9].
         delta: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     eps1, delta1, rounds = _checked(eps1, delta1, rounds)
     delta = validate.open_unit(delta=delta)
@@ -71,10 +67,6 @@ def epsilon(*, eps1: float, delta1: float, rounds: int = 1, delta: float) -> flo
         delta1: delta of each round, in [0, 1].
         rounds: number T of rounds, in [0, 10^9].
         delta: of all rounds together, in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a condition of `valid` that is not met.
     """
     require(name, valid(eps1=eps1, delta1=delta1, rounds=rounds, delta=delta))
     eps1, delta1, rounds = _checked(eps1, delta1, rounds)
@@ -93,10 +85,6 @@ def delta(*, eps1: float, delta1: float, rounds: int = 1, epsilon: float) -> flo
 
     Returns:
         In [0, 1]; 1 where even ``i = floor(T/2)`` asks for more than epsilon.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     eps1, delta1, rounds = _checked(eps1, delta1, rounds)
     epsilon = validate.finite_nonnegative(epsilon=epsilon)
@@ -126,8 +114,7 @@ def split_epsilon(curve: Callable[[float], float], *, rounds: int = 1, delta: fl
         delta: of all rounds together, in (0, 1).
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range; or the curve's own error, if it applies nowhere.
+        ValueError: the curve's own error, if it applies nowhere.
     """
     curve = validate.function(curve=curve)
     rounds = validate.integer(minimum=1, maximum=MOST_ROUNDS, rounds=rounds)

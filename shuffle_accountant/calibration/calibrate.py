@@ -114,9 +114,7 @@ def max_eps0(
         The eps0 (nats), at most `LARGEST_EPS0`, with its evidence.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, no target or more than one, or a target that
-            `LEAST_EPS0` does not meet.
+        ValueError: `LEAST_EPS0` does not meet the target.
     """
     rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
     target = _target(
@@ -197,8 +195,7 @@ def min_users(
         The number of users, at least 1, with its evidence; a step is one user.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a target that `MOST_USERS` users do not meet.
+        ValueError: `MOST_USERS` users do not meet the target.
     """
     rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
     eps0 = validate.finite_nonnegative(eps0=eps0)
@@ -248,8 +245,7 @@ def max_rounds(
         which is `capped` if more may be allowed; a step is once.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a target that is not even met once.
+        ValueError: one round does not meet the target.
     """
     repeated = as_protocol(round, name="round")
     target = Target(target_epsilon, delta, tolerance)

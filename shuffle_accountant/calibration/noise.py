@@ -55,8 +55,7 @@ def min_noise_multiplier(
         The noise multiplier, in [`LEAST_NOISE`, `MOST_NOISE`], with its evidence.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a target that `MOST_NOISE` does not meet.
+        ValueError: `MOST_NOISE` does not meet the target.
     """
     sampling = sampling_named(sampling)
     steps = validate.integer(minimum=1, maximum=10**9, steps=steps)

@@ -148,10 +148,6 @@ class Target(RiskTarget):
         target_epsilon: nats, finite, > 0.
         delta: in (0, 1).
         tolerance: relative width of the brackets that decide, > 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     argument = "target_epsilon"
@@ -207,10 +203,6 @@ class AdvantageTarget(RiskTarget):
     Args:
         target_advantage: in (0, 1).
         tolerance: relative width of the brackets that decide, > 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     argument = "target_advantage"
@@ -239,10 +231,6 @@ class TradeOffTarget(RiskTarget):
         target_trade_off: a pair (false positive rate, false negative rate), both in (0, 1), whose
             sum is below 1.
         tolerance: relative width of the brackets that decide, > 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     argument = "target_trade_off"
@@ -290,10 +278,6 @@ class ReidentificationTarget(RiskTarget):
     Args:
         target_reidentification: in (0, 1).
         tolerance: relative width of the brackets that decide, > 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     argument = "target_reidentification"

@@ -26,10 +26,6 @@ class ApproximateRandomizer(FromArguments):
     Args:
         eps0: nats, in [0, 300].
         delta0: in [0, 1).
-
-    Raises:
-        TypeError: an argument that is not a number.
-        ValueError: an argument outside its range.
     """
 
     kind: ClassVar[str] = "approximate"

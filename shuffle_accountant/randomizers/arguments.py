@@ -11,11 +11,7 @@ __all__ = ["FromArguments", "require_fields"]
 
 
 def require_fields(kind: str, fields: dict[str, Any], names: Collection[str]) -> None:
-    """Check that saved fields are the ones expected.
-
-    Raises:
-        ValueError: a field is missing, or there is another one.
-    """
+    """Check that saved fields are the ones expected."""
     if set(fields) != set(names):
         expected = " and ".join(names)
         raise ValueError(f"{kind} randomizer must have fields {expected}, got {sorted(fields)}")

@@ -72,21 +72,12 @@ class LocalRandomizer(ABC):
     interactive: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Register the class under its ``kind``; the abstract families have none.
-
-        Raises:
-            ValueError: another class has that kind.
-        """
+        """Register the class under its ``kind``; the abstract families have none."""
         super().__init_subclass__(**options)
         LocalRandomizer.kinds.add(cls)
 
     def __post_init__(self) -> None:
-        """Check what a subclass says of itself: dataclasses do this when one is made.
-
-        Raises:
-            TypeError: an eps0 that is no number.
-            ValueError: an eps0 that is negative or NaN.
-        """
+        """Check what a subclass says of itself: dataclasses do this when one is made."""
         with said_of(self):
             eps0 = self.eps0
         validate.nonnegative(**{f"eps0 of {type(self).__name__}": eps0})
@@ -190,10 +181,6 @@ class RunsOnData(ABC):
 
         Returns:
             One message per value.
-
-        Raises:
-            TypeError: values of the wrong type, or ``rng`` is not a generator.
-            ValueError: a value that is not an input of this randomizer.
         """
 
 

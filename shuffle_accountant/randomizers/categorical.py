@@ -139,10 +139,6 @@ class BitRandomizer(CategoricalRandomizer):
 
         Args:
             inputs: m inputs, usually two or three; they may repeat.
-
-        Raises:
-            TypeError: an input that is not an integer.
-            ValueError: no input, or one that does not exist.
         """
         asked, rows = distinct_inputs(inputs, self.categories)
         bits = np.array(list(product((False, True), repeat=len(asked))))

@@ -44,12 +44,7 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
     """
 
     def __post_init__(self) -> None:
-        """Check the channel, and the eps0 if it is given: dataclasses do this when one is made.
-
-        Raises:
-            TypeError: a channel that is no matrix of numbers, or an eps0 that is no number.
-            ValueError: rows that are no distributions, or an eps0 that the channel exceeds.
-        """
+        """Check the channel, and the eps0 if it is given: dataclasses do this when one is made."""
         name = type(self).__name__
         given = "eps0" in vars(self) or type(self).eps0 is not ChannelRandomizer.eps0
         if given:
@@ -99,10 +94,6 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
 
         Args:
             inputs: the inputs, usually two or three; they may repeat.
-
-        Raises:
-            TypeError: an input that is not an integer.
-            ValueError: no input, or one that does not exist.
         """
         asked, rows = distinct_inputs(inputs, self.inputs)
         columns = np.vstack([self.channel[list(asked)], self.channel.min(axis=0)])
@@ -143,8 +134,7 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
             frequency: share of users who hold the category, in [0, 1].
 
         Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, or a channel whose rows are not independent.
+            ValueError: the channel's rows are not independent.
         """
         users = validate.integer(minimum=1, users=users)
         share = validate.closed_unit(frequency=frequency)
@@ -168,8 +158,7 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
             categories: number of categories that are estimated; by default all inputs.
 
         Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, or a channel whose rows are not independent.
+            ValueError: the channel's rows are not independent.
         """
         users = validate.integer(minimum=1, users=users)
         failure = 1.0 - validate.open_unit(confidence=confidence)
@@ -198,9 +187,7 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
             messages of random users, which are too large by the spread of the users' inputs.
 
         Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: a tally that is impossible for that number of users, no users, or a channel
-                whose rows are not independent.
+            ValueError: the channel's rows are not independent.
         """
         users = validate.integer(minimum=1, users=users)
         counts = tally_of(tally, (self.channel.shape[1],))
@@ -229,10 +216,6 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
 
         Returns:
             The messages, columns of the channel, of the same shape.
-
-        Raises:
-            TypeError: values that are not integers, or ``rng`` is not a generator.
-            ValueError: a value that is not a row.
         """
         own, rng = category_values(values, self.inputs), generator(rng)
         messages = np.empty(own.shape, dtype=np.int64)
@@ -247,11 +230,6 @@ def checked_channel(**named: ArrayLike) -> NDArray[np.float64]:
     """The named matrix as doubles, shape (inputs, messages), if it is a channel.
 
     Rows whose sum is off by more than rounding, by 1e-9 at most, are scaled to sum 1.
-
-    Raises:
-        TypeError: it does not hold real numbers.
-        ValueError: fewer than two rows, entries outside [0, 1], rows that do not sum to 1 within
-            1e-9, or a column of zeros.
     """
     ((name, channel),) = named.items()
     try:

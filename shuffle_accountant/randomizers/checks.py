@@ -27,11 +27,7 @@ _ROW_SUM_ERROR = 1e-9
 
 
 def generator(rng: object) -> np.random.Generator:
-    """The source of randomness, if it is one; for None the operating system's cryptographic one.
-
-    Raises:
-        TypeError: not a `numpy.random.Generator`.
-    """
+    """The source of randomness, if it is one; for None the operating system's cryptographic one."""
     if rng is None:
         return secure_generator()
     return validate.instance(np.random.Generator, rng=rng)
@@ -46,10 +42,6 @@ def category_values(
         values: the values.
         categories: number of categories.
         name: name of the argument, for error messages.
-
-    Raises:
-        TypeError: values that are not integers (whole floats and bools are not).
-        ValueError: a value outside the range.
     """
     allowed = f"integers in [0, {categories - 1}]"
     array = _array(name, values, "iu", allowed)
@@ -60,12 +52,7 @@ def category_values(
 
 
 def unit_values(values: ArrayLike) -> NDArray[np.float64]:
-    """Users' values as floats in [0, 1].
-
-    Raises:
-        TypeError: values that are not numbers.
-        ValueError: a value outside [0, 1], or NaN.
-    """
+    """Users' values as floats in [0, 1]."""
     allowed = "numbers in [0, 1]"
     array = _array("values", values, "iuf", allowed).astype(np.float64)
     _require("values", (array >= 0.0) & (array <= 1.0), array, allowed)
@@ -73,11 +60,7 @@ def unit_values(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def row_sums(**named: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums of the rows of the named matrix (inputs, messages), if each row is a distribution.
-
-    Raises:
-        ValueError: an entry outside [0, 1], or a row that does not sum to 1 within 1e-9.
-    """
+    """Sums of the rows of the named matrix (inputs, messages), if each row is a distribution."""
     ((name, matrix),) = named.items()
     bad = np.argwhere(~((matrix >= 0.0) & (matrix <= 1.0 + _ROW_SUM_ERROR)))
     if bad.size:
@@ -99,10 +82,6 @@ def distinct_inputs(inputs: Sequence[int], count: int) -> tuple[tuple[int, ...],
     Args:
         inputs: the inputs asked for, at least one; they may repeat.
         count: number of inputs that exist.
-
-    Raises:
-        TypeError: an input that is not an integer.
-        ValueError: no input, or one outside 0 … ``count`` - 1.
     """
     asked = [validate.integer(minimum=0, maximum=count - 1, inputs=x) for x in inputs]
     if not asked:

@@ -93,12 +93,7 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
         return min(float(self.cdf(1.0, at)[0]) + float(self.sf(0.0, at)[0]), 1.0)
 
     def checked_input(self, *, target: object) -> float:
-        """The target's input as a float, checked: 0 or 1.
-
-        Raises:
-            TypeError: not an integer.
-            ValueError: neither 0 nor 1.
-        """
+        """The target's input as a float, checked: 0 or 1."""
         return float(validate.integer(minimum=0, maximum=1, target=target))
 
     @property
@@ -191,10 +186,6 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
 
         Returns:
             The messages, real numbers, of the same shape.
-
-        Raises:
-            TypeError: values that are not integers, or ``rng`` is not a generator.
-            ValueError: a value other than 0 and 1.
         """
         own = category_values(values, 2)
         chance = generator(rng).random(own.shape)

@@ -135,8 +135,7 @@ class NegativeBinomial(CountLaw):
         probability: of a success, in (0, 1).
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a variance beyond that of doubles.
+        ValueError: a variance beyond that of doubles.
     """
 
     kind: ClassVar[str] = "negative-binomial"
@@ -200,10 +199,6 @@ class Poisson(CountLaw):
 
     Args:
         mean: finite, >= 1e-300.
-
-    Raises:
-        TypeError: not a number.
-        ValueError: smaller, NaN or infinite.
     """
 
     kind: ClassVar[str] = "poisson"
@@ -254,10 +249,6 @@ class Binomial(CountLaw):
         trials: 0 <= trials <= 2^53.
         probability: of a success, in [1e-280, 1]; 1 is every trial, which is for participation
             alone, as dummies of a known number hide nothing.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     kind: ClassVar[str] = "binomial"
@@ -325,10 +316,6 @@ class AsymmetricGeometric(CountLaw):
         mode: 0 <= mode <= 2^31.
         left: in (0, 1).
         right: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     kind: ClassVar[str] = "asymmetric-geometric"
@@ -381,11 +368,7 @@ class AsymmetricGeometric(CountLaw):
         return self.right if count >= self.mode else 1.0 / self.left
 
     def honest(self, share: float) -> AsymmetricGeometric:
-        """The distribution itself, for a share of 1 alone.
-
-        Raises:
-            ValueError: any share but 1.
-        """
+        """The distribution itself, for a share of 1 alone."""
         _all_of(self, share)
         return self
 
@@ -414,10 +397,6 @@ class DiscreteGaussian(CountLaw):
     Args:
         mode: 0 <= mode <= 2^31.
         sigma: in [0.05, 2^18]; the deviation, but for small ones and what is cut off.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     kind: ClassVar[str] = "discrete-gaussian"
@@ -481,11 +460,7 @@ class DiscreteGaussian(CountLaw):
         return 1.0 / float(self.ratios(np.array([count + 1.0]))[0])
 
     def honest(self, share: float) -> DiscreteGaussian:
-        """The distribution itself, for a share of 1 alone.
-
-        Raises:
-            ValueError: any share but 1.
-        """
+        """The distribution itself, for a share of 1 alone."""
         _all_of(self, share)
         return self
 
@@ -513,9 +488,5 @@ def count_law_from_dict(name: str, state: Any) -> CountLaw:
     Args:
         name: name of the argument, for error messages.
         state: the dictionary.
-
-    Raises:
-        TypeError: a field of the wrong type.
-        ValueError: not such a dictionary, or a kind this version does not know.
     """
     return CountLaw.kinds.of(state, name).from_dict(state)

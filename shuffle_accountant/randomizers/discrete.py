@@ -24,10 +24,6 @@ class DiscreteRandomizer(ChannelRandomizer):
         channel: shape (inputs, messages); row x holds the probabilities of the messages from input
             x. At least two rows, entries in [0, 1], rows that sum to 1 within 1e-9, and no column
             of zeros (a message that is never sent).
-
-    Raises:
-        TypeError: ``channel`` does not hold real numbers.
-        ValueError: ``channel`` is not such a matrix.
     """
 
     kind: ClassVar[str] = "discrete"

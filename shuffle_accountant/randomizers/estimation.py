@@ -73,10 +73,6 @@ class Tallying(ABC):
 
         Returns:
             The tally, an array whose shape does not depend on the number of messages.
-
-        Raises:
-            TypeError: messages of the wrong type.
-            ValueError: an object that is not a message of this randomizer.
         """
         return self._tallied(messages)[0]
 
@@ -87,10 +83,6 @@ class Tallying(ABC):
         Args:
             tally: the sum of the tallies of all messages.
             users: number of users who sent them, >= 1.
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: a tally that is impossible for that number of users, or no users.
         """
 
     @abstractmethod
@@ -111,10 +103,6 @@ class Estimator(Tallying):
 
         Args:
             messages: see `tally`.
-
-        Raises:
-            TypeError: messages of the wrong type.
-            ValueError: an object that is not a message of this randomizer, or no messages.
         """
         return self.estimate_from(*self._tallied(messages))
 
@@ -137,8 +125,7 @@ class FrequencyEstimator(Estimator):
             frequency: share of users who hold the category, in [0, 1].
 
         Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, or a randomizer whose messages say nothing.
+            ValueError: the messages say nothing about the input.
         """
         users = validate.integer(minimum=1, users=users)
         share = validate.closed_unit(frequency=frequency)
@@ -158,8 +145,7 @@ class FrequencyEstimator(Estimator):
                 may be another where each category has messages of its own.
 
         Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, or a randomizer whose messages say nothing.
+            ValueError: the messages say nothing about the input.
         """
         users = validate.integer(minimum=1, users=users)
         confidence = validate.open_unit(confidence=confidence)
@@ -182,9 +168,7 @@ class FrequencyEstimator(Estimator):
             estimated shares, cut off at 0 and 1, for the true ones.
 
         Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: a tally that is impossible for that number of users, no users, or a
-                randomizer whose messages say nothing about the input.
+            ValueError: the messages say nothing about the input.
         """
         users = validate.integer(minimum=1, users=users)
         counts = tally_of(tally, (self.categories,))
@@ -211,12 +195,7 @@ class FrequencyEstimator(Estimator):
 
 
 def tally_of(tally: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
-    """The tally as an array, its shape checked.
-
-    Raises:
-        TypeError: not numbers.
-        ValueError: another shape, or numbers that are not finite.
-    """
+    """The tally as an array, its shape checked."""
     try:
         array: NDArray[Any] = np.asarray(tally)
     except ValueError:  # nested lists of different lengths

@@ -23,10 +23,6 @@ class FrequencyOracle(FromArguments, BitRandomizer):
 
     Attributes:
         categories: number k of values.
-
-    Raises:
-        TypeError: ``categories`` is not an integer, or ``eps0`` not a number.
-        ValueError: an argument outside its range.
     """
 
     arguments: ClassVar[tuple[str, ...]] = ("categories", "eps0")

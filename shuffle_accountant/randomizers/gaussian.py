@@ -46,10 +46,6 @@ class GaussianRandomizer(FromArguments, ContinuousRandomizer):
 
     Attributes:
         sigma: standard deviation of the noise.
-
-    Raises:
-        TypeError: ``sigma`` is not a number.
-        ValueError: ``sigma`` is outside that range, or NaN.
     """
 
     kind: ClassVar[str] = "gaussian"
@@ -118,12 +114,7 @@ class GaussianRandomizer(FromArguments, ContinuousRandomizer):
         return edges if likelier == 0 else 1.0 - edges
 
     def checked_input(self, *, target: object) -> float:
-        """An input of a target: any number in [0, 1], for the blanket of all is the same.
-
-        Raises:
-            TypeError: not a number.
-            ValueError: a number outside [0, 1], or NaN.
-        """
+        """An input of a target: any number in [0, 1], for the blanket of all is the same."""
         return validate.closed_unit(target=target)
 
     def ratio_tails(
@@ -157,10 +148,6 @@ class GaussianRandomizer(FromArguments, ContinuousRandomizer):
 
         Returns:
             The messages, any real numbers, of the same shape.
-
-        Raises:
-            TypeError: values that are not integers, or ``rng`` is not a generator.
-            ValueError: a value other than 0 and 1.
         """
         own = category_values(values, 2)
         return np.asarray(own + generator(rng).normal(scale=self.sigma, size=own.shape))

@@ -34,10 +34,6 @@ class GaussianVectors(Estimator, FromArguments):
     Args:
         noise_multiplier: standard deviation of the noise per coordinate, in [1e-100, 1e12], in
             units of the largest norm.
-
-    Raises:
-        TypeError: not a number.
-        ValueError: not positive, NaN or infinite.
     """
 
     kind: ClassVar[str] = "gaussian-vectors"
@@ -81,10 +77,6 @@ class GaussianVectors(Estimator, FromArguments):
 
         Returns:
             The messages, of the same shape.
-
-        Raises:
-            TypeError: values that are not numbers, or ``rng`` is not a generator.
-            ValueError: a vector that is too long, or NaN.
         """
         array = np.asarray(values)
         if array.dtype.kind not in "iuf":
@@ -107,10 +99,6 @@ class GaussianVectors(Estimator, FromArguments):
 
         Returns:
             The mean, shape (d,), and the noise multiplier over the root of ``users``.
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: a tally of another shape, or no users.
         """
         users = validate.integer(minimum=1, users=users)
         sums = tally_of(tally, (np.size(tally),)).astype(np.float64)

@@ -27,11 +27,6 @@ class GeneralRandomizer(LocalRandomizer):
             a null record, one for all users: ``e^-eps0 w(S) <= P[R(x) in S] <= e^eps0 w(S)``; that
             neither follows from the above nor implies it, and needs users who do not look at
             earlier messages.
-
-    Raises:
-        TypeError: ``eps0`` is not a number, ``interactive`` not a bool, or ``adjacency`` not an
-            `Adjacency`.
-        ValueError: ``eps0`` is negative, NaN or infinite, or ``interactive`` with ZERO_OUT.
     """
 
     kind: ClassVar[str] = "general"

@@ -36,10 +36,6 @@ class HadamardResponse(FrequencyOracle):
 
     Attributes:
         categories: number k of values.
-
-    Raises:
-        TypeError: ``categories`` is not an integer, or ``eps0`` not a number.
-        ValueError: an argument outside its range.
     """
 
     kind: ClassVar[str] = "hadamard-response"
@@ -109,10 +105,6 @@ class HadamardResponse(FrequencyOracle):
 
         Returns:
             The messages, integers in 0 … K - 1, of the same shape.
-
-        Raises:
-            TypeError: values that are not integers, or ``rng`` is not a generator.
-            ValueError: a value outside the range.
         """
         rows = category_values(values, self.categories) + 1
         rng = generator(rng)

@@ -54,10 +54,6 @@ class LaplaceRandomizer(FromArguments, ContinuousRandomizer):
 
     Args:
         eps0: local privacy parameter in nats, finite, > 0.
-
-    Raises:
-        TypeError: ``eps0`` is not a number.
-        ValueError: ``eps0`` is not positive, NaN or infinite.
     """
 
     kind: ClassVar[str] = "laplace"
@@ -148,12 +144,7 @@ class LaplaceRandomizer(FromArguments, ContinuousRandomizer):
         return LetterClasses(rows[list(inputs)], np.concatenate([q, q]))
 
     def checked_input(self, *, target: object) -> float:
-        """An input of a target: any number in [0, 1].
-
-        Raises:
-            TypeError: not a number.
-            ValueError: a number outside [0, 1], or NaN.
-        """
+        """An input of a target: any number in [0, 1]."""
         return validate.closed_unit(target=target)
 
     def log_ratio(self, target: float) -> float:
@@ -186,10 +177,6 @@ class LaplaceRandomizer(FromArguments, ContinuousRandomizer):
 
         Returns:
             The messages, any real numbers, of the same shape.
-
-        Raises:
-            TypeError: values that are not numbers, or ``rng`` is not a generator.
-            ValueError: a value outside [0, 1], or NaN.
         """
         own = unit_values(values)
         return np.asarray(own + generator(rng).laplace(size=own.shape) / self._eps0)

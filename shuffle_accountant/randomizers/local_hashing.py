@@ -41,10 +41,6 @@ class LocalHashing(FrequencyOracle):
     Attributes:
         categories: number k of values.
         buckets: number g of buckets.
-
-    Raises:
-        TypeError: ``categories`` or ``buckets`` is not an integer, or ``eps0`` not a number.
-        ValueError: an argument outside its range.
     """
 
     kind: ClassVar[str] = "local-hashing"
@@ -100,10 +96,6 @@ class LocalHashing(FrequencyOracle):
 
         Returns:
             The buckets, integers in 0 … g - 1.
-
-        Raises:
-            TypeError: seeds or values that are not integers.
-            ValueError: a seed or value outside its range, or shapes that do not go together.
         """
         start = category_values(seeds, 2**63).astype(np.uint64)
         steps = category_values(values, self.categories).astype(np.uint64) + np.uint64(1)
@@ -128,10 +120,6 @@ class LocalHashing(FrequencyOracle):
 
         Returns:
             The seeds of the hash functions and the buckets, shape ``(*values.shape, 2)``.
-
-        Raises:
-            TypeError: values that are not integers, or ``rng`` is not a generator.
-            ValueError: a value outside the range.
         """
         own = category_values(values, self.categories)
         rng = generator(rng)

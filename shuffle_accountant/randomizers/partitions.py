@@ -36,10 +36,6 @@ def tallied_partitions(
         messages: a Dask array, bag or series, or something delayed, which is one chunk. No chunk is
             larger than the collection's own, unless messages themselves are cut by them.
         message_axes: number of an array's last axes that one message takes.
-
-    Raises:
-        TypeError: messages of the wrong type.
-        ValueError: a collection without chunks, or what is not a message.
     """
     from dask.delayed import Delayed, delayed
 

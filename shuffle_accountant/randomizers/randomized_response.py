@@ -48,10 +48,6 @@ class RandomizedResponse(CategoricalRandomizer):
         categories: number k of values.
         gamma: probability to answer at random, in [0, 1].
         truthful: ``1 - gamma``, without cancellation.
-
-    Raises:
-        TypeError: ``categories`` is not an integer, or ``eps0`` not a number.
-        ValueError: an argument outside its range.
     """
 
     kind: ClassVar[str] = "randomized-response"
@@ -77,10 +73,6 @@ class RandomizedResponse(CategoricalRandomizer):
         Args:
             categories: number k of values, 2 <= k <= 2^53.
             gamma: probability to answer uniformly at random over all k values, in [0, 1].
-
-        Raises:
-            TypeError: ``categories`` is not an integer, or ``gamma`` not a number.
-            ValueError: an argument outside its range.
         """
         categories = _checked(categories)
         gamma = validate.closed_unit(gamma=gamma) + 0.0
@@ -135,10 +127,6 @@ class RandomizedResponse(CategoricalRandomizer):
 
         Args:
             inputs: the inputs, usually two or three; they may repeat.
-
-        Raises:
-            TypeError: an input that is not an integer.
-            ValueError: no input, or one that does not exist.
         """
         asked, rows = distinct_inputs(inputs, self.categories)
         count = len(asked)
@@ -160,10 +148,6 @@ class RandomizedResponse(CategoricalRandomizer):
 
         Returns:
             The messages, integers in 0 … k - 1, of the same shape.
-
-        Raises:
-            TypeError: values that are not integers, or ``rng`` is not a generator.
-            ValueError: a value outside the range.
         """
         own = category_values(values, self.categories)
         rng = generator(rng)
@@ -200,10 +184,6 @@ def BinaryRandomizedResponse(*, eps0: float) -> RandomizedResponse:  # noqa: N80
     Args:
         eps0: local privacy parameter in nats, in [0, inf]. The bit is flipped with probability
             ``1 / (e^eps0 + 1)``.
-
-    Raises:
-        TypeError: ``eps0`` is not a number.
-        ValueError: ``eps0`` is negative or NaN.
     """
     return RandomizedResponse(categories=2, eps0=eps0)
 

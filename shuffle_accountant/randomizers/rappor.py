@@ -34,10 +34,6 @@ class RAPPOR(FrequencyOracle):
 
     Attributes:
         categories: number k of values.
-
-    Raises:
-        TypeError: ``categories`` is not an integer, or ``eps0`` not a number.
-        ValueError: an argument outside its range.
     """
 
     kind: ClassVar[str] = "rappor"
@@ -82,10 +78,6 @@ class RAPPOR(FrequencyOracle):
 
         Returns:
             The bits, shape ``(*values.shape, k)``.
-
-        Raises:
-            TypeError: values that are not integers, or ``rng`` is not a generator.
-            ValueError: a value outside the range.
         """
         own = category_values(values, self.categories)[..., np.newaxis]
         uniform = generator(rng).random((*own.shape[:-1], self.categories))

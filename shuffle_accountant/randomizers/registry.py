@@ -54,10 +54,6 @@ def randomizer_kind(name: str) -> str:
 
     Args:
         name: as typed. A class is imported, and registers itself.
-
-    Raises:
-        TypeError: a name that is not a string.
-        ValueError: no randomizer of that name, or no such class.
     """
     if not isinstance(name, str):
         raise TypeError(f"randomizer must be a name, got {type(name).__name__}")
@@ -76,11 +72,7 @@ def randomizer_kind(name: str) -> str:
 
 
 def _imported(name: str) -> type[LocalRandomizer]:
-    """The class that ``package.module:Class`` names.
-
-    Raises:
-        ValueError: there is none, or it is no randomizer with a ``kind``.
-    """
+    """The class that ``package.module:Class`` names."""
     module, _, qualified = name.partition(":")
     try:
         found: Any = importlib.import_module(module)
@@ -100,12 +92,7 @@ def _imported(name: str) -> type[LocalRandomizer]:
 
 
 def parameters_of(name: str) -> dict[str, bool]:
-    """The parameters of a named randomizer, each with whether it must be given.
-
-    Raises:
-        TypeError: a name that is not a string.
-        ValueError: no randomizer of that name.
-    """
+    """The parameters of a named randomizer, each with whether it must be given."""
     given = inspect.signature(LocalRandomizer.kinds[randomizer_kind(name)]).parameters
     return {key: value.default is value.empty for key, value in given.items()}
 
@@ -133,11 +120,6 @@ def named(name: str, **parameters: Any) -> LocalRandomizer:
     Args:
         name: a kind, a short name such as "krr", or ``package.module:Class``.
         parameters: the constructor's arguments, such as ``categories=1000, eps0=2.0``.
-
-    Raises:
-        TypeError: a name that is not a string, or an argument of the wrong type.
-        ValueError: no randomizer of that name, a parameter that it does not have or that is
-            missing, or one outside its range.
     """
     wanted = parameters_of(name)
     for parameter in parameters:
@@ -153,10 +135,6 @@ def named(name: str, **parameters: Any) -> LocalRandomizer:
 
 
 def randomizer_from_dict(state: Any) -> LocalRandomizer:
-    """Rebuild a randomizer from `LocalRandomizer.to_dict`.
-
-    Raises:
-        ValueError: not such a dictionary, or a kind that is not known.
-    """
+    """Rebuild a randomizer from `LocalRandomizer.to_dict`."""
     kind = LocalRandomizer.kinds.of(state, "randomizer")
     return kind.from_fields({key: value for key, value in state.items() if key != "kind"})

@@ -36,10 +36,6 @@ class SubsetSelection(FrequencyOracle):
     Attributes:
         categories: number k of values.
         size: number d of categories in a message.
-
-    Raises:
-        TypeError: ``categories`` or ``size`` is not an integer, or ``eps0`` not a number.
-        ValueError: an argument outside its range.
     """
 
     kind: ClassVar[str] = "subset-selection"
@@ -106,10 +102,6 @@ class SubsetSelection(FrequencyOracle):
 
         Returns:
             The sets, each in rising order, shape ``(*values.shape, d)``.
-
-        Raises:
-            TypeError: values that are not integers, or ``rng`` is not a generator.
-            ValueError: a value outside the range.
         """
         given = category_values(values, self.categories)
         own = given.ravel()

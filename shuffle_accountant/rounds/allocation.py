@@ -54,9 +54,7 @@ class RandomAllocation(Round):
         passes: how often the same deal is gone through.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, ``released`` together with ``selected`` or
-            ``passes``, or steps whose likelihood ratios leave the range of double precision.
+        ValueError: the steps' likelihood ratios leave the range of double precision.
     """
 
     kind: ClassVar[str] = "allocation"
@@ -133,12 +131,7 @@ class RandomAllocation(Round):
 
     @classmethod
     def from_dict(cls, state: Any) -> RandomAllocation:
-        """Inverse of `to_dict`.
-
-        Raises:
-            TypeError: a field of the wrong type.
-            ValueError: missing or unknown fields, or a field outside its range.
-        """
+        """Inverse of `to_dict`."""
         wanted = {"kind", "mechanism", "steps", "selected", "released", "passes"}
         state = validate.fields(wanted, kind=cls.kind, round=state)
         mechanism = step_from_dict(state["mechanism"])

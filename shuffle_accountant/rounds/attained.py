@@ -63,9 +63,7 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
         The lower end as a float, with the datasets and an upper end of their own epsilon.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a round whose attaining datasets are not
-            known.
+        ValueError: the attaining datasets of the round are not known.
     """
     round = validate.instance(Round, round=round)  # type: ignore[type-abstract]
     delta = validate.open_unit(delta=delta)

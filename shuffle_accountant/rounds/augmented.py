@@ -32,10 +32,6 @@ class AugmentedShuffle(DummyMessages):
         categories: number of values; 1 for a sum of bits.
         keep: probability beta that a user's message is kept, in (0, 1].
         dummies: law of D: `AsymmetricGeometric`, `NegativeBinomial`, `Poisson` or `Binomial`.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     kind: ClassVar[str] = "augmented-shuffle"
@@ -85,12 +81,7 @@ class AugmentedShuffle(DummyMessages):
 
     @classmethod
     def from_dict(cls, state: Any) -> AugmentedShuffle:
-        """Inverse of `to_dict`.
-
-        Raises:
-            TypeError: a field of the wrong type.
-            ValueError: missing or unknown fields, or a field outside its range.
-        """
+        """Inverse of `to_dict`."""
         wanted = {"kind", "categories", "keep", "dummies"}
         state = validate.fields(wanted, kind=cls.kind, round=state)
         return cls(

@@ -65,11 +65,7 @@ class Round(Stored, ABC):
     )
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Register the class under its ``kind``, if it has one.
-
-        Raises:
-            ValueError: another class has that kind.
-        """
+        """Register the class under its ``kind``, if it has one."""
         super().__init_subclass__(**options)
         Round.kinds.add(cls)
 
@@ -118,10 +114,6 @@ class Round(Stored, ABC):
 
         Args:
             epsilon: nats, finite, >= 0.
-
-        Raises:
-            TypeError: ``epsilon`` is not a number.
-            ValueError: ``epsilon`` is negative, NaN or infinite.
         """
         return answered([(self, 1)], Query(epsilon=validate.finite_nonnegative(epsilon=epsilon)))
 
@@ -130,10 +122,6 @@ class Round(Stored, ABC):
 
         Args:
             delta: in (0, 1).
-
-        Raises:
-            TypeError: ``delta`` is not a number.
-            ValueError: ``delta`` is outside (0, 1) or NaN.
         """
         return answered([(self, 1)], Query(delta=validate.open_unit(delta=delta)))
 

@@ -33,10 +33,6 @@ class ShuffledBatches(Round):
             it) does not count, because some places of a batch exist only in the full ones.
         passes: how often the same shuffle is gone through; epochs that are shuffled anew are
             several rounds instead.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     kind: ClassVar[str] = "shuffled-batches"

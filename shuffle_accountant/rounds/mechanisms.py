@@ -69,10 +69,6 @@ class GaussianMechanism(Mechanism):
 
     Args:
         noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
-
-    Raises:
-        TypeError: not a number.
-        ValueError: outside that range, or NaN.
     """
 
     kind: ClassVar[str] = "gaussian"
@@ -100,10 +96,6 @@ class LaplaceMechanism(Mechanism):
 
     Args:
         scale: scale of the noise, >= 1/500.
-
-    Raises:
-        TypeError: not a number.
-        ValueError: outside its range, NaN or infinite.
     """
 
     kind: ClassVar[str] = "laplace"
@@ -138,10 +130,6 @@ class PureMechanism(Mechanism):
 
     Args:
         epsilon: nats, in (0, 500].
-
-    Raises:
-        TypeError: not a number.
-        ValueError: outside its range, or NaN.
     """
 
     kind: ClassVar[str] = "pure"

@@ -102,10 +102,6 @@ class DummyMessages(Tallying, Round):
 
         Returns:
             Categories, integers, shape (messages,).
-
-        Raises:
-            TypeError: values that are not integers, or ``rng`` is not a generator.
-            ValueError: a value outside the range.
         """
         rng = generator(rng)
         own = category_values(values, max(self.categories, 2)).ravel()
@@ -122,10 +118,6 @@ class DummyMessages(Tallying, Round):
         Args:
             messages: see `tally`.
             users: number of users, >= 1, which the number of messages does not tell.
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an object that is not a message of this round, or no users.
         """
         return self.estimate_from(self.tally(messages), users)
 
@@ -138,10 +130,6 @@ class DummyMessages(Tallying, Round):
 
         Returns:
             Shares of users who hold each category, shape (categories,).
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: a tally of another shape, negative counts, or no users.
         """
         users = validate.integer(minimum=1, users=users)
         counts = tally_of(tally, (self.categories,))
@@ -156,10 +144,6 @@ class DummyMessages(Tallying, Round):
         Args:
             users: number of users, >= 1.
             frequency: share of users who hold the category, in [0, 1].
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range.
         """
         users = validate.integer(minimum=1, users=users)
         share = validate.closed_unit(frequency=frequency)
@@ -176,10 +160,6 @@ class DummyMessages(Tallying, Round):
         Args:
             users: number of users, >= 1.
             confidence: least probability that the bound holds, in (0, 1).
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range.
         """
         users = validate.integer(minimum=1, users=users)
         failure = 1.0 - validate.open_unit(confidence=confidence)
@@ -197,10 +177,6 @@ class DummyMessages(Tallying, Round):
 
         Args:
             users: number of users, >= 1.
-
-        Raises:
-            TypeError: not an integer.
-            ValueError: no users.
         """
         users = validate.integer(minimum=1, users=users)
         return self.kept + self.categories * self.dummies.expectation / users
@@ -219,7 +195,6 @@ def checked_dummies(dummies: CountLaw) -> CountLaw:
     """The distribution of dummies, checked.
 
     Raises:
-        TypeError: not a law.
         ValueError: every trial of a binomial law succeeds.
     """
     law = validate.instance(CountLaw, dummies=dummies)  # type: ignore[type-abstract]
@@ -229,12 +204,7 @@ def checked_dummies(dummies: CountLaw) -> CountLaw:
 
 
 def checked_categories(categories: int) -> int:
-    """The number of categories, checked; 1 is allowed.
-
-    Raises:
-        TypeError: not an integer.
-        ValueError: outside its range.
-    """
+    """The number of categories, checked; 1 is allowed."""
     return validate.integer(minimum=1, maximum=MOST_CATEGORIES, categories=categories)
 
 

@@ -42,8 +42,7 @@ class NoiseMessages(DummyMessages):
             of a binomial law, whole trials.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a law that users cannot share.
+        ValueError: a distribution that users cannot share.
     """
 
     kind: ClassVar[str] = "noise-messages"
@@ -99,12 +98,7 @@ class NoiseMessages(DummyMessages):
 
     @classmethod
     def from_dict(cls, state: Any) -> NoiseMessages:
-        """Inverse of `to_dict`.
-
-        Raises:
-            TypeError: a field of the wrong type.
-            ValueError: missing or unknown fields, or a field outside its range.
-        """
+        """Inverse of `to_dict`."""
         wanted = {"kind", "categories", "dummies", "honest"}
         state = validate.fields(wanted, kind=cls.kind, round=state)
         return cls(

@@ -56,9 +56,8 @@ class PldRound(Round):
         adjacency: that which both distributions were made for; by default replace-one.
 
     Raises:
-        TypeError: not such a distribution.
-        ValueError: a distribution with the wrong direction of rounding, no probabilities, or an
-            ``optimistic`` whose delta is larger than that of ``pld`` by more than 1e-6.
+        ValueError: a distribution with the wrong direction of rounding, or an ``optimistic`` whose
+            delta is larger than that of ``pld`` by more than 1e-6.
     """
 
     kind: ClassVar[str] = "pld"
@@ -114,7 +113,6 @@ class PldRound(Round):
             adjacency: adjacency that the distributions were made for.
 
         Raises:
-            TypeError: an argument of the wrong type.
             ValueError: an optimistic table with a larger delta than the other one, by more than
                 1e-6 and what its total passes 1 by.
         """
@@ -180,12 +178,7 @@ class PldRound(Round):
 
     @classmethod
     def from_dict(cls, state: Any) -> PldRound:
-        """Inverse of `to_dict`.
-
-        Raises:
-            TypeError: a field of the wrong type.
-            ValueError: missing or unknown fields, or a field outside its range.
-        """
+        """Inverse of `to_dict`."""
         wanted = {"kind", "adjacency", "remove", "add", "optimistic_remove", "optimistic_add"}
         if isinstance(state, dict):
             # schema 1 knew one adjacency only

@@ -32,10 +32,6 @@ class PoissonSampled(Round):
     Args:
         mechanism: the step, as for `RandomAllocation`.
         rate: the probability, in [1e-12, 1].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     kind: ClassVar[str] = "poisson-sampling"
@@ -79,12 +75,7 @@ class PoissonSampled(Round):
 
     @classmethod
     def from_dict(cls, state: Any) -> PoissonSampled:
-        """Inverse of `to_dict`.
-
-        Raises:
-            TypeError: a field of the wrong type.
-            ValueError: missing or unknown fields, or a field outside its range.
-        """
+        """Inverse of `to_dict`."""
         wanted = {"kind", "mechanism", "rate"}
         state = validate.fields(wanted, kind=cls.kind, round=state)
         return cls(step_from_dict(state["mechanism"]), rate=state["rate"])

@@ -32,11 +32,6 @@ class Protocol:
 
     Args:
         rounds: pairs (round, count), count >= 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: a negative count, more than `MAX_ROUNDS` rounds, or rounds of different
-            adjacency.
     """
 
     __slots__ = ("_counts", "_total")
@@ -133,13 +128,7 @@ class Protocol:
 
     @classmethod
     def from_dict(cls, state: Any) -> Protocol:
-        """Inverse of `to_dict`; a JSON text round trip in between changes nothing.
-
-        Raises:
-            TypeError: not a dictionary, or a field of the wrong type.
-            ValueError: missing or unknown fields, values outside their range, or an adjacency that
-                is not that of the rounds.
-        """
+        """Inverse of `to_dict`; a JSON text round trip in between changes nothing."""
         state = validate.instance(dict, state=state)
         wanted = ["adjacency", "rounds"]
         if sorted(map(str, state)) != wanted:
@@ -154,12 +143,7 @@ class Protocol:
 
     @classmethod
     def from_list(cls, state: Any) -> Protocol:
-        """The protocol whose `to_dict` has this as its ``rounds``.
-
-        Raises:
-            TypeError: not a list, or a field of the wrong type.
-            ValueError: missing or unknown fields, or values outside their range.
-        """
+        """The protocol whose `to_dict` has this as its ``rounds``."""
         if not isinstance(state, list):
             raise TypeError(f"rounds must be a list, got {type(state).__name__}")
         pairs = []
@@ -181,10 +165,6 @@ def as_protocol(value: Rounds, *, name: str = "rounds") -> Protocol:
     Args:
         value: what was given.
         name: of the argument, for messages.
-
-    Raises:
-        TypeError: anything else.
-        ValueError: a count outside its range, or rounds of different adjacency.
     """
     if isinstance(value, Protocol):
         return value
@@ -210,10 +190,6 @@ def conditions(protocol_or_round: Rounds) -> tuple[str, ...]:
 
     Returns:
         The sentences, each once; none for no rounds, of which nothing is released.
-
-    Raises:
-        TypeError: anything else.
-        ValueError: a count outside its range, or rounds of different adjacency.
     """
     return as_protocol(protocol_or_round, name="protocol_or_round").conditions
 

@@ -31,7 +31,6 @@ def register(cls: C) -> C:
 
     Raises:
         TypeError: no such class, or one with abstract methods left.
-        ValueError: another class has that kind.
     """
     if not isinstance(cls, type) or not issubclass(cls, LocalRandomizer | Round):
         raise TypeError(f"cls must be a class of randomizers or rounds, got {validate.shown(cls)}")
@@ -46,11 +45,6 @@ def register(cls: C) -> C:
 
 
 def round_from_dict(state: Any) -> Round:
-    """The round that `Round.to_dict` wrote as this.
-
-    Raises:
-        TypeError: a field of the wrong type.
-        ValueError: missing or unknown fields, a field outside its range, or an unknown kind.
-    """
+    """The round that `Round.to_dict` wrote as this."""
     named = state if isinstance(state, dict) and "kind" in state else {"kind": "shuffle"}
     return Round.kinds.of(named, "round").from_dict(state)

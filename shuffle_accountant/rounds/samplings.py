@@ -44,12 +44,7 @@ SAMPLINGS: dict[str, Callable[[float, int], Protocol]] = {
 
 
 def sampling_named(sampling: str) -> str:
-    """The name of the sampling, checked.
-
-    Raises:
-        TypeError: no text.
-        ValueError: not one of `SAMPLINGS`.
-    """
+    """The name of the sampling, checked."""
     if not isinstance(sampling, str):
         raise TypeError(f"sampling must be a text, got {type(sampling).__name__}")
     if sampling not in SAMPLINGS:
@@ -67,10 +62,6 @@ def training_run(
         noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
         steps: number of steps of an epoch, >= 1.
         epochs: number of epochs, >= 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     make = SAMPLINGS[sampling_named(sampling)]
     steps = validate.integer(minimum=1, maximum=10**9, steps=steps)

@@ -68,9 +68,7 @@ class ShuffleRound(Round):
             see `shuffle_accountant.reductions.strong`.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a reduction that does not hold for the
-            randomizer.
+        ValueError: the reduction does not hold for the randomizer.
     """
 
     kind: ClassVar[str] = "shuffle"  # which states do not name
@@ -282,7 +280,6 @@ class ShuffleRound(Round):
             epsilon: nats, finite, >= 0.
 
         Raises:
-            TypeError: ``epsilon`` is not a number.
             ValueError: ``epsilon`` is negative, NaN or infinite, the randomizer is not finite, or
                 the round is not plain.
         """
@@ -321,10 +318,6 @@ class ShuffleRound(Round):
 
         States of version 0.1.0 with reduction "auto" and a `GaussianRandomizer` were answered for
         the example pair: they load as "example".
-
-        Raises:
-            TypeError: a field of the wrong type.
-            ValueError: missing or unknown fields, or a field outside its range.
         """
         wanted = {"randomizer", "users", "population", "reduction", "variant"}
         if isinstance(state, dict):
@@ -377,10 +370,6 @@ def attendance(
         min_users: the fewest of them who will send, for whom the privacy is; by default all.
         participation: instead, the probability, in (0, 1], that each of them sends, independently,
             whatever the data are: only if attendance is secret.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or both ways of not sending.
     """
     users = validate.integer(minimum=1, maximum=2**53, users=users)
     if min_users is not None and participation is not None:

@@ -18,12 +18,7 @@ __all__ = ["step_from_dict", "step_ratio", "zero_out_step"]
 
 
 def zero_out_step(mechanism: Mechanism | PldRound) -> Mechanism | PldRound:
-    """The step itself, checked: a mechanism, or a PldRound of adjacency zero-out.
-
-    Raises:
-        TypeError: neither a mechanism nor a PldRound.
-        ValueError: a PldRound of another adjacency.
-    """
+    """The step itself, checked: a mechanism, or a PldRound of adjacency zero-out."""
     if not isinstance(mechanism, Mechanism | PldRound):
         raise TypeError(
             "mechanism must be a GaussianMechanism, LaplaceMechanism, PureMechanism or "
@@ -56,11 +51,6 @@ def step_ratio(mechanism: Mechanism | PldRound, passes: int, side: Bound) -> Rat
 
 
 def step_from_dict(state: Any) -> Mechanism | PldRound:
-    """Rebuild a step from its ``to_dict``.
-
-    Raises:
-        TypeError: a field of the wrong type.
-        ValueError: not such a dictionary.
-    """
+    """Rebuild a step from its ``to_dict``."""
     is_pld = isinstance(state, dict) and state.get("kind") == "pld"
     return PldRound.from_dict(state) if is_pld else Mechanism.kinds.of(state).from_dict(state)

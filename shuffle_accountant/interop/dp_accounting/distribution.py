@@ -45,9 +45,8 @@ def to_privacy_loss_distribution(
 
     Raises:
         ImportError: dp_accounting is not installed.
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, a round with variant="tail", which has no privacy
-            loss distribution, or an interval too small for how far the losses reach.
+        ValueError: a round with variant="tail", which has no privacy loss distribution, or an
+            interval too small for how far the losses reach.
     """
     interval = validate.positive(value_discretization_interval=value_discretization_interval)
     tolerance = validate.positive(tolerance=tolerance)

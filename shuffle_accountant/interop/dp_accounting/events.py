@@ -28,9 +28,6 @@ class ShuffleDpEvent(dp_accounting.DpEvent):  # type: ignore[misc]
         round: what happened. Its adjacency is that one user's value is replaced, or, for
             `REPLACE_SPECIAL` alone, that it is zeroed out. Of the first kind the special record
             must be a value like any other: its user sends a message of the same randomizer.
-
-    Raises:
-        TypeError: ``round`` is not a `ShuffleRound`.
     """
 
     round: ShuffleRound
@@ -52,10 +49,6 @@ class ShufflePLDAccountant(pld.PLDAccountant):  # type: ignore[misc]
         neighboring_relation: `REPLACE_ONE` or `REPLACE_SPECIAL`; under any other, shuffled rounds
             are unsupported events.
         value_discretization_interval: nats, > 0, of all distributions.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an interval outside its range.
     """
 
     def __init__(

@@ -49,10 +49,6 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
         dimension: length d of the vectors.
         eps0: local privacy parameter in nats, in [1e-9, 700].
         radius: radius of the ball of inputs, finite, > 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     arguments: ClassVar[tuple[str, ...]] = ("dimension", "eps0", "radius")
@@ -106,10 +102,6 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
         Args:
             users: number of messages, >= 1.
             confidence: least probability that the bound holds, in (0, 1).
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range.
         """
         users = validate.integer(minimum=1, users=users)
         confidence = validate.open_unit(confidence=confidence)
@@ -128,10 +120,6 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
 
         Args:
             norm: Euclidean norm of the input, finite, >= 0; the variance is largest at 0.
-
-        Raises:
-            TypeError: ``norm`` is not a number.
-            ValueError: ``norm`` is negative, NaN, infinite, or that of no input.
         """
         norm = validate.finite_nonnegative(norm=norm)
         if norm > self._largest_norm() * (1.0 + _CLIPPED):
@@ -151,10 +139,6 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
         Returns:
             One message per row, same shape: an array of the same precision (32-bit floats stay, all
             else becomes 64-bit), or a tensor of the same device and precision.
-
-        Raises:
-            TypeError: vectors that are not real numbers, or ``rng`` is not a generator.
-            ValueError: a wrong shape, a NaN or an infinity, or a row outside the ball.
         """
         rows = as_rows("vectors", vectors, self.dimension)
         messages = np.empty_like(rows, order="C")
@@ -206,10 +190,6 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
         Returns:
             The mean, shape (dimension,). The standard errors come from the spread of the messages;
             the spread of users' own vectors makes them larger, never smaller on average.
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: a tally of another shape, or no users.
         """
         return mean_estimate(tally, users, self.dimension)
 

@@ -118,10 +118,6 @@ class SampledCoordinates(_BoxRandomizer):
         eps0: local privacy parameter in nats, in [1e-9, 700].
         radius: largest absolute value of a coordinate, finite, > 0.
         coordinates: k, in [1, d]; by default the one with the least variance, about eps0/2.2.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     kind: ClassVar[str] = "sampled-coordinates"

@@ -27,10 +27,6 @@ def as_rows(name: str, values: Any, dimension: int | None = None) -> NDArray[Any
         name: name of the argument, for error messages.
         values: shape (batch, dimension), numbers. Tensors of any device and precision.
         dimension: length of the rows, if it is known.
-
-    Raises:
-        TypeError: values that are not real numbers.
-        ValueError: a wrong shape.
     """
     wanted = f"an array of shape (batch, {'d' if dimension is None else dimension})"
     if is_tensor(values):
