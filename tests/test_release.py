@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -74,6 +75,79 @@ def test_the_floors_have_one_release_for_each_dependency(python: str) -> None:
     if python == "3.13":
         assert floors["numpy"] == "2.1"  # the first with wheels for it
     assert stated.package_version() == sa.__version__
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs git in a small tree with a release, where a job's room imports one file of three."""
+    monkeypatch.delenv("CI_ALL", raising=False)
+    package = tmp_path / "shuffle_accountant"
+    for name, text in {
+        "__init__": "from shuffle_accountant.far import thing",
+        "explorer/__init__": "",
+        "explorer/app": "import shuffle_accountant\nfrom shuffle_accountant.near import thing",
+        "near": "from shuffle_accountant import base",
+        "base": "",
+        "far": "",
+    }.items():
+        (package / name).parent.mkdir(exist_ok=True, parents=True)
+        (package / f"{name}.py").write_text(text + "\n")
+
+    def git(*arguments: str) -> str:
+        who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+        done = subprocess.run(
+            ["git", "-C", str(tmp_path), *who, *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.strip()
+
+    git("init", "--quiet", "--initial-branch=main")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "a release")
+    return git
+
+
+def test_environments_are_made_where_what_they_test_has_changed(
+    repository: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = module_at(ROOT / ".ci" / "changed.py")
+    package = tmp_path / "shuffle_accountant"
+
+    def reason() -> tuple[bool, str]:
+        run, why = changes.reason("explorer", tmp_path)
+        return run, why.partition(" since ")[0]
+
+    assert reason() == (True, "no release tag and no merge base with main to compare with")
+    repository("tag", "v1.0")
+    unchanged = (False, "neither its rooms nor what they import changed")
+    assert reason() == unchanged
+    # what the facade hands out is not what the page imports
+    (package / "far.py").write_text("thing = 1\n")
+    assert reason() == unchanged
+    # through another file, and not yet committed
+    (package / "base.py").write_text("thing = 1\n")
+    assert reason() == (True, "shuffle_accountant/base.py and 0 more changed")
+    # on a branch what main has is no change, what the branch has is one
+    repository("commit", "--quiet", "--all", "--message", "a change")
+    repository("checkout", "--quiet", "-b", "branch")
+    (package / "far.py").write_text("thing = 2\n")
+    repository("commit", "--quiet", "--all", "--message", "another one")
+    assert reason() == unchanged
+    (package / "explorer" / "new.py").write_text("")
+    assert reason() == (True, "shuffle_accountant/explorer/new.py and 0 more changed")
+    monkeypatch.setenv("CI_ALL", "1")
+    assert reason() == (True, "CI_ALL is set")
+
+
+def test_every_job_has_files_and_what_they_import() -> None:
+    changes = module_at(ROOT / ".ci" / "changed.py")
+    for job, patterns in changes.JOBS.items():
+        assert all(list(ROOT.glob(pattern)) for pattern in patterns), job
+    assert "shuffle_accountant/rounds/allocation.py" in changes.needed("training")
+    assert "shuffle_accountant/rounds/shuffle.py" in changes.needed("flower")
+    assert "shuffle_accountant/order/groups.py" not in changes.needed("flower")
 
 
 @pytest.fixture
