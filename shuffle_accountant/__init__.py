@@ -1,7 +1,7 @@
 """Certified privacy accounting for the shuffle model of differential privacy.
 
-An argument of the wrong type raises `TypeError`, a value outside its range `ValueError`, in one line
-that names the argument, its value and the range. Docstrings list other errors only.
+An argument of the wrong type raises `TypeError`, a value outside its range `ValueError`, in one
+line that names the argument, its value and the range. Docstrings list other errors only.
 """
 
 from __future__ import annotations
