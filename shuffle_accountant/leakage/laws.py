@@ -18,12 +18,7 @@ _SLACK = 1e-9
 
 
 def numbers(**named: object) -> Array:
-    """The one named argument as an array of doubles, of any shape.
-
-    Raises:
-        TypeError: not an array of numbers.
-        ValueError: nested lists of different lengths.
-    """
+    """The one named argument as an array of doubles, of any shape."""
     ((name, values),) = named.items()
     try:
         array: NDArray[Any] = np.asarray(values)
@@ -40,11 +35,6 @@ def law(**named: ArrayLike) -> Array:
 
     Returns:
         Probabilities, shape (letters,), adding up to one to round-off.
-
-    Raises:
-        TypeError: not an array of numbers.
-        ValueError: empty, not one-dimensional, a negative or non-finite entry, or a sum that
-            differs from one by more than 1e-9.
     """
     ((name, values),) = named.items()
     probabilities = numbers(**{name: values})
@@ -64,12 +54,7 @@ def law(**named: ArrayLike) -> Array:
 
 
 def two_laws(p: ArrayLike, q: ArrayLike, other: str = "q") -> tuple[Array, Array]:
-    """The target's law and the decoys' law, whose argument has a name, over the same letters.
-
-    Raises:
-        TypeError: an argument that is not an array of numbers.
-        ValueError: not a law, or two lengths.
-    """
+    """The target's law and the decoys' law, whose argument has a name, over the same letters."""
     one, two = law(p=p), law(**{other: q})
     if one.size != two.size:
         raise ValueError(

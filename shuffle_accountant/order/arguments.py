@@ -56,12 +56,7 @@ def renamed(**names: str) -> Callable[[F], F]:
 
 
 def permutation(n: int, **named: Any) -> IntArray:
-    """The one named argument as a one-line permutation of 0..n-1, a copy.
-
-    Raises:
-        TypeError: not an array of integers.
-        ValueError: another shape, or an entry that is missing or twice there.
-    """
+    """The one named argument as a one-line permutation of 0..n-1, a copy."""
     ((name, _),) = named.items()
     array = any_array(**named)
     if array.dtype.kind not in "iu":
@@ -81,12 +76,7 @@ def permutation(n: int, **named: Any) -> IntArray:
 
 
 def coordinates(dimensions: tuple[int, ...], **named: Any) -> Array:
-    """The one named argument as a non-empty array of finite numbers with allowed dimensions.
-
-    Raises:
-        TypeError: not an array of numbers.
-        ValueError: another number of dimensions, nothing in it, or an entry that is not finite.
-    """
+    """The one named argument as a non-empty array of finite numbers with allowed dimensions."""
     ((name, _),) = named.items()
     array = any_array(**named)
     if array.dtype.kind not in "iuf":
@@ -112,11 +102,7 @@ def inverse(order: IntArray) -> IntArray:
 
 
 def any_array(**named: Any) -> NDArray[Any]:
-    """The one named argument as an array of whatever it holds.
-
-    Raises:
-        ValueError: lists of different lengths.
-    """
+    """The one named argument as an array of whatever it holds."""
     ((name, values),) = named.items()
     try:
         return np.asarray(values)
@@ -125,12 +111,7 @@ def any_array(**named: Any) -> NDArray[Any]:
 
 
 def random_source(rng: object) -> np.random.Generator:
-    """A generator as it is, or a new one from a seed; None is a new one without.
-
-    Raises:
-        TypeError: neither a generator nor an integer.
-        ValueError: a negative seed.
-    """
+    """A generator as it is, or a new one from a seed; None is a new one without."""
     if rng is None:
         return secure_generator()
     if isinstance(rng, np.random.Generator | np.random.BitGenerator | np.random.SeedSequence):

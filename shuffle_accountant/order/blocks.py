@@ -24,7 +24,6 @@ class BlockShuffler(Shuffler):
         groups: groups that are disjoint, or equal.
 
     Raises:
-        TypeError: not groups.
         ValueError: two groups overlap without being equal.
     """
 
@@ -51,10 +50,6 @@ class BlockShuffler(Shuffler):
         Returns:
             0 if each of them lies within one block, else infinity: a value seen outside its block
             would be impossible.
-
-        Raises:
-            TypeError: not groups.
-            ValueError: groups of another number of users.
         """
         groups = self._of_these_users(groups)
         for members, start, _ in groups.pieces():

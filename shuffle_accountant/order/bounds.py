@@ -82,10 +82,6 @@ def posterior_odds_bound(alpha: float) -> float:
 
     Returns:
         e^alpha, rounded up; inf where that is above the largest float.
-
-    Raises:
-        TypeError: not a real number.
-        ValueError: negative or NaN.
     """
     alpha = validate.nonnegative(alpha=alpha)
     if alpha == 0.0:
@@ -125,10 +121,6 @@ def reidentification_bound(
 
     Returns:
         The bound; its ends are rounded to the safe side.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     r = validate.integer(minimum=2, maximum=MOST_GROUP, r=r)
     k = validate.integer(minimum=1, maximum=r // 2, k=k)

@@ -68,10 +68,6 @@ class Groups:
             lists: the groups, each an iterable of users' numbers, in the order in which a breadth
                 first search is to visit them.
             users: number of users; by default one more than the largest number that is listed.
-
-        Raises:
-            TypeError: members that are not integers.
-            ValueError: no group, an empty one, a member outside 0..n-1 or listed twice in a group.
         """
         groups = validate.items(lists=lists)
         arrays = [_listed(number, group) for number, group in enumerate(groups)]
@@ -98,11 +94,6 @@ class Groups:
         Args:
             points: public coordinates, shape (n, dimensions), or (n,) for one dimension.
             r: radius in the unit of the points, >= 0.
-
-        Raises:
-            TypeError: an argument that is not made of numbers.
-            ValueError: a radius or a coordinate outside its range, or more memberships than can be
-                listed.
         """
         places = coordinates((1, 2), points=points)
         r = validate.finite_nonnegative(r=r)
@@ -120,10 +111,6 @@ class Groups:
             adjacency: square array or SciPy sparse array, an entry that is not zero being an edge
                 in both directions; or a NetworkX graph, whose i-th node is user i.
             hops: edges, >= 1.
-
-        Raises:
-            TypeError: not an array, or ``hops`` not an integer.
-            ValueError: not square, ``hops`` below 1, or more memberships than can be listed.
         """
         hops = validate.integer(minimum=1, hops=hops)
         members, stop = within_hops(adjacency, hops)
@@ -137,10 +124,6 @@ class Groups:
         Args:
             t: public values, shape (n,).
             r: radius in the unit of the values, >= 0.
-
-        Raises:
-            TypeError: an argument that is not made of numbers.
-            ValueError: a radius or a value outside its range.
         """
         values = coordinates((1,), t=t)
         r = validate.finite_nonnegative(r=r)
@@ -168,8 +151,7 @@ class Groups:
         """Members of a user's own group.
 
         Raises:
-            TypeError: the user is not an integer.
-            ValueError: no such user, or the groups belong to nobody.
+            ValueError: the groups belong to nobody.
         """
         user = validate.integer(minimum=0, maximum=self.n - 1, user=user)
         if self.own is None:
@@ -214,11 +196,7 @@ class Groups:
             first = last
 
     def listed(self) -> tuple[IntArray, IntArray]:
-        """All memberships: ``(members, row ends)`` with the row ends led by a 0, as CSR has them.
-
-        Raises:
-            ValueError: more memberships than `MOST_LISTED`.
-        """
+        """All memberships: ``(members, row ends)`` with row ends led by a 0, as in CSR."""
         check_listable(self.memberships)
         ends = np.concatenate([[0], np.cumsum(self.sizes)])
         if not self.overlapping:

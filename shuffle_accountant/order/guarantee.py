@@ -31,10 +31,6 @@ def compose(alphas: Iterable[float]) -> float:
 
     Returns:
         Nats, in [0, inf]; 0 for no release.
-
-    Raises:
-        TypeError: an alpha that is not a number.
-        ValueError: an alpha that is negative or NaN.
     """
     spent = [validate.nonnegative(alpha=alpha) for alpha in validate.items(alphas=alphas)]
     try:
@@ -60,10 +56,6 @@ def verify_alpha(
 
     Returns:
         The largest log ratio, nats; for an exact sensitivity it is theta times it.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: more than 7 users, an unknown distance, or an argument outside its range.
     """
     n = validate.instance(Groups, groups=groups).n
     if n > _MOST_VERIFIED:

@@ -137,12 +137,7 @@ def _rebuild(
 
 
 def share(eta: float | Fraction | Decimal) -> Fraction:
-    """The share eta as the number that was written: the float 0.7 is 7/10.
-
-    Raises:
-        TypeError: not a float, an integer, a `Fraction` or a `Decimal`.
-        ValueError: outside [0, 1], or NaN.
-    """
+    """The share eta as the number that was written: the float 0.7 is 7/10."""
     allowed = "a number in [0, 1]"
     if isinstance(eta, bool | np.bool_) or not isinstance(eta, numbers.Real | Decimal):
         raise TypeError(f"eta must be {allowed}, got {shown(eta)} of type {type(eta).__name__}")
@@ -158,12 +153,7 @@ def share(eta: float | Fraction | Decimal) -> Fraction:
 
 
 def fewest_leavers(size: int, eta: float | Fraction | Decimal) -> int:
-    """Fewest leavers of a set of a size that are a failure, J; nothing is rounded.
-
-    Raises:
-        TypeError: eta is no number.
-        ValueError: eta is outside [0, 1].
-    """
+    """Fewest leavers of a set of a size that are a failure, J; nothing is rounded."""
     return math.floor((1 - share(eta)) * size) + 1
 
 

@@ -9,11 +9,7 @@ MOST_LISTED = 1 << 28
 
 
 def check_listable(memberships: int) -> None:
-    """Refuse groups whose list of memberships would not fit in memory.
-
-    Raises:
-        ValueError: more memberships than `MOST_LISTED`.
-    """
+    """Refuse groups whose list of memberships would not fit in memory."""
     if memberships > MOST_LISTED:
         raise ValueError(
             f"groups must have at most {MOST_LISTED} memberships to be listed, got {memberships}"

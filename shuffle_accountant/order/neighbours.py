@@ -23,9 +23,6 @@ def within_radius(places: Array, r: float) -> tuple[IntArray, IntArray, IntArray
 
     Returns:
         ``(members, stop, own)``: users, group after group; the end of each group; each user's.
-
-    Raises:
-        ValueError: more memberships than can be listed.
     """
     from scipy.spatial import cKDTree
 
@@ -62,10 +59,6 @@ def within_hops(adjacency: Any, hops: int) -> tuple[IntArray, IntArray]:
 
     Returns:
         ``(members, stop)``: users in ascending order, group after group; the end of each group.
-
-    Raises:
-        TypeError: not an array of numbers.
-        ValueError: not square, or more memberships than can be listed.
     """
     from scipy import sparse
 

@@ -54,11 +54,6 @@ def reference_order(
 
     Returns:
         A permutation of 0..n-1, shape (n,).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an unknown method, a ``coarse`` order or a ``root`` that does not fit, groups
-            without a coordinate to sort by, or more memberships than can be listed.
     """
     validate.instance(Groups, groups=groups)
     method = validate.choice(METHODS, method=method)

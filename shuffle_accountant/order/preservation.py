@@ -77,8 +77,7 @@ def preservation_delta(
         where it is absolute: about 1e-18.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a theta too small for an interval inside.
+        ValueError: a theta too small for an interval inside the order.
     """
     n, l, theta = _checked(users, l, theta)  # noqa: E741
     leavers = fewest_leavers(l, eta)
@@ -165,10 +164,6 @@ def preservation_mc(
         samples: permutations to draw, in [1, 10^9].
         confidence: chance that the interval covers delta, in (0, 1).
         rng: generator or seed.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     n, l, theta = _checked(users, l, theta)  # noqa: E741
     leavers = fewest_leavers(l, eta)
@@ -206,10 +201,6 @@ def clopper_pearson(failures: int, samples: int, *, confidence: float) -> tuple[
         failures: how often it happened, 0 … samples.
         samples: independent trials, >= 1.
         confidence: in (0, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     samples = validate.integer(minimum=1, samples=samples)
     failures = validate.integer(minimum=0, maximum=samples, failures=failures)

@@ -37,9 +37,6 @@ class Shuffler(ABC):
 
         Returns:
             Shape (n,).
-
-        Raises:
-            TypeError: ``rng`` is neither a generator nor a seed.
         """
 
     def shuffle(self, y: Any, rng: RandomSource = None) -> Any:
@@ -51,21 +48,12 @@ class Shuffler(ABC):
 
         Returns:
             New data of the same type.
-
-        Raises:
-            TypeError: ``y`` is no sequence, or ``rng`` neither a generator nor a seed.
-            ValueError: ``y`` has not n entries.
         """
         return permuted(y, self.permutation(rng))
 
     @abstractmethod
     def alpha_for(self, groups: Groups) -> float:
-        """The alpha of this shuffle for other groups of the same users, nats, in [0, inf].
-
-        Raises:
-            TypeError: not groups.
-            ValueError: groups of another number of users.
-        """
+        """The alpha of this shuffle for other groups of the same users, nats, in [0, inf]."""
 
     def _of_these_users(self, groups: Groups) -> Groups:
         """The groups, checked."""
@@ -82,10 +70,6 @@ def permuted(y: Any, permutation: IntArray) -> Any:
         y: a list or other sequence (a list comes back), a tuple, an array of any library with
             integer-array indexing, or a pandas object (by position).
         permutation: one-line form, shape (n,): entry i of the result is ``y[permutation[i]]``.
-
-    Raises:
-        TypeError: not a sequence of entries.
-        ValueError: not n entries.
     """
     if isinstance(y, (str, bytes, dict, set, frozenset)) or not hasattr(y, "__len__"):
         raise TypeError(f"y must be a list or an array, got a {type(y).__name__}")

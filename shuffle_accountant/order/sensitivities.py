@@ -50,9 +50,7 @@ def sensitivity(
         An integer, >= 0; 0 if all groups have one member.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an unknown distance or kind, an order that does not fit, or more than 3,000,000
-            users with Spearman's distance.
+        ValueError: more than 3,000,000 users with Spearman's distance.
     """
     validate.instance(Groups, groups=groups)
     largest = _LARGEST[validate.choice(_LARGEST, distance=distance)]
@@ -89,10 +87,6 @@ def group_width(order: IntArray, groups: Groups) -> int:
 
     Returns:
         An integer in [0, n-1], at least the largest size less one.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an order that does not fit.
     """
     validate.instance(Groups, groups=groups)
     return _width(inverse(permutation(groups.n, order=order)), groups)

@@ -55,10 +55,6 @@ class DSigmaShuffler(Shuffler):
         law: the Mallows law around the identity.
         sensitivity: largest change of the distance, as asked for.
 
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
-
     Warns:
         OrderWarning: the shuffle is close to uniform (for Kendall's distance ``1/theta > n/4``), or
             the groups are disjoint: then `BlockShuffler` has alpha = 0.
@@ -101,10 +97,6 @@ class DSigmaShuffler(Shuffler):
 
         Returns:
             Nats, in [0, inf].
-
-        Raises:
-            TypeError: not groups.
-            ValueError: groups of another number of users.
         """
         groups = self._of_these_users(groups)
         change = largest_change(self.sigma0, groups, distance=self.distance)

@@ -28,10 +28,6 @@ def optimal_decoy(p: ArrayLike) -> Array:
 
     Returns:
         Probabilities, shape (letters,).
-
-    Raises:
-        TypeError: not an array of numbers.
-        ValueError: not a law.
     """
     target = law(p=p)
     others = math.fsum(target.tolist()) - target
@@ -46,10 +42,6 @@ def leading_constant(p: ArrayLike, q: ArrayLike | None = None) -> float:
     Args:
         p: law of the target's message, shape (letters,).
         q: law of every other message, same shape; by default the optimal one.
-
-    Raises:
-        TypeError: a law that is not an array of numbers.
-        ValueError: not a law, or laws over different letters.
     """
     target, decoys = two_laws(p, optimal_decoy(p) if q is None else q)
     spread = target * (1.0 - target)

@@ -30,9 +30,8 @@ def shuffled_divergence(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
         users: number n of messages, the target's included, 1 <= n <= 2^53.
 
     Raises:
-        TypeError: a law that is not an array of numbers, or ``users`` not an integer.
-        ValueError: not a law, laws over different letters, ``users`` outside its range, or a letter
-            that decoys send with a probability below 1e-280 or 1e-150 of the target's.
+        ValueError: a message that decoys send with a probability below 1e-280 or 1e-150 of the
+            target's.
     """
     target, decoys = given_laws(p, q)
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
@@ -61,9 +60,8 @@ def closed_form(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
         users: number n of messages, 1 <= n <= 2^53.
 
     Raises:
-        TypeError: a law that is not an array of numbers, or ``users`` not an integer.
-        ValueError: not a law, laws over different letters, ``users`` outside its range, or a letter
-            that decoys send with a probability below 1e-280 or 1e-150 of the target's.
+        ValueError: a message that decoys send with a probability below 1e-280 or 1e-150 of the
+            target's.
     """
     target, decoys = given_laws(p, q)
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)

@@ -37,22 +37,12 @@ class Expansion:
     second: float
 
     def deviation(self, *, users: int) -> float:
-        """``first/n + second/n^2``: distance from the limit, with relative accuracy.
-
-        Raises:
-            TypeError: ``users`` is not an integer.
-            ValueError: ``users`` is outside 1 … 2^53.
-        """
+        """``first/n + second/n^2``: distance from the limit, with relative accuracy."""
         n = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
         return (self.first + self.second / n) / n
 
     def at(self, *, users: int) -> float:
-        """The expansion's value for n users, nats.
-
-        Raises:
-            TypeError: ``users`` is not an integer.
-            ValueError: ``users`` is outside 1 … 2^53.
-        """
+        """The expansion's value for n users, nats."""
         n = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
         return self.limit + self.exposed * math.log(n) + self.deviation(users=n)
 
@@ -66,10 +56,6 @@ def position_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
     Args:
         p: law of the target's message, shape (letters,).
         q: law of every other message, same shape.
-
-    Raises:
-        TypeError: a law that is not an array of numbers.
-        ValueError: not a law, or laws over different letters.
     """
     target, decoys = given_laws(p, q)
     exposure = Exposure.of(target, decoys)
@@ -93,10 +79,6 @@ def message_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
     Args:
         p: law of the target's message, shape (letters,).
         q: law of every other message, same shape.
-
-    Raises:
-        TypeError: a law that is not an array of numbers.
-        ValueError: not a law, or laws over different letters.
     """
     target, decoys = given_laws(p, q)
     exposure = Exposure.of(target, decoys)

@@ -63,11 +63,6 @@ def heterogeneous_message(
 
     Returns:
         Bracket of the bound, nats; its upper end bounds the leakage.
-
-    Raises:
-        TypeError: laws that are not arrays of numbers, or users that are not integers.
-        ValueError: no law, not a law, laws over different letters, or a user in ``among`` that is
-            not among 1 … users - 1 or comes twice.
     """
     table = _table(laws)
     chosen = _others(among, len(table))
@@ -82,10 +77,6 @@ def heterogeneous_position(laws: Sequence[ArrayLike] | Array) -> HeterogeneousPo
 
     Args:
         laws: one law per user over the same letters, shape (users, letters).
-
-    Raises:
-        TypeError: laws that are not arrays of numbers.
-        ValueError: no law, not a law, or laws over different letters.
     """
     table = _table(laws)
     others = _others(None, len(table))

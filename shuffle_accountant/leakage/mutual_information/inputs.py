@@ -62,10 +62,6 @@ def input_bound(
     Returns:
         Bracket in nats of the right-hand side; its upper end bounds the leakage. It is never above
         the entropy of the prior nor above the universal bounds.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: ``users`` outside its range, or a prior that is not one.
     """
     randomizer = validate.instance(LocalRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)

@@ -42,10 +42,6 @@ def message(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
 
     Returns:
         Bracket in nats, in [0, H(P)]. Its width is about 1e-13 of the two terms.
-
-    Raises:
-        TypeError: a law that is not an array of numbers, or ``users`` not an integer.
-        ValueError: not a law, laws over different letters, or ``users`` outside its range.
     """
     target, decoys = given_laws(p, q)
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)

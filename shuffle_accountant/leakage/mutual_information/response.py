@@ -43,10 +43,6 @@ def response_constants(*, categories: int, eps0: float) -> ResponseConstants:
     Args:
         categories: number k of values, >= 2.
         eps0: local privacy parameter, nats, in (0, 300].
-
-    Raises:
-        TypeError: ``categories`` is not an integer, or ``eps0`` not a number.
-        ValueError: an argument outside its range.
     """
     k = validate.integer(minimum=2, maximum=2**53, categories=categories)
     eps0 = validate.positive(eps0=eps0)
@@ -77,10 +73,6 @@ def clones_message(p: ArrayLike, *, eps0: float, users: int) -> Bracket:
         p: law of the target's message given its input, shape (letters,).
         eps0: local privacy parameter, nats, finite, >= 0.
         users: number n of messages, the target's included, 1 <= n <= 2^53.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: not a law, or an argument outside its range.
     """
     target = law(p=p)
     eps0 = validate.finite_nonnegative(eps0=eps0)

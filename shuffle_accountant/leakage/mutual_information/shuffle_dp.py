@@ -61,9 +61,8 @@ def position_bounds(randomizer: LocalRandomizer, *, users: int) -> PositionBound
         users: number n of messages, the target's included, 1 <= n <= 2^53.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: ``users`` outside its range, or an interactive randomizer, for which the place
-            of a message in the order decides which randomizer is applied.
+        ValueError: an interactive randomizer, for which the place of a message in the order decides
+            which randomizer is applied.
     """
     randomizer = validate.instance(LocalRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)

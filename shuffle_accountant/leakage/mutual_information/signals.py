@@ -28,9 +28,6 @@ def signals(randomizer: ConcreteRandomizer, prior: ArrayLike | None) -> tuple[Si
     Args:
         randomizer: any whose distribution of messages is known.
         prior: distribution of the inputs, shape (inputs,); uniform if None.
-
-    Raises:
-        ValueError: a prior that is no law of the inputs, or that must be given or be simpler.
     """
     if randomizer.mixture is not None:
         return _twice(_mixed(randomizer.mixture, prior))

@@ -59,10 +59,6 @@ def first_order(*, eps0: float) -> FirstOrder:
 
     Args:
         eps0: local privacy parameter, nats, finite, >= 0.
-
-    Raises:
-        TypeError: ``eps0`` is not a number.
-        ValueError: ``eps0`` is negative, NaN or infinite.
     """
     eps0 = validate.finite_nonnegative(eps0=eps0)
     if eps0 > _LARGE_EPS0:
@@ -79,10 +75,6 @@ def universal_bounds(*, eps0: float, users: int) -> UniversalBounds:
 
     Returns:
         The bounds, each rounded up by more than its rounding error.
-
-    Raises:
-        TypeError: an argument that is not a number.
-        ValueError: an argument outside its range.
     """
     eps0 = validate.nonnegative(eps0=eps0)
     n = validate.integer(minimum=1, maximum=MOST_USERS, users=users)

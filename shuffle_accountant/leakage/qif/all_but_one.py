@@ -51,10 +51,6 @@ def all_but_one_vulnerability(*, users: int, p: float, known: int) -> float:
 
     Returns:
         Chance of a right guess, in [1/2, p]; absolute error below 1e-14.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
     number = validate.closed_unit(p=p)
@@ -105,11 +101,6 @@ def all_but_one_vulnerability_of(
 
     Returns:
         Chance of a right guess, in [max(prior), 1]; exact to round-off.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: not a channel, not a law of its inputs, counts that are negative or not one per
-            value, or a table that is too large.
     """
     local = as_channel(channel=channel)
     law = prior_over(len(local.inputs), prior)

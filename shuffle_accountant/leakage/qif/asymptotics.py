@@ -35,10 +35,6 @@ def asymptotic_vulnerability_shuffle(*, users: int, categories: int) -> float:
     Args:
         users: number n of users, in [1, 2^53].
         categories: number k of values, in [2, 2^53].
-
-    Raises:
-        TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range.
     """
     users, categories = _checked(users, categories)
     first, second = maximum_moments(categories)
@@ -51,10 +47,6 @@ def leading_factor(*, categories: int) -> float:
 
     Args:
         categories: number k of values, in [2, 2^53].
-
-    Raises:
-        TypeError: not an integer.
-        ValueError: outside its range.
     """
     _, categories = _checked(1, categories)
     return maximum_moments(categories)[0] / math.sqrt(math.log(categories))
@@ -70,10 +62,6 @@ def printed_vulnerability_shuffle(*, users: int, categories: int, factor: float 
         users: number n of users, at least k ln k, as printed.
         categories: number k of values, in [2, 2^53].
         factor: f >= 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     users, categories = _checked(users, categories)
     factor = validate.finite_nonnegative(factor=factor)
@@ -95,10 +83,6 @@ def printed_vulnerability_krr_shuffle(
         categories: number k of values, in [2, 2^53].
         p: probability to send the true value, in [1/k, 1].
         factor: f >= 0 in place of the Theta.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     users, categories = _checked(users, categories)
     shuffled = printed_vulnerability_shuffle(users=users, categories=categories, factor=factor)
@@ -117,10 +101,6 @@ def asymptotic_all_but_one_vulnerability(*, users: int, p: float) -> float:
     Args:
         users: number n of users, in [2, 2^53].
         p: probability to send the true bit, in [1/2, 1).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     users = validate.integer(minimum=2, maximum=MOST_USERS, users=users)
     number = validate.open_unit(p=p)

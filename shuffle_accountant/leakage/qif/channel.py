@@ -43,10 +43,6 @@ class Channel:
         matrix: the probabilities, read-only.
         inputs: names of the rows.
         outputs: names of the columns.
-
-    Raises:
-        TypeError: a matrix that does not hold numbers, or a name that is not hashable.
-        ValueError: not such a matrix, or names that repeat or are not one per row or column.
     """
 
     matrix: Array
@@ -74,10 +70,6 @@ class Channel:
             randomizer: any with finitely many inputs and messages. The channel of a
                 `DiscreteRandomizer` is its own; of others, messages that no prior and no gain
                 distinguish are one output.
-
-        Raises:
-            TypeError: not such a randomizer.
-            ValueError: a matrix of more than 2^24 entries.
         """
         randomizer = validate.instance(FiniteRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
         inputs = randomizer.inputs
@@ -92,9 +84,6 @@ class Channel:
         """The channel as what each user of a shuffled round applies; names are left out.
 
         Outputs that are never seen are left out.
-
-        Raises:
-            ValueError: there is only one input.
         """
         return DiscreteRandomizer(self.matrix[:, self.matrix.any(axis=0)])
 
@@ -102,11 +91,7 @@ class Channel:
         return f"Channel({len(self.inputs)} inputs, {len(self.outputs)} outputs)"
 
     def __matmul__(self, other: Channel) -> Channel:
-        """The cascade: ``other`` takes the outputs of this channel (Definition 3).
-
-        Raises:
-            ValueError: the outputs of this channel are not the inputs of the other.
-        """
+        """The cascade: ``other`` takes the outputs of this channel (Definition 3)."""
         if not isinstance(other, Channel):
             return NotImplemented
         if self.outputs != other.inputs:
@@ -120,11 +105,7 @@ class Channel:
         return Channel(self.matrix @ other.matrix, inputs=self.inputs, outputs=other.outputs)
 
     def probability(self, output: Hashable, *, given: Hashable) -> float:
-        """P(output | given), by names.
-
-        Raises:
-            ValueError: a name that the channel does not have.
-        """
+        """P(output | given), by names."""
         row, column = _place(self.inputs, given=given), _place(self.outputs, output=output)
         return float(self.matrix[row, column])
 
@@ -136,10 +117,6 @@ class Channel:
         Args:
             prior: law of the secret, shape (inputs,); uniform if None.
             gain: ``g(w, x)`` >= 0, shape (guesses, inputs); 1 for the right secret if None.
-
-        Raises:
-            TypeError: an argument that does not hold numbers.
-            ValueError: not a law, or not such gains, of this channel's inputs.
         """
         pi = prior_over(len(self.inputs), prior)
         return float(np.max(pi if gain is None else gains_over(len(self.inputs), gain) @ pi))
@@ -154,10 +131,6 @@ class Channel:
         Args:
             prior: law of the secret, shape (inputs,); uniform if None.
             gain: ``g(w, x)`` >= 0, shape (guesses, inputs); 1 for the right secret if None.
-
-        Raises:
-            TypeError: an argument that does not hold numbers.
-            ValueError: not a law, or not such gains, of this channel's inputs.
         """
         joint = prior_over(len(self.inputs), prior)[:, None] * self.matrix
         gained = joint if gain is None else gains_over(len(self.inputs), gain) @ joint
@@ -171,10 +144,6 @@ class Channel:
         Args:
             prior: see `posterior_vulnerability`.
             gain: see `posterior_vulnerability`.
-
-        Raises:
-            TypeError: see `posterior_vulnerability`.
-            ValueError: see `posterior_vulnerability`.
         """
         before = self.prior_vulnerability(prior, gain)
         return max(self.posterior_vulnerability(prior, gain) - before, 0.0)
@@ -189,8 +158,7 @@ class Channel:
             gain: see `posterior_vulnerability`; not all 0 where the prior is not.
 
         Raises:
-            TypeError: see `posterior_vulnerability`.
-            ValueError: see `posterior_vulnerability`, or the prior vulnerability is 0.
+            ValueError: the prior vulnerability is 0.
         """
         before = self.prior_vulnerability(prior, gain)
         if before == 0.0:
@@ -202,10 +170,6 @@ class Channel:
 
         Args:
             prior: law of the secret, shape (inputs,); uniform if None.
-
-        Raises:
-            TypeError: a prior that does not hold numbers.
-            ValueError: not a law of this channel's inputs.
         """
         return math.log2(self.multiplicative_leakage(prior))
 
@@ -236,10 +200,6 @@ class Channel:
         Args:
             other: a channel with the same inputs.
             tolerance: see `canonical`; also for the weights of the merged columns.
-
-        Raises:
-            TypeError: not a channel.
-            ValueError: the inputs differ.
         """
         tolerance = validate.finite_nonnegative(tolerance=tolerance)
         return equivalent(self.matrix, self._partner(other).matrix, tolerance)
@@ -255,8 +215,7 @@ class Channel:
             tolerance: largest difference of an entry of the cascade.
 
         Raises:
-            TypeError: not a channel.
-            ValueError: the inputs differ, or the program is too large.
+            ValueError: the inputs differ, or the linear program is too large.
         """
         tolerance = validate.finite_nonnegative(tolerance=tolerance)
         fine, coarse = self.canonical(), self._partner(other).canonical()
@@ -274,8 +233,7 @@ class Channel:
             refines this channel.
 
         Raises:
-            TypeError: not a channel.
-            ValueError: the inputs differ, or the program is too large.
+            ValueError: the inputs differ, or the linear program is too large.
         """
         matrix, distance = post_processing(self.matrix, self._partner(other).matrix)
         return Channel(matrix, inputs=self.outputs, outputs=other.outputs), distance
@@ -291,12 +249,7 @@ class Channel:
 
 
 def as_channel(**named: Channel | ArrayLike) -> Channel:
-    """The one named argument as a channel.
-
-    Raises:
-        TypeError: a matrix that does not hold numbers.
-        ValueError: not a channel matrix.
-    """
+    """The one named argument as a channel."""
     ((name, value),) = named.items()
     return value if isinstance(value, Channel) else Channel(stochastic(**{name: value}))
 

@@ -16,12 +16,7 @@ __all__ = ["distinct_names", "gains_over", "prior_over", "stochastic"]
 
 
 def prior_over(inputs: int, prior: ArrayLike | None) -> Array:
-    """A checked prior, shape (inputs,); the uniform one for None.
-
-    Raises:
-        TypeError: a prior that does not hold numbers.
-        ValueError: not a law, or of another length.
-    """
+    """A checked prior, shape (inputs,); the uniform one for None."""
     if prior is None:
         return np.full(inputs, 1.0 / inputs)
     array = law(prior=prior)
@@ -31,13 +26,7 @@ def prior_over(inputs: int, prior: ArrayLike | None) -> Array:
 
 
 def stochastic(**named: ArrayLike) -> Array:
-    """The one named argument as a checked channel matrix, a copy.
-
-    Raises:
-        TypeError: entries that are not numbers.
-        ValueError: not two-dimensional, empty, too large, entries outside [0, 1], or rows that do
-            not sum to 1.
-    """
+    """The one named argument as a checked channel matrix, a copy."""
     ((name, values),) = named.items()
     matrix = numbers(**{name: values})
     if matrix.ndim != 2 or not matrix.size:
@@ -48,12 +37,7 @@ def stochastic(**named: ArrayLike) -> Array:
 
 
 def gains_over(inputs: int, gain: ArrayLike) -> Array:
-    """A checked matrix of gains, shape (guesses, inputs).
-
-    Raises:
-        TypeError: entries that are not numbers.
-        ValueError: not of shape (guesses, inputs), or an entry that is negative or not finite.
-    """
+    """A checked matrix of gains, shape (guesses, inputs)."""
     array = numbers(gain=gain)
     if array.ndim != 2 or array.shape[1] != inputs or not array.shape[0]:
         raise ValueError(f"gain must have shape (guesses, {inputs}), got {array.shape}")
@@ -66,12 +50,7 @@ def gains_over(inputs: int, gain: ArrayLike) -> Array:
 def distinct_names(
     which: str, names: Sequence[Hashable] | None, count: int
 ) -> tuple[Hashable, ...]:
-    """The names of rows or columns; 0, 1, … for None.
-
-    Raises:
-        TypeError: a name that is not hashable.
-        ValueError: not as many distinct names as there are rows or columns.
-    """
+    """The names of rows or columns; 0, 1, … for None."""
     if names is None:
         return tuple(range(count))
     try:

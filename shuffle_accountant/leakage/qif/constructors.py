@@ -57,10 +57,6 @@ def datasets(users: int, categories: int) -> list[tuple[int, ...]]:
     Args:
         users: number n of users, >= 1.
         categories: number k of values, >= 1.
-
-    Raises:
-        TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range, or too many datasets.
     """
     users, categories = _sizes(users, categories)
     # beyond 64 users two values are too many, without computing a huge power
@@ -76,10 +72,6 @@ def keep_probability(*, eps0: float, categories: int) -> float:
     Args:
         eps0: local privacy in nats, in [0, inf].
         categories: number k of values, >= 2.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     eps0 = validate.nonnegative(eps0=eps0)
     categories = validate.integer(minimum=2, categories=categories)
@@ -95,10 +87,6 @@ def krr(*, categories: int, p: float) -> Channel:
     Args:
         categories: number k of values, >= 2.
         p: probability to send the true value, in [0, 1].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     categories = validate.integer(minimum=2, categories=categories)
     p = validate.closed_unit(p=p)
@@ -114,10 +102,6 @@ def local_channel(channel: Channel | ArrayLike, *, users: int) -> Channel:
     Args:
         channel: of one user, shape (values, messages).
         users: number n of users, >= 1; (values * messages)^n <= 2^24.
-
-    Raises:
-        TypeError: not a channel, or ``users`` is not an integer.
-        ValueError: not a channel, or an argument outside its range.
     """
     one = _one_user(channel)
     users = validate.integer(minimum=1, users=users)
@@ -136,10 +120,6 @@ def krr_channel(*, users: int, categories: int, p: float) -> Channel:
         users: number n of users, >= 1; k^(2n) <= 2^24.
         categories: number k of values, >= 2.
         p: probability to send the true value, in [0, 1].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     return local_channel(krr(categories=categories, p=p), users=users)
 
@@ -150,10 +130,6 @@ def shuffle_channel(*, users: int, categories: int) -> Channel:
     Args:
         users: number n of users, >= 1; k^(2n) <= 2^24.
         categories: number k of values, >= 1.
-
-    Raises:
-        TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range.
     """
     users, categories = _sizes(users, categories)
     rows = datasets(users, categories)
@@ -170,10 +146,6 @@ def reduced_shuffle_channel(*, users: int, categories: int) -> Channel:
     Args:
         users: number n of users, >= 1; k^n C(n + k - 1, k - 1) <= 2^24.
         categories: number k of values, >= 1.
-
-    Raises:
-        TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range.
     """
     users, categories = _sizes(users, categories)
     rows = datasets(users, categories)
@@ -189,10 +161,6 @@ def reduced_local_channel(channel: Channel | ArrayLike, *, users: int) -> Channe
     Args:
         channel: of one user, shape (values, messages).
         users: number n of users, >= 1; the matrix must have at most 2^24 entries.
-
-    Raises:
-        TypeError: not a channel, or ``users`` is not an integer.
-        ValueError: not a channel, or an argument outside its range.
     """
     one = _one_user(channel)
     users = validate.integer(minimum=1, users=users)
@@ -214,10 +182,6 @@ def reduced_krr_channel(*, users: int, categories: int, p: float) -> Channel:
         users: number n of users, >= 1; C(n + k - 1, k - 1)^2 <= 2^24.
         categories: number k of values, >= 2.
         p: probability to send the true value, in [0, 1].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     return reduced_local_channel(krr(categories=categories, p=p), users=users)
 

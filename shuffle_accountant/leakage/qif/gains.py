@@ -21,10 +21,6 @@ def single_target_gain(*, users: int, categories: int, target: int = 0) -> Array
 
     Returns:
         Shape (k, k^n): guesses by datasets, at most 2^24 entries.
-
-    Raises:
-        TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range, or too many datasets.
     """
     users = validate.integer(minimum=1, users=users)
     categories = validate.integer(minimum=1, categories=categories)
@@ -41,10 +37,6 @@ def identity_gain(secrets: int) -> Array:
 
     Args:
         secrets: number of secrets, >= 1.
-
-    Raises:
-        TypeError: not an integer.
-        ValueError: outside its range.
     """
     secrets = validate.integer(minimum=1, secrets=secrets)
     require_room("secrets", "the gain", secrets * secrets)

@@ -45,9 +45,6 @@ def require_room(names: str, what: str, cells: int) -> None:
         names: the arguments that its size comes from.
         what: the table in words.
         cells: numbers in it.
-
-    Raises:
-        ValueError: more than `MOST_CELLS` numbers.
     """
     if cells > MOST_CELLS:
         about = "over" if cells.bit_length() > _MANY_BITS else "about"
@@ -64,9 +61,6 @@ def require_steps(users: int, letters: int, laws: int) -> None:
         users: number of messages.
         letters: number of letters.
         laws: how many laws.
-
-    Raises:
-        ValueError: more than `MOST_STEPS` additions.
     """
     # the tables of the first users are smaller than that of all; the smallest one takes its time
     table = max((users + 1) ** (letters - 1) // letters, _LEAST_STEPS)
@@ -86,9 +80,6 @@ def all_histograms(users: int, letters: int) -> NDArray[np.int64]:
 
     Returns:
         Shape (C(n + k - 1, k - 1), k), in descending order of the first count, then the second, ….
-
-    Raises:
-        ValueError: the table is too large.
     """
     require_room(
         "users", "the table of histograms", math.comb(users + letters - 1, letters - 1) * letters
@@ -123,9 +114,6 @@ def histogram_law(channel: Array, counts: Sequence[int]) -> Array:
     Returns:
         Probabilities by the counts of all letters but the last, shape (n + 1,) * (letters - 1), for
         n users; a shape of () for one letter.
-
-    Raises:
-        ValueError: the table is too large.
     """
     letters, users = channel.shape[1], sum(counts)
     require_room("users", "the table of histogram probabilities", (users + 1) ** (letters - 1))
@@ -144,9 +132,6 @@ def histogram_laws(channel: Array, counts: NDArray[np.int64]) -> Iterator[Array]
 
     Yields:
         `histogram_law` of some rows, in their order, shape (rows, n + 1, …, n + 1).
-
-    Raises:
-        ValueError: the table of one law is too large.
     """
     letters, users = channel.shape[1], int(counts[0].sum())
     cells = (users + 1) ** (letters - 1)

@@ -49,10 +49,6 @@ def partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 
     Yields:
         Tuples of at most ``parts`` parts, in descending lexicographic order.
-
-    Raises:
-        TypeError: an argument that is not an integer.
-        ValueError: an argument that is negative.
     """
     total = validate.integer(minimum=0, total=total)
     parts = validate.integer(minimum=0, parts=parts)
@@ -82,9 +78,8 @@ def remixed_keys_number(*, users: int, categories: int) -> int:
         ``k^n n V_S``, an integer.
 
     Raises:
-        TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range, or more than `MOST_COUNTED` users and more than
-            `MOST_PARTITIONS` partitions, or `MOST_PARTS` in all.
+        ValueError: more than `MOST_COUNTED` users and more than `MOST_PARTITIONS` partitions, or
+            `MOST_PARTS` in all.
     """
     users, categories = _integers(users, categories)
     if users <= MOST_COUNTED:
@@ -124,9 +119,7 @@ def brown_number(*, users: int, categories: int) -> int:
         categories: number k of values, >= 2.
 
     Raises:
-        TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range, or more than `MOST_PARTITIONS` partitions, or
-            `MOST_PARTS` in all.
+        ValueError: more than `MOST_PARTITIONS` partitions, or `MOST_PARTS` in all.
     """
     users, categories = _integers(users, categories)
     _check_partitions(users, categories)
@@ -145,10 +138,6 @@ def partition_vulnerability_shuffle(*, users: int, categories: int) -> Fraction:
     Args:
         users: number n of users, >= 1.
         categories: number k of values, >= 2.
-
-    Raises:
-        TypeError: an argument that is not an integer.
-        ValueError: as `remixed_keys_number`.
     """
     users, categories = _integers(users, categories)
     total = remixed_keys_number(users=users, categories=categories)

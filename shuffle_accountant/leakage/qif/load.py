@@ -66,10 +66,6 @@ def expected_maximum_load(*, users: int, categories: int) -> float:
 
     Returns:
         The expectation, in [max(1, n/k), n]; absolute error below 1e-11 n/k.
-
-    Raises:
-        TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range.
     """
     users, categories = _checked(users, categories)
     return _expected(users, [(1.0 / categories, categories)], Side.ABOVE)
@@ -84,10 +80,6 @@ def expected_minimum_load(*, users: int, categories: int) -> float:
 
     Returns:
         The expectation, in [0, n/k]; absolute error below 1e-11 n/k.
-
-    Raises:
-        TypeError: an argument that is not an integer.
-        ValueError: an argument outside its range.
     """
     users, categories = _checked(users, categories)
     return _expected(users, [(1.0 / categories, categories)], Side.BELOW)
@@ -105,10 +97,6 @@ def expected_maximum_load_of(theta: ArrayLike, *, users: int) -> float:
 
     Returns:
         The expectation, in [n max(theta), n]; absolute error below 1e-11 n max(theta).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: not a law, or ``users`` outside its range.
     """
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
     return _expected(users, _groups(law(theta=theta)), Side.ABOVE)
@@ -125,10 +113,6 @@ def expected_minimum_load_of(theta: ArrayLike, *, users: int) -> float:
     Returns:
         The expectation, in [0, n min(theta)]; 0 if a probability is. Absolute error below
         1e-11 n/k.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: not a law, or ``users`` outside its range.
     """
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
     return _expected(users, _groups(law(theta=theta)), Side.BELOW)

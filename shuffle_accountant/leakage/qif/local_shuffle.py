@@ -40,11 +40,6 @@ def posterior_vulnerability_local_shuffle(
 
     Returns:
         Chance of a right guess, in [max(prior), 1]; exact to round-off.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: not a channel, not a law of its inputs, ``users`` outside its range, or too many
-            histograms.
     """
     local = as_channel(channel=channel)
     users = validate.integer(minimum=1, users=users)

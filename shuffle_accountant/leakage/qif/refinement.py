@@ -32,7 +32,6 @@ def post_processing(fine: Array, coarse: Array) -> tuple[Array, float]:
         the rows as returned, made to sum to 1 exactly.
 
     Raises:
-        ValueError: more than `MOST_VARIABLES` entries in D, or `MOST_COEFFICIENTS` in all.
         RuntimeError: the solver gave up.
     """
     from scipy import optimize, sparse

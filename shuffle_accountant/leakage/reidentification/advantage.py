@@ -45,10 +45,6 @@ def additive_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int =
     Returns:
         A number in [0, 1 - k/n]; for k > 1 guesses its error is up to some units in the last place
         of k/n.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument that is no law, or outside its range.
     """
     target, decoys = two_laws(p, q)
     users, guesses = checked_counts(users, guesses)
@@ -77,10 +73,6 @@ def multiplicative_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses:
 
     Returns:
         A number in [1, n/k], to round-off.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument that is no law, or outside its range.
     """
     return success_probability(p, q, users=users, guesses=guesses) * (users / guesses)
 
@@ -91,10 +83,6 @@ def total_variation(p: ArrayLike, q: ArrayLike) -> float:
     Args:
         p: probabilities, shape (letters,).
         q: probabilities of the same letters.
-
-    Raises:
-        TypeError: not numbers.
-        ValueError: no laws, or two lengths.
     """
     one, other = two_laws(p, q)
     return min(0.5 * math.fsum(np.abs(one - other).tolist()), 1.0)
@@ -118,10 +106,6 @@ def advantage_bounds(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
 
     Returns:
         Bracket of the advantage; its width is that of the theorem, not of arithmetic.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument that is no law, or users outside its range.
     """
     target, decoys = two_laws(p, q)
     users, _ = checked_counts(users, 1)
@@ -153,10 +137,6 @@ def asymptote(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> fl
         q: the decoys' probabilities of the same letters.
         users: messages n, the target's included, in [1, 2^53].
         guesses: positions k the adversary may name, in [1, n].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument that is no law, or outside its range.
     """
     target, decoys = two_laws(p, q)
     users, guesses = checked_counts(users, guesses)

@@ -59,10 +59,6 @@ def bound(
     Returns:
         Bracket of psi, a float: its upper end, no smaller than the exact value of psi. The ledger
         holds round-off, and for noise the cells of the ratio.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     known, users, guesses = _checked(randomizer, users, guesses)
     method = validate.choice(METHODS, method=method)
@@ -96,10 +92,6 @@ def bracket(
 
     Returns:
         Bracket of the largest ``beta_n^k`` over datasets.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     known, users, guesses = _checked(randomizer, users, guesses)
     held = known.worst if target is None else (known.checked(target),)
@@ -125,10 +117,6 @@ def sup_ratio(randomizer: LocalRandomizer, *, target: float | ArrayLike | None =
 
     Returns:
         M >= 1; inf for Gaussian noise, and where it is too large for a double.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: a target that does not exist.
     """
     known, _, _ = _checked(randomizer, 1, 1)
     held = known.worst if target is None else (known.checked(target),)
@@ -151,10 +139,6 @@ def bound_among(
 
     Returns:
         Bracket of psi, a float: its upper end.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: rows that are no laws or not of the letters of p, or a count out of its range.
     """
     target = law(p=p)
     table = numbers(others=others)
@@ -186,10 +170,6 @@ def success_in_population(
         target: the target's input, or the law it is drawn from, shape (inputs,).
         others: the law of each other user's input, shape (inputs,).
         guesses: positions k the adversary may name, in [1, n].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     validate.instance(FiniteRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
     users, guesses = checked_counts(users, guesses)

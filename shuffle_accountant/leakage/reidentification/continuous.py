@@ -33,10 +33,6 @@ def laplace_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
 
     Returns:
         Bracket of the success probability.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     gap = validate.finite_nonnegative(gap=gap)
     users, guesses = checked_counts(users, guesses)
@@ -54,10 +50,6 @@ def laplace_blanket(eps0: float, target: float, *, users: int, guesses: int = 1)
 
     Returns:
         Bracket of psi, an upper bound of the success probability whatever the other inputs.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     eps0 = validate.positive(eps0=eps0)
     gap = eps0 * abs(validate.closed_unit(target=target) - 0.5)
@@ -75,10 +67,6 @@ def gaussian_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
 
     Returns:
         Bracket of the success probability.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     gap = validate.finite_nonnegative(gap=gap)
     users, guesses = checked_counts(users, guesses)
@@ -97,10 +85,6 @@ def gaussian_blanket(sigma: float, target: float, *, users: int, guesses: int = 
 
     Returns:
         Bracket of psi, an upper bound of the success probability whatever the other inputs.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     sigma = validate.positive(sigma=sigma)
     lean = abs(validate.closed_unit(target=target) - 0.5)

@@ -39,10 +39,6 @@ def psi(p: ArrayLike, common: ArrayLike, *, users: int, guesses: int = 1) -> flo
 
     Returns:
         Upper bound of the success probability whatever the others' laws, to round-off.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: p is no law, common no masses of the same letters, or a count out of its range.
     """
     target = law(p=p)
     users, guesses = checked_counts(users, guesses)
@@ -70,10 +66,6 @@ def clones_psi(gamma: float, *, users: int, guesses: int = 1) -> float:
 
     Returns:
         Upper bound of the success probability, to round-off.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     gamma = validate.closed_unit(gamma=gamma)
     users, guesses = checked_counts(users, guesses)

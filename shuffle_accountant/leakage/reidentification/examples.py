@@ -45,10 +45,6 @@ def linear_density(*, users: int, guesses: int = 1) -> float:
     Args:
         users: messages n, in [1, 2^53].
         guesses: positions k that are named, in [1, n].
-
-    Raises:
-        TypeError: not integers.
-        ValueError: a count outside its range.
     """
     users, guesses = checked_counts(users, guesses)
     return guesses * (3 * users + 2 - guesses) / (2 * users * (users + 1))
@@ -64,10 +60,6 @@ def zipf_honeywords(
         passwords: number of passwords, in [1, 10^7].
         exponent: of Zipf's law, finite, >= 0.
         guesses: words k that the attacker tries, in [1, n].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     users, guesses = checked_counts(users, guesses)
     return _zipf(*_checked_zipf(passwords, exponent)).success(users, guesses)
@@ -84,10 +76,6 @@ def zipf_limit(*, users: int, exponent: float = 0.7, guesses: int = 1) -> float:
         users: n, the password and its n - 1 honeywords, in [1, 2^53].
         exponent: of Zipf's law, in (0, 1).
         guesses: words k that the attacker tries, in [1, n].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     from scipy.special import poch
 
@@ -105,8 +93,7 @@ def honeywords_needed(level: float, *, passwords: int | None = None, exponent: f
         exponent: of Zipf's law, >= 0; below 1 for the limit.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a level that 2^53 words do not reach.
+        ValueError: a level that 2^53 words do not reach.
     """
     level = validate.open_unit(level=level)
     sliced = None if passwords is None else _zipf(*_checked_zipf(passwords, exponent))
@@ -135,10 +122,6 @@ def upper_end_pair(share: float) -> Pair:
 
     Args:
         share: a, in (0, 1).
-
-    Raises:
-        TypeError: not a number.
-        ValueError: outside (0, 1).
     """
     share = validate.open_unit(share=share)
     return (share, 1.0 - share, 0.0), (0.0, 1.0 - share, share)
@@ -152,10 +135,6 @@ def lower_end_pair(share: float) -> Pair:
 
     Args:
         share: p, in (0, 1).
-
-    Raises:
-        TypeError: not a number.
-        ValueError: outside (0, 1).
     """
     share = validate.open_unit(share=share)
     return (0.0, 1.0), (share, 1.0 - share)
@@ -167,10 +146,6 @@ def laplace_ratio(*, eps0: float, target: float) -> float:
     Args:
         eps0: local privacy parameter, nats, finite, > 0.
         target: the target's input, in [0, 1].
-
-    Raises:
-        TypeError: not numbers.
-        ValueError: an argument outside its range.
     """
     return sup_ratio(LaplaceRandomizer(eps0=eps0), target=target)
 
@@ -183,10 +158,6 @@ def response_ratio(*, first: float, eps0: float = math.log(3.0)) -> float:
     Args:
         first: chance p of the target to hold 0, in [0, 1].
         eps0: local privacy parameter, nats, in [0, inf].
-
-    Raises:
-        TypeError: not numbers.
-        ValueError: an argument outside its range.
     """
     first = validate.closed_unit(first=first)
     response = RandomizedResponse(categories=2, eps0=eps0)

@@ -37,12 +37,7 @@ class Input:
 
 
 def checked_input(inputs: int, **named: int | ArrayLike) -> Input:
-    """The one named argument: an input 0 … ``inputs`` - 1, or a law of them.
-
-    Raises:
-        TypeError: neither an integer nor an array of numbers.
-        ValueError: an input that does not exist, or no law of all inputs.
-    """
+    """The one named argument: an input 0 … ``inputs`` - 1, or a law of them."""
     ((name, value),) = named.items()
     try:
         dimensions = np.ndim(value)

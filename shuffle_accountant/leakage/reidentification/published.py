@@ -37,10 +37,6 @@ def theorem_1(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> fl
         q: the decoys' probabilities of the same letters.
         users: messages n, in [1, 2^53].
         guesses: positions k that are named, in [1, n].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument that is no law, or outside its range.
     """
     from scipy.special import gammaln, xlogy
 
@@ -65,10 +61,6 @@ def theorem_2(p: ArrayLike, q: ArrayLike, *, users: int) -> float:
         p: the target's probabilities, shape (letters,).
         q: the decoys' probabilities of the same letters.
         users: messages n, in [1, 2^53].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument that is no law, or users outside its range.
     """
     users, _ = checked_counts(users, 1)
     certain, ratio, mass = _ratio_law(p, q)
@@ -84,10 +76,6 @@ def theorem_4(p: ArrayLike, q: ArrayLike, *, users: int) -> float:
         p: the target's probabilities, shape (letters,).
         q: the decoys' probabilities of the same letters.
         users: messages n, in [1, 2^53].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument that is no law, or users outside its range.
     """
     users, _ = checked_counts(users, 1)
     certain, ratio, mass = _ratio_law(p, q)
@@ -104,10 +92,6 @@ def theorem_5(p: ArrayLike, q: ArrayLike, *, users: int) -> tuple[float, float]:
         p: the target's probabilities, shape (letters,).
         q: the decoys' probabilities of the same letters.
         users: messages n, in [1, 2^53].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument that is no law, or users outside its range.
     """
     users, _ = checked_counts(users, 1)
     distance = total_variation(p, q)
@@ -122,10 +106,6 @@ def theorem_7(p: ArrayLike, common: ArrayLike, *, gamma: float, users: int) -> f
         common: the law that every user's is a mixture with, of the same letters.
         gamma: its share, in [0, 1].
         users: messages n, in [1, 10^6].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument that is no law, or outside its range.
     """
     target, shared = two_laws(p, common, "common")
     gamma = validate.closed_unit(gamma=gamma)
@@ -144,10 +124,6 @@ def theorem_8(*, eps0: float, users: int) -> float:
     Args:
         eps0: local privacy parameter, nats, in [0, inf].
         users: messages n, in [1, 2^53].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     eps0 = validate.nonnegative(eps0=eps0)
     users, _ = checked_counts(users, 1)
@@ -163,10 +139,6 @@ def theorem_10(
         randomizer: what every user applies.
         users: messages n, in [1, 2^53].
         target: the target's input, or the law of it; None is the worst one.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     users, _ = checked_counts(users, 1)
     return min(sup_ratio(randomizer, target=target) / users, 1.0)

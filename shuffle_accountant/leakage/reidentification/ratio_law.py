@@ -112,10 +112,6 @@ def success_from_ratio_law(
 
     Returns:
         Bracket of ``beta_n^k``; the upper end is its float.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or values that are no tails.
     """
     users, guesses = checked_counts(users, guesses)
     error = validate.closed_unit(error=error)

@@ -35,10 +35,6 @@ def success_probability(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int 
     Returns:
         A probability in [k/n, 1] (up to round-off): 1 if the laws have no letter in common, and k/n
         if they are equal.
-
-    Raises:
-        TypeError: p or q not numbers, users or guesses not integers.
-        ValueError: p or q not a probability law, two lengths, or a count outside its range.
     """
     target, decoys = two_laws(p, q)
     users, guesses = checked_counts(users, guesses)
@@ -54,10 +50,6 @@ def success_among_decoys(decoys: TargetAmongDecoys, *, guesses: int = 1) -> floa
     Args:
         decoys: `ShuffleRound.target_among_decoys` of a finite randomizer.
         guesses: positions k the adversary may name, in [1, n].
-
-    Raises:
-        TypeError: not a finite target among decoys, or guesses not an integer.
-        ValueError: guesses outside its range.
     """
     validate.instance(TargetAmongDecoys, decoys=decoys)
     users, guesses = checked_counts(decoys.n, guesses)
@@ -66,11 +58,6 @@ def success_among_decoys(decoys: TargetAmongDecoys, *, guesses: int = 1) -> floa
 
 
 def checked_counts(users: int, guesses: int) -> tuple[int, int]:
-    """Numbers of messages and of guesses, if they are in their ranges.
-
-    Raises:
-        TypeError: not integers.
-        ValueError: users outside [1, 2^53], or guesses outside [1, users].
-    """
+    """Numbers of messages and of guesses, if they are in their ranges."""
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
     return users, validate.integer(minimum=1, maximum=users, guesses=guesses)

@@ -47,12 +47,7 @@ class Targets(ABC, Generic[T]):
 
     @abstractmethod
     def checked(self, target: object) -> T:
-        """A target as its user names it, if there is such a one.
-
-        Raises:
-            TypeError: a value of the wrong type.
-            ValueError: an input that does not exist.
-        """
+        """A target as its user names it, if there is such a one."""
 
     @abstractmethod
     def log_ratio(self, target: T) -> float:

@@ -12,33 +12,18 @@ __all__ = ["located", "table", "values_below"]
 
 
 def located(**named: ArrayLike) -> Array:
-    """The one named argument as points, shape (n, d); n numbers are points of one dimension.
-
-    Raises:
-        TypeError: not an array of numbers.
-        ValueError: empty, of another shape, or not finite.
-    """
+    """The one named argument as points, shape (n, d); n numbers are points of one dimension."""
     found = coordinates((1, 2), **named)
     return found[:, None] if found.ndim == 1 else found
 
 
 def table(**named: ArrayLike) -> Array:
-    """The one named argument as finite numbers in rows, shape (n, k).
-
-    Raises:
-        TypeError: not an array of numbers.
-        ValueError: empty, of another shape, or not finite.
-    """
+    """The one named argument as finite numbers in rows, shape (n, k)."""
     return coordinates((2,), **named)
 
 
 def values_below(limit: int, /, n: int | None = None, **named: ArrayLike) -> IntArray:
-    """The one named argument as whole numbers in [0, limit), shape (n,).
-
-    Raises:
-        TypeError: not an array of integers.
-        ValueError: empty, of another shape or length, or out of range.
-    """
+    """The one named argument as whole numbers in [0, limit), shape (n,)."""
     ((name, _),) = named.items()
     array = any_array(**named)
     if array.dtype.kind not in "iu":

@@ -85,10 +85,6 @@ def inference_attack(
         trials: how often the reports are drawn, in [1, 10^9].
         threshold: share of the trials from which on a user is vulnerable, in [0, 1].
         rng: generator or seed.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     categories = validate.integer(minimum=2, categories=categories)
     eps0 = validate.finite_nonnegative(eps0=eps0)
@@ -126,10 +122,6 @@ def nearest_users(points: ArrayLike, *, count: int = 25) -> IntArray:
 
     Returns:
         Their numbers, shape (n, count), nearest first.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     from scipy.spatial import cKDTree
 

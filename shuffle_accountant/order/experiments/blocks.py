@@ -21,10 +21,6 @@ def grid_blocks(points: ArrayLike, *, width: float) -> Groups:
     Args:
         points: places, shape (n,) or (n, d).
         width: of a cell along every axis, > 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     places = located(points=points)
     width = validate.positive(width=width)

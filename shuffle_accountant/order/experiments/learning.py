@@ -49,8 +49,6 @@ def learnability(
         Share of the test values that are named right.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
         ImportError: scikit-learn is not installed.
     """
     places, labels = _sample(points, released)
@@ -95,8 +93,6 @@ def distribution_error(
         seed: of the model, in [0, 2^32).
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
         ImportError: scikit-learn is not installed.
     """
     categories = validate.integer(minimum=2, maximum=_MOST_ENTRIES, categories=categories)
@@ -140,10 +136,6 @@ def local_distributions(
 
     Returns:
         Shape (n, categories); rows add up to 1.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     from scipy.spatial import cKDTree
 

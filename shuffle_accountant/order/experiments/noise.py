@@ -31,10 +31,6 @@ def randomize(
 
     Returns:
         The reports, shape (n,).
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     categories = validate.integer(minimum=2, maximum=MOST_CATEGORIES, categories=categories)
     eps0 = validate.finite_nonnegative(eps0=eps0)

@@ -46,10 +46,6 @@ def crescents(
         noise: standard deviation around the half-moons, in [0, 1e300]; their radius is 1.
         gap: from one cluster to the next, in [0, 1e300].
         rng: generator or seed.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     n = validate.integer(minimum=1, maximum=10**8, users=users)
     noise, gap = validate.finite_nonnegative(noise=noise), validate.finite_nonnegative(gap=gap)

@@ -30,10 +30,6 @@ class Mallows(ABC):
     Args:
         users: length n, in [1, 10^8].
         theta: concentration, >= 0. 0 is the uniform law, infinity the identity alone.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, NaN included.
     """
 
     distance: ClassVar[str]
@@ -51,10 +47,6 @@ class Mallows(ABC):
 
         Args:
             rng: generator or seed; None is the operating system's source.
-
-        Raises:
-            TypeError: ``rng`` is neither a generator nor a seed.
-            ValueError: a negative seed.
         """
         source = random_source(rng)
         if self._concentration == 0.0:
@@ -68,10 +60,6 @@ class Mallows(ABC):
 
         Args:
             permutation: one-line form, shape (n,).
-
-        Raises:
-            TypeError: not an array of integers.
-            ValueError: not a permutation of 0..n-1.
         """
         distance = DISTANCES[self.distance](_checked(self.n, permutation))
         # at infinite theta, 0 times infinity is meant to be 0
