@@ -23,11 +23,6 @@ class Certificate:
 
     Attributes:
         text: its JSON.
-
-    Raises:
-        TypeError: not a text.
-        ValueError: a text that is not JSON, a field that is given twice, missing, unknown, of the
-            wrong type or outside its range.
     """
 
     text: str
@@ -39,11 +34,7 @@ class Certificate:
 
     @property
     def content(self) -> Any:
-        """The content of the JSON.
-
-        Raises:
-            ValueError: not JSON, or an object with a field twice.
-        """
+        """The content of the JSON."""
         try:
             return json.loads(
                 self.text,
@@ -66,12 +57,7 @@ class Certificate:
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Certificate:
-        """A certificate of this content, with its digest.
-
-        Raises:
-            TypeError: not a dictionary, or one that JSON has no words for.
-            ValueError: a dictionary that is no certificate.
-        """
+        """A certificate of this content, with its digest."""
         if not isinstance(content, dict):
             raise TypeError(f"content must be a dictionary, got {type(content).__name__}")
         body = {name: value for name, value in content.items() if name != "digest"}
@@ -83,12 +69,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """Inverse of `to_json`.
-
-        Raises:
-            TypeError: not a text.
-            ValueError: a text that is no certificate.
-        """
+        """Inverse of `to_json`."""
         return cls(text)
 
     def __repr__(self) -> str:

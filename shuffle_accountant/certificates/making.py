@@ -85,9 +85,7 @@ def certify(
         memory_limit: bytes for the bracket that the grid is chosen by.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, both or none, a round that certificates do not
-            cover, or no finite ε at this δ.
+        ValueError: both or none, a round that certificates do not cover, or no finite ε at this δ.
     """
     if (delta is None) == (epsilon is None):
         raise ValueError(f"give delta or epsilon, one of them: {delta!r}, {epsilon!r}")

@@ -201,9 +201,6 @@ def check(value: Any, name: str, schema: Schema = DOCUMENT) -> None:
         value: the value.
         name: what messages call it.
         schema: what it has to be; by default a whole certificate.
-
-    Raises:
-        ValueError: it is something else; the line names the first field that is wrong.
     """
     schema = _resolved(schema)
     if "oneOf" in schema:

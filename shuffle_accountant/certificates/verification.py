@@ -127,10 +127,6 @@ def verify(certificate: Certificate, *, max_work: float = MAX_WORK) -> Verificat
     Returns:
         Whether the claim is proven, with the upper bound of δ that was found, or what failed: of a
         check that is not begun the estimate.
-
-    Raises:
-        TypeError: not a certificate, or not a number.
-        ValueError: ``max_work`` is not positive.
     """
     if not isinstance(certificate, Certificate):
         raise TypeError(f"certificate must be a Certificate, got {type(certificate).__name__}")

@@ -58,11 +58,7 @@ def print_warnings(lines: Iterable[str]) -> None:
 
 @contextmanager
 def saved_figure(output: Path) -> Iterator[Axes]:
-    """Axes to draw on; at the end of the block their figure is written to the file.
-
-    Raises:
-        ValueError: Matplotlib is not installed, or the file cannot be written.
-    """
+    """Axes to draw on; at the end of the block their figure is written to the file."""
     try:
         figure = new_figure()
     except ImportError as missing:

@@ -86,11 +86,7 @@ class Candidate(ABC):
 
     @abstractmethod
     def calibrated(self, question: Question) -> Calibrated:
-        """The mechanism with the least noise that meets the target.
-
-        Raises:
-            ValueError: none does.
-        """
+        """The mechanism with the least noise that meets the target."""
 
     @abstractmethod
     def protocol(self, mechanism: Any, question: Question) -> Protocol:
@@ -300,9 +296,6 @@ def smallest_multiplier(
         ratio: of neighbouring multipliers; their inverses have six digits if it is None.
         tolerance: relative width of the brackets that decide; the question's if it is None.
         slope: slope of log-epsilon over the logarithm of the multiplier, roughly, up to its sign.
-
-    Raises:
-        ValueError: none does.
     """
     tolerance = question.tolerance if tolerance is None else max(tolerance, question.tolerance)
     target = Target(question.target_epsilon, question.delta, tolerance)

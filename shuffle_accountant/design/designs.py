@@ -57,10 +57,6 @@ def frequency(
 
     Returns:
         The design; its ``rows`` are empty if no candidate meets the target with an error below 1.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     question = Question(
         users=users,
@@ -118,10 +114,6 @@ def mean(
 
     Returns:
         The design; its ``rows`` are empty if no candidate meets the target with an error below 1.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     wanted = validate.flag(gaussian_messages=gaussian_messages)
     question = Question(

@@ -67,22 +67,12 @@ class GaussianLimit:
     mu: float
 
     def delta(self, *, epsilon: float) -> float:
-        """The limit's delta at epsilon (nats, finite, >= 0).
-
-        Raises:
-            TypeError: not a number.
-            ValueError: negative, NaN or infinite.
-        """
+        """The limit's delta at epsilon (nats, finite, >= 0)."""
         epsilon = validate.finite_nonnegative(epsilon=epsilon)
         return gaussian_delta(self.mu, epsilon) if self.mu > 0.0 else 0.0
 
     def epsilon(self, *, delta: float) -> float:
-        """The limit's epsilon (nats) at delta in (0, 1).
-
-        Raises:
-            TypeError: not a number.
-            ValueError: outside (0, 1), or NaN.
-        """
+        """The limit's epsilon (nats) at delta in (0, 1)."""
         delta = validate.open_unit(delta=delta)
         if self.delta(epsilon=0.0) <= delta:
             return 0.0
@@ -100,10 +90,6 @@ class GaussianLimit:
 
         Args:
             epsilon: nats, finite, >= 0.
-
-        Raises:
-            TypeError: not a number.
-            ValueError: outside its range, or so far out that the limit's delta is 0.
         """
         limit = self.delta(epsilon=epsilon)
         if limit == 0.0:
@@ -120,7 +106,6 @@ def asymptotic(round: ShuffleRound, *, rounds: int = 1) -> GaussianLimit:
         rounds: number of rounds that are composed, >= 1.
 
     Raises:
-        TypeError: an argument of the wrong type.
         ValueError: a round without such a limit: nothing is known of its randomizer but eps0, it is
             sampled, or some messages give an input away.
     """

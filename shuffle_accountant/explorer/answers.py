@@ -57,11 +57,7 @@ class Answer:
 
 
 def epsilon_told(chosen: Deployment) -> Answer:
-    """The certified bracket of epsilon, and what it would be without a shuffler.
-
-    Raises:
-        ValueError: a choice that has no answer.
-    """
+    """The certified bracket of epsilon, and what it would be without a shuffler."""
     with _recorded() as told:
         bracket = sa.epsilon(chosen.protocol, delta=chosen.delta)
     return Answer(bracket, chosen.rounds * chosen.mechanism.eps0, tuple(told))

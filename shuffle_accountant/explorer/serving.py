@@ -38,11 +38,6 @@ def serve(*, host: str, port: int | None, browser: bool, say: Callable[[str], No
         port: in [0, 65535], 0 for any free one; by default `PORT`, or any if that is taken.
         browser: whether to open a browser.
         say: called with the address, once the page can be asked for.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: a port outside its range, or one that cannot be listened at.
-        ImportError: marimo or Matplotlib is not installed.
     """
     if port is not None:
         port = validate.integer(minimum=0, maximum=_LARGEST_PORT, port=port)

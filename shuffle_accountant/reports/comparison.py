@@ -135,10 +135,6 @@ def compare(
     Returns:
         A sequence of rows: the certified bracket first (for a randomizer that is more than its eps0
         also that of the clones), then each bound of `shuffle_accountant.baselines.BOUNDS`.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     one = asked_round(
         rounds_or_protocol, eps0=eps0, users=users, population=population, categories=categories
@@ -159,12 +155,7 @@ def asked_round(
     population: int | None,
     categories: int | None,
 ) -> Protocol:
-    """The protocol to compare bounds for: the given rounds, or one made from its parameters.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or parameters beside rounds.
-    """
+    """The protocol to compare bounds for: the given rounds, or one made from its parameters."""
     if rounds_or_protocol is None:
         return _round(eps0, users, population, categories)
     if (eps0, users, population, categories) != (None,) * 4:

@@ -42,9 +42,8 @@ def report(
         tolerance: relative width of the brackets for rounds; an accountant has its own.
 
     Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range; with an order, a round of another number of users
-            than the shuffler's, a sampled one, or one that is not a shuffled round.
+        ValueError: with an order, a round of another number of users than the shuffler's, a sampled
+            one, or one that is not a shuffled round.
     """
     delta = validate.open_unit(delta=delta)
     accountant = accountant_of(subject, tolerance=tolerance)
@@ -59,12 +58,7 @@ def report(
 def accountant_of(
     subject: Rounds | FourierAccountant, *, tolerance: float = 1e-3
 ) -> FourierAccountant:
-    """The accountant, or a new one that has recorded the rounds.
-
-    Raises:
-        TypeError: neither rounds nor an accountant.
-        ValueError: a count or a tolerance outside its range.
-    """
+    """The accountant, or a new one that has recorded the rounds."""
     if isinstance(subject, FourierAccountant):
         return subject
     return FourierAccountant(tolerance=tolerance).compose(as_protocol(subject, name="subject"))

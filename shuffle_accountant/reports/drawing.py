@@ -50,11 +50,7 @@ WIDTH_PANEL = "width of the bracket"
 
 
 def new_figure() -> Figure:
-    """A figure without a screen, with room beside its axes.
-
-    Raises:
-        ImportError: Matplotlib is not installed.
-    """
+    """A figure without a screen, with room beside its axes."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -63,11 +59,7 @@ def new_figure() -> Figure:
 
 
 def new_axes(ax: Axes | None) -> Axes:
-    """The axes given, or new ones of pyplot.
-
-    Raises:
-        ImportError: Matplotlib is not installed.
-    """
+    """The axes given, or new ones of pyplot."""
     if ax is not None:
         return ax
     try:

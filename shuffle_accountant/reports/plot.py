@@ -70,11 +70,6 @@ def profile(
         delta: if given, in (0, 1): the point of this delta is marked, with its epsilon.
         label: for the legend; by default none.
         ax: axes to draw on; by default new ones.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
-        ImportError: Matplotlib is not installed.
     """
     accountant = accountant_of(subject)
     asked = None if delta is None else validate.open_unit(delta=delta)
@@ -191,11 +186,6 @@ def compare(
         population: if given, the users of each round are drawn from this many.
         categories: if given, the randomizer is randomized response over this many values.
         ax: axes to draw on; by default new ones.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
-        ImportError: Matplotlib is not installed.
     """
     counts = [validate.integer(minimum=1, rounds=count) for count in rounds]
     if not counts:
@@ -269,10 +259,6 @@ def report(rows: Report, *, ax: Axes | None = None) -> Axes:
     Args:
         rows: what `shuffle_accountant.report` found.
         ax: axes to draw on; by default new ones.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ImportError: Matplotlib is not installed.
     """
     rows = validate.instance(Report, rows=rows)
     ax = new_axes(ax)
@@ -342,11 +328,6 @@ def samplings(
         samplings: see `shuffle_accountant.reports.samplings.compare_samplings`.
         tolerance: relative width in epsilon of brackets, > 0.
         ax: axes to draw on; by default new ones.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
-        ImportError: Matplotlib is not installed.
     """
     counts = [validate.integer(minimum=1, epochs=count) for count in epochs]
     if not counts:
@@ -394,10 +375,6 @@ def doublings(**named: int) -> list[int]:
 
     Args:
         **named: the number under its name, >= 1.
-
-    Raises:
-        TypeError: no integer.
-        ValueError: an integer below 1.
     """
     ((name, last),) = named.items()
     last = validate.integer(minimum=1, **{name: last})

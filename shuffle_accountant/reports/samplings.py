@@ -69,10 +69,6 @@ def compare_samplings(
         delta: privacy parameter of all epochs together, in (0, 1).
         samplings: which ones, of "allocation", "shuffle" and "poisson".
         tolerance: relative width in epsilon of brackets, > 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     names = [sampling_named(name) for name in samplings]
     delta = validate.open_unit(delta=delta)

@@ -102,11 +102,6 @@ def statement(
             everything that an accountant has recorded.
         delta: privacy parameter of all rounds together, in (0, 1).
         tolerance: relative width of the bracket for rounds; an accountant has its own.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a delta at which epsilon is infinite, so that
-            there is nothing to state.
     """
     delta = validate.open_unit(delta=delta)
     accountant = accountant_of(subject, tolerance=tolerance)

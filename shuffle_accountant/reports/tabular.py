@@ -48,11 +48,7 @@ class Tabular(ABC):
         """Every field of each row, in plain Python types."""
 
     def to_frame(self) -> pandas.DataFrame:
-        """The records as a data frame, a column for each field.
-
-        Raises:
-            ImportError: pandas is not installed.
-        """
+        """The records as a data frame, a column for each field."""
         try:
             import pandas
         except ImportError:

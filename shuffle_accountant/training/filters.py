@@ -112,10 +112,6 @@ class PrivacyFilter:
             rounds fit.
         planned: a typical round, of the planning alone. If neither is given it is the first round,
             which is chosen before anything is released.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or both ``order`` and ``planned``.
     """
 
     def __init__(
@@ -183,7 +179,6 @@ class PrivacyFilter:
         """Whether `step` would refuse ``count`` further rounds.
 
         Raises:
-            TypeError: an argument of the wrong type.
             ValueError: no finite Rényi divergence is known of the round, it is of another adjacency
                 than those before, or the count is out of range.
         """
@@ -198,7 +193,6 @@ class PrivacyFilter:
             count: how often, >= 0.
 
         Raises:
-            TypeError: an argument of the wrong type.
             ValueError: no finite Rényi divergence is known of the round, it is of another adjacency
                 than those before, or the count is out of range.
             BudgetExceeded: the budget does not allow them; nothing is recorded.
@@ -251,10 +245,6 @@ class PersonalFilter:
         people: how many there are, numbered from 0.
         order: Rényi order lambda, finite, > 1; as for `PrivacyFilter`.
         planned: a typical round; as for `PrivacyFilter`.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or both ``order`` and ``planned``.
     """
 
     def __init__(
@@ -303,7 +293,6 @@ class PersonalFilter:
             Those of them whose budget allows it, increasing. All others must be null in this round.
 
         Raises:
-            TypeError: an argument of the wrong type.
             ValueError: another adjacency, no finite Rényi divergence, or a person who does not
                 exist.
         """

@@ -56,10 +56,6 @@ class ShuffleLedger:
         max_epsilon: the budget, nats, >= 0: a step that would go over it at ``target_delta`` raises
             `BudgetExceeded` and is not recorded.
         tolerance: relative width in epsilon of brackets, > 0.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range; a budget without ``target_delta``.
     """
 
     def __init__(
@@ -122,11 +118,8 @@ class ShuffleLedger:
                 entry, as one from an older backup, is refused; no new one is made.
 
         Raises:
-            ImportError: SQLAlchemy, or the database's driver, is not installed.
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range; a ledger of another configuration, of a newer
-                schema, cut, altered, or behind ``at_least``; no ledger of that name, and no
-                randomizer for a new one.
+            ValueError: a ledger of another configuration, of a newer schema, cut, altered, or
+                behind ``at_least``; no ledger of that name, and no randomizer for a new one.
             StorageError: the database cannot be read or written.
         """
         least = None if at_least is None else Receipt.read(at_least=at_least)
@@ -203,8 +196,6 @@ class ShuffleLedger:
             population: that they are drawn from; that of ``round`` if left out.
 
         Raises:
-            TypeError: an argument is not an integer.
-            ValueError: ``count`` is negative, or users or population are outside their range.
             BudgetExceeded: the budget does not allow them; nothing is recorded.
             StorageError: the database of a ledger that has one cannot be written. The steps may
                 have been recorded, and must not be released.
@@ -221,20 +212,11 @@ class ShuffleLedger:
 
         Args:
             delta: in (0, 1); ``target_delta`` if left out.
-
-        Raises:
-            TypeError: ``delta`` is not a number.
-            ValueError: ``delta`` is outside (0, 1), or left out without a ``target_delta``.
         """
         return self._accountant().epsilon(delta=self._delta(delta))
 
     def delta(self, *, epsilon: float) -> Bracket:
-        """Certified bracket of the delta spent at a finite ``epsilon`` >= 0 (nats).
-
-        Raises:
-            TypeError: ``epsilon`` is not a number.
-            ValueError: ``epsilon`` is negative, NaN or infinite.
-        """
+        """Certified bracket of the delta spent at a finite ``epsilon`` >= 0 (nats)."""
         return self._accountant().delta(epsilon=epsilon)
 
     def would_exceed(
@@ -254,10 +236,6 @@ class ShuffleLedger:
             count: further steps, >= 0.
             epsilon: the limit, nats, finite, >= 0; the ledger's budget if left out.
             delta: in (0, 1); ``target_delta`` if left out.
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, another event, or no limit to compare with.
         """
         event = self._round if event is None else self._own(event)
         limit = self._max_epsilon if epsilon is None else epsilon
@@ -274,8 +252,6 @@ class ShuffleLedger:
         """Record ``count`` steps of a round of this ledger's randomizer; the receipt of them.
 
         Raises:
-            TypeError: ``event`` is not a round, or ``count`` not an integer.
-            ValueError: a round of another randomizer than this ledger's, or a negative count.
             BudgetExceeded: as for `step`.
         """
         return self._record(self._own(event), self._count(count))
@@ -298,7 +274,6 @@ class ShuffleLedger:
         """Go on from a state of the same configuration; this ledger's budget stays.
 
         Raises:
-            TypeError: not a dictionary, or a field of the wrong type.
             ValueError: missing or unknown fields, a schema newer than this version knows, the state
                 of another configuration, or a ledger in a database. The ledger is unchanged.
         """
@@ -320,11 +295,6 @@ class ShuffleLedger:
         """A new ledger from `state_dict`; a JSON text round trip in between changes nothing.
 
         States of versions 0.1.0 and 0.2.0 have no digest and are read with a warning.
-
-        Raises:
-            TypeError: not a dictionary, or a field of the wrong type.
-            ValueError: missing or unknown fields, another digest, values outside their range, or a
-                schema newer than this version knows.
         """
         state = unsealed(state, _STORED, sealed_since=3)
         ledger = cls._configured(state)

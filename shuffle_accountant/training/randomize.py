@@ -27,10 +27,6 @@ def clip(gradients: Any, max_norm: float) -> Any:
     Returns:
         A new array (or tensor) of the same shape and precision. A row with a NaN or an infinity
         becomes the zero vector: an error would tell everybody of that one user.
-
-    Raises:
-        TypeError: gradients that are not real numbers, or a norm that is not a number.
-        ValueError: a wrong shape, or a norm outside its range.
     """
     max_norm = validate.positive(max_norm=max_norm)
     return like(clipped(as_rows("gradients", gradients), max_norm), gradients)
@@ -59,10 +55,6 @@ def private_mean(
 
     Returns:
         Shape (d,), an array or tensor like ``gradients``.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: a wrong shape, no row, or a norm outside its range.
     """
     randomizer = validate.instance(VectorRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
     radius = randomizer.radius

@@ -38,12 +38,7 @@ class Receipt:
 
     @classmethod
     def read(cls, **named: object) -> Receipt:
-        """The receipt that is given as one, or as its text.
-
-        Raises:
-            TypeError: neither a receipt nor a string.
-            ValueError: a string that is no receipt.
-        """
+        """The receipt that is given as one, or as its text."""
         ((name, value),) = named.items()
         text = str(value) if isinstance(value, Receipt) else value
         if not isinstance(text, str):

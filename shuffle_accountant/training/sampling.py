@@ -41,10 +41,6 @@ class UserBatches:
             smaller.
         sampling: "fixed" or "epoch".
         rng: source of randomness; by default the operating system's cryptographic one.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range, or a way of sampling that no theorem covers.
     """
 
     def __init__(

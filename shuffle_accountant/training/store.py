@@ -87,9 +87,6 @@ class LedgerStore:
         name: of the ledger, 1 to 200 characters.
 
     Raises:
-        ImportError: SQLAlchemy, or the database's driver, is not installed.
-        TypeError: an argument of the wrong type.
-        ValueError: no URL of a database, or a database of another kind.
         StorageError: the database cannot be opened.
     """
 
@@ -145,7 +142,6 @@ class LedgerStore:
         """Refuse a log, once opened, that does not have the entry of a receipt.
 
         Raises:
-            ValueError: it ends before, or had another history.
             StorageError: the database cannot be read.
         """
         table = self._entries

@@ -1,1 +1,1 @@
-"""The measures of a report: one file per measure, each of which registers itself."""
+"""The measures of a report, which register themselves."""

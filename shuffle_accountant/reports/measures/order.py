@@ -8,16 +8,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from shuffle_accountant.order import reidentification_bound
-from shuffle_accountant.reports.measures.adversaries import MEMBERS, NEIGHBOURS
 from shuffle_accountant.reports.measures.registry import (
     ALL_ROUNDS,
     MEASURES,
+    NEIGHBOURS,
     UP,
     Measure,
     Stage,
     Subject,
 )
 from shuffle_accountant.reports.rows import ReportRow
+
+MEMBERS = "knows a group's values without their order, and all others"
 
 
 def _rows(subject: Subject) -> Iterator[ReportRow]:

@@ -1,7 +1,6 @@
 """Measures as objects: a report goes through all that are registered.
 
-A module of this package registers its measures, so that a new measure is one new file; so may
-anybody else's.
+The modules of this package register theirs when the registry is first read; so may anybody's.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.registry import Registry
 from shuffle_accountant.reports.rows import ReportRow
 from shuffle_accountant.rounds.protocol import Protocol
@@ -23,10 +23,23 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 if TYPE_CHECKING:
     from shuffle_accountant.order import DSigmaShuffler
 
-__all__ = ["ALL_ROUNDS", "MEASURES", "UP", "Measure", "RoundMeasure", "Stage", "Subject"]
+__all__ = [
+    "ALL_ROUNDS",
+    "MEASURES",
+    "NEIGHBOURS",
+    "UP",
+    "Measure",
+    "RoundMeasure",
+    "Stage",
+    "Subject",
+    "largest_entropy",
+]
 
 ALL_ROUNDS = "all rounds"
 """Scope of what is measured of all rounds together."""
+
+NEIGHBOURS = "knows all others' values; tells two apart"
+"""Adversary of differential privacy: knowledge and goal."""
 
 UP = 1.0 + 2e-15
 """Factor that raises an upper bound by more than a few roundings can lower it."""
@@ -134,3 +147,8 @@ class RoundMeasure:
 
 MEASURES: Registry[Measure | RoundMeasure] = Registry(__package__ or "")
 """All measures, in the order of a report."""
+
+
+def largest_entropy(randomizer: LocalRandomizer) -> float | None:
+    """Largest entropy of the input, nats; None if its number of values is not known."""
+    return None if randomizer.values is None else math.log(randomizer.values)

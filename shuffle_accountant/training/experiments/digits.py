@@ -48,11 +48,7 @@ class Epoch:
 
 
 def load() -> Digits:
-    """The digits, split at random once and for all.
-
-    Raises:
-        ImportError: scikit-learn, which has them, is not installed.
-    """
+    """The digits, split at random once and for all."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:

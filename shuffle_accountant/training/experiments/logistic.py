@@ -40,10 +40,6 @@ def train(
         delta: of the budget, in (0, 1).
         epochs: at most; by default more than the budget allows.
         seed: of a run that can be repeated; its noise is then no secret.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
     rng = np.random.default_rng(seed)
     weights = np.zeros((digits.train.shape[1], CLASSES))

@@ -56,10 +56,6 @@ class AllocationStrategy(PrivateStrategy):
         max_epsilon: the budget, nats, or None.
         accountant: to go on with, if it is not the first run.
         evaluate: whether clients evaluate, which is *not* protected.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     def __init__(

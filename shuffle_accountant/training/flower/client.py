@@ -53,10 +53,6 @@ class LocalRandomizerMod:
             dimensions as the model has floating-point numbers, or `GaussianVectors`.
         max_norm: Euclidean norm that updates are clipped to, finite, > 0.
         max_rounds: rounds that this client takes part in at most, >= 1.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     def __init__(

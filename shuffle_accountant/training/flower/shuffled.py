@@ -50,10 +50,6 @@ class ShuffledStrategy(PrivateStrategy):
             strategy draws uniformly, in secret; a round with another number of nodes is not begun.
         min_users: replies without which nothing is released; the ledger's users if left out.
         evaluate: whether clients evaluate, which is *not* protected.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     def __init__(
@@ -75,11 +71,7 @@ class ShuffledStrategy(PrivateStrategy):
     def configure_train(
         self, server_round: int, arrays: Any, config: Any, grid: Any
     ) -> Iterable[Any]:
-        """The wrapped strategy's messages; none once the budget is spent.
-
-        Raises:
-            ValueError: more messages than the ledger has users.
-        """
+        """The wrapped strategy's messages; none once the budget is spent."""
         self._sent = None
         kept = self.ledger.state_dict()
         if kept["max_epsilon"] is not None and self.ledger.would_exceed():

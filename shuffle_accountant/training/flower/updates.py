@@ -26,11 +26,7 @@ WEIGHT = "num-examples"
 
 
 def only_arrays(content: Any) -> tuple[str, Any]:
-    """The one record of arrays of a message, with its key.
-
-    Raises:
-        ValueError: none, or several.
-    """
+    """The one record of arrays of a message, with its key."""
     records = list(content.array_records.items())
     if len(records) != 1:
         raise ValueError(f"content must hold one ArrayRecord, got {len(records)}")

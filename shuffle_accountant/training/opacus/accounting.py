@@ -83,20 +83,11 @@ class CertifiedAccountant(IAccountant):
         Args:
             delta: in (0, 1).
             **options: of `shuffle_accountant.FourierAccountant`.
-
-        Raises:
-            TypeError: ``delta`` is not a number.
-            ValueError: ``delta`` is outside (0, 1) or NaN.
         """
         return FourierAccountant(**options).compose(self.protocol).epsilon(delta=delta)
 
     def get_delta(self, epsilon: float, **options: Any) -> Bracket:
-        """Certified bracket of the delta spent at a finite ``epsilon`` >= 0 (nats).
-
-        Raises:
-            TypeError: ``epsilon`` is not a number.
-            ValueError: ``epsilon`` is negative, NaN or infinite.
-        """
+        """Certified bracket of the delta spent at a finite ``epsilon`` >= 0 (nats)."""
         return FourierAccountant(**options).compose(self.protocol).delta(epsilon=epsilon)
 
     def would_exceed(self, round: Round, *, epsilon: float, delta: float) -> bool:
@@ -106,10 +97,6 @@ class CertifiedAccountant(IAccountant):
             round: the one more.
             epsilon: nats, finite, >= 0.
             delta: in (0, 1).
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range.
         """
         round = validate.instance(Round, round=round)  # type: ignore[type-abstract]
         epsilon = validate.finite_nonnegative(epsilon=epsilon)
@@ -120,11 +107,7 @@ class CertifiedAccountant(IAccountant):
         return after.epsilon(delta=delta) > epsilon
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Any:
-        """Refused: Opacus' own engine draws its batches in another way.
-
-        Raises:
-            ValueError: always.
-        """
+        """Refused: Opacus' own engine draws its batches in another way."""
         raise ValueError(
             f"the accountant {self.name!r} does not account for Poisson sampling with "
             f"sample_rate={sample_rate!r}: use {self.engine}"
@@ -148,7 +131,6 @@ class CertifiedAccountant(IAccountant):
         States of version 0.2.0 have no digest and are read with a warning.
 
         Raises:
-            TypeError: not a dictionary, or a field of the wrong type.
             ValueError: missing or unknown fields, another digest, another mechanism's, or a schema
                 newer than this version knows. The accountant is unchanged.
         """

@@ -22,11 +22,7 @@ RECEIPT = "privacy_receipt"
 
 
 def require_accounted(groups: Any, accountant: Any) -> None:
-    """Refuse parameter groups with steps of a private run that an accountant does not have.
-
-    Raises:
-        ValueError: their epsilon would be forgotten.
-    """
+    """Refuse parameter groups with steps of a private run that an accountant does not have."""
     for group in groups:
         if RECEIPT not in group:
             continue
@@ -53,11 +49,7 @@ class CarriesReceipt:
     """The receipt of its own last step."""
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Load a state, if the accountant has the steps that were made with it.
-
-        Raises:
-            ValueError: it does not; the optimizer is unchanged.
-        """
+        """Load a state, if the accountant has the steps that were made with it."""
         require_accounted(state_dict["param_groups"], self.accountant)
         load: Any = super().load_state_dict
         load(state_dict)
@@ -84,9 +76,6 @@ def read_checkpoint(
         accountant: an empty one, which takes the state.
         torch_load_kwargs: passed to ``torch.load``; only tensors and plain data are read unless it
             says otherwise.
-
-    Raises:
-        ValueError: no such checkpoint.
     """
     options = {"weights_only": True, **(torch_load_kwargs or {})}
     checkpoint: dict[str, Any] = torch.load(path, **options)

@@ -51,9 +51,6 @@ def refuse_scaling(optimizer: Any) -> None:
 
     A scaler tells so by two attributes, if the optimizer's ``_step_supports_amp_scaling`` is set;
     otherwise it would skip the step as soon as one gradient overflows.
-
-    Raises:
-        ValueError: a scaler of the loss makes this step.
     """
     marks = [mark for mark in ("grad_scale", "found_inf") if mark in vars(optimizer)]
     scaled = any(getattr(optimizer, mark) is not None for mark in marks)
@@ -72,10 +69,6 @@ def require_samples(optimizer: Any, parameters: int) -> list[torch.Tensor]:
     Args:
         optimizer: one of Opacus'.
         parameters: how many parameters were trainable when it was made.
-
-    Raises:
-        ValueError: parameters that were frozen or thawed since, no backward pass in training mode,
-            or several.
     """
     held = optimizer.params
     if len(held) != parameters:

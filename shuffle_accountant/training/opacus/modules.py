@@ -40,10 +40,6 @@ def require_gradients(grad_sample_mode: str) -> str:
 
     Ghost clipping only keeps sums: a gradient that is not finite cannot be left out of them, and
     would be seen in the model.
-
-    Raises:
-        TypeError: no text.
-        ValueError: another mode.
     """
     if isinstance(grad_sample_mode, str) and grad_sample_mode.startswith("ghost"):
         raise ValueError(
@@ -60,9 +56,6 @@ def require_one_process(module: Any, inside: bool = False) -> None:
     Args:
         module: the module.
         inside: whether only its parts are looked at.
-
-    Raises:
-        ValueError: such a module.
     """
     for part in module.modules():
         if inside and part is module:
@@ -76,24 +69,14 @@ def require_one_process(module: Any, inside: bool = False) -> None:
 
 
 def is_distributed(module: Any) -> bool:
-    """Whether it is in Opacus' wrapper for several processes, and in no other.
-
-    Raises:
-        ValueError: it is in another one.
-    """
+    """Whether it is in Opacus' wrapper for several processes, and in no other."""
     wrapped = isinstance(module, DifferentiallyPrivateDistributedDataParallel)
     require_one_process(module, inside=wrapped)
     return wrapped
 
 
 def require_own_parameters(module: Any, optimizer: Any) -> list[Any]:
-    """The trainable parameters of an optimizer, which must be the module's.
-
-    Raises:
-        TypeError: something else than one optimizer.
-        ValueError: an optimizer that asks for gradients more than once a step, parameters that are
-            not the module's, or none.
-    """
+    """The trainable parameters of an optimizer, which must be the module's."""
     given = _given(optimizer)
     if isinstance(getattr(optimizer, "original_optimizer", optimizer), torch.optim.LBFGS):
         raise ValueError("optimizer must ask for one gradient a step, got an LBFGS")
@@ -107,13 +90,7 @@ def require_own_parameters(module: Any, optimizer: Any) -> list[Any]:
 
 
 def trainable_dimension(module: Any, optimizer: Any) -> int:
-    """Number of trainable parameters, which must be the optimizer's and the module's.
-
-    Raises:
-        TypeError: something else than one optimizer.
-        ValueError: an optimizer of other parameters, or of one that `require_own_parameters`
-            refuses.
-    """
+    """Number of trainable parameters, which must be the optimizer's and the module's."""
     own = {id(p) for p in module.parameters() if p.requires_grad}
     trained = [p for p in _given(optimizer) if p.requires_grad]
     if {id(p) for p in trained} != own:

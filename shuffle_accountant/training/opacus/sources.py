@@ -34,11 +34,7 @@ def shuffles(data_loader: Any) -> bool:
 
 
 def require_records(data_loader: Any, dataset: Any) -> int:
-    """Number of records of a loader; they must be those of the dataset, if that is not None.
-
-    Raises:
-        ValueError: a dataset without a length, or another one.
-    """
+    """Number of records of a loader; they must be those of the dataset, if that is not None."""
     if isinstance(data_loader.dataset, IterableDataset):
         raise ValueError(
             "data_loader must have a dataset with a length, got an IterableDataset: its users "

@@ -35,10 +35,6 @@ class DealtEpoch:
             steps.
         steps: of the whole deal, >= 1.
         released: number of steps that were made, in [1, steps].
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     sampling: str
@@ -109,9 +105,8 @@ class AllocationAccountant(CertifiedAccountant):
             sample_rate: of Poisson sampling, which this does not account for.
 
         Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, Poisson sampling, or a step that continues
-                another deal than the last one. Nothing is recorded.
+            ValueError: Poisson sampling, or a step that continues another deal than the last one.
+                Nothing is recorded.
         """
         if sample_rate is not None:
             raise ValueError(

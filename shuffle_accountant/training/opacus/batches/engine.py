@@ -64,9 +64,6 @@ class AllocationPrivacyEngine(PrivacyEngine):
             one. It is no part of a checkpoint. The noise is Opacus' own, see ``secure_mode`` and
             ``noise_generator`` there.
         secure_mode: as for Opacus' engine.
-
-    Raises:
-        TypeError: ``rng`` is not a `numpy.random.Generator`.
     """
 
     def __init__(
@@ -130,10 +127,8 @@ class AllocationPrivacyEngine(PrivacyEngine):
             Module, optimizer and loader.
 
         Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, a loader or an option that the theorems do
-                not cover, or an optimizer with the state of a private run that the accountant does
-                not have.
+            ValueError: a loader or an option that the theorems do not cover, or an optimizer with
+                the state of a private run that the accountant does not have.
         """
         distributed = is_distributed(module)
         grad_sample_mode, clipping, loss_reduction = self._checked(
@@ -210,9 +205,7 @@ class AllocationPrivacyEngine(PrivacyEngine):
             **options: others of `make_private`.
 
         Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, a target out of reach, or steps on the
-                accountant already.
+            ValueError: a target out of reach, or steps on the accountant already.
         """
         if len(self.accountant) > 0:
             raise ValueError(
@@ -269,9 +262,6 @@ class AllocationPrivacyEngine(PrivacyEngine):
                 The file then tells which step used which record: keep it as secret as the data, and
                 delete it after that epoch. Without it what is left of the epoch is given up.
             **more: of Opacus' ``save_checkpoint``.
-
-        Raises:
-            ValueError: a deal of one of several processes.
         """
         held = dict(more.pop("checkpoint_dict", None) or {})
         deal = None if self._sampler is None else self._sampler.deal
@@ -360,12 +350,7 @@ class AllocationPrivacyEngine(PrivacyEngine):
         grad_sample_mode: str = "hooks",
         **options: Any,
     ) -> tuple[str, str, str]:
-        """``(grad_sample_mode, clipping, loss_reduction)``; arguments are those of `make_private`.
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, or a module that Opacus does not cover.
-        """
+        """``(grad_sample_mode, clipping, loss_reduction)``, of arguments of `make_private`."""
         _refuse_options(options)
         distributed = is_distributed(module)
         require_own_parameters(module, optimizer)

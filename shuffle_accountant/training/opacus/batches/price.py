@@ -16,9 +16,6 @@ def refuse_shuffling(*, noise_multiplier: float, steps: int, delta: float) -> No
         noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
         steps: full batches of an epoch, >= 1.
         delta: in (0, 1).
-
-    Raises:
-        ValueError: always.
     """
     round = ShuffledBatches(noise_multiplier=noise_multiplier, steps=steps)
     most = epsilon(round, delta=delta, tolerance=0.01).upper

@@ -83,10 +83,6 @@ class DealtSampler(Sampler):
     Attributes:
         deal: what was dealt last, or None.
         on_deal: called before every deal.
-
-    Raises:
-        TypeError: an argument of the wrong type.
-        ValueError: an argument outside its range.
     """
 
     sampling: str
@@ -112,11 +108,7 @@ class DealtSampler(Sampler):
         return self.steps
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Deal, and hand out the batches of the epoch; an empty one holds a placeholder.
-
-        Raises:
-            ValueError: another iterator is at work, or a step of the last deal is still to be made.
-        """
+        """Deal, and hand out the batches of the epoch; an empty one holds a placeholder."""
         deal = self._begin()
         try:
             while deal.yielded < len(deal):

@@ -43,7 +43,6 @@ class DealtSteps:
             Records of its batch, 0 included; a secret.
 
         Raises:
-            ValueError: no batch is at hand, or other noise than in the steps before.
             BudgetExceeded: the budget does not allow it.
         """
         deal = self._at_hand()

@@ -53,10 +53,6 @@ class ShuffleAccountant(CertifiedAccountant):
             begins_round: whether it is the first step of its round.
             noise_multiplier: of Gaussian noise, which this does not account for.
             sample_rate: of Poisson sampling, which this does not account for.
-
-        Raises:
-            TypeError: ``round`` is not a round.
-            ValueError: Gaussian noise, or a step of a round that has not begun.
         """
         if noise_multiplier is not None or sample_rate is not None:
             raise ValueError(

@@ -55,9 +55,6 @@ class ShufflePrivacyEngine(PrivacyEngine):
             cryptographic one. It is never saved, for it would give the messages' randomness away;
             a checkpoint that is loaded mixes fresh entropy into it.
 
-    Raises:
-        TypeError: ``rng`` is not a `numpy.random.Generator`.
-
     Attributes:
         randomizer: of the last `make_private`.
         round: what a step of it costs (or an epoch, see `shuffle_accountant.training.sampling`).
@@ -112,10 +109,9 @@ class ShufflePrivacyEngine(PrivacyEngine):
             Module, optimizer and loader.
 
         Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, a batch larger than the population, a
-                sampler that the theorems do not cover, a module distributed over processes, or an
-                optimizer with the state of a private run that the accountant does not have.
+            ValueError: a batch larger than the population, a sampler that the theorems do not
+                cover, a module distributed over processes, or an optimizer with the state of a
+                private run that the accountant does not have.
         """
         made, grad_sample_mode, loss_reduction = _checked(
             module=module,
@@ -187,9 +183,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
             **options: others of `make_private`.
 
         Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, a target out of reach, or steps on the
-                accountant already.
+            ValueError: a target out of reach, or steps on the accountant already.
         """
         if len(self.accountant) > 0:
             raise ValueError(
@@ -229,12 +223,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
         return spent
 
     def would_exceed(self, *, epsilon: float, delta: float) -> bool:
-        """Whether one more step (or epoch) would bring the upper end above ``epsilon``.
-
-        Raises:
-            TypeError: an argument of the wrong type.
-            ValueError: an argument outside its range, or nothing made private yet.
-        """
+        """Whether one more step (or epoch) would bring the upper end above ``epsilon``."""
         if self.round is None:
             raise ValueError("would_exceed needs a call of make_private first")
         exceeds: bool = self.accountant.would_exceed(self.round, epsilon=epsilon, delta=delta)
@@ -309,12 +298,7 @@ def _checked(
     grad_sample_mode: str = "hooks",
     **others: Any,
 ) -> tuple[VectorRandomizer, str, str]:
-    """``(randomizer, grad_sample_mode, loss_reduction)``, of arguments of `make_private`.
-
-    Raises:
-        TypeError: an argument of the wrong type, or one that there is not.
-        ValueError: an argument outside its range.
-    """
+    """``(randomizer, grad_sample_mode, loss_reduction)``, of arguments of `make_private`."""
     if others:
         raise TypeError(f"make_private has no argument {next(iter(others))!r}")
     require_one_process(module)

@@ -62,7 +62,6 @@ class Steps:
             The draw of those users.
 
         Raises:
-            ValueError: not one new and whole batch of the loader.
             BudgetExceeded: the budget does not allow the round that the batch begins.
         """
         draw = self._one_draw()
