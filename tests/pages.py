@@ -2,8 +2,8 @@
 
 A ```python block holds `>>>` examples with their output; all blocks of a page share one namespace,
 from top to bottom. A ```console block holds `$ shuffle-accountant ...` lines with their output. In
-both, an ellipsis in an expected output matches anything. A ```py block needs Opacus and is run
-where that is, by tests/training/test_allocation_opacus.py.
+both, an ellipsis in an expected output matches anything, and a number may be rounded. A ```py block
+needs Opacus and is run where that is, by tests/training/test_allocation_opacus.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import math
 import re
 import shlex
 from pathlib import Path
@@ -23,7 +24,10 @@ README = ROOT / "README.md"
 DOCS = ROOT / "docs"
 PAGES = (README, *sorted(DOCS.rglob("*.md")))
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+# What a bracket may be wide by default: another way to an answer may move its ends by as much.
+TOLERANCE = 1e-3
 
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)(?!\w|\.\d|\.\.\.)")
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -57,6 +61,29 @@ def console_examples(page: Path) -> list[tuple[int, str, str]]:
     return found
 
 
+class Rounded(doctest.OutputChecker):
+    """Takes an output for the expected one if their numbers with a point agree to `TOLERANCE`."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        """As doctest does, with white space and ellipses as in `OPTIONS`, or up to rounding."""
+        if super().check_output(want, got, optionflags):
+            return True
+        found = set(_NUMBER.findall(got))
+        pieces = re.split(rf"({_NUMBER.pattern}|\.\.\.)", " ".join(want.split()))
+        pattern = "".join(_pattern(piece, found) for piece in pieces)
+        return re.fullmatch(pattern, " ".join(got.split()), re.DOTALL) is not None
+
+
+def _pattern(piece: str, found: set[str]) -> str:
+    """What may stand in an output for a piece of the expected one."""
+    if piece == "...":
+        return ".*?"
+    if not _NUMBER.fullmatch(piece):
+        return re.escape(piece)
+    close = [one for one in found if math.isclose(float(one), float(piece), rel_tol=TOLERANCE)]
+    return "(?:" + "|".join(map(re.escape, [piece, *close])) + ")"
+
+
 def run_python(page: Path, language: str = "python") -> tuple[int, str]:
     """Run a page's examples in one namespace: how many, and a report, empty if all are right."""
     examples = []
@@ -70,7 +97,7 @@ def run_python(page: Path, language: str = "python") -> tuple[int, str]:
     text = page.read_text(encoding="utf-8")
     test = doctest.DocTest(examples, namespace, name_of(page), str(page), 0, text)
     report = io.StringIO()
-    outcome = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.write)
+    outcome = doctest.DocTestRunner(Rounded(), optionflags=OPTIONS).run(test, out=report.write)
     return outcome.attempted, report.getvalue() if outcome.failed else ""
 
 
@@ -86,4 +113,4 @@ def run_console(command: str) -> str:
 
 def matches(expected: str, shown: str) -> bool:
     """Whether an output is the expected one, with ellipses and any white space."""
-    return doctest.OutputChecker().check_output(expected, shown, OPTIONS)
+    return Rounded().check_output(expected, shown, OPTIONS)
