@@ -47,7 +47,13 @@ def test_one_is_written_as_picture_and_table(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.release] if name == "dpsgd" else [])
+        for name in FIGURES
+    ],
+)
 def test_curves_are_brackets_and_hold_the_known_values(name: str) -> None:
     figure = pytest.importorskip("matplotlib.figure", reason="pictures need Matplotlib").Figure()
     ax, rows = figure.add_subplot(), FIGURES[name].rows()

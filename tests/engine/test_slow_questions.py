@@ -30,6 +30,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::shuffle_accountant.LooseBracket
 PAIRS = 2.5e9
 # Nodes times messages.
 NODES = 2e8
+# Questions that still take ten seconds or more.
+LONG = ("rappor", "vectors", "bits near one", "allocation")
 
 
 @pytest.fixture
@@ -83,7 +85,10 @@ QUESTIONS: dict[str, tuple[Callable[[], Any], dict[str, float]]] = {
 }
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.release] if name in LONG else []) for name in QUESTIONS],
+)
 def test_work(name: str, work: Counter[str]) -> None:
     make, question = QUESTIONS[name]
     round = make()

@@ -242,7 +242,10 @@ def _edges(step: float, end: float) -> Array:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "randomizer",
-    [sa.GeneralRandomizer(eps0=1.0), sa.RandomizedResponse(categories=3, eps0=0.5)],
+    [
+        sa.GeneralRandomizer(eps0=1.0),
+        pytest.param(sa.RandomizedResponse(categories=3, eps0=0.5), marks=pytest.mark.release),
+    ],
 )
 def test_tables_agree_with_laws_of_each_number(randomizer: Any) -> None:
     """Two brackets of one profile, by two ways, one question at a time."""
@@ -290,9 +293,15 @@ def test_answers_agree_with_laws_of_each_number(rounds: int) -> None:
     ("randomizer", "trials", "probability", "rounds", "delta", "truth"),
     [
         # by laws of each number of messages, within 2e-6
-        (sa.RAPPOR(categories=50, eps0=6.0), 277, 0.3, 10, 1e-10, 39.42625),
+        pytest.param(
+            *(sa.RAPPOR(categories=50, eps0=6.0), 277, 0.3, 10, 1e-10, 39.42625),
+            marks=pytest.mark.release,
+        ),
         # the same, within 1e-10: a few of the messages are all there is to see
-        (sa.RAPPOR(categories=2, eps0=5.0), 208, 0.3, 1, 1e-12, 4.13510006),
+        pytest.param(
+            *(sa.RAPPOR(categories=2, eps0=5.0), 208, 0.3, 1, 1e-12, 4.13510006),
+            marks=pytest.mark.release,
+        ),
         # within 2e-5: where numbers are few, frequencies are of no use and counts are
         (sa.RandomizedResponse(categories=3, eps0=1.5), 521, 0.1, 100, 1e-8, 1.59233),
     ],
@@ -334,7 +343,7 @@ def test_doing_nothing_is_an_event() -> None:
 @pytest.mark.parametrize(
     "randomizer",
     [
-        sa.RAPPOR(categories=2, eps0=5.0),
+        pytest.param(sa.RAPPOR(categories=2, eps0=5.0), marks=pytest.mark.release),
         sa.RandomizedResponse(categories=50, eps0=8.0),
         sa.SubsetSelection(categories=3, eps0=2.0),
         sa.HadamardResponse(categories=2, eps0=3.0),

@@ -285,7 +285,7 @@ def test_installed_packages_are_asked_for_kinds_that_are_not_known(monkeypatch, 
         randomizer_from_dict({"kind": "test-no-coin", "strength": 1.0})
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_certified_as_its_channel():
     pytest.importorskip("flint", reason="certificates need python-flint")
     accountant = sa.FourierAccountant().compose(sa.ShuffleRound(GEOMETRIC, users=100), count=2)

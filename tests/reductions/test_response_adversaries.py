@@ -447,6 +447,7 @@ def test_oracle_of_the_weak_adversary_by_its_loss() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_a_channel_of_a_hundred_values() -> None:
     """The search for epsilon visits points far in the tail, where masses underflow."""
     known, matrix = both_codes(100, 0.25, 1000)
