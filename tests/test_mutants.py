@@ -160,7 +160,7 @@ def test_the_command_line(
 ) -> None:
     """Verdicts that are known need no trial; survivors are named."""
     command = benchmark_script("mutants.__main__")
-    file = "engine/tolerance.py"
+    file = "engine/question.py"
     assert command.main([file, "--list"]) == 0
     listed = capsys.readouterr().out.splitlines()
     assert listed

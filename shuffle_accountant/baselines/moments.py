@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.engine.loss_grids import GridTooFine, loss_grid
+from shuffle_accountant.engine.ends import GridTooFine, loss_grid
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.diluted import DilutedLoss

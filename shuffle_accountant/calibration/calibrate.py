@@ -31,7 +31,7 @@ from shuffle_accountant.calibration.target import (
     Target,
     TradeOffTarget,
 )
-from shuffle_accountant.engine.tolerance import warn_if_delta_is_large
+from shuffle_accountant.engine.question import warn_if_delta_is_large
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol

@@ -11,7 +11,7 @@ from shuffle_accountant.design.candidates import Candidate
 from shuffle_accountant.design.histograms import frequency_candidates
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.design.vectors import mean_candidates
-from shuffle_accountant.engine.tolerance import warn_if_delta_is_large
+from shuffle_accountant.engine.question import warn_if_delta_is_large
 from shuffle_accountant.sweeping import sweep
 
 __all__ = ["frequency", "mean"]

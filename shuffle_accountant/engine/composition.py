@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import Bound, PldGrid
-from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
@@ -29,7 +28,6 @@ from shuffle_accountant.numerics.rounding import (
     exponential,
     lowered,
     pairwise_sum,
-    product,
     raised,
     roundings,
     sequential_sum,
@@ -37,7 +35,7 @@ from shuffle_accountant.numerics.rounding import (
     underflow,
 )
 
-__all__ = ["Composition", "DeltaTerms", "DirectSum", "TiltedSum"]
+__all__ = ["Composition", "DeltaTerms", "TiltedSum"]
 
 # Products with a factor below this may have lost digits, or be 0.
 _FEW_DIGITS = 1e-280
@@ -330,36 +328,4 @@ class TiltedSum:
             truncation=source.truncated,
             aliasing=scale * (missing + beyond if upper else wrapped),
             round_off=scale * (rounding + abs(body) * relative),
-        )
-
-
-class DirectSum:
-    """The sum by direct convolution: bounds delta(epsilon) anywhere; see `lattice.positive`.
-
-    Args:
-        composition: the losses to add up.
-        top: losses above this (nats) are not resolved; those below ``-top / 2`` neither.
-    """
-
-    def __init__(self, composition: Composition, top: float) -> None:
-        self._composition = composition
-        last = math.ceil(top / composition.spacing)
-        self._law = positive_sum(composition.parts, composition.side, -(last // 2), last)
-
-    def delta(self, epsilon: float) -> DeltaTerms:
-        """The certified end of delta at epsilon (any real number)."""
-        source, law = self._composition, self._law
-        upper = source.side is Bound.PESSIMISTIC
-        epsilon += -source.loss_error if upper else source.loss_error
-        above = source.spacing * np.arange(law.offset, law.offset + law.scaled.size) - epsilon
-        body = float(np.sum(law.scaled * source.divergence.weight(above))) + law.scaled_infinite
-        relative = product(law.relative, pairwise_sum(own=64))
-        # the losses' weights are at most one; in this order NaN is kept
-        body = body + LOST if upper else max(0.0, body - LOST)
-        value = share(body, 1.0 / SCALE, 2.0 * relative, upper=upper)
-        return DeltaTerms(
-            value=min(value, 1.0),
-            truncation=source.truncated,
-            aliasing=0.0,
-            round_off=body / SCALE * relative,
         )

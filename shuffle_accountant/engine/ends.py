@@ -7,34 +7,73 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
-from shuffle_accountant.engine.composition import Composition, DirectSum, TiltedSum
-from shuffle_accountant.engine.loss_grids import GridTooFine, loss_grid
+import numpy as np
+
+from shuffle_accountant.engine.composition import Composition, TiltedSum
 from shuffle_accountant.engine.plan import FINEST_RESOLUTION, Plan, Problem
-from shuffle_accountant.engine.rare_losses import RareLosses, SplitSum, without_rare_losses
-from shuffle_accountant.engine.stacked import composition_of
+from shuffle_accountant.engine.rare_losses import (
+    DirectSum,
+    RareLosses,
+    SplitSum,
+    without_rare_losses,
+)
+from shuffle_accountant.engine.stacked import StackedComposition
 from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
-from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
+from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.losses.base import Effort, PrivacyLoss, Tabled
+from shuffle_accountant.numerics.kept import kept
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.roots import find_crossing
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.progress import share_of_bar
 
-__all__ = ["End", "find_end"]
+__all__ = ["End", "GridTooFine", "find_end", "loss_grid"]
 
-# Least tail mass that a round's loss is asked for.
-_LEAST_TAIL = 1e-305
 # Least number of different losses for which their shared table is made: it takes about as long as
 # this many rounds one by one.
 _TABLE_PAYS = 12
-# A coarser grid is tried first if the window has more than this many times the plan's most points.
-_MUCH_LONGER = 4
-# If a window has more points than _LONG, and without rare losses less than 1/_SHORTER of them, rare
-# losses are added up by themselves.
-_LONG, _SHORTER = 1 << 17, 1.5
-# Losses are rare above epsilon plus _FIRST_CUT standard deviations; this cut grows by the factor
-# _NEXT_CUT while it misses too much, and _MOST_CUTS cuts are tried.
-_FIRST_CUT, _NEXT_CUT, _MOST_CUTS = 6.0, 1.5, 8
-# Part of the relative error allowed in delta that a cut may miss.
-_MISSED = 0.1
+# Points of a window above which rare losses are added up by themselves if that shortens it.
+_LONG = 1 << 17
+
+
+class GridTooFine(Exception):
+    """The spacing must grow by this factor for the grid to fit into memory."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__(factor)
+        self.factor = factor
+
+
+# The cache holds the grids of a few questions about a thousand different rounds, usually.
+@kept(1 << 26, lambda grid: grid.mass.nbytes)
+def loss_grid(
+    loss: PrivacyLoss, side: Bound, spacing: float, effort: Effort, most_cells: float
+) -> PldGrid:
+    """The loss on the grid; cached, so that neighbouring questions cost no rebuilding.
+
+    Args:
+        loss: the loss to discretise.
+        side: direction of the rounding.
+        spacing: distance of grid points, nats.
+        effort: accuracy with which the loss is resolved.
+        most_cells: cells between 0 and the largest loss that memory allows.
+
+    Raises:
+        GridTooFine: more cells than that would be needed.
+    """
+
+    def edges(largest: float) -> Array:
+        if largest > spacing * most_cells:
+            raise GridTooFine(largest / (spacing * most_cells))
+        step = spacing if side is Bound.PESSIMISTIC else spacing / SUBCELLS
+        return np.arange(math.ceil(largest / step) + 2, dtype=np.float64) * step
+
+    grid = discretize(loss.atoms(side, edges, effort), spacing)
+    if not grid.mass.any():
+        # all mass is at infinity: something to take averages over, too little to be seen
+        return replace(grid, offset=0, mass=np.full(1, LIMITS.underflow))
+    return grid
 
 
 @dataclass(frozen=True)
@@ -126,13 +165,13 @@ def _epsilon(
 def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
     """The composition of all losses of a side, each on its grid."""
     # quantised, so that neighbouring questions share grids
-    share = max(problem.share * plan.delta / problem.rounds, _LEAST_TAIL)
+    share = max(problem.share * plan.delta / problem.rounds, LIMITS.underflow)
     # for many losses, as few powers of ten as possible: a new one is a new table
     powers = 4 if problem.many else 1
     tail = 10.0 ** (powers * math.floor(math.log10(share / 1.5 ** (powers - 1)) / powers))
     resolution = 2.0 ** (math.floor(2.0 * math.log2(plan.resolution)) / 2.0)
     effort = Effort(
-        tail=max(tail, _LEAST_TAIL),
+        tail=max(tail, LIMITS.underflow),
         resolution=max(resolution, FINEST_RESOLUTION),
         most_atoms=problem.most_atoms,
         many=problem.many,
@@ -142,14 +181,14 @@ def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
     tables = [_table(loss) if problem.many else None for loss, _ in problem.on(side)]
     often = {table for table, count in Counter(tables).items() if table and count >= _TABLE_PAYS}
     efforts = [replace(effort, shared=True) if table in often else effort for table in tables]
-    return composition_of(
-        [
-            (loss_grid(loss, side, spacing, own, problem.most_cells), count)
-            for (loss, count), own in zip(_shown(problem, side), efforts, strict=True)
-        ],
-        problem.losses[0][0].divergence,
-        problem.memory_limit,
-    )
+    parts = [
+        (loss_grid(loss, side, spacing, own, problem.most_cells), count)
+        for (loss, count), own in zip(_shown(problem, side), efforts, strict=True)
+    ]
+    divergence = problem.losses[0][0].divergence
+    if problem.many and StackedComposition.fits(parts, problem.memory_limit):
+        return StackedComposition(parts, divergence)
+    return Composition(parts, divergence)
 
 
 def _table(loss: PrivacyLoss) -> Hashable:
@@ -198,9 +237,9 @@ def _tilted(
         points = _points(composition, tilt)
         if points > _LONG:
             found = _split(problem, composition)
-            if found is not None and _SHORTER * found[3] < points:
+            if found is not None and 1.5 * found[3] < points:  # shorter by enough to pay
                 composition, rare, tilt, points = found
-        if plan.most_points is not None and points > _MUCH_LONGER * plan.most_points:
+        if plan.most_points is not None and points > 4 * plan.most_points:
             plan = plan.tried(points)
             continue
         allowed = problem.memory_limit / BYTES_PER_POINT / 1.2
@@ -224,13 +263,12 @@ def _split(
 ) -> tuple[Composition, RareLosses, float, int] | None:
     """All but rare losses, those, the tilt, and the points of the window; None if none are rare.
 
-    The cut is far enough above epsilon for what is missed to be at most `_MISSED` of what is
-    allowed; None as well if `_MOST_CUTS` cuts do not do.
+    The cut begins six deviations above epsilon and moves up until what is missed is at most a tenth
+    of the relative error allowed in delta; None as well if eight cuts do not do.
     """
     query = problem.query
-    asked = query.required if query.delta is None else problem.deviation
-    cut = asked + _FIRST_CUT * problem.deviation
-    for _ in range(_MOST_CUTS):
+    cut = (query.required if query.delta is None else problem.deviation) + 6.0 * problem.deviation
+    for _ in range(8):
         others = without_rare_losses(composition, cut)
         if others is None:
             return None
@@ -240,9 +278,9 @@ def _split(
         delta = query.delta
         if delta is None:
             delta = math.exp(min(others.log_delta(tilt), 0.0)) + rare.delta(near).value
-        if near < cut and rare.delta(near).aliasing <= _MISSED * problem.tolerance * delta:
+        if near < cut and rare.delta(near).aliasing <= 0.1 * problem.tolerance * delta:
             return others, rare, tilt, _points(others, tilt)
-        cut *= _NEXT_CUT
+        cut *= 1.5
     return None
 
 

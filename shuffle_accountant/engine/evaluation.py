@@ -6,13 +6,11 @@ import math
 from collections.abc import Sequence
 
 from shuffle_accountant.bracket import ErrorLedger
-from shuffle_accountant.engine.answer import EVERYTHING, NOTHING, Answer
-from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.question import EVERYTHING, NOTHING, Answer, Query
 from shuffle_accountant.engine.refinement import refine
 from shuffle_accountant.engine.single import single_answer
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.combined.product import factors
+from shuffle_accountant.losses.base import Effort, PrivacyLoss, factors
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,

@@ -1,10 +1,33 @@
-"""A question put to a composition."""
+"""A question put to a composition, its answer, and when that is narrow enough."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
-__all__ = ["Query"]
+from shuffle_accountant.bracket import (
+    Bracket,
+    ErrorLedger,
+    FloorWarning,
+    WeakPrivacyWarning,
+    warn_loose,
+)
+from shuffle_accountant.numerics.rounding import BELOW_ONE, SMALLEST
+
+__all__ = [
+    "EVERYTHING",
+    "NOTHING",
+    "Answer",
+    "Query",
+    "excess",
+    "warn_if_below_floor",
+    "warn_if_delta_is_large",
+    "warn_if_loose",
+]
+
+# Below this part of the loss's standard deviation, epsilon is 0 for all purposes.
+_SPREAD = 1e-3
 
 
 @dataclass(frozen=True)
@@ -27,3 +50,124 @@ class Query:
         """The epsilon asked about, when it is delta that is wanted."""
         assert self.epsilon is not None
         return self.epsilon
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Two certified ends, where the gap comes from, and whether it is wider than asked for.
+
+    Attributes:
+        lower: certified lower end.
+        upper: certified upper end.
+        ledger: where the gap comes from, in the unit of the ends.
+        cause: reason why the gap is wider than the tolerance, in a few words; None if it is not.
+    """
+
+    lower: float
+    upper: float
+    ledger: ErrorLedger = field(default_factory=ErrorLedger)
+    cause: str | None = None
+
+    def worse(self, other: Answer) -> Answer:
+        """The answer if either may be the case: the larger of both, with the reasons of its end."""
+        higher = other if other.upper > self.upper else self
+        return Answer(
+            lower=max(self.lower, other.lower),
+            upper=higher.upper,
+            ledger=higher.ledger,
+            cause=higher.cause,
+        )
+
+
+NOTHING = Answer(lower=0.0, upper=0.0)
+EVERYTHING = Answer(lower=math.inf, upper=math.inf)
+
+
+def excess(
+    query: Query,
+    lower: float,
+    upper: float,
+    *,
+    tolerance: float,
+    deviation: float,
+    slope: Callable[[], float],
+) -> float:
+    """Width of a bracket over the width that the tolerance allows, both measured in epsilon.
+
+    Args:
+        query: the question.
+        lower: lower end.
+        upper: upper end.
+        tolerance: relative width in epsilon.
+        deviation: standard deviation of the loss, nats.
+        slope: computes ``-d log(delta) / d epsilon``, by which a width in log-delta is one in
+            epsilon; called only if that decides.
+
+    Returns:
+        At most 1 if the tolerance is met; inf if the ends say too little for a ratio.
+    """
+    if lower == upper or upper <= SMALLEST:
+        return 0.0
+    if query.delta is not None:
+        if upper == math.inf:
+            return math.inf
+        return (upper - lower) / max(tolerance * max(upper, _SPREAD * deviation), SMALLEST)
+    if lower <= 0.0:
+        return math.inf
+    wide = math.log(upper / lower) / tolerance
+    # a relative width in epsilon is one of epsilon times the slope in log-delta, and less than
+    # the tolerance in delta itself is never required
+    return wide / max(1.0, slope() * query.required) if wide > 1.0 else wide
+
+
+def warn_if_loose(found: Bracket, cause: str | None, tolerance: float) -> None:
+    """Warn, at the caller's line, that the bracket is wider than the tolerance, if it is.
+
+    Args:
+        found: the bracket.
+        cause: reason why it is wide; None if it is not.
+        tolerance: relative width in epsilon that was asked for.
+    """
+    if cause is not None:
+        warn_loose(
+            f"bracket [{found.lower!r}, {found.upper!r}] is wider than tolerance {tolerance!r}: "
+            f"limited by {cause}"
+        )
+
+
+def warn_if_below_floor(
+    found: Bracket, query: Query, floors: Iterable[tuple[Bracket | None, int]]
+) -> None:
+    """Warn, at the caller's line, if epsilon is infinite because of what dummies leave open.
+
+    Args:
+        found: the answer.
+        query: the question.
+        floors: for each distinct round, the delta that no epsilon makes smaller, and the count.
+    """
+    if query.delta is None or found.lower < math.inf:
+        return
+    known = [(floor.lower, count) for floor, count in floors if floor is not None]
+    kept = sum(count * math.log1p(-min(floor, BELOW_ONE)) for floor, count in known)
+    least = -math.expm1(kept)
+    if least > query.delta:
+        warn_loose(
+            f"delta = {query.delta!r} is below the floor of {least:.6g}: with that probability "
+            "counts are seen that only one of two neighbours can cause, so epsilon is infinite",
+            FloorWarning,
+        )
+
+
+def warn_if_delta_is_large(delta: float | None, people: int | None) -> None:
+    """Warn, at the caller's line, that a delta is too large for a meaningful guarantee.
+
+    Args:
+        delta: the delta of the question; None if delta was the answer.
+        people: number of people whose data are protected; None if that is not known.
+    """
+    if delta is not None and people is not None and delta * people >= 1.0:
+        warn_loose(
+            f"delta = {delta!r} is at least 1/n for n = {people} people: whoever publishes the "
+            "data of one of them, drawn at random, keeps epsilon = 0 at delta = 1/n",
+            WeakPrivacyWarning,
+        )

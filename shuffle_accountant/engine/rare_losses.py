@@ -11,6 +11,8 @@ The first term is a composition of what is left of each round, with a short wind
 ``Q(R)`` are generating functions at 0 and -1, of all losses less that of the others alone. The last
 term is the error, between 0 and ``e^(s eps) E[e^(-s S); R]`` for every s >= 1, that at -s. The same
 holds, with ``P(R)`` alone and the error's other sign, where delta is a probability.
+
+Where a cut does not help either, `DirectSum` convolves all losses on a short, coarse grid.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import numpy as np
 
 from shuffle_accountant.engine.composition import Composition, DeltaTerms, TiltedSum
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -30,13 +33,15 @@ from shuffle_accountant.numerics.rounding import (
     exponential,
     lowered,
     outwards,
+    pairwise_sum,
     product,
     raised,
     roundings,
+    share,
     underflow,
 )
 
-__all__ = ["RareLosses", "SplitSum", "without_rare_losses"]
+__all__ = ["DirectSum", "RareLosses", "SplitSum", "without_rare_losses"]
 
 # Number of exponents s at which the error is bounded: from 1, which is best where others' losses
 # are rarely far below 0, to _MORE times the best one where they are normal, at most _STEEPEST.
@@ -214,4 +219,36 @@ class SplitSum:
             truncation=first.truncation,
             aliasing=first.aliasing + second.aliasing,
             round_off=first.round_off + second.round_off,
+        )
+
+
+class DirectSum:
+    """The sum by direct convolution: bounds delta(epsilon) anywhere; see `lattice.positive`.
+
+    Args:
+        composition: the losses to add up.
+        top: losses above this (nats) are not resolved; those below ``-top / 2`` neither.
+    """
+
+    def __init__(self, composition: Composition, top: float) -> None:
+        self._composition = composition
+        last = math.ceil(top / composition.spacing)
+        self._law = positive_sum(composition.parts, composition.side, -(last // 2), last)
+
+    def delta(self, epsilon: float) -> DeltaTerms:
+        """The certified end of delta at epsilon (any real number)."""
+        source, law = self._composition, self._law
+        upper = source.side is Bound.PESSIMISTIC
+        epsilon += -source.loss_error if upper else source.loss_error
+        above = source.spacing * np.arange(law.offset, law.offset + law.scaled.size) - epsilon
+        body = float(np.sum(law.scaled * source.divergence.weight(above))) + law.scaled_infinite
+        relative = product(law.relative, pairwise_sum(own=64))
+        # the losses' weights are at most one; in this order NaN is kept
+        body = body + LOST if upper else max(0.0, body - LOST)
+        value = share(body, 1.0 / SCALE, 2.0 * relative, upper=upper)
+        return DeltaTerms(
+            value=min(value, 1.0),
+            truncation=source.truncated,
+            aliasing=0.0,
+            round_off=body / SCALE * relative,
         )

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shuffle_accountant.bracket import ErrorLedger, in_order
-from shuffle_accountant.engine.answer import Answer
-from shuffle_accountant.engine.ends import End, find_end
-from shuffle_accountant.engine.loss_grids import GridTooFine
+from shuffle_accountant.engine.ends import End, GridTooFine, find_end
 from shuffle_accountant.engine.plan import (
     FINEST_RESOLUTION,
     Plan,
@@ -18,8 +16,7 @@ from shuffle_accountant.engine.plan import (
     finer,
     first_plan,
 )
-from shuffle_accountant.engine.question import Query
-from shuffle_accountant.engine.tolerance import excess
+from shuffle_accountant.engine.question import Answer, Query, excess
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import PrivacyLoss
 

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from shuffle_accountant.bracket import ErrorLedger, in_order
-from shuffle_accountant.engine.answer import Answer
-from shuffle_accountant.engine.question import Query
-from shuffle_accountant.engine.tolerance import excess
+from shuffle_accountant.engine.question import Answer, Query, excess
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss, Ways
 from shuffle_accountant.numerics.normal import about_epsilon

@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 
 from shuffle_accountant.engine.composition import Composition, TiltedSum
-from shuffle_accountant.engine.plan import MANY_LOSSES
 from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.lattice.stack import Stack, rows_times, stack_sum
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
@@ -26,37 +25,10 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["StackedComposition", "composition_of"]
+__all__ = ["StackedComposition"]
 
-# Most entries of the matrix, relative to those of the parts' own grids.
-_MOST_PADDING = 8
-# Peak memory in bytes per entry: the matrix, its tilted copy and what is made on the way.
-_BYTES_PER_ENTRY = 40
-# Pools whose means stand for the rows where a rough tilt or an upper bound will do.
-_POOLS = 8
 # A sum this small, relative to its largest possible term, may have lost terms to underflow.
 _LEAST_SUM = 1e-270
-
-
-def composition_of(
-    parts: Sequence[tuple[PldGrid, int]], divergence: Divergence, memory_limit: int
-) -> Composition:
-    """The sum of independent grid losses, by the cheaper of two ways.
-
-    Args:
-        parts: pairs (loss, number of rounds >= 1).
-        divergence: the divergence computed from the sum.
-        memory_limit: bytes.
-    """
-    if len(parts) < MANY_LOSSES:
-        return Composition(parts, divergence)
-    width = max(grid.offset + grid.mass.size for grid, _ in parts)
-    width -= min(grid.offset for grid, _ in parts)
-    entries = width * len(parts)
-    held = sum(grid.mass.size for grid, _ in parts)
-    if entries > min(_MOST_PADDING * held, memory_limit // _BYTES_PER_ENTRY):
-        return Composition(parts, divergence)
-    return StackedComposition(parts, divergence)
 
 
 class StackedComposition(Composition):
@@ -100,6 +72,19 @@ class StackedComposition(Composition):
         value = float(self._count @ (shift + np.log(total)))
         return value, float(self._count @ mean), float(self._count @ variance)
 
+    @staticmethod
+    def fits(parts: Sequence[tuple[PldGrid, int]], memory_limit: int) -> bool:
+        """Whether the matrix is mostly full and, with what is made on the way, fits into memory.
+
+        Args:
+            parts: as above.
+            memory_limit: bytes; an entry takes 40 at the peak.
+        """
+        last = max(grid.offset + grid.mass.size for grid, _ in parts)
+        entries = (last - min(grid.offset for grid, _ in parts)) * len(parts)
+        held = sum(grid.mass.size for grid, _ in parts)
+        return entries <= min(8 * held, memory_limit // 40)
+
     @cached_property
     def _pooled(self) -> Composition:
         """A sum whose moment generating function is no smaller, of few losses.
@@ -108,7 +93,7 @@ class StackedComposition(Composition):
         """
         spread = rows_times(self._mass, self._grid[:, None] ** 2)[:, 0] / self._mass.sum(axis=1)
         parts = []
-        for some in np.array_split(np.argsort(spread), min(_POOLS, spread.size)):
+        for some in np.array_split(np.argsort(spread), min(8, spread.size)):
             count = self._count[some]
             mean = (count @ self._mass[some]) / count.sum()
             grid = replace(self.parts[0][0], offset=self._offset, mass=mean)

@@ -6,6 +6,10 @@ of a pair of laws on the losses x_j: the Q-mass there is the change of slope, th
 
 Profiles are given by their part above ``(1 - alpha)_+``, which keeps its digits on both sides of
 alpha = 1: ``k(alpha) = h(alpha)`` for alpha >= 1 and ``h(alpha) - (1 - alpha)`` below.
+
+A lower side may come from points of an error region instead: an event of probability p under P and
+q under Q gives ``p - alpha q <= H_alpha`` for every alpha. So does every mixture of events, so the
+edges of the concave hull of such points are the atoms of a pair below (`symmetric_atoms`).
 """
 
 from __future__ import annotations
@@ -17,8 +21,10 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    UNIT_ROUNDOFF,
     Array,
     exponential,
     outwards,
@@ -30,14 +36,11 @@ __all__ = [
     "below_chords",
     "polygon_atoms",
     "profile_atoms",
+    "symmetric_atoms",
     "whole_losses",
     "whole_places",
     "whole_profile",
 ]
-
-# Distance in alpha beyond the last point within which one more may be added: a point further to the
-# right is as good as infinity.
-_FARTHEST = 1e300
 
 # A point (alpha - 1, k) of a profile, and the loss log(alpha).
 Point = tuple[float, float, float]
@@ -206,8 +209,8 @@ def _with_end(
     slope = (low[-1] - high[-2]) / run + (0.0 if place[-1] > 0.0 else -1.0)
     if low[-1] > infinite and slope < 0.0:
         # beyond the last point, down to the limit, if that point is another double
-        run = (low[-1] - infinite) / max(-slope, (low[-1] - infinite) / _FARTHEST)
-        if run < _FARTHEST and place[-1] + run > place[-1]:
+        run = (low[-1] - infinite) / max(-slope, (low[-1] - infinite) * LIMITS.underflow)
+        if run * LIMITS.underflow < 1.0 and place[-1] + run > place[-1]:
             place, value = np.append(place, place[-1] + run), np.append(value, infinite)
             loss = np.append(loss, math.log1p(place[-1]))
         else:
@@ -263,3 +266,58 @@ def _masses(points: list[Point]) -> tuple[Array, Array]:
     # the loss is a logarithm, and the mass an exponential of it
     own = exponential(roundings(2 * ELEMENTARY) * np.abs(loss))
     return rounded(np.exp(loss) * change, ELEMENTARY), product(slack + own * (1.0 + slack))
+
+
+def symmetric_atoms(q: Array, d: Array, infinite: float) -> PldAtoms:
+    """The pair of laws below a pair that is as hard to distinguish as its reverse.
+
+    Args:
+        q: probabilities of events under Q, shape (m,), any order, >= 0.
+        d: their P- less Q-probabilities, shape (m,), such that ``d - (alpha - 1) q`` is a
+            lower bound for every alpha >= 1. For alpha < 1 the reverse answers.
+        infinite: P-probability of events that are impossible under Q; d includes it.
+    """
+    x, y = _half(q, d, infinite)
+    cost, gain = np.diff(x), np.diff(y)
+    mass, loss = cost + gain, np.log1p(gain / cost)
+    # the middle, where neither is likelier
+    rest = max(1.0 - 2.0 * x[-1] - y[-1], 0.0)
+    slack = 8 * UNIT_ROUNDOFF
+    return PldAtoms(
+        side=Bound.OPTIMISTIC,
+        mass=np.concatenate([mass, [rest], cost[::-1]]) * (1.0 - slack),
+        loss=np.concatenate([loss, [0.0], -loss[::-1]]),
+        infinite=infinite,
+        truncated=0.0,
+        round_off=slack,
+        # a quotient of differences, each off by u
+        loss_error=slack * float(np.max(np.abs(loss), initial=1.0)),
+    )
+
+
+def _half(q: Array, d: Array, infinite: float) -> tuple[Array, Array]:
+    """Corners of the hull of the points (q, d) from ``(0, infinite)`` to where it stops rising.
+
+    On the axis of symmetry ``2 q + d = 1``; the mirror image of a point beyond it is before it.
+    """
+    kept = (q > 0.0) & (d > infinite)
+    x, y = q[kept], d[kept]
+    beyond = 2.0 * x + y > 1.0
+    # the hull has the point on the axis between each of these and its mirror image
+    x = np.where(beyond, np.maximum(0.5 * (1.0 - y), 0.0), x)
+    # no quotient may overflow
+    x = np.maximum(x, LIMITS.underflow)
+    order = np.lexsort((-y, x))
+    corners = [(0.0, infinite)]
+    for point in zip(x[order].tolist(), y[order].tolist(), strict=True):
+        if point[1] <= corners[-1][1] or point[0] <= corners[-1][0]:
+            continue
+        while len(corners) > 1 and not _bends(corners[-2], corners[-1], point):
+            corners.pop()
+        corners.append(point)
+    return np.array([c[0] for c in corners]), np.array([c[1] for c in corners])
+
+
+def _bends(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+    """Whether the slope falls at b."""
+    return (b[1] - a[1]) * (c[0] - b[0]) > (c[1] - b[1]) * (b[0] - a[0])

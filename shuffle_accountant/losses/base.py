@@ -10,7 +10,16 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["CellEdges", "Effort", "PrivacyLoss", "SymmetricLoss", "Tabled", "Ways"]
+__all__ = [
+    "CellEdges",
+    "Effort",
+    "PrivacyLoss",
+    "SumOfLosses",
+    "SymmetricLoss",
+    "Tabled",
+    "Ways",
+    "factors",
+]
 
 # Edges of the cells that atoms may be merged in: from the largest loss to increasing edges that
 # start at 0 and end above it.
@@ -87,6 +96,31 @@ class PrivacyLoss(Protocol):
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The pair as atoms; atoms are merged only between two edges, or their mirror images."""
+
+
+@runtime_checkable
+class SumOfLosses(Protocol):
+    """A loss that is the sum of independent losses."""
+
+    @property
+    def parts(self) -> tuple[tuple[PrivacyLoss, int], ...]:
+        """The independent losses, with their counts."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether delta of the whole is a finite sum over all atoms."""
+
+
+def factors(loss: PrivacyLoss, *, alone: bool) -> tuple[tuple[PrivacyLoss, int], ...]:
+    """The independent parts of a loss, with their counts; most losses have only themselves.
+
+    Args:
+        loss: of a round.
+        alone: whether nothing else is composed with it; then what is exact as a whole stays whole.
+    """
+    if not isinstance(loss, SumOfLosses) or (alone and loss.exact):
+        return ((loss, 1),)
+    return loss.parts
 
 
 class SymmetricLoss:

@@ -12,8 +12,8 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, WeakPrivacyWarning, warn_loose
 from shuffle_accountant.engine.classes import Member, gathered
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, theorems
-from shuffle_accountant.engine.question import Query
-from shuffle_accountant.engine.tolerance import (
+from shuffle_accountant.engine.question import (
+    Query,
     warn_if_below_floor,
     warn_if_delta_is_large,
     warn_if_loose,
@@ -151,7 +151,10 @@ def certified(
         if answer.cause is None or parts.exact:
             break
         width = _CLASS_REFINED * width if width > _CLASS_FINEST * goal else 0.0
-    found = answer.bracket(
+    found = Bracket(
+        lower=answer.lower,
+        upper=answer.upper,
+        ledger=answer.ledger,
         reduction=theorems(parts.above),
         adjacency=rounds[0][0].adjacency if rounds else None,
         conditions=partial(conditions_of, tuple(one for one, _ in rounds)),

@@ -23,8 +23,7 @@ import numpy as np
 from shuffle_accountant.baselines.base import require
 from shuffle_accountant.baselines.moments import log_moments
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.combined.product import factors
+from shuffle_accountant.losses.base import Effort, PrivacyLoss, factors
 from shuffle_accountant.losses.divergence import HOCKEY_STICK
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round

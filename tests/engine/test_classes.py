@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 import shuffle_accountant as sa
 from shuffle_accountant import progress
-from shuffle_accountant.engine import plan, stacked
-from shuffle_accountant.engine.answer import Answer
+from shuffle_accountant.engine import plan
 from shuffle_accountant.engine.classes import Member, dominates, gathered
 from shuffle_accountant.engine.evaluation import evaluate
-from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.question import Answer, Query
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.kept import kept
@@ -33,7 +32,6 @@ def one_by_one(rounds: Rounds, query: Query, monkeypatch: pytest.MonkeyPatch) ->
     parts = [(one.reduced(), count) for one, count in sa.Protocol(rounds).in_order]
     with monkeypatch.context() as patch:
         patch.setattr(plan, "MANY_LOSSES", math.inf)
-        patch.setattr(stacked, "MANY_LOSSES", math.inf)
         return evaluate(parts, query, 1e-3, LIMIT)
 
 
@@ -44,7 +42,6 @@ def in_classes(
     parts = gathered(list(sa.Protocol(rounds)), width, fewest=2)
     with monkeypatch.context() as patch:
         patch.setattr(plan, "MANY_LOSSES", 1)
-        patch.setattr(stacked, "MANY_LOSSES", 1)
         return evaluate(parts.above, query, 1e-3, LIMIT, parts.below)
 
 

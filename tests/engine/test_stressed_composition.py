@@ -22,7 +22,8 @@ from shuffle_accountant.engine import composed_law as module
 from shuffle_accountant.engine import composition as composition_module
 from shuffle_accountant.engine import ends, stacked
 from shuffle_accountant.engine.composed_law import _masses, _onto, _whole, composed_law
-from shuffle_accountant.engine.composition import Composition, DeltaTerms, DirectSum
+from shuffle_accountant.engine.composition import Composition, DeltaTerms
+from shuffle_accountant.engine.rare_losses import DirectSum
 from shuffle_accountant.engine.stacked import StackedComposition
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid

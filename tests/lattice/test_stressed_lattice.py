@@ -25,8 +25,7 @@ from shuffle_accountant.lattice.convolve import Factor, power_sum
 from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms, PldGrid
 from shuffle_accountant.lattice.positive import positive_sum
-from shuffle_accountant.lattice.profile import polygon_atoms, profile_atoms
-from shuffle_accountant.lattice.region import symmetric_atoms
+from shuffle_accountant.lattice.profile import polygon_atoms, profile_atoms, symmetric_atoms
 from shuffle_accountant.lattice.stack import Stack, stack_sum
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.sums import pairs

@@ -13,7 +13,7 @@ from oracles.letter_pairs import Truth, closed, exposure, profile_of
 
 import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Array, Bound
-from shuffle_accountant.lattice.region import symmetric_atoms
+from shuffle_accountant.lattice.profile import symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, users_range
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.alphabets.mixed_profiles import ranges_of

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from shuffle_accountant import validation as validate
 from shuffle_accountant.engine.composed_law import composed_law
 from shuffle_accountant.lattice.grid import PldGrid
-from shuffle_accountant.losses.base import PrivacyLoss
-from shuffle_accountant.losses.combined.product import factors
+from shuffle_accountant.losses.base import PrivacyLoss, factors
 from shuffle_accountant.losses.divergence import HOCKEY_STICK
 from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
 

@@ -19,8 +19,7 @@ import numpy as np
 
 from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.lattice.profile import profile_atoms
-from shuffle_accountant.lattice.region import symmetric_atoms
+from shuffle_accountant.lattice.profile import profile_atoms, symmetric_atoms
 from shuffle_accountant.losses.alphabets.letter_moments import (
     LetterSource,
     far_bounds,

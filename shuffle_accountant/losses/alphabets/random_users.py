@@ -28,8 +28,7 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.lattice.profile import profile_atoms
-from shuffle_accountant.lattice.region import symmetric_atoms
+from shuffle_accountant.lattice.profile import profile_atoms, symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
 from shuffle_accountant.losses.alphabets.letter_moments import (
     LetterSource,

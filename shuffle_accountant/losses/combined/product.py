@@ -24,7 +24,7 @@ from shuffle_accountant.numerics.rounding import (
     underflow,
 )
 
-__all__ = ["ProductLoss", "factors"]
+__all__ = ["ProductLoss"]
 
 # Largest number of cells of the sum: direct convolution is quadratic in them.
 _MOST_CELLS = 4096
@@ -88,18 +88,6 @@ class ProductLoss:
         atoms = _atoms(self, side, effort)
         edges(float(np.max(np.abs(atoms.loss), initial=0.0)))
         return atoms
-
-
-def factors(loss: PrivacyLoss, *, alone: bool) -> tuple[tuple[PrivacyLoss, int], ...]:
-    """The independent parts of a loss, with their counts; most losses have only themselves.
-
-    Args:
-        loss: of a round.
-        alone: whether nothing else is composed with it; then what is exact as a whole stays whole.
-    """
-    if not isinstance(loss, ProductLoss) or (alone and loss.exact):
-        return ((loss, 1),)
-    return loss.parts
 
 
 @lru_cache(maxsize=16)
