@@ -21,22 +21,17 @@ from shuffle_accountant.cli import (
     compare,
     design,
     dpsgd,
-    explore,
-    figures,
     plot,
     report,
-    statement,
 )
 from shuffle_accountant.cli.ledger import LEDGER
-from shuffle_accountant.cli.output import PROGRAM, print_json
+from shuffle_accountant.cli.output import PROGRAM, discard, print_json, spelled_out
 from shuffle_accountant.cli.parsing import UsageError, add, epilog, print_help_if_bare
-from shuffle_accountant.cli.streams import discard, spelled_out
 
 __all__ = ["main"]
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
-EXIT_UNREAD = 141  # what a shell says of a program whose reader is gone
 
 EXAMPLES = (
     "epsilon --eps0 4 --users 1e4 --rounds 4 --delta 1e-6",
@@ -54,9 +49,9 @@ COMMANDS = (
     dpsgd.dpsgd,
     report.report,
     plot.plot,
-    figures.figures,
-    explore.explore,
-    statement.statement,
+    plot.figures,
+    plot.explore,
+    report.statement,
     certificates.certify,
     certificates.verify,
     certificates.check,
@@ -114,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 sys.stdout.flush()
             return code
         except BrokenPipeError:
-            code = EXIT_UNREAD
+            code = 141  # what a shell says of a program whose reader is gone
         except OSError as error:
             if error.filename is not None:  # no error of printing
                 raise

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
+
+import typer
 
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.cli.options import AsJson, Delta, Epsilon, Verbose
-from shuffle_accountant.cli.output import (
-    json_number,
-    print_json,
-    print_warnings,
-    recorded_warnings,
-)
+from shuffle_accountant.cli.flags import AsJson, Delta, Protocol, with_flags_of
+from shuffle_accountant.cli.output import computing, print_json
 from shuffle_accountant.cli.parsing import examples
-from shuffle_accountant.cli.protocol import Protocol, with_flags_of
-from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.tables import columns, only_if, rounded_up
-
-if TYPE_CHECKING:
-    from shuffle_accountant import FourierAccountant
-
-__all__ = ["delta", "epsilon"]
 
 # Significant digits of the number to report, rounded up.
 _DIGITS = 3
+
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Print the error budget and which method answered, too."),
+]
 
 
 @examples(
@@ -38,11 +31,7 @@ def epsilon(
     protocol: Protocol, delta: Delta, as_json: AsJson = False, verbose: Verbose = False
 ) -> None:
     """Print the ε of shuffled rounds at a given δ: a number to report, and both certified ends."""
-    answer = _ask(protocol, lambda accountant: accountant.epsilon(delta=delta))
-    if as_json:
-        _print_object("epsilon", {"delta": delta}, protocol, answer)
-    else:
-        _print_table("epsilon", {"delta": delta}, answer, verbose)
+    _answer("epsilon", {"delta": delta}, protocol, as_json, verbose)
 
 
 @examples(
@@ -50,62 +39,38 @@ def epsilon(
 )
 @with_flags_of(Protocol)
 def delta(
-    protocol: Protocol, epsilon: Epsilon, as_json: AsJson = False, verbose: Verbose = False
+    protocol: Protocol,
+    epsilon: Annotated[float, typer.Option(help="ε, >= 0.")],
+    as_json: AsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Print the δ of shuffled rounds at a given ε: a number to report, and both certified ends."""
-    answer = _ask(protocol, lambda accountant: accountant.delta(epsilon=epsilon))
-    if as_json:
-        _print_object("delta", {"epsilon": epsilon}, protocol, answer)
-    else:
-        _print_table("delta", {"epsilon": epsilon}, answer, verbose)
+    _answer("delta", {"epsilon": epsilon}, protocol, as_json, verbose)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """A bracket and the warnings that came with it, one line each."""
-
-    bracket: Bracket
-    warnings: list[str]
-
-
-def _ask(protocol: Protocol, question: Callable[[FourierAccountant], Bracket]) -> _Answer:
-    """Compose the protocol and put the question, with a progress bar when it takes long."""
-    with recorded_warnings() as warnings, progress_bar("composing"):
-        bracket = question(protocol.accountant())
-    return _Answer(bracket, warnings)
-
-
-def _print_object(quantity: str, at: dict[str, float], protocol: Protocol, answer: _Answer) -> None:
-    """Print an answer as a JSON object; warnings go to stderr, too."""
-    print_warnings(answer.warnings)
-    print_json(_as_object(quantity, at, protocol, answer))
-
-
-def _print_table(quantity: str, at: dict[str, float], answer: _Answer, verbose: bool) -> None:
-    """Print an answer as a table; warnings go to stderr."""
-    print_warnings(answer.warnings)
-    print(_as_table(quantity, at, answer.bracket, verbose))
-
-
-def _as_object(
-    quantity: str, at: dict[str, float], protocol: Protocol, answer: _Answer
-) -> dict[str, Any]:
-    bracket = answer.bracket
-    return {
+def _answer(
+    quantity: str, at: dict[str, float], protocol: Protocol, as_json: bool, verbose: bool
+) -> None:
+    """Put a question and print the answer as a JSON object or as a table."""
+    with computing("composing") as warnings:
+        bracket: Bracket = getattr(protocol.accountant(), quantity)(**at)
+    if not as_json:
+        print(_as_table(quantity, at, bracket, verbose))
+        return
+    answer: dict[str, Any] = {
         "quantity": quantity,
-        "lower": json_number(bracket.lower),
-        "upper": json_number(bracket.upper),
+        "lower": bracket.lower,
+        "upper": bracket.upper,
         "reduction": bracket.reduction,
         "adjacency": bracket.to_dict()["adjacency"],
-        "conditions": list(bracket.conditions),
-        "ledger": {name: json_number(width) for name, width in bracket.ledger.to_dict().items()},
+        "conditions": bracket.conditions,
+        "ledger": bracket.ledger.to_dict(),
         "limited_by": bracket.ledger.limited_by,
         "method": bracket.ledger.method,
-        "question": {
-            name: json_number(value) for name, value in (protocol.question() | at).items()
-        },
-        "warnings": answer.warnings,
+        "question": protocol.question() | at,
+        "warnings": warnings,
     }
+    print_json(answer)
 
 
 def _as_table(quantity: str, at: dict[str, float], bracket: Bracket, verbose: bool) -> str:

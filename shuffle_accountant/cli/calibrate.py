@@ -5,40 +5,36 @@ The checks of values are the library's; here is only which of the questions was 
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import shuffle_accountant as sa
-from shuffle_accountant.cli.options import (
+from shuffle_accountant.cli.flags import (
     AsJson,
     Categories,
     Colluding,
     Interactive,
     MinUsers,
+    NamedRandomizer,
     Participation,
     Population,
     Reduction,
     Tolerance,
     Variant,
+    with_flags_of,
 )
-from shuffle_accountant.cli.output import (
-    json_number,
-    print_json,
-    print_warnings,
-    recorded_warnings,
-)
+from shuffle_accountant.cli.output import computing, print_json
 from shuffle_accountant.cli.parsing import examples, one_of
-from shuffle_accountant.cli.protocol import NamedRandomizer, with_flags_of
-from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.tables import columns, only_if
 from shuffle_accountant.rounds.samplings import SAMPLINGS
 from shuffle_accountant.rounds.shuffle import attendance
 
 if TYPE_CHECKING:
     from shuffle_accountant.calibration.evidence import CalibratedFloat, CalibratedInt
-
-__all__ = ["calibrate"]
 
 _TARGETS = ("target_epsilon", "target_advantage", "target_trade_off", "target_reidentification")
 _WANTED = {
@@ -49,25 +45,21 @@ _WANTED = {
 }
 
 
-@examples(
-    "calibrate --users 1e4 --rounds 4 --target-epsilon 1 --delta 1e-6",
-    "calibrate --eps0 4 --users 1e4 --target-epsilon 1 --delta 1e-6",
-    "calibrate --sampling poisson --steps 100 --epochs 3 --target-epsilon 0.5 --delta 1e-6",
-)
-@with_flags_of(NamedRandomizer)
-def calibrate(
-    law: NamedRandomizer,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question(NamedRandomizer):
+    """What is known, what is wanted, and the target; each field is a flag."""
+
     target_epsilon: Annotated[
         float | None, typer.Option(help="Largest ε allowed, > 0, at --delta.")
-    ] = None,
-    delta: Annotated[float | None, typer.Option(help="δ in (0, 1), with --target-epsilon.")] = None,
+    ] = None
+    delta: Annotated[float | None, typer.Option(help="δ in (0, 1), with --target-epsilon.")] = None
     target_advantage: Annotated[
         float | None,
         typer.Option(
             help="Instead of ε, to find ε0: the most by which any test's true positive rate may "
             "exceed its false positive rate, in (0, 1)."
         ),
-    ] = None,
+    ] = None
     target_trade_off: Annotated[
         str | None,
         typer.Option(
@@ -75,36 +67,36 @@ def calibrate(
             help="Instead of ε, to find ε0: at this false positive rate every test has at least "
             "this false negative rate.",
         ),
-    ] = None,
+    ] = None
     target_reidentification: Annotated[
         float | None,
         typer.Option(
             help="Instead of ε, to find ε0: the largest chance that one guess names one's message, "
             "in (0, 1); one round."
         ),
-    ] = None,
+    ] = None
     eps0: Annotated[
         float | None, typer.Option(help="ε0 of the randomizer. Left out: the largest is wanted.")
-    ] = None,
+    ] = None
     users: Annotated[
         int | None,
         typer.Option(help="Users of each round. Left out, with --eps0: the fewest are wanted."),
-    ] = None,
+    ] = None
     rounds: Annotated[
         int | None,
         typer.Option(
             help="Number of rounds; 1 if left out. Left out, with --eps0 and --users: the most "
             "are wanted."
         ),
-    ] = None,
-    min_users: MinUsers = None,
-    participation: Participation = None,
-    colluding: Colluding = 0,
-    population: Population = None,
-    categories: Categories = None,
-    reduction: Reduction = "auto",
-    variant: Variant = None,
-    interactive: Interactive = False,
+    ] = None
+    min_users: MinUsers = None
+    participation: Participation = None
+    colluding: Colluding = 0
+    population: Population = None
+    categories: Categories = None
+    reduction: Reduction = "auto"
+    variant: Variant = None
+    interactive: Interactive = False
     sampling: Annotated[
         str | None,
         one_of(
@@ -112,53 +104,44 @@ def calibrate(
             "How the batches of DP-SGD are made, if the least noise multiplier is wanted, with "
             "--steps and --epochs; one of",
         ),
-    ] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of an epoch, with --sampling.")] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Epochs, with --sampling; 1 if left out.")
-    ] = None,
-    tolerance: Tolerance = 1e-3,
-    as_json: AsJson = False,
-) -> None:
+    ] = None
+    steps: Annotated[int | None, typer.Option(help="Steps of an epoch, with --sampling.")] = None
+    epochs: Annotated[int | None, typer.Option(help="Epochs, with --sampling; 1 if left out.")] = (
+        None
+    )
+    tolerance: Tolerance = 1e-3
+
+
+@examples(
+    "calibrate --users 1e4 --rounds 4 --target-epsilon 1 --delta 1e-6",
+    "calibrate --eps0 4 --users 1e4 --target-epsilon 1 --delta 1e-6",
+    "calibrate --sampling poisson --steps 100 --epochs 3 --target-epsilon 0.5 --delta 1e-6",
+)
+@with_flags_of(Question)
+def calibrate(typed: Question, as_json: AsJson = False) -> None:
     """Find the largest ε0, the fewest users, the most rounds or the least noise for a target ε.
 
     The target of ε0 may also be an attacker's advantage, a point of the trade-off curve, or the
     chance of re-identification.
     """
-    run = {"sampling": sampling, "steps": steps, "epochs": epochs}
-    question: dict[str, Any] = {
-        "eps0": eps0,
-        "users": users,
-        "rounds": rounds,
-        "min_users": min_users,
-        "participation": participation,
-        "colluding": colluding,
-        "population": population,
-        "categories": categories,
-        "reduction": reduction,
-        "variant": variant,
-        "interactive": interactive,
-        "tolerance": tolerance,
-        "target_epsilon": target_epsilon,
-        "delta": delta,
-    } | law.given()
-    risks = {
-        "target_advantage": target_advantage,
-        "target_trade_off": None if target_trade_off is None else _rates(target_trade_off),
-        "target_reidentification": target_reidentification,
-    }
-    question |= {name: value for name, value in risks.items() if value is not None}
-    wanted = _wanted(question, law) if run == dict.fromkeys(run) else "noise_multiplier"
+    question = typed.own()
+    run = {name: question.pop(name) for name in ("sampling", "steps", "epochs")}
+    if typed.target_trade_off is not None:
+        question["target_trade_off"] = _rates(typed.target_trade_off)
+    for name in _TARGETS[1:]:
+        if question[name] is None:
+            del question[name]
+    question |= typed.given()
+    wanted = _wanted(question, typed) if run == dict.fromkeys(run) else "noise_multiplier"
     _check_target(wanted, question)
     if wanted == "noise_multiplier":
         question = _training(run, question)
-    elif wanted != "rounds" and rounds is None:
+    elif wanted != "rounds" and typed.rounds is None:
         question["rounds"] = 1
-    with recorded_warnings() as lines, progress_bar("calibrating"):
-        answer = _solve(wanted, question, law)
-    print_warnings(lines)
+    with computing("calibrating") as warnings:
+        answer = _solve(wanted, question, typed)
     if as_json:
-        print_json(_as_object(wanted, answer, question) | {"warnings": lines})
+        print_json(_as_object(wanted, answer, question) | {"warnings": warnings})
     else:
         print(_as_table(wanted, answer, question))
 
@@ -241,26 +224,22 @@ def _solve(
     """Put the question to the library."""
     if wanted == "noise_multiplier":
         return sa.min_noise_multiplier(**question)
+
+    def of(function: Callable[..., Any]) -> dict[str, Any]:
+        """The arguments of a function among what was typed."""
+        names = inspect.signature(function).parameters
+        return {name: value for name, value in question.items() if name in names}
+
     make = law.maker(categories=question["categories"], interactive=question["interactive"])
-
-    def take(*names: str) -> dict[str, Any]:
-        return {name: question[name] for name in names}
-
-    target = {name: question[name] for name in _TARGETS if name in question}
-    target |= take("delta", "tolerance")
-    how = take("reduction", "variant")
-    if wanted == "eps0":
-        given = take("users", "min_users", "participation", "colluding", "rounds", "population")
-        return sa.max_eps0(**given, **target, **how, randomizer=make)
-    if wanted == "users":
-        given = take("eps0", "rounds", "participation", "colluding")
-        return sa.min_users(**given, **target, **how, randomizer=make)
+    if wanted != "rounds":
+        solve = sa.max_eps0 if wanted == "eps0" else sa.min_users
+        found: CalibratedFloat | CalibratedInt = solve(**of(solve), randomizer=make)
+        return found
     randomizer = make() if question["eps0"] is None else make(eps0=question["eps0"])
     if question["min_users"] is not None and question["population"] is not None:
         raise ValueError(f"min_users must be None with population, got {question['min_users']}")
-    who = attendance(**take("users", "min_users", "participation"))
-    one = sa.ShuffleRound(randomizer, users=who, **take("colluding", "population"), **how)
-    return sa.max_rounds(one, **target)
+    crowd = of(sa.ShuffleRound) | {"users": attendance(**of(attendance))}
+    return sa.max_rounds(sa.ShuffleRound(randomizer, **crowd), **of(sa.max_rounds))
 
 
 def _as_object(
@@ -274,16 +253,13 @@ def _as_object(
         "lower": evidence.bracket.lower,
         "upper": evidence.bracket.upper,
         "reduction": evidence.bracket.reduction,
-        "conditions": list(evidence.bracket.conditions),
+        "conditions": evidence.bracket.conditions,
         "next_value": evidence.next_value,
-        "next_lower": None if further is None else json_number(further.lower),
-        "next_upper": None if further is None else json_number(further.upper),
+        "next_lower": None if further is None else further.lower,
+        "next_upper": None if further is None else further.upper,
         "proven": evidence.proven,
         "capped": evidence.capped,
-        "question": {
-            name: list(value) if isinstance(value, tuple) else json_number(value)
-            for name, value in question.items()
-        },
+        "question": question,
     }
 
 

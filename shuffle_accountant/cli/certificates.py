@@ -6,41 +6,17 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 import shuffle_accountant as sa
 from shuffle_accountant import validation as validate
-from shuffle_accountant.cli.options import AsJson, Delta
-from shuffle_accountant.cli.output import json_number, print_json, print_warnings, recorded_warnings
+from shuffle_accountant.cli.flags import AsJson, Delta, Protocol, with_flags_of
+from shuffle_accountant.cli.output import computing, print_json, writing
 from shuffle_accountant.cli.parsing import examples
-from shuffle_accountant.cli.protocol import Protocol, with_flags_of
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.tables import columns
-
-if TYPE_CHECKING:
-    from shuffle_accountant.certificates import Certificate
-
-__all__ = ["certify", "check", "verify"]
-
-NOT_PROVEN = 1
-
-Target = Annotated[Path, typer.Option(help="File to write the certificate to.")]
-CertificateFile = Annotated[Path, typer.Argument(help="A certificate, as certify writes it.")]
-StateFile = Annotated[
-    Path, typer.Argument(help="State of an accountant or a ledger, or a certificate.")
-]
-GivenDelta = Annotated[
-    float | None, typer.Option(help="δ of the claim, in (0, 1); give this or --epsilon.")
-]
-GivenEpsilon = Annotated[
-    float | None, typer.Option(help="ε of the claim, >= 0; give this or --delta.")
-]
-MaxWork = Annotated[
-    float, typer.Option(help="Units of work the check may take; ten million take about a second.")
-]
-Claim = Annotated[float, typer.Option(help="ε that must not be exceeded, >= 0.")]
 
 
 @examples(
@@ -49,27 +25,27 @@ Claim = Annotated[float, typer.Option(help="ε that must not be exceeded, >= 0."
 @with_flags_of(Protocol)
 def certify(
     protocol: Protocol,
-    output: Target,
-    delta: GivenDelta = None,
-    epsilon: GivenEpsilon = None,
+    output: Annotated[Path, typer.Option(help="File to write the certificate to.")],
+    delta: Annotated[
+        float | None, typer.Option(help="δ of the claim, in (0, 1); give this or --epsilon.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε of the claim, >= 0; give this or --delta.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a certificate of a protocol's ε at δ, or δ at ε, that verify can check."""
     accountant = protocol.accountant()
     with _extra_needed(), progress_bar("certifying"):
         made = accountant.certificate(delta=delta, epsilon=epsilon)
-    try:
+    with writing(output):
         output.write_text(made.to_json() + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ValueError(
-            f"output must be a file that can be written, got {str(output)!r}: {error.strerror}"
-        ) from None
-    with recorded_warnings() as warnings, progress_bar("composing"):
-        bracket = accountant.epsilon(delta=made.delta) if 0.0 < made.delta < 1.0 else None
-    print_warnings(warnings)
-    upper = None if bracket is None else bracket.upper
+    upper = None
+    if 0.0 < made.delta < 1.0:
+        with computing("composing"):
+            upper = accountant.epsilon(delta=made.delta).upper
     if as_json:
-        found = {"epsilon": made.epsilon, "delta": made.delta, "upper": json_number(upper)}
+        found = {"epsilon": made.epsilon, "delta": made.delta, "upper": upper}
         print_json({**found, "output": str(output)})
         return
     rows = [("epsilon", f"{made.epsilon!r}"), ("delta", f"{made.delta!r}")]
@@ -83,7 +59,14 @@ def certify(
     "verify claim.json",
     "verify claim.json --max-work 1e7",
 )
-def verify(certificate: CertificateFile, max_work: MaxWork = 5e9, as_json: AsJson = False) -> None:
+def verify(
+    certificate: Annotated[Path, typer.Argument(help="A certificate, as certify writes it.")],
+    max_work: Annotated[
+        float,
+        typer.Option(help="Units of work the check may take; ten million take about a second."),
+    ] = 5e9,
+    as_json: AsJson = False,
+) -> None:
     """Check a certificate in ball arithmetic; exit code 0 if its claim is proven, 1 if not."""
     with _extra_needed():
         claimed = sa.certificates.Certificate.from_json(_text("certificate", certificate))
@@ -102,25 +85,32 @@ def verify(certificate: CertificateFile, max_work: MaxWork = 5e9, as_json: AsJso
         if found.verified:
             rows.append(("delta found", f"<= {found.delta!r}"))
         print(columns(rows))
-    _exit(found.verified)
+    if not found.verified:
+        raise typer.Exit(1)
 
 
 @examples(
     "check claim.json --claim 1.0 --delta 1e-6",
 )
-def check(state: StateFile, claim: Claim, delta: Delta, as_json: AsJson = False) -> None:
+def check(
+    state: Annotated[
+        Path, typer.Argument(help="State of an accountant or a ledger, or a certificate.")
+    ],
+    claim: Annotated[float, typer.Option(help="ε that must not be exceeded, >= 0.")],
+    delta: Delta,
+    as_json: AsJson = False,
+) -> None:
     """Say whether a state is within a claim (ε, δ); exit code 0 if that is certified, 1 if not."""
     claim = validate.finite_nonnegative(claim=claim)
     delta = validate.open_unit(delta=delta)
     text = _text("state", state)
     content = _json("state", text)
-    with recorded_warnings() as warnings, progress_bar("composing"):
+    with computing("composing"):
         if isinstance(content, dict) and "witnesses" in content:
             certified, known = _of_certificate(text, claim, delta)
         else:
             upper = _restored(content).epsilon(delta=delta).upper
             certified, known = upper <= claim, f"epsilon <= {upper!r} at delta = {delta!r}"
-    print_warnings(warnings)
     if as_json:
         print_json({"certified": certified, "claim": claim, "delta": delta, "known": known})
     else:
@@ -128,7 +118,8 @@ def check(state: StateFile, claim: Claim, delta: Delta, as_json: AsJson = False)
         print(
             columns([("claim", asked), ("known", known), ("certified", ["no", "yes"][certified])])
         )
-    _exit(certified)
+    if not certified:
+        raise typer.Exit(1)
 
 
 def _of_certificate(text: str, claim: float, delta: float) -> tuple[bool, str]:
@@ -138,11 +129,7 @@ def _of_certificate(text: str, claim: float, delta: float) -> tuple[bool, str]:
     if not found.verified:
         return False, found.reason
     known = f"epsilon <= {held.epsilon!r} at delta = {held.delta!r}, verified"
-    return _implies(held, claim, delta), known
-
-
-def _implies(held: Certificate, claim: float, delta: float) -> bool:
-    return held.epsilon <= claim and held.delta <= delta
+    return held.epsilon <= claim and held.delta <= delta, known
 
 
 def _restored(content: Any) -> sa.FourierAccountant | sa.training.ShuffleLedger:
@@ -175,8 +162,3 @@ def _json(name: str, text: str) -> Any:
         return json.loads(text, object_pairs_hook=validate.json_object)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name} must be JSON: {' '.join(str(error).split())}") from None
-
-
-def _exit(proven: bool) -> None:
-    if not proven:
-        raise typer.Exit(NOT_PROVEN)

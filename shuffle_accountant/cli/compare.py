@@ -6,41 +6,24 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 import shuffle_accountant as sa
-from shuffle_accountant.cli.options import (
+from shuffle_accountant.cli.flags import (
     AsJson,
     Categories,
     Delta,
     Eps0,
+    NamedRandomizer,
     Population,
+    Protocol,
     Rounds,
     Tolerance,
     Users,
+    picture,
+    with_flags_of,
 )
-from shuffle_accountant.cli.output import (
-    json_number,
-    print_json,
-    print_warnings,
-    recorded_warnings,
-    saved_figure,
-)
+from shuffle_accountant.cli.output import computing, print_json, saved_figure
 from shuffle_accountant.cli.parsing import examples
-from shuffle_accountant.cli.protocol import NamedRandomizer, Protocol, with_flags_of
-from shuffle_accountant.progress import progress_bar
-from shuffle_accountant.reports import plot as pictures
 from shuffle_accountant.reports.comparison import asked_round
-from shuffle_accountant.reports.comparison import compare as compare_bounds
-
-__all__ = ["compare"]
-
-_OF_A_ROUND = ("eps0", "users", "population", "categories")
-
-Picture = Annotated[
-    Path | None,
-    typer.Option(help="Also draw the bounds against rounds into this file (.png, .pdf, .svg)."),
-]
 
 
 @examples(
@@ -58,35 +41,30 @@ def compare(
     population: Population = None,
     categories: Categories = None,
     tolerance: Tolerance = 1e-3,
-    output: Picture = None,
+    output: Annotated[Path | None, picture("the bounds against rounds")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Put every published bound of ε beside the certified bracket."""
-    question: dict[str, Any] = {
+    crowd: dict[str, Any] = {
         "eps0": eps0,
         "users": users,
-        "rounds": rounds,
         "population": population,
         "categories": categories,
-        "tolerance": tolerance,
-        "delta": delta,
     }
-    with recorded_warnings() as warnings, progress_bar("comparing"):
-        crowd: dict[str, Any] = {name: question[name] for name in _OF_A_ROUND}
-        one: sa.ShuffleRound | sa.Protocol
+    one: sa.ShuffleRound | sa.Protocol
+    with computing("comparing") as warnings:
         if law.given():
             one = Protocol(**asdict(law), **crowd).one_round()
         else:
             one = asked_round(None, **crowd)
-        found = compare_bounds(one, delta=delta, rounds=rounds, tolerance=tolerance)
+        found = sa.compare(one, delta=delta, rounds=rounds, tolerance=tolerance)
         if output is not None:
             with saved_figure(output) as ax:
-                counts = pictures.doublings(rounds=rounds)
-                pictures.compare(one, delta=delta, rounds=counts, ax=ax)
-    question |= law.given()
-    print_warnings(warnings)
+                counts = sa.plot.doublings(rounds=rounds)
+                sa.plot.compare(one, delta=delta, rounds=counts, ax=ax)
     if as_json:
-        answers = [{k: json_number(v) for k, v in asdict(row).items()} for row in found]
-        print_json({"rows": answers, "question": question, "warnings": warnings})
+        question = crowd | {"rounds": rounds, "tolerance": tolerance, "delta": delta}
+        answer = {"rows": [asdict(row) for row in found], "question": question | law.given()}
+        print_json(answer | {"warnings": warnings})
     else:
         print(found)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import shuffle_accountant as sa
-from shuffle_accountant.cli.options import (
+from shuffle_accountant.cli.flags import (
     AsJson,
     Colluding,
     Delta,
@@ -17,27 +17,10 @@ from shuffle_accountant.cli.options import (
     Rounds,
     Tolerance,
     Users,
+    picture,
 )
-from shuffle_accountant.cli.output import (
-    print_json,
-    print_warnings,
-    recorded_warnings,
-    saved_figure,
-)
+from shuffle_accountant.cli.output import computing, print_json, saved_figure
 from shuffle_accountant.cli.parsing import examples
-
-__all__ = ["design"]
-
-Categories = Annotated[
-    int | None, typer.Option(help="Number of categories, for frequencies, >= 2.")
-]
-Dimension = Annotated[
-    int | None, typer.Option(help="Length of vectors of norm at most 1, for their mean.")
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(help="Also draw error against ε into this file (.png, .pdf, .svg)."),
-]
 
 
 @examples(
@@ -49,15 +32,19 @@ def design(
     users: Users,
     target_epsilon: Annotated[float, typer.Option(help="ε of all rounds together, > 0.")],
     delta: Delta,
-    categories: Categories = None,
-    dimension: Dimension = None,
+    categories: Annotated[
+        int | None, typer.Option(help="Number of categories, for frequencies, >= 2.")
+    ] = None,
+    dimension: Annotated[
+        int | None, typer.Option(help="Length of vectors of norm at most 1, for their mean.")
+    ] = None,
     min_users: MinUsers = None,
     participation: Participation = None,
     colluding: Colluding = 0,
     rounds: Rounds = 1,
     tolerance: Tolerance = 1e-3,
     as_json: AsJson = False,
-    output: Output = None,
+    output: Annotated[Path | None, picture("error against ε")] = None,
 ) -> None:
     """Find what to deploy: every mechanism that meets a target ε, sorted by its error."""
     if (categories is None) == (dimension is None):
@@ -65,36 +52,25 @@ def design(
             "one of categories and dimension must be given: frequencies are asked for, or a mean; "
             f"got categories={categories} and dimension={dimension}"
         )
-    crowd: dict[str, Any] = {
+    question: dict[str, Any] = {
         "users": users,
         "min_users": min_users,
         "participation": participation,
         "colluding": colluding,
+        "target_epsilon": target_epsilon,
+        "delta": delta,
+        "rounds": rounds,
+        "tolerance": tolerance,
     }
-    with recorded_warnings() as warnings:
+    with computing() as warnings:
         if categories is not None:
-            found = sa.design.frequency(
-                **crowd,
-                categories=categories,
-                target_epsilon=target_epsilon,
-                delta=delta,
-                rounds=rounds,
-                tolerance=tolerance,
-            )
+            found = sa.design.frequency(**question, categories=categories)
         else:
             assert dimension is not None
-            found = sa.design.mean(
-                **crowd,
-                dimension=dimension,
-                target_epsilon=target_epsilon,
-                delta=delta,
-                rounds=rounds,
-                tolerance=tolerance,
-            )
-    if output is not None and not (found.rows or found.local or found.central):
-        warnings.append(f"nothing to draw: nothing meets the target; {output} is not written")
-        output = None
-    print_warnings(warnings)
+            found = sa.design.mean(**question, dimension=dimension)
+        if output is not None and not (found.rows or found.local or found.central):
+            warnings.append(f"nothing to draw: nothing meets the target; {output} is not written")
+            output = None
     if output is not None:
         with saved_figure(output) as ax:
             found.plot(ax=ax)

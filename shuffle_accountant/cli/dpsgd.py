@@ -10,50 +10,17 @@ import typer
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import format_ends
-from shuffle_accountant.cli.options import AsJson, Delta, Tolerance
-from shuffle_accountant.cli.output import (
-    json_number,
-    print_json,
-    print_warnings,
-    recorded_warnings,
-    saved_figure,
-)
+from shuffle_accountant.cli.flags import AsJson, Delta, Tolerance, picture
+from shuffle_accountant.cli.output import computing, print_json, saved_figure
 from shuffle_accountant.cli.parsing import examples, one_of
-from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports import plot as pictures
 from shuffle_accountant.reports.samplings import SamplingRow, compare_samplings
 from shuffle_accountant.reports.tables import columns, interval
 from shuffle_accountant.rounds.samplings import SAMPLINGS
 
-__all__ = ["dpsgd"]
-
 ALL = "all"
 # Relative width that sets the digits of an interval's ends: wider ones are printed with as many.
 _DIGITS = 1e-3
-
-Sampling = Annotated[str, one_of((*SAMPLINGS, ALL), "How batches are made; one of")]
-NoiseMultiplier = Annotated[
-    float,
-    typer.Option(
-        "--noise-multiplier",
-        "--sigma",
-        help="Deviation of the noise over the norm that gradients are clipped to.",
-    ),
-]
-Steps = Annotated[
-    int | None, typer.Option(help="Steps of an epoch; full batches if they are shuffled.")
-]
-BatchSize = Annotated[
-    int | None, typer.Option(help="Records of a batch; with --dataset-size instead of --steps.")
-]
-DatasetSize = Annotated[
-    int | None, typer.Option(help="Records in all; an epoch has as many steps as full batches.")
-]
-Epochs = Annotated[int, typer.Option(help="Epochs, each dealt, shuffled or drawn anew.")]
-Picture = Annotated[
-    Path | None,
-    typer.Option(help="Also draw ε against epochs into this file (.png, .pdf, .svg)."),
-]
 
 
 @examples(
@@ -61,15 +28,30 @@ Picture = Annotated[
     "dpsgd --sampling shuffle --noise-multiplier 2 --steps 100 --delta 1e-6 --json",
 )
 def dpsgd(
-    noise_multiplier: NoiseMultiplier,
+    noise_multiplier: Annotated[
+        float,
+        typer.Option(
+            "--noise-multiplier",
+            "--sigma",
+            help="Deviation of the noise over the norm that gradients are clipped to.",
+        ),
+    ],
     delta: Delta,
-    steps: Steps = None,
-    batch_size: BatchSize = None,
-    dataset_size: DatasetSize = None,
-    epochs: Epochs = 1,
-    sampling: Sampling = ALL,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of an epoch; full batches if they are shuffled.")
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(help="Records of a batch; with --dataset-size instead of --steps."),
+    ] = None,
+    dataset_size: Annotated[
+        int | None,
+        typer.Option(help="Records in all; an epoch has as many steps as full batches."),
+    ] = None,
+    epochs: Annotated[int, typer.Option(help="Epochs, each dealt, shuffled or drawn anew.")] = 1,
+    sampling: Annotated[str, one_of((*SAMPLINGS, ALL), "How batches are made; one of")] = ALL,
     tolerance: Tolerance = 1e-3,
-    output: Picture = None,
+    output: Annotated[Path | None, picture("ε against epochs")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Certified ε of DP-SGD for random allocation, shuffled batches and Poisson sampling."""
@@ -79,20 +61,18 @@ def dpsgd(
         "delta": delta,
         "tolerance": tolerance,
     }
-    with recorded_warnings() as warnings, progress_bar("composing"):
+    with computing("composing") as warnings:
         run["steps"], notes = _steps(steps, batch_size, dataset_size)
         rows = compare_samplings(**run, epochs=epochs)
         if output is not None and any(row.upper > 0.0 for row in rows):
             with saved_figure(output) as ax:
                 pictures.samplings(**run, epochs=pictures.doublings(epochs=epochs), ax=ax)
-    if output is not None and not any(row.upper > 0.0 for row in rows):
-        warnings.append(f"nothing to draw: nothing is lost; {output} is not written")
-    warnings += notes
-    print_warnings(warnings)
+        elif output is not None:
+            warnings.append(f"nothing to draw: nothing is lost; {output} is not written")
+        warnings += notes
     if as_json:
-        question = run | {"epochs": epochs, "samplings": list(run["samplings"])}
-        found = [{k: json_number(v) for k, v in asdict(row).items()} for row in rows]
-        print_json({"rows": found, "question": question, "warnings": warnings})
+        found = {"rows": [asdict(row) for row in rows], "question": run | {"epochs": epochs}}
+        print_json(found | {"warnings": warnings})
         return
     header = ("sampling", "a record is in", f"epsilon at delta = {delta:g}", "which is")
     print(columns([header, *map(_line, rows)]))

@@ -6,24 +6,21 @@ from typing import Annotated, Any
 
 import typer
 
-from shuffle_accountant.cli.options import AsJson, Categories, Population, Users
-from shuffle_accountant.cli.output import (
-    PROGRAM,
-    json_number,
-    print_json,
-    print_warnings,
-    recorded_warnings,
+from shuffle_accountant.cli.flags import (
+    AsJson,
+    Categories,
+    Eps0,
+    NamedRandomizer,
+    Population,
+    Users,
+    with_flags_of,
 )
+from shuffle_accountant.cli.output import PROGRAM, computing, print_json
 from shuffle_accountant.cli.parsing import add, epilog, examples, print_help_if_bare
-from shuffle_accountant.cli.protocol import NamedRandomizer, with_flags_of
 from shuffle_accountant.reports.tables import columns
 from shuffle_accountant.training.budget import BudgetExceeded
 from shuffle_accountant.training.ledger import ShuffleLedger
 from shuffle_accountant.training.store import StorageError
-
-__all__ = ["LEDGER"]
-
-_REFUSED = 1
 
 LEDGER = typer.Typer(
     help="Budgets kept in a database.",
@@ -37,7 +34,6 @@ Url = Annotated[
     typer.Argument(help="Database: sqlite:///FILE or postgresql+psycopg://USER@HOST/DB."),
 ]
 Name = Annotated[str, typer.Argument(help="Name of the ledger in it.")]
-Eps0 = Annotated[float | None, typer.Option(help="ε0 of the local randomizer, >= 0.")]
 Budget = Annotated[float, typer.Option(help="Largest ε that may be spent, >= 0.")]
 BudgetDelta = Annotated[float, typer.Option("--delta", help="δ of the budget, in (0, 1).")]
 Count = Annotated[int, typer.Option(help="How many steps, >= 0.")]
@@ -100,7 +96,7 @@ def step(
         receipt = ledger.step(count, users=users, population=population)
     except BudgetExceeded as refused:
         print(f"refused: {refused}")
-        raise typer.Exit(_REFUSED) from None
+        raise typer.Exit(1) from None
     except StorageError as error:
         raise ValueError(str(error)) from None
     print(f"receipt: {receipt}\nrecorded: {count} of now {len(ledger)} steps")
@@ -114,13 +110,12 @@ def show(url: Url, name: Name, as_json: AsJson = False) -> None:
     epsilon, delta = state["max_epsilon"], state["target_delta"]
     found: dict[str, Any] = {"steps": len(ledger), "budget": epsilon, "delta": delta}
     found["receipt"] = state["receipt"]
-    with recorded_warnings() as warnings:
+    with computing():
         if delta is not None:
             spent = ledger.epsilon()
-            found |= {"lower": json_number(spent.lower), "upper": json_number(spent.upper)}
+            found |= {"lower": spent.lower, "upper": spent.upper}
         if epsilon is not None:
             found["another_fits"] = not ledger.would_exceed()
-    print_warnings(warnings)
     if as_json:
         print_json(found | {"round": state["round"]})
     else:
@@ -136,13 +131,11 @@ def verify(url: Url, name: Name, at_least: AtLeast = None) -> None:
 
 def _opened(url: str, name: str, **options: Any) -> ShuffleLedger:
     """The ledger; whatever is wrong as a ValueError of one line."""
-    with recorded_warnings() as warnings:
+    with computing():
         try:
-            ledger = ShuffleLedger.open(url, name, **options)
+            return ShuffleLedger.open(url, name, **options)
         except (StorageError, ImportError) as error:
             raise ValueError(str(error)) from None
-    print_warnings(warnings)
-    return ledger
 
 
 for _command in (create, step, show, verify):

@@ -1,57 +1,59 @@
-"""Printing of answers: aligned columns, JSON numbers, warnings on stderr."""
+"""Printing of answers: JSON numbers, warnings on stderr, figures, and streams of all kinds.
+
+Streams may be terminals that know ASCII alone, full disks, or have no reader any more.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import sys
+import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from shuffle_accountant.bracket import LooseBracketWarning, WeakPrivacyWarning, __version__
+from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.drawing import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "PROGRAM",
-    "json_number",
-    "print_json",
-    "print_warnings",
-    "recorded_warnings",
-    "saved_figure",
-]
-
 PROGRAM = "shuffle-accountant"
 
 
-def json_number(value: Any) -> Any:
-    """The value itself, or the text "inf" for infinity, which JSON has no number for."""
+def print_json(answer: dict[str, Any]) -> None:
+    """Print one object on one line, with the version that computed it; infinity is "inf"."""
+    print(json.dumps(_finite(answer) | {"version": __version__}, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """The same value with the text "inf" for infinities, which JSON has no number for."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
     return "inf" if isinstance(value, float) and math.isinf(value) else value
 
 
-def print_json(answer: dict[str, Any]) -> None:
-    """Print one object on one line, with the version that computed it."""
-    print(json.dumps(answer | {"version": __version__}, allow_nan=False))
-
-
 @contextmanager
-def recorded_warnings() -> Iterator[list[str]]:
-    """Warnings about brackets of the block, one line each; the list is filled at its end."""
+def computing(label: str | None = None) -> Iterator[list[str]]:
+    """Warnings about brackets of the block, one line each, printed to stderr at its end.
+
+    The list is complete after the block, which may add to it. With a label there is a progress bar.
+    """
     lines: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LooseBracketWarning)
         warnings.simplefilter("always", WeakPrivacyWarning)
-        yield lines
-    lines += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
-
-
-def print_warnings(lines: Iterable[str]) -> None:
-    """Print warnings to stderr."""
+        with nullcontext() if label is None else progress_bar(label):
+            yield lines
+    found = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
+    lines[:0] = found
     for line in lines:
         print(f"{PROGRAM}: warning: {line}", file=sys.stderr)
 
@@ -64,9 +66,86 @@ def saved_figure(output: Path) -> Iterator[Axes]:
     except ImportError as missing:
         raise ValueError(str(missing)) from None
     yield figure.add_subplot()
-    try:
+    with writing(output):
         figure.savefig(output, dpi=150)
+
+
+@contextmanager
+def writing(output: Path) -> Iterator[None]:
+    """A file that cannot be written in the block is one line, as any other error."""
+    try:
+        yield
     except OSError as error:
         raise ValueError(
             f"output must be a file that can be written, got {str(output)!r}: {error.strerror}"
         ) from None
+
+
+# Spelling in ASCII of characters without letters in their name, or with a name that is too long.
+_SPELLED = {"≤": "<=", "≥": ">=", "×": "x", "·": "*", "—": "-", "–": "-", "−": "-", "→": "->"}
+_SPELLED |= {"’": "'", "“": '"', "”": '"', "∞": "inf", "±": "+-"}
+
+
+class _Spelled:
+    """A stream that spells out what its encoding has no letters for."""
+
+    def __init__(self, stream: TextIO, claimed: str) -> None:
+        self._stream = stream
+        # Typer would go round a stream of ASCII, and write UTF-8 into it
+        self.encoding, self.errors = claimed, "strict"
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):  # Typer finds out in this way what a stream takes
+            raise TypeError(f"text must be a str, got {type(text).__name__}")
+        return self._stream.write("".join(_spelled(one, self._stream.encoding) for one in text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _known(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _spelled(letter: str, encoding: str) -> str:
+    """A letter as the encoding can show it: ε as epsilon, é as e."""
+    if letter.isascii() or _known(letter, encoding):
+        return letter
+    words = unicodedata.name(letter, "").split()
+    if words[:1] == ["GREEK"] and "LETTER" in words:
+        name = words[words.index("LETTER") + 1].lower()
+        return name.capitalize() if "CAPITAL" in words else name
+    plain = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
+    return _SPELLED.get(letter) or plain or "?"
+
+
+@contextmanager
+def spelled_out() -> Iterator[None]:
+    """Spell out, on streams that cannot show them, the letters that mathematics needs."""
+    before = sys.stdout, sys.stderr
+    try:
+        if _poor(sys.stdout):
+            sys.stdout = _Spelled(sys.stdout, "utf-8")
+        if _poor(sys.stderr):
+            sys.stderr = _Spelled(sys.stderr, sys.stderr.encoding)
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _poor(stream: TextIO | None) -> bool:
+    encoding = getattr(stream, "encoding", None)
+    return encoding is not None and not _known("ε", encoding)
+
+
+def discard(stream: TextIO | None) -> None:
+    """Drop what a stream still holds, so that Python does not complain at its end."""
+    # streams of tests are no files
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())  # type: ignore[union-attr]
+        os.close(nowhere)

@@ -13,18 +13,6 @@ import typer
 from typer.core import TyperCommand
 from typer.models import OptionInfo
 
-__all__ = [
-    "UsageError",
-    "add",
-    "count",
-    "epilog",
-    "examples",
-    "in_flags",
-    "number",
-    "one_of",
-    "print_help_if_bare",
-]
-
 # What the parser raises for bad usage: the public BadParameter is one kind of it.
 UsageError: type[Any] = typer.BadParameter.__bases__[0]
 

@@ -1,45 +1,26 @@
-"""`plot`: the privacy profile of a protocol, or the comparison of bounds, as a picture."""
+"""Pictures: `plot` of a protocol, `figures` of the papers, and `explore`, a page with sliders."""
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from warnings import catch_warnings
 
 import numpy as np
 import typer
 
-from shuffle_accountant.cli.options import AsJson
-from shuffle_accountant.cli.output import (
-    json_number,
-    print_json,
-    print_warnings,
-    recorded_warnings,
-    saved_figure,
-)
+from shuffle_accountant import validation as validate
+from shuffle_accountant.cli.flags import AsJson, Protocol, with_flags_of
+from shuffle_accountant.cli.output import computing, print_json, saved_figure
 from shuffle_accountant.cli.parsing import examples
-from shuffle_accountant.cli.protocol import Protocol, with_flags_of
+from shuffle_accountant.explorer import serving
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports import plot as pictures
+from shuffle_accountant.reports.figures import FIGURES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["plot"]
-
-# Smallest delta that a picture shows.
-_SMALLEST_DELTA = 1e-12
-
-Output = Annotated[
-    Path, typer.Option(help="File to write; its ending (.png, .pdf, .svg) is the format.")
-]
-CompareAt = Annotated[
-    float | None,
-    typer.Option(help="Draw ε at this δ against rounds, for every published bound, instead."),
-]
-MarkAt = Annotated[
-    float | None,
-    typer.Option("--delta", help="Mark the point of this δ on the curve, with its ε."),
-]
 
 
 @examples(
@@ -49,9 +30,17 @@ MarkAt = Annotated[
 @with_flags_of(Protocol)
 def plot(
     protocol: Protocol,
-    output: Output,
-    mark_at: MarkAt = None,
-    compare_at: CompareAt = None,
+    output: Annotated[
+        Path, typer.Option(help="File to write; its ending (.png, .pdf, .svg) is the format.")
+    ],
+    mark_at: Annotated[
+        float | None,
+        typer.Option("--delta", help="Mark the point of this δ on the curve, with its ε."),
+    ] = None,
+    compare_at: Annotated[
+        float | None,
+        typer.Option(help="Draw ε at this δ against rounds, for every published bound, instead."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw δ(ε) of a shuffled protocol, or ε by every published bound against rounds."""
@@ -60,23 +49,18 @@ def plot(
             f"delta must not be given beside compare-at, which is a delta, got {mark_at} and "
             f"{compare_at}"
         )
-    with recorded_warnings() as warnings, progress_bar("drawing"):
+    with computing("drawing") as warnings:
         _require_something(protocol)
         with saved_figure(output) as ax:
             if compare_at is None:
                 pictures.profile(protocol.accountant(), delta=mark_at, ax=ax)
             else:
-                pictures.compare(
-                    protocol.one_round(),
-                    delta=compare_at,
-                    rounds=pictures.doublings(rounds=protocol.rounds),
-                    ax=ax,
-                )
-    print_warnings(warnings)
+                counts = pictures.doublings(rounds=protocol.rounds)
+                pictures.compare(protocol.one_round(), delta=compare_at, rounds=counts, ax=ax)
     if as_json:
         question = protocol.question() | {"delta": mark_at, "compare_at": compare_at}
-        asked = {name: json_number(value) for name, value in question.items()}
-        print_json({"output": str(output), **_drawn(ax), "question": asked, "warnings": warnings})
+        found = {"output": str(output), **_drawn(ax), "question": question}
+        print_json(found | {"warnings": warnings})
     else:
         print(f"wrote {output}")
 
@@ -85,7 +69,7 @@ def _require_something(protocol: Protocol) -> None:
     """Refuse to draw what is 0 everywhere."""
     if protocol.rounds == 0:
         raise ValueError("nothing to draw: no rounds cost nothing, delta is 0 at every epsilon")
-    if protocol.accountant().epsilon(delta=_SMALLEST_DELTA).upper == 0.0:
+    if protocol.accountant().epsilon(delta=pictures.SMALLEST_DELTA).upper == 0.0:
         raise ValueError(
             "nothing to draw: the messages say nothing about anybody, delta is 0 at every epsilon"
         )
@@ -101,3 +85,59 @@ def _drawn(ax: Axes) -> dict[str, Any]:
         if len(x) > 1:  # none that only marks a place
             lines.append({"label": None if label.startswith("_") else label, "x": x, "y": y})
     return {"xlabel": ax.get_xlabel(), "ylabel": ax.get_ylabel(), "lines": lines}
+
+
+@examples(
+    "figures fig3",
+    "figures qif --output vulnerability.svg",
+)
+def figures(
+    name: Annotated[str, typer.Argument(help=f"Which one: {', '.join(FIGURES)}.", metavar="NAME")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Picture (.png, .pdf, .svg), by default NAME.png; a .csv stands beside it."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute a figure of the papers on the shuffle model anew, as certified curves."""
+    found = FIGURES[validate.choice(FIGURES, name=name)]
+    output = Path(f"{name}.png") if output is None else output
+    table = output.with_suffix(".csv")
+    with saved_figure(output) as ax, catch_warnings(action="ignore"), progress_bar(name):
+        rows = found.rows()
+        found.draw(rows, ax)
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    if as_json:
+        print_json({"rows": rows, "output": str(output), "table": str(table)})
+    else:
+        print(f"{found.about}\nwrote {output} and {table}")
+
+
+@examples(
+    "explore",
+    "explore --headless --port 8000",
+)
+def explore(
+    host: Annotated[str, typer.Option(help="Name or address to listen at.")] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Port to listen at, 0 for any; by default {serving.PORT} if it is free."
+        ),
+    ] = None,
+    headless: Annotated[
+        bool, typer.Option("--headless", "--no-browser", help="Do not open a browser.")
+    ] = False,
+) -> None:
+    """Open a page to try protocols out with sliders (extra explore)."""
+    try:
+        serving.serve(
+            host=host, port=port, browser=not headless, say=lambda line: print(line, flush=True)
+        )
+    except ImportError as missing:
+        raise ValueError(str(missing)) from None

@@ -1,35 +1,20 @@
-"""`report`: one protocol, every measure."""
+"""`report`: one protocol, every measure; `statement`: a paragraph for a privacy notice."""
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
-
-from shuffle_accountant.cli.options import AsJson, Delta
-from shuffle_accountant.cli.output import (
-    json_number,
-    print_json,
-    print_warnings,
-    recorded_warnings,
-    saved_figure,
-)
+import shuffle_accountant as sa
+from shuffle_accountant.cli.flags import AsJson, Delta, Protocol, picture, with_flags_of
+from shuffle_accountant.cli.output import computing, print_json, saved_figure
 from shuffle_accountant.cli.parsing import examples
-from shuffle_accountant.cli.protocol import Protocol, with_flags_of
-from shuffle_accountant.progress import progress_bar
-from shuffle_accountant.reports import plot as pictures
-from shuffle_accountant.reports.compiling import report as measure
-
-__all__ = ["report"]
+from shuffle_accountant.reports.tables import WIDTH
 
 # Share up to which a leak counts as round-off.
 ROUND_OFF = 1e-12
-
-Picture = Annotated[
-    Path | None, typer.Option(help="Also draw the rows into this file (.png, .pdf, .svg).")
-]
 
 
 @examples(
@@ -37,29 +22,40 @@ Picture = Annotated[
 )
 @with_flags_of(Protocol)
 def report(
-    protocol: Protocol, delta: Delta, output: Picture = None, as_json: AsJson = False
+    protocol: Protocol,
+    delta: Delta,
+    output: Annotated[Path | None, picture("the rows")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Print every measure of what a protocol leaks, each with what its adversary knows."""
-    with recorded_warnings() as warnings, progress_bar("measuring"):
-        found = measure(protocol.accountant(), delta=delta)
-    if output is not None and all((row.share or 0.0) <= ROUND_OFF for row in found.rows):
-        warnings.append(f"nothing to draw: nothing leaks; {output} is not written")
-        output = None
-    print_warnings(warnings)
+    with computing("measuring") as warnings:
+        found = sa.report(protocol.accountant(), delta=delta)
+        if output is not None and all((row.share or 0.0) <= ROUND_OFF for row in found.rows):
+            warnings.append(f"nothing to draw: nothing leaks; {output} is not written")
+            output = None
     if output is not None:
         with saved_figure(output) as ax:
-            pictures.report(found, ax=ax)
+            sa.plot.report(found, ax=ax)
     if as_json:
-        rows = [{k: json_number(v) for k, v in asdict(row).items()} for row in found.rows]
-        question: dict[str, Any] = protocol.question() | {"delta": delta}
-        question = {name: json_number(value) for name, value in question.items()}
-        print_json(
-            {
-                "rows": rows,
-                "conditions": list(found.conditions),
-                "question": question,
-                "warnings": warnings,
-            }
-        )
+        rows = [asdict(row) for row in found.rows]
+        question = protocol.question() | {"delta": delta}
+        answer = {"rows": rows, "conditions": found.conditions, "question": question}
+        print_json(answer | {"warnings": warnings})
     else:
         print(found)
+
+
+@examples(
+    "statement --eps0 4 --users 1e4 --rounds 4 --delta 1e-6",
+    "statement --eps0 2 --categories 16 --users 2e5 --rounds 12 --delta 1e-9 --json",
+)
+@with_flags_of(Protocol)
+def statement(protocol: Protocol, delta: Delta, as_json: AsJson = False) -> None:
+    """Write a paragraph for a privacy notice, with all that its numbers depend on."""
+    with computing("composing") as warnings:
+        found = sa.statement(protocol.accountant(), delta=delta)
+    if as_json:
+        question = protocol.question() | {"delta": delta}
+        print_json(found.to_dict() | {"question": question, "warnings": warnings})
+    else:
+        print(textwrap.fill(str(found), WIDTH, break_on_hyphens=False, break_long_words=False))

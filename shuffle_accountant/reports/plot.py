@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["MISSING", "compare", "doublings", "profile", "report", "samplings"]
 
 # Delta down to which a profile is drawn by default, and its number of points.
-_SMALLEST_DELTA = 1e-12
+SMALLEST_DELTA = 1e-12
 _POINTS = 41
 # Relative amount by which rounding alone may raise an upper end above its value without a leak.
 _ROUND_OFF = 1e-12
@@ -74,7 +74,7 @@ def profile(
     accountant = accountant_of(subject)
     asked = None if delta is None else validate.open_unit(delta=delta)
     if epsilons is None:
-        reach = accountant.epsilon(delta=min(_SMALLEST_DELTA, asked or 1.0)).upper
+        reach = accountant.epsilon(delta=min(SMALLEST_DELTA, asked or 1.0)).upper
         epsilons = np.linspace(0.0, reach if 0.0 < reach < np.inf else 1.0, _POINTS)
     curve = accountant.profile(epsilons)
     ax = new_axes(ax)

@@ -17,8 +17,8 @@ import pytest
 import shuffle_accountant as sa
 from shuffle_accountant import cli
 from shuffle_accountant.cli import ledger
-from shuffle_accountant.cli.options import NAMES
-from shuffle_accountant.cli.streams import spelled_out
+from shuffle_accountant.cli.flags import NAMES
+from shuffle_accountant.cli.output import spelled_out
 from shuffle_accountant.randomizers.registry import SHORT, parameters_of
 from shuffle_accountant.reductions.choice import REDUCTIONS
 from shuffle_accountant.rounds.samplings import SAMPLINGS

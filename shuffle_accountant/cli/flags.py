@@ -1,4 +1,4 @@
-"""The flags that say what happens, as objects, and the randomizer and rounds they stand for."""
+"""Flags that several commands share, and the randomizer and the rounds that they stand for."""
 
 from __future__ import annotations
 
@@ -7,45 +7,75 @@ import json
 from collections.abc import Callable
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
 import typer
 
 import shuffle_accountant as sa
 from shuffle_accountant import validation as validate
-from shuffle_accountant.cli.options import (
-    Buckets,
-    Categories,
-    Colluding,
-    Delta0,
-    Dimension,
-    Eps0,
-    Interactive,
-    NoiseMultiplier,
-    Others,
-    Parameter,
-    Participation,
-    Population,
-    Radius,
-    Randomizer,
-    Reduction,
-    Rounds,
-    Sigma,
-    Size,
-    Tolerance,
-    Users,
-    Variant,
-)
-from shuffle_accountant.cli.parsing import count
-from shuffle_accountant.randomizers.registry import named, parameters_of, randomizer_kind
+from shuffle_accountant.cli.parsing import count, one_of
+from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.randomizers.registry import SHORT, named, parameters_of, randomizer_kind
+from shuffle_accountant.reductions.choice import REDUCTIONS
+from shuffle_accountant.reductions.strong import VARIANTS
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import attendance
 
 if TYPE_CHECKING:
     from shuffle_accountant import FourierAccountant, ShuffleRound
-    from shuffle_accountant.randomizers.base import LocalRandomizer
 
-__all__ = ["NamedRandomizer", "Protocol", "with_flags_of"]
+# Names that help and completion show: those of this package.
+NAMES = sorted(LocalRandomizer.kinds)
+
+Eps0 = Annotated[float | None, typer.Option(help="ε0 of the local randomizer, >= 0.")]
+Users = Annotated[int, typer.Option(help="Users who send a message in each round, >= 1.")]
+Rounds = Annotated[int, typer.Option(help="Number of rounds, >= 0.")]
+Population = Annotated[
+    int | None,
+    typer.Option(help="Draw the users of each round from this many, without replacement."),
+]
+Colluding = Annotated[int, typer.Option(help="How many of all users work with the observer.")]
+Participation = Annotated[
+    float | None,
+    typer.Option(
+        help="Probability, in (0, 1], that each of the users takes part in a round: only if "
+        "attendance is secret; otherwise give the fewest who will send as --users."
+    ),
+]
+MinUsers = Annotated[
+    int | None,
+    typer.Option(help="The fewest of the users who will send; by default all of them do."),
+]
+Categories = Annotated[
+    int | None,
+    typer.Option(
+        help="Number of values, >= 2; the randomizer is randomized response unless it is named."
+    ),
+]
+Reduction = Annotated[
+    str,
+    one_of(
+        REDUCTIONS, "Theorem behind the upper end; auto takes the one with the smallest. One of"
+    ),
+]
+Variant = Annotated[
+    str | None, one_of(VARIANTS, "Form of the strong reduction, by default the first; one of")
+]
+Interactive = Annotated[
+    bool,
+    typer.Option("--interactive", help="A user's randomizer may depend on earlier messages."),
+]
+Tolerance = Annotated[
+    float, typer.Option(help="Relative distance of the two ends of ε to aim for.")
+]
+Delta = Annotated[float, typer.Option(help="δ, in (0, 1).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def picture(of: str) -> Any:
+    """The option of a file to draw into."""
+    return typer.Option(help=f"Also draw {of} into this file (.png, .pdf, .svg).")
+
 
 P = ParamSpec("P")
 Flags = TypeVar("Flags")
@@ -55,15 +85,40 @@ Flags = TypeVar("Flags")
 class NamedRandomizer:
     """A randomizer by name, with the parameters that few randomizers have; each field is a flag."""
 
-    randomizer: Randomizer = None
-    sigma: Sigma = None
-    buckets: Buckets = None
-    size: Size = None
-    dimension: Dimension = None
-    radius: Radius = None
-    delta0: Delta0 = None
-    noise_multiplier: NoiseMultiplier = None
-    parameter: Parameter = None
+    randomizer: Annotated[
+        str | None,
+        one_of(
+            NAMES,
+            "Local randomizer; by default the worst of all that have this ε0. Your own: "
+            "package.module:Class. Short names: "
+            f"{', '.join(SHORT)}. One of",
+        ),
+    ] = None
+    sigma: Annotated[float | None, typer.Option(help="Standard deviation, for gaussian.")] = None
+    buckets: Annotated[int | None, typer.Option(help="Buckets of hashes, for local-hashing.")] = (
+        None
+    )
+    size: Annotated[
+        int | None, typer.Option(help="Categories in a message, for subset-selection.")
+    ] = None
+    dimension: Annotated[
+        int | None, typer.Option(help="Length of vectors, for privunit and others.")
+    ] = None
+    radius: Annotated[float | None, typer.Option(help="Radius of the ball of vectors.")] = None
+    delta0: Annotated[
+        float | None, typer.Option(help="Probability with which ε0 may fail, for approximate.")
+    ] = None
+    noise_multiplier: Annotated[
+        float | None,
+        typer.Option(help="Noise per coordinate over the largest norm, for gaussian-vectors."),
+    ] = None
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Any other parameter of the randomizer, its value in JSON; may be repeated.",
+        ),
+    ] = None
 
     def given(self) -> dict[str, Any]:
         """The randomizer's kind and its parameters, as far as they were typed."""
@@ -72,6 +127,11 @@ class NamedRandomizer:
             every["randomizer"] = randomizer_kind(every["randomizer"])
         every |= dict(map(_parameter, every.pop("parameter") or ()))
         return {name: value for name, value in every.items() if value is not None}
+
+    def own(self) -> dict[str, Any]:
+        """The flags of the command itself."""
+        of_few = {field.name for field in fields(NamedRandomizer)}
+        return {name: value for name, value in asdict(self).items() if name not in of_few}
 
     def maker(self, *, categories: int | None, interactive: bool) -> Callable[..., LocalRandomizer]:
         """Constructor of the randomizer, called with ``eps0=`` if it takes that.
@@ -107,7 +167,13 @@ class Protocol(NamedRandomizer):
     categories: Categories = None
     reduction: Reduction = "auto"
     variant: Variant = None
-    others: Others = None
+    others: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="EPS0:USERS",
+            help="Further users with another ε0 of the same randomizer; may be repeated.",
+        ),
+    ] = None
     colluding: Colluding = 0
     participation: Participation = None
     interactive: Interactive = False
@@ -115,9 +181,7 @@ class Protocol(NamedRandomizer):
 
     def question(self) -> dict[str, Any]:
         """The flags as they were typed, those of a named randomizer only if given."""
-        every = asdict(self)
-        for field in fields(NamedRandomizer):
-            del every[field.name]
+        every = self.own()
         # crowds as they are in books are shown as they always were
         for name in ("others", "colluding", "participation"):
             if not every[name]:
