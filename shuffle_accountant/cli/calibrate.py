@@ -227,7 +227,7 @@ def _solve(
 
     def of(function: Callable[..., Any]) -> dict[str, Any]:
         """The arguments of a function among what was typed."""
-        names = inspect.signature(function).parameters
+        names = inspect.signature(function).parameters.keys() - {"randomizer"}
         return {name: value for name, value in question.items() if name in names}
 
     make = law.maker(categories=question["categories"], interactive=question["interactive"])
