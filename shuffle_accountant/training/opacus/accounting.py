@@ -16,7 +16,7 @@ from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.seals import sealed, unsealed
-from shuffle_accountant.training.budget import budget_cache
+from shuffle_accountant.training.budget import BudgetExceeded, budget_cache
 from shuffle_accountant.training.receipts import Receipt
 
 __all__ = ["CertifiedAccountant"]
@@ -38,6 +38,8 @@ class CertifiedAccountant(IAccountant):
 
     name: ClassVar[str]
     engine: ClassVar[str]
+    fields: ClassVar[tuple[str, ...]]
+    """Names of the fields of an entry that is written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,6 +108,14 @@ class CertifiedAccountant(IAccountant):
             return budget_cache(round, epsilon, delta, after.tolerance).exceeded_by(len(after))
         return after.epsilon(delta=delta) > epsilon
 
+    def exceeded(self, epsilon: float, delta: float | None) -> BudgetExceeded:
+        """The error of one more step, which would exceed a budget."""
+        made = len(self)
+        return BudgetExceeded(
+            f"step {made + 1} would exceed epsilon = {epsilon:g} at delta = {delta:g}; {made} "
+            "recorded"
+        )
+
     def get_optimizer_hook_fn(self, sample_rate: float) -> Any:
         """Refused: Opacus' own engine draws its batches in another way."""
         raise ValueError(
@@ -145,14 +155,8 @@ class CertifiedAccountant(IAccountant):
         self.history, self.run = history, Receipt.read(run=f"0:{run}").digest
 
     def _entry(self, entry: object) -> Any:
-        fields = self.fields()
-        if not isinstance(entry, dict) or set(entry) != set(fields):
+        if not isinstance(entry, dict) or set(entry) != set(self.fields):
             raise ValueError(
-                f"history must hold objects with {', '.join(fields)}, got {entry!r:.80}"
+                f"history must hold objects with {', '.join(self.fields)}, got {entry!r:.80}"
             )
         return self.read(entry)
-
-    @staticmethod
-    @abstractmethod
-    def fields() -> tuple[str, ...]:
-        """Names of an entry's fields."""

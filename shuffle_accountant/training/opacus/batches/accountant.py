@@ -74,6 +74,7 @@ class AllocationAccountant(CertifiedAccountant):
 
     name: ClassVar[str] = "allocation"
     engine: ClassVar[str] = "AllocationPrivacyEngine"
+    fields: ClassVar[tuple[str, ...]] = ("sampling", "noise_multiplier", "steps", "released")
 
     history: list[DealtEpoch]
 
@@ -128,11 +129,6 @@ class AllocationAccountant(CertifiedAccountant):
         if last is None or replace(last, released=1) != first or last.released == last.steps:
             raise ValueError(f"begins_deal must be True for the first step of {first!r}")
         self.history[-1] = replace(last, released=last.released + 1)
-
-    @staticmethod
-    def fields() -> tuple[str, ...]:
-        """Names of an entry's fields."""
-        return ("sampling", "noise_multiplier", "steps", "released")
 
     @staticmethod
     def written(entry: DealtEpoch) -> dict[str, Any]:

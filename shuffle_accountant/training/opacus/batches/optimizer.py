@@ -1,33 +1,130 @@
 # mypy: disable-error-code="misc"
 # Opacus and PyTorch are optional, so their classes are of unknown type here.
-"""Opacus' optimizers, each step of which uses exactly one batch of a deal."""
+"""Opacus' optimizers, each step of which uses exactly one batch of a deal, and is accounted for."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import torch
 
-from shuffle_accountant.training.opacus.batches.steps import DealtSteps
-from shuffle_accountant.training.opacus.checkpoint import CarriesReceipt
-from shuffle_accountant.training.opacus.gradients import (
+from shuffle_accountant.training.opacus.batches.accountant import AllocationAccountant, DealtEpoch
+from shuffle_accountant.training.opacus.batches.sampler import Deal, DealtSampler
+from shuffle_accountant.training.opacus.optimizer import (
+    PrivateOptimizer,
     drop_gradients,
-    refuse_scaling,
     require_samples,
-    whole_or_nothing,
 )
 
-__all__ = ["DealtOptimizer", "dealt"]
+__all__ = ["DealtOptimizer", "DealtSteps", "dealt"]
 
 
-class DealtOptimizer(CarriesReceipt):
+class DealtSteps:
+    """Checks each step of a deal against theorem and budget, and records it.
+
+    Args:
+        accountant: records them.
+        sampler: deals their records.
+        limit: the budget, nats, or inf.
+        delta: in (0, 1), of that budget; or None.
+    """
+
+    def __init__(
+        self,
+        accountant: AllocationAccountant,
+        sampler: DealtSampler,
+        limit: float,
+        delta: float | None,
+    ) -> None:
+        self.sampler, self.accountant = sampler, accountant
+        self._limit, self._delta = limit, delta
+
+    def allow(self, noise_multiplier: float) -> int:
+        """Refuse a step that no theorem, or no budget, covers.
+
+        Args:
+            noise_multiplier: of the step.
+
+        Returns:
+            Records of its batch, 0 included; a secret.
+
+        Raises:
+            BudgetExceeded: the budget does not allow it.
+        """
+        deal = self._at_hand()
+        if deal.noise_multiplier is None:
+            deal.noise_multiplier = noise_multiplier
+        elif deal.noise_multiplier != noise_multiplier:
+            raise ValueError(
+                "noise_multiplier must not change in the middle of an epoch, got "
+                f"{noise_multiplier!r} after {deal.noise_multiplier!r}"
+            )
+        if deal.allowed is None:
+            deal.allowed = self._allowed(deal)
+        if deal.released >= deal.allowed:
+            raise self.accountant.exceeded(self._limit, self._delta)
+        return deal.size
+
+    def record(self) -> None:
+        """Record the step."""
+        deal = self._at_hand()
+        assert deal.noise_multiplier is not None
+        self.accountant.step(
+            noise_multiplier=deal.noise_multiplier,
+            steps=len(deal),
+            sampling=self.sampler.sampling,
+            begins_deal=deal.released == 0,
+        )
+        deal.released += 1
+
+    def _at_hand(self) -> Deal:
+        deal = self.sampler.deal
+        if deal is None or deal.released >= deal.yielded:
+            raise ValueError(
+                "a step must use a new batch of the private loader, got none since the last step"
+            )
+        return deal
+
+    def _allowed(self, deal: Deal) -> int:
+        """Number of steps of this deal that fit the budget; fewer are post-processing of more.
+
+        That depends on the noise and on numbers of steps alone, never on the data: a run may stop
+        there and pay for the steps it made.
+        """
+        if self._delta is None or self._limit == math.inf:
+            return len(deal)
+        if self._fits(deal, len(deal)):
+            return len(deal)
+        if self.sampler.sampling == "shuffle" or not self._fits(deal, 1):
+            return 0
+        fits, exceeds = 1, len(deal)
+        while exceeds - fits > 1:
+            middle = (fits + exceeds) // 2
+            fits, exceeds = (middle, exceeds) if self._fits(deal, middle) else (fits, middle)
+        return fits
+
+    def _fits(self, deal: Deal, released: int) -> bool:
+        assert self._delta is not None
+        assert deal.noise_multiplier is not None
+        part = DealtEpoch(
+            sampling=self.sampler.sampling,
+            noise_multiplier=deal.noise_multiplier,
+            steps=len(deal),
+            released=released,
+        )
+        earlier = AllocationAccountant()
+        earlier.history = self.accountant.history[: -1 if deal.released else None]
+        return not earlier.would_exceed(part.round, epsilon=self._limit, delta=self._delta)
+
+
+class DealtOptimizer(PrivateOptimizer):
     """Mixed into an optimizer of Opacus', whose clipping, noise and scaling stay what they are.
 
     A step whose batch is empty is made like any other: of the placeholder nothing is used but its
-    shape. A record whose gradient is not finite counts as zero. A step that is refused leaves no
-    gradients behind, for they are not private.
+    shape. A record whose gradient is not finite counts as zero.
 
     Args:
         *arguments: of the optimizer.
@@ -35,30 +132,12 @@ class DealtOptimizer(CarriesReceipt):
         **options: of the optimizer.
     """
 
-    # A scaler of the loss asks who has this for no inspection, which would skip a step as soon as
-    # one record's gradient overflows; it says so by `grad_scale` and `found_inf` instead.
-    _step_supports_amp_scaling = True
-
     def __init__(self, *arguments: Any, steps: DealtSteps, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._steps, self.accountant = steps, steps.accountant
         self._parameters = len(self._opacus.params)
         self._rows = 0
         steps.sampler.on_deal = self._forget_batch
-
-    def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
-        """Clip, add noise and scale, as Opacus does, if the step may be made.
-
-        Returns:
-            Whether the batch was whole, so that a step follows.
-
-        Raises:
-            ValueError: no batch of a deal, or not all of it; nothing is recorded, no parameter
-                changes.
-            BudgetExceeded: likewise, when the engine's budget does not allow the step.
-        """
-        with whole_or_nothing(self, self._forget_rows):
-            return self._made(closure)
 
     def clip_and_accumulate(self) -> None:
         """Add up the clipped gradients, as Opacus does, without those that are not finite.
@@ -76,46 +155,34 @@ class DealtOptimizer(CarriesReceipt):
             del parameter.grad_sample._processed  # Opacus' mark of what it has added up
         add()
 
-    @property
-    def _opacus(self) -> Any:
-        """Itself as Opacus' optimizer."""
-        return self
-
-    def _made(self, closure: Callable[[], float] | None) -> bool:
-        refuse_scaling(self)
-        self._require_receipt(self._opacus.param_groups)
+    def _released(self, whole: bool, closure: Any) -> bool:
         size = self._steps.allow(self._opacus.noise_multiplier)
         samples = require_samples(self, self._parameters)
-        self._count(len(samples[0]), size)
-        if size == 0:
-            for placeholder in samples:
-                placeholder.zero_()
-        super_step: Callable[[Any], bool] = super().pre_step
-        if not super_step(closure):
-            return False
-        self._steps.record()
-        self._give_receipt(self._opacus.param_groups)
-        self._rows = 0
-        return True
-
-    def _count(self, rows: int, size: int) -> None:
-        """Count the rows of a batch, which may come in parts."""
-        self._rows += rows
+        self._rows += len(samples[0])  # a batch may come in parts
         wanted = max(size, 1)
-        whole = not self._opacus._check_skip_next_step(pop_next=False)
         if self._rows > wanted or (whole and self._rows < wanted):
             # how many there are is the deal's secret
             raise ValueError(
                 "a step must use one whole batch of the private loader, got another number of rows"
             )
+        if size == 0:
+            for placeholder in samples:
+                placeholder.zero_()
+        super_step: Callable[[Any], bool] = super(PrivateOptimizer, self).pre_step
+        if not super_step(closure):
+            return False
+        self._steps.record()
+        self._give_receipt()
+        self._forget()
+        return True
 
-    def _forget_rows(self) -> None:
+    def _forget(self) -> None:
         self._rows = 0
 
     def _forget_batch(self) -> None:
         """Forget the parts of a batch that was broken off; a new deal holds its records again."""
         drop_gradients(self)
-        self._forget_rows()
+        self._forget()
         self._opacus._step_skip_queue.clear()
 
 

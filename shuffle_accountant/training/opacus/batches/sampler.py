@@ -14,16 +14,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.accountant import epsilon
 from shuffle_accountant.randomizers.checks import generator
-
-__all__ = ["AllocationSampler", "Deal", "DealtSampler", "ShuffledSampler"]
-
-# Stands in an empty batch; the optimizer discards its row, so it may be any record.
-_PLACEHOLDER = 0
+from shuffle_accountant.rounds.attained import attained_epsilon
+from shuffle_accountant.rounds.batches import ShuffledBatches
+from shuffle_accountant.training.opacus.batches.accountant import SAMPLINGS
+from shuffle_accountant.training.opacus.checks import require_plain
 
 
 class Deal:
@@ -100,7 +101,7 @@ class DealtSampler(Sampler):
         self.steps = validate.integer(minimum=1, steps=steps)
         self.rng = generator(rng)
         self.deal: Deal | None = None
-        self.on_deal: Callable[[], None] = _nothing
+        self.on_deal: Callable[[], None] = lambda: None
         self._resumed: Deal | None = None
 
     def __len__(self) -> int:
@@ -115,7 +116,8 @@ class DealtSampler(Sampler):
                 if self.deal is not deal:
                     raise ValueError("an iterator of a deal that was given up must not be used")
                 step, deal.yielded = deal.yielded, deal.yielded + 1
-                yield deal.batch(step) or [_PLACEHOLDER]
+                # the optimizer discards the row of a placeholder, so it may be any record
+                yield deal.batch(step) or [0]
             deal.ended = True
         finally:
             deal.live = False
@@ -188,5 +190,64 @@ class ShuffledSampler(DealtSampler):
         return order, np.full(self.steps, self.size)
 
 
-def _nothing(*_: Any) -> None:
-    """Do nothing: the callback of a sampler without an optimizer."""
+def steps_of(data_loader: Any, sampling: str, records: int) -> int:
+    """Number of batches of an epoch, if the loader's own way of making them may be replaced."""
+    validate.choice(SAMPLINGS, sampling=sampling)
+    batches = data_loader.batch_sampler
+    if isinstance(batches, DealtSampler):
+        if batches.sampling != sampling:
+            raise ValueError(
+                f"sampling must be that of the private loader, {batches.sampling!r}, got "
+                f"{sampling!r}"
+            )
+        return len(batches)
+    require_plain(data_loader)
+    size = batches.batch_size
+    if size > records:
+        raise ValueError(f"data_loader.batch_size must be at most {records} records, got {size}")
+    if sampling == "shuffle" and not batches.drop_last and records % size:
+        raise ValueError(
+            "data_loader must have drop_last=True or a batch_size that divides its "
+            f"{records} records (places in a short last batch hide less), got batch_size={size}"
+        )
+    return len(data_loader)
+
+
+def dealt_by(
+    data_loader: Any, sampling: str, records: int, rng: np.random.Generator, *, distributed: bool
+) -> tuple[DealtSampler, float]:
+    """The sampler that deals the loader's records, and the batch size to divide by."""
+    steps = steps_of(data_loader, sampling, records)
+    if sampling == "shuffle":
+        if distributed:
+            raise ValueError("sampling must be 'allocation' on several processes, got 'shuffle'")
+        batches = data_loader.batch_sampler
+        size = batches.size if isinstance(batches, ShuffledSampler) else batches.batch_size
+        return ShuffledSampler(records=records, size=size, rng=rng), float(size)
+    if not distributed:
+        return AllocationSampler(records=records, steps=steps, rng=rng), records / steps
+    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    sampler = AllocationSampler(
+        records=np.arange(rank, records, ranks),
+        steps=steps,
+        rng=rng.spawn(ranks)[rank],  # of its own, also where all processes were seeded alike
+    )
+    return sampler, records / steps / ranks
+
+
+def refuse_shuffling(*, noise_multiplier: float, steps: int, delta: float) -> None:
+    """Refuse a loader that shuffles, and say what an epoch of its batches costs.
+
+    Args:
+        noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
+        steps: full batches of an epoch, >= 1.
+        delta: in (0, 1).
+    """
+    round = ShuffledBatches(noise_multiplier=noise_multiplier, steps=steps)
+    most = epsilon(round, delta=delta, tolerance=0.01).upper
+    least = attained_epsilon(round, delta=delta).lower
+    raise ValueError(
+        "data_loader must not shuffle, got shuffle=True, which costs an epsilon of "
+        f"{least:.3g} to {most:.3g} an epoch at delta = {delta:.3g} (leave it out, or say "
+        "sampling='allocation' to have the records dealt, sampling='shuffle' to pay that)"
+    )

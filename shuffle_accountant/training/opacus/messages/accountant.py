@@ -26,6 +26,7 @@ class ShuffleAccountant(CertifiedAccountant):
 
     name: ClassVar[str] = "shuffle"
     engine: ClassVar[str] = "ShufflePrivacyEngine"
+    fields: ClassVar[tuple[str, ...]] = ("round", "rounds", "steps")
 
     history: list[tuple[ShuffleRound, int, int]]
 
@@ -68,11 +69,6 @@ class ShuffleAccountant(CertifiedAccountant):
             self.history.append((round, 1, 1))
         else:
             raise ValueError(f"begins_round must be True for the first step of {round!r}")
-
-    @staticmethod
-    def fields() -> tuple[str, ...]:
-        """Names of an entry's fields."""
-        return ("round", "rounds", "steps")
 
     @staticmethod
     def written(entry: tuple[ShuffleRound, int, int]) -> dict[str, Any]:

@@ -15,45 +15,40 @@ from typing import Any
 from weakref import WeakSet
 
 import numpy as np
-from opacus import PrivacyEngine
 from opacus.optimizers import DPOptimizer
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.calibrate import max_eps0
 from shuffle_accountant.numerics.secure import SecureGenerator
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.vectors import PrivUnit, VectorRandomizer
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.training.opacus.checkpoint import (
-    read_checkpoint,
-    require_accounted,
-    restore,
-)
-from shuffle_accountant.training.opacus.draws import Pass
-from shuffle_accountant.training.opacus.gradients import refuse_evaluation
-from shuffle_accountant.training.opacus.messages.accountant import ShuffleAccountant
-from shuffle_accountant.training.opacus.messages.loader import ShuffleDataLoader
-from shuffle_accountant.training.opacus.messages.optimizer import ShuffleOptimizer
-from shuffle_accountant.training.opacus.messages.steps import Steps
-from shuffle_accountant.training.opacus.modules import (
-    require_gradients,
+from shuffle_accountant.training.opacus.checks import (
     require_one_process,
+    require_plain,
+    require_records,
     trainable_dimension,
 )
-from shuffle_accountant.training.opacus.sources import require_plain, require_records
+from shuffle_accountant.training.opacus.draws import Pass
+from shuffle_accountant.training.opacus.engine import CertifiedEngine, checked_budget
+from shuffle_accountant.training.opacus.messages.accountant import ShuffleAccountant
+from shuffle_accountant.training.opacus.messages.loader import ShuffleDataLoader
+from shuffle_accountant.training.opacus.messages.optimizer import ShuffleOptimizer, Steps
 from shuffle_accountant.training.sampling import UserBatches
 
 __all__ = ["ShufflePrivacyEngine"]
 
 
-class ShufflePrivacyEngine(PrivacyEngine):
+class ShufflePrivacyEngine(CertifiedEngine):
     """Opacus' privacy engine for the shuffle model.
 
     Args:
         rng: source of randomness for batches and messages; by default the operating system's
             cryptographic one. It is never saved, for it would give the messages' randomness away;
-            a checkpoint that is loaded mixes fresh entropy into it.
+            a checkpoint that is loaded mixes fresh entropy into it, also if it was seeded.
+            Otherwise it would begin again with the randomness of messages that are out, and
+            whoever has both would see the difference of two gradients without any noise. An epoch
+            that was not over is counted, and what follows is a new one.
 
     Attributes:
         randomizer: of the last `make_private`.
@@ -113,7 +108,7 @@ class ShufflePrivacyEngine(PrivacyEngine):
                 cover, a module distributed over processes, or an optimizer with the state of a
                 private run that the accountant does not have.
         """
-        made, grad_sample_mode, loss_reduction = _checked(
+        made = self._checked(
             module=module,
             optimizer=optimizer,
             eps0=eps0,
@@ -122,31 +117,25 @@ class ShufflePrivacyEngine(PrivacyEngine):
             loss_reduction=loss_reduction,
             grad_sample_mode=grad_sample_mode,
         )
-        require_accounted(optimizer.param_groups, self.accountant)
-        max_grad_norm = validate.positive(max_grad_norm=max_grad_norm)
         batches = self._user_batches(data_loader, sampling)
         round = batches.round(made)
-        if max_epsilon is not None:
-            max_epsilon = validate.finite_nonnegative(max_epsilon=max_epsilon)
-            target_delta = validate.open_unit(target_delta=target_delta)
+        limit, delta = checked_budget(max_epsilon, target_delta)
 
-        module = self._prepare_model(
+        module = self._private_module(
             module,
             batch_first=batch_first,
             loss_reduction=loss_reduction,
             grad_sample_mode=grad_sample_mode,
         )
-        module.forbid_grad_accumulation()
-        refuse_evaluation(module)
         loader = ShuffleDataLoader(data_loader, batches)
         loader.trace.watch(module)
-        steps = Steps(self.accountant, loader, round, self._begun, max_epsilon, target_delta)
+        steps = Steps(self.accountant, loader, round, self._begun, limit, delta)
         if isinstance(optimizer, DPOptimizer):
             optimizer = optimizer.original_optimizer
         private = ShuffleOptimizer(
             optimizer,
             randomizer=made,
-            max_grad_norm=max_grad_norm,
+            max_grad_norm=float(max_grad_norm),
             loss_reduction=loss_reduction,
             steps=steps,
             rng=self._rng,
@@ -154,48 +143,23 @@ class ShufflePrivacyEngine(PrivacyEngine):
         self.randomizer, self.round, self.dataset = made, round, data_loader.dataset
         return module, private, loader
 
-    def make_private_with_epsilon(
+    def would_exceed(self, *, epsilon: float, delta: float) -> bool:
+        """Whether one more step (or epoch) would bring the upper end above ``epsilon``."""
+        if self.round is None:
+            raise ValueError("would_exceed needs a call of make_private first")
+        exceeds: bool = self.accountant.would_exceed(self.round, epsilon=epsilon, delta=delta)
+        return exceeds
+
+    def _calibrated(
         self,
-        *,
-        module: Any,
-        optimizer: Any,
         data_loader: Any,
+        epochs: int,
         target_epsilon: float,
         target_delta: float,
-        epochs: int,
-        max_grad_norm: float,
-        sampling: str = "fixed",
-        **options: Any,
-    ) -> tuple[Any, Any, Any]:
-        """`make_private` with the largest eps0 with which ``epochs`` passes meet a target.
-
-        The target is also the budget: a step beyond it raises `BudgetExceeded`.
-
-        Args:
-            module: as for `make_private`.
-            optimizer: as for `make_private`.
-            data_loader: as for `make_private`.
-            target_epsilon: nats, finite, > 0.
-            target_delta: in (0, 1).
-            epochs: passes over the loader, >= 1; one has ``len(loader)`` steps.
-            max_grad_norm: as for `make_private`.
-            sampling: as for `make_private`.
-            **options: others of `make_private`.
-
-        Raises:
-            ValueError: a target out of reach, or steps on the accountant already.
-        """
-        if len(self.accountant) > 0:
-            raise ValueError(
-                "make_private_with_epsilon needs an engine without steps, got one with "
-                f"{len(self.accountant)}: use make_private with max_epsilon"
-            )
-        # what make_private refuses is refused before eps0 is worked out
-        _checked(
-            module=module, optimizer=optimizer, eps0=1.0, max_grad_norm=max_grad_norm, **options
-        )
-        require_accounted(optimizer.param_groups, self.accountant)
-        batches = self._user_batches(data_loader, sampling)
+        **given: Any,
+    ) -> dict[str, float]:
+        batches = self._user_batches(data_loader, given.pop("sampling", "fixed"))
+        self._checked(eps0=1.0, **given)
         epochs = validate.integer(minimum=1, epochs=epochs)
         one = batches.round(PrivUnit(dimension=2, eps0=1.0))
         eps0 = max_eps0(
@@ -205,72 +169,16 @@ class ShufflePrivacyEngine(PrivacyEngine):
             target_epsilon=target_epsilon,
             delta=target_delta,
         )
-        return self.make_private(
-            module=module,
-            optimizer=optimizer,
-            data_loader=data_loader,
-            eps0=float(eps0),
-            max_grad_norm=max_grad_norm,
-            sampling=sampling,
-            max_epsilon=target_epsilon,
-            target_delta=target_delta,
-            **options,
-        )
+        return {"eps0": float(eps0)}
 
-    def get_epsilon(self, delta: float) -> Bracket:
-        """Certified bracket of the epsilon (nats) spent, at ``delta`` in (0, 1)."""
-        spent: Bracket = self.accountant.get_epsilon(delta)
-        return spent
-
-    def would_exceed(self, *, epsilon: float, delta: float) -> bool:
-        """Whether one more step (or epoch) would bring the upper end above ``epsilon``."""
-        if self.round is None:
-            raise ValueError("would_exceed needs a call of make_private first")
-        exceeds: bool = self.accountant.would_exceed(self.round, epsilon=epsilon, delta=delta)
-        return exceeds
-
-    def load_checkpoint(
-        self,
-        *,
-        path: Any,
-        module: Any,
-        optimizer: Any = None,
-        module_load_dict_kwargs: dict[str, Any] | None = None,
-        torch_load_kwargs: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Go on from what ``save_checkpoint`` wrote: the resumed engine gives the same epsilon.
-
-        An epoch that was not over is counted, and what follows is a new one. The randomness is new,
-        too: fresh entropy of the operating system goes into the engine's generator, also if it was
-        seeded. Otherwise it would begin again with the randomness of messages that are out, and
-        whoever has both would see the difference of two gradients without any noise.
-
-        Args:
-            path: the file.
-            module: the model, of the same shape.
-            optimizer: the optimizer, if its state was saved.
-            module_load_dict_kwargs: passed to ``module.load_state_dict``.
-            torch_load_kwargs: passed to ``torch.load``; only tensors and plain data are read unless
-                it says otherwise.
-
-        Returns:
-            The checkpoint.
-
-        Raises:
-            ValueError: no such checkpoint, or one of another configuration than `make_private` was
-                called with. Nothing is changed.
-        """
-        saved = ShuffleAccountant()
-        checkpoint = read_checkpoint(path, saved, torch_load_kwargs)
+    def _compared(self, saved: Any, checkpoint: dict[str, Any]) -> Callable[[], None]:
         if self.round is not None and len(saved) > 0 and saved.history[-1][0] != self.round:
             raise ValueError(
                 f"checkpoint is of another configuration, {saved.history[-1][0]!r}, got by an "
                 f"engine of {self.round!r}"
             )
         _mix_in_entropy(self._rng)
-        self._begun.clear()
-        restore(checkpoint, saved, self.accountant, module, optimizer, module_load_dict_kwargs)
-        return checkpoint
+        return self._begun.clear
 
     def _user_batches(self, data_loader: Any, sampling: str) -> UserBatches:
         """The batches of users to draw in place of the loader's own sampling."""
@@ -285,30 +193,28 @@ class ShufflePrivacyEngine(PrivacyEngine):
             )
         return UserBatches(population=users, users=size, sampling=sampling, rng=self._rng)
 
-
-def _checked(
-    *,
-    module: Any,
-    optimizer: Any,
-    eps0: float,
-    max_grad_norm: float,
-    randomizer: Callable[..., VectorRandomizer] = PrivUnit,
-    batch_first: bool = True,
-    loss_reduction: str = "mean",
-    grad_sample_mode: str = "hooks",
-    **others: Any,
-) -> tuple[VectorRandomizer, str, str]:
-    """``(randomizer, grad_sample_mode, loss_reduction)``, of arguments of `make_private`."""
-    if others:
-        raise TypeError(f"make_private has no argument {next(iter(others))!r}")
-    require_one_process(module)
-    grad_sample_mode = require_gradients(grad_sample_mode)
-    max_grad_norm = validate.positive(max_grad_norm=max_grad_norm)
-    loss_reduction = validate.choice(("mean", "sum"), loss_reduction=loss_reduction)
-    dimension = trainable_dimension(module, optimizer)
-    made = randomizer(dimension=dimension, eps0=eps0, radius=max_grad_norm)
-    made = validate.instance(VectorRandomizer, randomizer=made)  # type: ignore[type-abstract]
-    return made, grad_sample_mode, loss_reduction
+    def _checked(
+        self,
+        *,
+        module: Any,
+        optimizer: Any,
+        eps0: float,
+        max_grad_norm: float,
+        randomizer: Callable[..., VectorRandomizer] = PrivUnit,
+        batch_first: bool = True,
+        loss_reduction: str = "mean",
+        grad_sample_mode: str = "hooks",
+        **others: Any,
+    ) -> VectorRandomizer:
+        """The randomizer, of arguments of `make_private`."""
+        if others:
+            raise TypeError(f"make_private has no argument {next(iter(others))!r}")
+        require_one_process(module)
+        max_grad_norm = validate.positive(max_grad_norm=max_grad_norm)
+        dimension = trainable_dimension(module, optimizer)
+        self._check(optimizer, loss_reduction, grad_sample_mode)
+        made = randomizer(dimension=dimension, eps0=eps0, radius=max_grad_norm)
+        return validate.instance(VectorRandomizer, randomizer=made)  # type: ignore[type-abstract]
 
 
 def _mix_in_entropy(rng: np.random.Generator) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch.utils.data import DataLoader, Sampler, get_worker_info
 
+from shuffle_accountant.training.opacus.checks import loader_options
 from shuffle_accountant.training.opacus.draws import Draw, Pass, Trace, tagged
-from shuffle_accountant.training.opacus.sources import loader_options
 from shuffle_accountant.training.sampling import UserBatches
 
 __all__ = ["DrawnBatches", "ShuffleDataLoader"]

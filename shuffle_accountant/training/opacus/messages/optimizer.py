@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -14,24 +16,118 @@ from opacus.optimizers import DPOptimizer
 
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
 from shuffle_accountant.randomizers.vectors.tensors import as_rows
-from shuffle_accountant.training.opacus.checkpoint import CarriesReceipt
-from shuffle_accountant.training.opacus.gradients import (
-    refuse_scaling,
-    require_samples,
-    whole_or_nothing,
-)
-from shuffle_accountant.training.opacus.messages.steps import Steps
+from shuffle_accountant.rounds.shuffle import ShuffleRound
+from shuffle_accountant.training.opacus.draws import Draw, Pass
+from shuffle_accountant.training.opacus.messages.accountant import ShuffleAccountant
+from shuffle_accountant.training.opacus.messages.loader import ShuffleDataLoader
+from shuffle_accountant.training.opacus.optimizer import PrivateOptimizer, require_samples
 from shuffle_accountant.training.randomize import message_sum
 
-__all__ = ["ShuffleOptimizer"]
+__all__ = ["ShuffleOptimizer", "Steps"]
 
 
-class ShuffleOptimizer(CarriesReceipt, DPOptimizer):
+class Steps:
+    """Checks each optimizer step against theorem and budget, and records it.
+
+    Args:
+        accountant: records them.
+        loader: draws their users.
+        round: the round to account for, of one step or of one pass.
+        begun: passes whose round is recorded.
+        limit: the budget, nats, or inf.
+        delta: in (0, 1), of that budget; or None.
+    """
+
+    def __init__(
+        self,
+        accountant: ShuffleAccountant,
+        loader: ShuffleDataLoader,
+        round: ShuffleRound,
+        begun: WeakSet[Pass],
+        limit: float,
+        delta: float | None,
+    ) -> None:
+        self.accountant, self._loader, self._round = accountant, loader, round
+        self._limit, self._delta = limit, delta
+        self._begun = begun
+        self._draw: Draw | None = None
+        self._users = 0
+
+    def on_pass(self, forget: Callable[[], None]) -> None:
+        """Register a callback for the start of every pass of the loader."""
+        self._loader.batch_sampler.on_pass = forget
+
+    def begin(self) -> None:
+        """Start a new batch: the next step is its first."""
+        self._draw, self._users = None, 0
+
+    def allow(self, users: int, whole: bool) -> Draw:
+        """Refuse a step that no theorem, or no budget, covers.
+
+        Args:
+            users: number of per-user gradients of the step.
+            whole: whether they are the batch, or with those of the steps before the last part.
+
+        Returns:
+            The draw of those users.
+
+        Raises:
+            BudgetExceeded: the budget does not allow the round that the batch begins.
+        """
+        draw = self._one_draw()
+        if draw.used:
+            raise ValueError(
+                "a step must use a new batch of the private loader, got one that a step has used"
+            )
+        if self._draw is not None and self._draw is not draw:
+            raise ValueError("a step must use one batch of the private loader, got parts of two")
+        self._draw, self._users = draw, self._users + users
+        if self._users > draw.users or (whole and self._users < draw.users):
+            raise ValueError(
+                f"a step must use the whole batch of {draw.users} users, got {self._users}"
+            )
+        if not self._begins_round(draw) or self._delta is None or self._limit == math.inf:
+            return draw
+        if self.accountant.would_exceed(self._round, epsilon=self._limit, delta=self._delta):
+            raise self.accountant.exceeded(self._limit, self._delta)
+        return draw
+
+    def record(self, draw: Draw) -> None:
+        """Record the step that uses this draw."""
+        begins = self._begins_round(draw)
+        self.accountant.step(round=self._round, begins_round=begins)
+        self._begun.add(draw.of_pass)
+        draw.used = True
+
+    def forget(self) -> None:
+        """Forget all draws: the parameters hold no gradients any more."""
+        self._loader.trace.draws.clear()
+
+    def _one_draw(self) -> Draw:
+        """The one draw of this loader that all gradients come from."""
+        drawn = self._loader.trace.draws
+        own = [draw for draw in drawn if draw is not None and draw.trace is self._loader.trace]
+        if not own or len(own) < len(drawn):
+            raise ValueError(
+                "a step must use a batch of the private loader, got tensors that PyTorch's "
+                "operations did not make of one (parts of a batch need num_workers=0)"
+            )
+        if len(own) > 1:
+            raise ValueError("a step must use one batch of the private loader, got several's")
+        return own[0]
+
+    def _begins_round(self, draw: Draw) -> bool:
+        """Whether this batch may hold users that an earlier batch of its round held."""
+        if self._loader.batches.sampling == "fixed":
+            return True
+        return draw.of_pass not in self._begun
+
+
+class ShuffleOptimizer(PrivateOptimizer, DPOptimizer):
     """An optimizer whose gradient is the mean of a batch's shuffled private messages.
 
     A batch may come in parts, each with a step of its own, as Opacus' `BatchMemoryManager` has it:
-    their messages are drawn at once and added up. A step that is refused leaves no gradients
-    behind, for they are not private.
+    their messages are drawn at once and added up.
 
     Args:
         optimizer: what makes the step.
@@ -41,10 +137,6 @@ class ShuffleOptimizer(CarriesReceipt, DPOptimizer):
         steps: asked before the messages are drawn, notified before they are used.
         rng: source of randomness.
     """
-
-    # A scaler of the loss asks who has this for no inspection, which would skip a step as soon as
-    # one user's gradient overflows; it says so by `grad_scale` and `found_inf` instead.
-    _step_supports_amp_scaling = True
 
     def __init__(
         self,
@@ -71,18 +163,8 @@ class ShuffleOptimizer(CarriesReceipt, DPOptimizer):
         steps.on_pass(self._forget_pass)
 
     def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
-        """Put the private mean (or sum) in the place of the gradients.
-
-        Returns:
-            Whether the batch was whole, so that a step follows; else its messages are kept.
-
-        Raises:
-            ValueError: no batch of users that may be used, or a scaled loss; nothing is recorded,
-                no parameter changes.
-            BudgetExceeded: likewise, when the engine's budget does not allow the step.
-        """
-        with whole_or_nothing(self, self._abandon):
-            whole = self._release()
+        """Put the private mean (or sum) in the place of the gradients; see `PrivateOptimizer`."""
+        whole = super().pre_step(closure)
         self._steps.forget()
         return whole
 
@@ -91,11 +173,7 @@ class ShuffleOptimizer(CarriesReceipt, DPOptimizer):
         super().zero_grad(set_to_none)
         self._steps.forget()
 
-    def _release(self) -> bool:
-        """Replace the per-user gradients by their private mean (or sum), which the server sees."""
-        refuse_scaling(self)
-        self._require_receipt(self.param_groups)
-        whole = not self._check_skip_next_step(pop_next=False)
+    def _released(self, whole: bool, closure: Any) -> bool:
         samples = require_samples(self, self._parameters)
         draw = self._steps.allow(len(samples[0]), whole)
         with torch.no_grad():
@@ -108,7 +186,7 @@ class ShuffleOptimizer(CarriesReceipt, DPOptimizer):
             self._is_last_step_skipped = True
             return False
         self._steps.record(draw)
-        self._give_receipt(self.param_groups)
+        self._give_receipt()
         mean = self._sum / (draw.users if self.loss_reduction == "mean" else 1)
         ends = np.cumsum([parameter.numel() for parameter in self.params])
         for parameter, part in zip(self.params, np.split(mean, ends[:-1]), strict=True):
@@ -122,7 +200,7 @@ class ShuffleOptimizer(CarriesReceipt, DPOptimizer):
         self._is_last_step_skipped = False
         self._steps.begin()
 
-    def _abandon(self) -> None:
+    def _forget(self) -> None:
         self._forget_sum()
         self._steps.forget()
 

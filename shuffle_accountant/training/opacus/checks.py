@@ -1,6 +1,6 @@
 # mypy: disable-error-code="misc"
 # Opacus and PyTorch are optional, so their classes are of unknown type here.
-"""Checks that modules and optimizers can be made private."""
+"""Checks that modules, optimizers and loaders can be made private."""
 
 from __future__ import annotations
 
@@ -9,17 +9,9 @@ from typing import Any
 
 import torch
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
+from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler
 
 from shuffle_accountant import validation as validate
-
-__all__ = [
-    "GRADIENTS",
-    "is_distributed",
-    "require_gradients",
-    "require_one_process",
-    "require_own_parameters",
-    "trainable_dimension",
-]
 
 GRADIENTS = ("hooks", "functorch", "ew")
 """Opacus' ways to compute per-sample gradients that leave them to the optimizer."""
@@ -103,3 +95,60 @@ def trainable_dimension(module: Any, optimizer: Any) -> int:
 def _given(optimizer: Any) -> list[Any]:
     validate.instance(torch.optim.Optimizer, optimizer=optimizer)
     return list(chain.from_iterable(group["params"] for group in optimizer.param_groups))
+
+
+def loader_options(original: Any) -> dict[str, Any]:
+    """Arguments for a `DataLoader` that differs from this one in its batches alone."""
+    return {
+        "dataset": original.dataset,
+        "num_workers": original.num_workers,
+        "collate_fn": original.collate_fn,
+        "pin_memory": original.pin_memory,
+        "timeout": original.timeout,
+        "worker_init_fn": original.worker_init_fn,
+        "multiprocessing_context": original.multiprocessing_context,
+        "generator": original.generator,
+        "prefetch_factor": original.prefetch_factor,
+        "persistent_workers": original.persistent_workers,
+    }
+
+
+def shuffles(data_loader: Any) -> bool:
+    """Whether it goes through its records in a random order."""
+    batches = data_loader.batch_sampler
+    return isinstance(getattr(batches, "sampler", None), RandomSampler)
+
+
+def require_records(data_loader: Any, dataset: Any) -> int:
+    """Number of records of a loader; they must be those of the dataset, if that is not None."""
+    if isinstance(data_loader.dataset, IterableDataset):
+        raise ValueError(
+            "data_loader must have a dataset with a length, got an IterableDataset: its users "
+            "cannot be sampled"
+        )
+    if dataset is not None and dataset is not data_loader.dataset:
+        raise ValueError("an engine accounts for one dataset, got a data_loader of another one")
+    return len(data_loader.dataset)
+
+
+def require_plain(data_loader: Any) -> None:
+    """Refuse a loader that does not go through its dataset once, in order or shuffled.
+
+    Only such a loader's user has no sampling of their own in mind.
+    """
+    got = type(data_loader.batch_sampler).__name__
+    if data_loader.batch_size is None and data_loader.batch_sampler is None:
+        got = "batch_size=None"
+    elif type(data_loader.batch_sampler) is BatchSampler:
+        sampler = data_loader.batch_sampler.sampler  # the loader's own may be a default
+        got = type(sampler).__name__
+        if type(sampler) is SequentialSampler:
+            return
+        if type(sampler) is RandomSampler:
+            if not sampler.replacement and sampler.num_samples == len(sampler.data_source):
+                return
+            got = "a RandomSampler with replacement or of another length"
+    raise ValueError(
+        "data_loader must have a batch_size and no sampler of its own (the theorems cover batches "
+        f"that the engine makes), got {got}"
+    )
