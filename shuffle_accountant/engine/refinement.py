@@ -95,7 +95,7 @@ def refine(
     problem = Problem.of(losses, query, tolerance, memory_limit, largest, below)
     ends, plan = _by_transforms(problem)
     wide = _excess(problem, ends)
-    known = not (problem.gathered or ends.limited)
+    known = not (problem.gathered or (ends.limited and ends.lower.value > 0.0))
     rare = known and (query.delta is None or query.delta <= _LARGEST_RARE)
     if rare and (wide > _FAR_OFF or (wide > 1.0 and ends.out_of_reach)):
         ends = _directly(problem, plan, ends)

@@ -80,7 +80,7 @@ class NodeTable:
             result[1:, settled] = 0.0
             result[0, settled] = question.settled[settled]
             if question.listed.any():
-                listed = question.lists.ends(question.listed, question.apart, users)
+                listed = question.in_lists
                 result += np.where(question.listed, listed, 0.0) * (1.0 + 4 * UNIT_ROUNDOFF)
                 for row in (1, 3):
                     size = np.abs(result[row]) + 2.0 * np.abs(listed[row])
@@ -208,9 +208,9 @@ def _closer(table: NodeTable, aims: Aims, wide: NDArray[np.intp]) -> tuple[Aims,
     for part in table._parts:
         rows = part.rows
         ratios, totals = [], []
-        for i, n in enumerate(table.users):
+        for n in table.users:
             noise = rows.variance * part.sums(n)[0][1]
-            listed = table.question.bounds[i, rows.index] * n
+            listed = table.question.in_lists[1, rows.index] * n
             listed = listed * np.exp(-n * rows.log_scale - 0.5 * rows.variance * rows.theta**2)
             totals.append(part.sums(n)[0][0] + listed)
             ratios.append(noise / totals[-1])
@@ -245,9 +245,8 @@ def _tabulated(question: Question, aims: Aims, wanted: NDArray[np.intp]) -> Iter
     """Nodes of the rows wanted, in pieces that fit into memory."""
     messages = question.value.shape[1]
     size = max(settings.NODES.at_once // (8 * messages), 1)
-    most = max(settings.NODES.work / (messages * question.theta.size), settings.NODES.fewest_nodes)
-    alone = settings.NODES.row_work / messages
-    most = alone if question.theta.size == 1 else min(most, alone)
+    share = settings.NODES.work / (messages * question.theta.size)
+    most = min(max(share, settings.NODES.fewest_nodes), settings.NODES.most_nodes)
     for first in range(0, wanted.size, size):
         yield from _affordable(question, aims, wanted[first : first + size], most)
 
@@ -272,7 +271,7 @@ def _affordable(
                 yield of_blocks(tilted[part].used(), users, start, dropped[:, part])
         again = np.flatnonzero(good)[~fits]
         over = np.maximum(count[~fits] * settings.NODES.block / most, 1.0)
-        wider = 4.0 * tilted.variance[~fits] * over
+        wider = 16.0 * tilted.variance[~fits] * over
         index, aims = index[again], aims[again]
         aims = Aims(aims.width, wider, aims.value, aims.measured)
 

@@ -95,8 +95,8 @@ class Question:
         lists: listed histograms.
         listed: rows of which histograms are listed, shape (k,).
         apart: mask of the far messages, shape (k, m).
-        bounds: lower bounds of what listed histograms add for the least and the largest number of
-            messages, shape (2, k).
+        in_lists: upper and lower bounds, q and d of the listed histograms, shape (4, k); 0 in other
+            rows. Histograms are listed for a single number of messages only.
         settled: upper bounds of the profile's other part where it is negligible; else nan.
         nothing: rows without a positive value among messages that are not far.
     """
@@ -110,7 +110,7 @@ class Question:
     lists: Lists
     listed: NDArray[np.bool_]
     apart: NDArray[np.bool_]
-    bounds: Array
+    in_lists: Array
     settled: Array
     nothing: NDArray[np.bool_]
 
@@ -132,7 +132,7 @@ class Question:
         theta[some] = _saddles(value[some], mass[some], math.sqrt(users[0] * users[1]), top[some])
         lists = Lists(rows, users)
         listed, settled = np.zeros(top.shape, dtype=bool), np.full(top.shape, math.nan)
-        bounds = np.zeros((2, top.size))
+        in_lists = np.zeros((4, top.size))
         every = np.arange(top.size)
         # lists serve one number of messages only: in a range, each number would need its own
         tried = some & (mass[every, lists.common[rows.space]] > 0.0) & (users[0] == users[1])
@@ -145,7 +145,7 @@ class Question:
             good &= held <= 1.0 - settings.NODES.least_common
             index, held, others = index[good], held[good], others[good]
             listed[index] = True
-            bounds = np.stack([lists.ends(listed, apart, n)[1] for n in users])
+            in_lists = lists.ends(listed, apart, users[0])
             # (x)_+ <= e^(theta x) / (e theta), and a histogram that is not listed has more others
             rest = log_binomial(float(users[1]), others + 1) + (others + 1.0) * np.log(held)
             scale = np.max(np.multiply.outer(np.array(users), log_scale[good]), axis=0)
@@ -157,10 +157,10 @@ class Question:
             most *= (1.0 + 1e-3) / (math.e * theta[index] * users[0])
             most += settings.NODES.underflow
             gain, sent, _, _ = far[index].probabilities(users[0])
-            known = bounds[0, index] + np.maximum(gain - rows.excess[index] * sent, 0.0)
+            known = in_lists[1, index] + np.maximum(gain - rows.excess[index] * sent, 0.0)
             enough = (held == 0.0) | (most <= settings.NODES.left_out * width[index] * known)
             settled[index[enough]] = most[enough]
-        found = value, mass, theta, lists, listed, apart, bounds, settled, nothing
+        found = value, mass, theta, lists, listed, apart, in_lists, settled, nothing
         return cls(rows, users, far, *found)
 
     @property

@@ -17,8 +17,8 @@ class NodeSettings:
         block: neighbouring nodes that are kept or left out together.
         work: messages times kept nodes, and times frequencies surveyed, of all rows of a table:
             where that is too little, sigma is larger and bounds are wider.
-        row_work: the limit of ``work`` for a single row.
-        fewest_nodes: every row may have this many nodes, if its own work allows.
+        most_nodes: no row has more nodes, and no more of its frequencies are surveyed.
+        fewest_nodes: every row may have this many nodes, whatever ``work`` is.
         left_out: left-out nodes and aliases may each be this share of the width aimed for.
         missed: the negative part of sums with far messages may be this share of it.
         probed: one alpha in this many is tabulated first; its neighbours start from its sigma.
@@ -49,8 +49,8 @@ class NodeSettings:
     """
 
     block: int = 16
-    work: float = 2.0**24
-    row_work: float = 2.0**26
+    work: float = 2.0**22
+    most_nodes: float = 2.0**16
     fewest_nodes: float = 2.0**10
     left_out: float = 0.05
     missed: float = 0.05

@@ -195,9 +195,7 @@ def tilt_rows(question: Question, aims: Aims, index: NDArray[np.intp], most: flo
     others = np.where(listed, question.lists.others[rows.space], -1)
     variance, relative = _smoothing(theta, users[1] * spread, aims)
     if listed.any():
-        number = np.array(users)[:, None]
-        scale = np.exp(-number * log_scale) * number
-        known = np.min(question.bounds[:, index] * scale, axis=0)
+        known = question.in_lists[1, index] * np.exp(-users[0] * log_scale) * users[0]
         more = log_binomial(float(users[1]), others + 1) + (others + 1.0) * np.log(held)
         rest = np.where(listed, np.exp(np.minimum(more, 0.0)), 1.0)
         total = np.where(listed & np.isnan(aims.value), known + rest * relative, relative)
