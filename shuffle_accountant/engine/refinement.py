@@ -174,7 +174,8 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
             wide > _STALLED * plan.previous[1]
             or (problem.gathered and _left_by_any_grid(plan, wide) > 1.0)
         )
-        hopeless_rounds = ends.limited and wide > _FAR_OFF
+        # a second grid may tell, but no third one knows more of single rounds
+        hopeless_rounds = ends.limited and (wide > _FAR_OFF or plan.previous is not None)
         if wide <= 1.0 or stalled or plan.limited or hopeless_rounds or ends.out_of_reach:
             break
         plan = finer(problem, plan, wide)

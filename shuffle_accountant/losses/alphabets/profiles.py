@@ -219,6 +219,11 @@ class ProfileTable:
         """The pairs that may be the largest somewhere."""
         return [pair.pair for pair in self._ends]
 
+    def each(self, users: int) -> list[tuple[OrderedMessages, float, float]]:
+        """Pairs with lower and upper bounds of their profiles, at the first alpha."""
+        found = [(pair.pair, pair.ends(users)[0]) for pair in self._ends if pair.rows[0] == 0]
+        return [(pair, float(ends.lower[0]), float(ends.upper[0])) for pair, ends in found]
+
     @property
     def ways(self) -> set[Way]:
         """The ways that bound the pairs in this table."""
@@ -520,15 +525,13 @@ def divergence_bounds(
     hopeless |= any(pair.high.decoyed[2].size > _SET.most_doubled for pair in table.pairs)
     if found.narrow[0] or not ways or ways == [Way.LISTS] or hopeless:
         return low, high, max(ways, key=_last, default=Way.LISTS)
-    doubled = [
-        (
-            _doubled(pair, float(epsilon), Bound.OPTIMISTIC),
-            _doubled(pair, epsilon, Bound.PESSIMISTIC),
-        )
-        for pair in table.pairs
-    ]
-    low = max(low, *(pair[0] for pair in doubled))
-    high = min(high, max(float(table.rest[0]), *(pair[1] for pair in doubled)))
+    high = float(table.rest[0])
+    # the likeliest first: most pairs are then known to be below it without doubling
+    for pair, least, most in sorted(table.each(users), key=lambda found: -found[1]):
+        if most > low and most - least > pair.allowed(table.excess, np.array([most]))[0]:
+            low = max(low, _doubled(pair, float(epsilon), Bound.OPTIMISTIC))
+            most = min(most, _doubled(pair, float(epsilon), Bound.PESSIMISTIC))
+        high = max(high, most)
     return min(low, high), high, Way.DOUBLING
 
 
