@@ -20,6 +20,7 @@ from unittest.mock import patch
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
@@ -29,6 +30,8 @@ from executing import EXECUTED, NOTEBOOKS, ROOT, executed  # noqa: E402
 sys.path.insert(0, str(ROOT))
 
 INCLUDE = re.compile(r'<!-- include: (\S+?)(?: "([^"]+)")? -->')
+# Told apart from plain Python, so that the copy button leaves prompts and outputs out (site.css).
+SESSION = re.compile(r"^```python\n>>> ", re.MULTILINE)
 HELP = "<!-- command line -->"
 PROGRAM = "shuffle-accountant"
 
@@ -76,8 +79,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put in what stands elsewhere."""
+def on_page_markdown(markdown: str, page: Page | None = None, **_: Any) -> str:
+    """Put in what stands elsewhere; the home page has no columns at its sides."""
+    if page is not None and page.is_homepage:
+        page.meta["hide"] = ["navigation", "toc"]
+    markdown = SESSION.sub("```pycon\n>>> ", markdown)
     if HELP in markdown:
         markdown = markdown.replace(HELP, command_line())
     return INCLUDE.sub(lambda found: included(found[1], found[2]), markdown)
