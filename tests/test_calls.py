@@ -107,7 +107,11 @@ PACKAGES = (
     "shuffle_accountant.leakage.qif",
     "shuffle_accountant.leakage.mutual_information",
     "shuffle_accountant.leakage.reidentification",
-    *(f"shuffle_accountant.baselines.{one}" for one in sa.baselines.__all__ if one != "BOUNDS"),
+    *(
+        f"shuffle_accountant.baselines.{one}"
+        for one in (*sa.baselines.__all__, "closed_forms", "privacy_blanket")
+        if isinstance(getattr(sa.baselines, one, sa), ModuleType)
+    ),
 )
 
 

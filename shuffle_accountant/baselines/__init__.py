@@ -1,8 +1,9 @@
-"""Published bounds to compare with: one per file, each exactly its paper's.
+"""Published bounds to compare with, each exactly its paper's.
 
-Each module follows `shuffle_accountant.baselines.base`: ``name``, ``source``, ``sound``,
-``valid(...)``, ``epsilon(...)`` and, where the bound is a curve, ``delta(...)``; it is imported
-when it is first asked for. `BOUNDS` holds all of them as objects.
+Each one is a module, or an object of `closed_forms` or `privacy_blanket`, that follows
+`shuffle_accountant.baselines.base`: ``name``, ``source``, ``sound``, ``valid(...)``,
+``epsilon(...)`` and, where the bound is a curve, ``delta(...)``; it is imported when it is first
+asked for. `BOUNDS` holds all of them as objects of one kind.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ if TYPE_CHECKING:
     from shuffle_accountant.baselines import allocation_decomposition as allocation_decomposition
     from shuffle_accountant.baselines import allocation_poisson as allocation_poisson
     from shuffle_accountant.baselines import alpha_grid as alpha_grid
-    from shuffle_accountant.baselines import blanket_bennett as blanket_bennett
-    from shuffle_accountant.baselines import blanket_hoeffding as blanket_hoeffding
-    from shuffle_accountant.baselines import clones_closed_form as clones_closed_form
     from shuffle_accountant.baselines import clones_enumeration as clones_enumeration
-    from shuffle_accountant.baselines import erlingsson as erlingsson
     from shuffle_accountant.baselines import girgis as girgis
     from shuffle_accountant.baselines import rdp as rdp
     from shuffle_accountant.baselines import specialised_clones as specialised_clones
-    from shuffle_accountant.baselines import strong_clones_closed_form as strong_clones_closed_form
     from shuffle_accountant.baselines import strong_composition as strong_composition
+    from shuffle_accountant.baselines.closed_forms import clones_closed_form as clones_closed_form
+    from shuffle_accountant.baselines.closed_forms import erlingsson as erlingsson
+    from shuffle_accountant.baselines.closed_forms import (
+        strong_clones_closed_form as strong_clones_closed_form,
+    )
+    from shuffle_accountant.baselines.privacy_blanket import blanket_bennett as blanket_bennett
+    from shuffle_accountant.baselines.privacy_blanket import blanket_hoeffding as blanket_hoeffding
     from shuffle_accountant.baselines.registry import BOUNDS as BOUNDS
 
 __all__ = [
@@ -44,9 +47,19 @@ __all__ = [
     "strong_composition",
 ]
 
+# Where those are defined that are objects, not modules.
+_HOMES = {
+    "BOUNDS": "registry",
+    "blanket_bennett": "privacy_blanket",
+    "blanket_hoeffding": "privacy_blanket",
+    "clones_closed_form": "closed_forms",
+    "erlingsson": "closed_forms",
+    "strong_clones_closed_form": "closed_forms",
+}
+
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_attributes(
         __name__,
-        modules={name: name for name in __all__ if name != "BOUNDS"},
-        names={"BOUNDS": "registry"},
+        modules={name: name for name in __all__ if name not in _HOMES},
+        names=_HOMES,
     )

@@ -15,15 +15,15 @@ import math
 
 import numpy as np
 
+from shuffle_accountant.baselines.base import require
 from shuffle_accountant.baselines.one_epoch import (
     EpochBound,
     PoissonEpoch,
     checked,
-    checked_epsilon,
+    composed_epsilon,
     one_use,
 )
-from shuffle_accountant.baselines.registry import BOUNDS
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.baselines.registry import register
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.allocation import RandomAllocation
 
@@ -55,9 +55,9 @@ def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
         delta: in (0, 1).
     """
     round, rounds, delta = checked(round, rounds, delta)
-    condition = one_use(round)
-    if condition is not None or rounds == 0:
-        return checked_epsilon(name, condition, _nothing, 1.0, 0, delta)
+    require(name, one_use(round))
+    if rounds == 0:
+        return 0.0
     t = round.steps
     sampled = PoissonEpoch.of(round, 1.0 / t)
     used = -math.expm1(t * math.log1p(-1.0 / t)) if t > 1 else 1.0
@@ -71,23 +71,12 @@ def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
 
     # removed: what Poisson sampling loses, once it is known that the record is used
     reach = math.log1p(math.expm1(min(sampled.reach, 600.0)) / used)
-    return checked_epsilon(name, None, profile, reach, rounds, delta)
+    return composed_epsilon(name, profile, reach, rounds, delta)
 
 
-def _nothing(losses: Array) -> tuple[Array, Array]:
-    return losses, losses
-
-
-BOUNDS.register(
-    EpochBound(
-        name=name,
-        source=source,
-        sound=sound,
-        about="epochs of random allocation",
-        valid=valid,
-        epsilon=epsilon,
-        rank=190,
-    )
+register(
+    EpochBound,
+    __name__,
+    about="epochs of random allocation",
+    rank=190,
 )
-
-explain_calls(__name__)

@@ -21,11 +21,10 @@ from shuffle_accountant.baselines.one_epoch import (
     EpochBound,
     PoissonEpoch,
     checked,
-    checked_epsilon,
+    composed_epsilon,
     one_use,
 )
-from shuffle_accountant.baselines.registry import BOUNDS
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.baselines.registry import register
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.rounding import Array
@@ -87,20 +86,16 @@ def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
         delta: in (0, 1).
     """
     round, rounds, delta = checked(round, rounds, delta)
-    condition = valid(round, rounds=rounds, delta=delta)
-    if condition is not None or rounds == 0:
-        return checked_epsilon(name, condition, _nothing, 1.0, 0, delta)
+    require(name, valid(round, rounds=rounds, delta=delta))
+    if rounds == 0:
+        return 0.0
     sampled = PoissonEpoch.of(round, rate(round, rounds=rounds, delta=delta))
     more = 2.0 * _SHARE * delta / rounds
 
     def profile(losses: Array) -> tuple[Array, Array]:
         return sampled.removed(losses) + more, sampled.added(losses) + more
 
-    return checked_epsilon(name, None, profile, sampled.reach, rounds, delta)
-
-
-def _nothing(losses: Array) -> tuple[Array, Array]:
-    return losses, losses
+    return composed_epsilon(name, profile, sampled.reach, rounds, delta)
 
 
 def _excess(round: RandomAllocation, rounds: int, delta: float) -> float:
@@ -133,16 +128,9 @@ def _eps0(source: RatioSource, delta0: float) -> float | None:
     return high
 
 
-BOUNDS.register(
-    EpochBound(
-        name=name,
-        source=source,
-        sound=sound,
-        about="epochs of random allocation",
-        valid=valid,
-        epsilon=epsilon,
-        rank=200,
-    )
+register(
+    EpochBound,
+    __name__,
+    about="epochs of random allocation",
+    rank=200,
 )
-
-explain_calls(__name__)

@@ -1,4 +1,4 @@
-"""The interface of every module of published bounds, and checks they share.
+"""The interface of every published bound, module or object, and checks they share.
 
 * ``name``: what the literature calls it; ``source``: authors, year and number of the theorem.
 * ``sound``: whether the bound holds for everything that it accepts. What is not sound is here to be

@@ -20,8 +20,7 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol, require
 from shuffle_accountant.baselines.one_round import OneRoundBound
-from shuffle_accountant.baselines.registry import BOUNDS
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.baselines.registry import register
 from shuffle_accountant.numerics.binomial import log_pmf
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, logarithm, roundings
 
@@ -148,17 +147,9 @@ def _range(trials: Array, rate: float, tau: float) -> tuple[Array, Array]:
     return low, np.minimum(np.floor(rate * trials + distance), trials)
 
 
-BOUNDS.register(
-    OneRoundBound(
-        name=name,
-        source=source,
-        sound=sound,
-        about="one round of one randomizer",
-        valid=valid,
-        epsilon=epsilon,
-        delta=delta,
-        rank=35,
-    )
+register(
+    OneRoundBound,
+    __name__,
+    about="one round of one randomizer",
+    rank=35,
 )
-
-explain_calls(__name__)

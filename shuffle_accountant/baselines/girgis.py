@@ -25,9 +25,8 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol, require
 from shuffle_accountant.baselines.question import Question
-from shuffle_accountant.baselines.registry import BOUNDS, ProtocolBound
+from shuffle_accountant.baselines.registry import ProtocolBound, register
 from shuffle_accountant.baselines.renyi import epsilon_of
-from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["MOST_EPS0", "MOST_ORDER", "MOST_ROUNDS", "epsilon", "name", "renyi_divergence"]
@@ -242,17 +241,10 @@ def _of_protocol(question: Question) -> float:
     )
 
 
-BOUNDS.register(
-    ProtocolBound(
-        name=name,
-        source=source,
-        sound=sound,
-        about="equal rounds of one randomizer, sampled too",
-        valid=valid,
-        epsilon=epsilon,
-        forms={"": _of_protocol},
-        rank=20,
-    )
+register(
+    ProtocolBound,
+    __name__,
+    about="equal rounds of one randomizer, sampled too",
+    forms={"": _of_protocol},
+    rank=20,
 )
-
-explain_calls(__name__)

@@ -17,7 +17,7 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.baselines.base import OutsideValidityError, require
+from shuffle_accountant.baselines.base import OutsideValidityError
 from shuffle_accountant.baselines.question import Question
 from shuffle_accountant.baselines.registry import Answer, PublishedBound
 from shuffle_accountant.engine.composed_law import composed_law
@@ -32,7 +32,7 @@ from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 
-__all__ = ["EpochBound", "EpochProfile", "PoissonEpoch", "checked", "checked_epsilon", "one_use"]
+__all__ = ["EpochBound", "EpochProfile", "PoissonEpoch", "checked", "composed_epsilon", "one_use"]
 
 # Points of a profile; spacing of loss grids relative to the deviation; relative tolerance.
 _POINTS = 600
@@ -118,20 +118,21 @@ class PoissonEpoch:
         return _profile(self.add, losses)
 
 
-def composed_epsilon(profile: EpochProfile, reach: float, *, rounds: int, delta: float) -> float:
-    """Epsilon of epochs with a profile, composed; an upper bound.
+def composed_epsilon(
+    name: str, profile: EpochProfile, reach: float, rounds: int, delta: float
+) -> float:
+    """Epsilon (nats) of epochs with a profile, composed; an upper bound.
 
     Args:
+        name: of the bound.
         profile: of one epoch, see `EpochProfile`.
         reach: losses up to here are looked at, nats.
-        rounds: how many epochs.
+        rounds: how many epochs, >= 1.
         delta: in (0, 1).
 
-    Returns:
-        Nats; inf where the profile does not fall to delta.
+    Raises:
+        OutsideValidityError: the profile does not fall to delta.
     """
-    if rounds == 0:
-        return 0.0
     near = np.linspace(0.0, 0.1 * reach, _POINTS // 2)
     losses = np.append(near, np.linspace(0.1 * reach, reach, _POINTS // 2 + 1)[1:])
     removed, added = (np.minimum(part, 1.0) for part in profile(losses))
@@ -141,22 +142,9 @@ def composed_epsilon(profile: EpochProfile, reach: float, *, rounds: int, delta:
     ]
     epoch = PldRound.from_tables(*tables, adjacency=Adjacency.ZERO_OUT)
     found, _ = certified([(epoch, rounds)], Query(delta=delta), _TOLERANCE)
-    return found.upper
-
-
-def checked_epsilon(
-    name: str, condition: str | None, profile: EpochProfile, reach: float, rounds: int, delta: float
-) -> float:
-    """`composed_epsilon` of a bound; raises if a condition of its theorem is not met.
-
-    Raises:
-        OutsideValidityError: a condition, or a profile that does not fall to delta.
-    """
-    require(name, condition)
-    found = composed_epsilon(profile, reach, rounds=rounds, delta=delta)
-    if found == math.inf:
+    if found.upper == math.inf:
         raise OutsideValidityError(name, f"larger delta: its profile does not fall to {delta:g}")
-    return found
+    return found.upper
 
 
 @lru_cache(maxsize=8)

@@ -1,4 +1,4 @@
-"""Common part of the privacy blanket's bounds: the loss variable, and epsilon from delta.
+"""The privacy blanket through the inequalities of Hoeffding and of Bennett.
 
 Balle, Bell, Gascón and Nissim 2019, "The privacy blanket of the shuffle model". Each user's
 randomizer is, with probability gamma, a draw W from a law (the blanket) that does not depend on the
@@ -6,9 +6,17 @@ input. With ``alpha = e^epsilon`` and M ~ Bin(n, gamma) users in the blanket,
 
     delta(epsilon) <= E[(L_1 + … + L_M)_+] / (gamma n),   L = (R(x) - alpha R(x')) / blanket (W),
 
-where the L_i are i.i.d. of mean ``-a``, ``a = alpha - 1``. The inequalities of Hoeffding and of
-Bennett bound the expectation by the range, the maximum and the second moment of L, which are known
-exactly for k-ary randomized response and are bounded for any eps0-LDP randomizer. Upper bounds, one
+where the L_i are i.i.d. of mean ``-a``, ``a = alpha - 1``. With the range r, the maximum b and the
+second moment c of L, the right side is at most (Hoeffding)
+
+    r^2 / (4 a gamma n) (1 - gamma (1 - e^(-2 a^2/r^2)))^n,
+
+and at most (Bennett), with ``phi(u) = (1 + u) log(1 + u) - u``,
+
+    b / (gamma n log(1 + a b/c)) E[e^(-M (c/b^2) phi(a b/c)); M >= 1],
+
+where the expectation has a closed form. Range and moments are known exactly for k-ary randomized
+response, if ``categories`` is given, and are bounded for any eps0-LDP randomizer. Upper bounds, one
 round, replacement.
 """
 
@@ -20,9 +28,13 @@ from dataclasses import dataclass
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol, require
+from shuffle_accountant.baselines.one_round import OneRoundBound
+from shuffle_accountant.baselines.registry import register
+from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.numerics.binomial import log1p_minus
 from shuffle_accountant.numerics.roots import find_crossing
 
-__all__ = ["LEAST_EPS0", "MOST_EPS0", "BlanketBound", "BlanketLoss", "LogDelta"]
+__all__ = ["BlanketBound", "BlanketLoss", "blanket_bennett", "blanket_hoeffding"]
 
 LEAST_EPS0, MOST_EPS0 = 1e-300, 150.0
 """Below, losses have no digits left; beyond, squares of e^eps0 overflow."""
@@ -90,15 +102,19 @@ LogDelta = Callable[[BlanketLoss, int], float]
 
 @dataclass(frozen=True)
 class BlanketBound:
-    """The bound of one inequality; its methods are the functions of the module of that name.
+    """The bound of one inequality.
 
     Attributes:
-        name: of the module.
-        log_delta: the bound of delta.
+        name: what the literature calls it.
+        source: authors and year.
+        log_delta: logarithm of the bound of delta.
+        sound: that it holds for everything that it accepts.
     """
 
     name: str
+    source: str
     log_delta: LogDelta
+    sound: bool = True
 
     def valid(
         self, *, eps0: float, users: int, delta: float, categories: int | None = None
@@ -191,3 +207,39 @@ def _setting(
     inside = LEAST_EPS0 <= eps0 <= MOST_EPS0
     unmet = None if inside else f"eps0 in [{LEAST_EPS0:g}, {MOST_EPS0:g}], got {eps0:g}"
     return eps0, users, categories, unmet
+
+
+def _hoeffding(loss: BlanketLoss, users: int) -> float:
+    decay = loss.gamma * -math.expm1(-2.0 * (loss.excess / loss.width) ** 2)
+    log_scale = 2.0 * math.log(loss.width) - math.log(4.0 * users)
+    log_scale -= math.log(loss.excess) + math.log(loss.gamma)
+    return log_scale + users * math.log1p(-decay)
+
+
+def _bennett(loss: BlanketLoss, users: int) -> float:
+    reach = loss.excess / loss.spread
+    if reach == 0.0:  # no double, and no bound at so small an epsilon
+        return math.inf
+    rate = loss.spread / loss.largest * _phi(reach)
+    some = users * math.log1p(loss.gamma * math.expm1(-rate))
+    log_scale = math.log(loss.largest) - math.log(loss.gamma) - math.log(users)
+    log_scale -= math.log(math.log1p(reach))
+    # the moment of M >= 1 is e^some - rest^n = e^some (1 - e^-gap)
+    log_odds = math.log(loss.gamma / loss.rest) - rate
+    gap = users * math.log1p(math.exp(log_odds)) if log_odds < 700.0 else math.inf
+    log_share = math.log(-math.expm1(-gap)) if gap > 1e-290 else math.log(users) + log_odds
+    return log_scale + some + log_share
+
+
+def _phi(u: float) -> float:
+    """``(1 + u) log(1 + u) - u`` without cancellation near 0."""
+    return u * math.log1p(u) + float(log1p_minus(u))
+
+
+_SOURCE = "Balle, Bell, Gascón and Nissim 2019"
+blanket_bennett = BlanketBound("blanket_bennett", f"{_SOURCE}, Bennett", _bennett)
+blanket_hoeffding = BlanketBound("blanket_hoeffding", f"{_SOURCE}, Hoeffding", _hoeffding)
+for _rank, _bound in ((60, blanket_bennett), (70, blanket_hoeffding)):
+    register(OneRoundBound, _bound, about="one round of one randomizer", response=True, rank=_rank)
+
+explain_calls(__name__)

@@ -29,10 +29,9 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.baselines.base import require
 from shuffle_accountant.baselines.moments import LogMoments, log_moments
-from shuffle_accountant.baselines.registry import BOUNDS, ProtocolBound
+from shuffle_accountant.baselines.registry import ProtocolBound, register
 from shuffle_accountant.baselines.renyi import LogMoment, best_delta, best_epsilon
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.divergence import HOCKEY_STICK
@@ -230,23 +229,15 @@ def _composed(moments: Sequence[tuple[LogMoments, int]], published: bool) -> Log
     return log_moment
 
 
-BOUNDS.register(
-    ProtocolBound(
-        name=name,
-        source=source,
-        sound=sound,
-        about="any shuffled rounds",
-        valid=valid,
-        epsilon=epsilon,
-        delta=delta,
-        forms={
-            "same pair": lambda asked: epsilon(asked.only_shuffled(name), delta=asked.delta),
-            "same pair, overstated as published": lambda asked: epsilon_as_published(
-                asked.only_shuffled(name), delta=asked.delta
-            ),
-        },
-        rank=10,
-    )
+register(
+    ProtocolBound,
+    __name__,
+    about="any shuffled rounds",
+    forms={
+        "same pair": lambda asked: epsilon(asked.only_shuffled(name), delta=asked.delta),
+        "same pair, overstated as published": lambda asked: epsilon_as_published(
+            asked.only_shuffled(name), delta=asked.delta
+        ),
+    },
+    rank=10,
 )
-
-explain_calls(__name__)

@@ -7,16 +7,19 @@ compose, and `shuffle_accountant.baselines.one_round.OneRoundBound` for those ab
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from shuffle_accountant.baselines.base import OutsideValidityError
 from shuffle_accountant.baselines.question import Question
+from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.registry import Registry
 
-__all__ = ["BOUNDS", "Answer", "ProtocolBound", "PublishedBound"]
+__all__ = ["BOUNDS", "Answer", "ProtocolBound", "PublishedBound", "register"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,3 +103,18 @@ class ProtocolBound(PublishedBound):
 
 BOUNDS: Registry[PublishedBound] = Registry(__package__ or "")
 """All bounds, in the order of tables."""
+
+
+def register(kind: Callable[..., PublishedBound], bound: Any, **details: Any) -> None:
+    """Register what has the interface of `shuffle_accountant.baselines.base` as a bound of a kind.
+
+    Args:
+        kind: class of the bound.
+        bound: a module's ``__name__``, or an object; wrong calls of a module are explained.
+        details: further arguments of the class.
+    """
+    own = sys.modules[bound] if isinstance(bound, str) else bound
+    shared = {name: getattr(own, name) for name in ("name", "source", "sound", "valid", "epsilon")}
+    BOUNDS.register(kind(**shared, delta=getattr(own, "delta", None), **details))
+    if isinstance(bound, str):
+        explain_calls(bound)

@@ -35,8 +35,7 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import check_protocol
 from shuffle_accountant.baselines.one_round import OneRoundBound
-from shuffle_accountant.baselines.registry import BOUNDS
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.baselines.registry import register
 from shuffle_accountant.numerics.binomial import log_pmf
 
 __all__ = ["MOST_EPS0", "MOST_USERS", "delta", "epsilon", "name", "sound", "source", "valid"]
@@ -168,19 +167,11 @@ def _delta(eps0: float, categories: int, users: int, epsilon: float) -> float:
     return min(math.exp(eps0) * float(terms.sum()) / users, 1.0)
 
 
-BOUNDS.register(
-    OneRoundBound(
-        name=name,
-        source=source,
-        sound=sound,
-        about="one round of k-ary randomized response",
-        valid=valid,
-        epsilon=epsilon,
-        delta=delta,
-        response=True,
-        response_alone=True,
-        rank=90,
-    )
+register(
+    OneRoundBound,
+    __name__,
+    about="one round of k-ary randomized response",
+    response=True,
+    response_alone=True,
+    rank=90,
 )
-
-explain_calls(__name__)

@@ -24,8 +24,7 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.base import require
 from shuffle_accountant.baselines.question import Question
-from shuffle_accountant.baselines.registry import BOUNDS, ProtocolBound
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.baselines.registry import ProtocolBound, register
 from shuffle_accountant.numerics.binomial import log_pmf
 
 __all__ = ["MOST_ROUNDS", "delta", "epsilon", "name", "sound", "source", "split_epsilon", "valid"]
@@ -204,18 +203,10 @@ def _of_protocol(question: Question) -> float:
     )
 
 
-BOUNDS.register(
-    ProtocolBound(
-        name=name,
-        source=source,
-        sound=sound,
-        about="equal rounds of any kind",
-        valid=valid,
-        epsilon=epsilon,
-        delta=delta,
-        forms={"certified curve of one round": _of_protocol},
-        rank=30,
-    )
+register(
+    ProtocolBound,
+    __name__,
+    about="equal rounds of any kind",
+    forms={"certified curve of one round": _of_protocol},
+    rank=30,
 )
-
-explain_calls(__name__)

@@ -125,7 +125,7 @@ def test_epochs_are_no_better_than_their_profile(monkeypatch: pytest.MonkeyPatch
         return delta, delta
 
     truth = sa.epsilon(sa.PoissonSampled(gaussian(1.0), rate=1.0), delta=1e-3)
-    found = one_epoch.composed_epsilon(profile, 8.0, rounds=1, delta=1e-3)
+    found = one_epoch.composed_epsilon("bound", profile, 8.0, rounds=1, delta=1e-3)
     assert truth.upper * 1.01 < found < 1.5 * truth.upper
 
 

@@ -241,7 +241,7 @@ def test_every_bound_has_the_interface() -> None:
     bounds = [getattr(baselines, name) for name in baselines.__all__ if name != "BOUNDS"]
     assert len(bounds) == 13
     for module in bounds:
-        assert module.name == module.__name__.rpartition(".")[2]
+        assert getattr(baselines, module.name) is module
         assert isinstance(module.source, str)
         assert isinstance(module.sound, bool)
         assert module.__doc__

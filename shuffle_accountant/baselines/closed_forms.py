@@ -1,0 +1,148 @@
+"""Closed forms of one round in eps0, the number n of users and delta. Upper bounds, replacement.
+
+With ``E = e^eps0``:
+
+*erlingsson*, Erlingsson, Feldman, Mironov, Raghunathan, Talwar and Thakurta 2019, "Amplification by
+shuffling: from local to central differential privacy via anonymity", for eps0 <= 1/2, n >= 1000 and
+delta < 1/100, also for sequences of randomizers that look at the messages before them:
+
+    epsilon = 12 eps0 sqrt(log(1/delta) / n).
+
+*clones_closed_form*, Feldman, McMillan and Talwar 2021, "Hiding among the clones", Theorem 3.1, in
+the form that its authors' code evaluates, which is a little above that of the text; it also holds
+for sequences of randomizers that look at the messages before them:
+
+    a = 8 sqrt(E log(4/delta) / n),   c = 8 E / n,
+    epsilon = log(1 + (1 - 1/E) / (1 + 1/(E (1 + a + c))) (a + c)).
+
+*strong_clones_closed_form*, Feldman, McMillan and Talwar 2022, "Stronger privacy amplification by
+shuffling", with ``r = 1/(E + 1)``. The paper's erratum concerns its mixtures with a third
+component; for one randomizer common to all users of the round the bound stands, see
+`shuffle_accountant.reductions.clones`:
+
+    epsilon = log(1 + (E - 1)/(E + 1) (sqrt(32 log(4/delta) / (r (n - 1))) + 4 / (r (n - 1)))).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.baselines.base import check_protocol, require
+from shuffle_accountant.baselines.one_round import OneRoundBound
+from shuffle_accountant.baselines.registry import register
+from shuffle_accountant.facades.calls import explain_calls
+
+__all__ = ["ClosedForm", "clones_closed_form", "erlingsson", "strong_clones_closed_form"]
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """A bound of one round that is a formula.
+
+    Attributes:
+        name: what the literature calls it.
+        source: authors, year and number of the theorem.
+        condition: given eps0, users and delta, the condition that is not met, or None.
+        formula: epsilon (nats), given the same where the condition is met.
+        sound: that it holds for everything that it accepts.
+    """
+
+    name: str
+    source: str
+    condition: Callable[[float, int, float], str | None]
+    formula: Callable[[float, int, float], float]
+    sound: bool = True
+
+    def valid(self, *, eps0: float, users: int, delta: float) -> str | None:
+        """The first condition of the theorem that is not met, or None.
+
+        Args:
+            eps0: local privacy parameter, nats, finite, >= 0.
+            users: messages in the round, >= 1.
+            delta: in (0, 1).
+        """
+        return self.condition(
+            *check_protocol(eps0=eps0, users=users), validate.open_unit(delta=delta)
+        )
+
+    def epsilon(self, *, eps0: float, users: int, delta: float) -> float:
+        """Epsilon (nats) of one round.
+
+        Args:
+            eps0: local privacy parameter, nats, finite, >= 0.
+            users: messages in the round, >= 1.
+            delta: in (0, 1).
+        """
+        require(self.name, self.valid(eps0=eps0, users=users, delta=delta))
+        return self.formula(
+            *check_protocol(eps0=eps0, users=users), validate.open_unit(delta=delta)
+        )
+
+
+def _outside_erlingsson(eps0: float, users: int, delta: float) -> str | None:
+    if eps0 > 0.5:
+        return f"eps0 <= 0.5, got {eps0:g}"
+    if users < 1000:
+        return f"users >= 1000, got {users}"
+    return None if delta < 0.01 else f"delta < 0.01, got {delta:g}"
+
+
+def _erlingsson(eps0: float, users: int, delta: float) -> float:
+    return 12.0 * eps0 * math.sqrt(-math.log(delta) / users)
+
+
+def _outside_clones(eps0: float, users: int, delta: float) -> str | None:
+    most = math.log(users / (16.0 * _log_inverse(delta)))
+    if eps0 > most:
+        return f"eps0 <= log(users / (16 log(4/delta))) = {most:.4g}, got {eps0:g}"
+    return None
+
+
+def _clones(eps0: float, users: int, delta: float) -> float:
+    size = math.exp(eps0)
+    deviation = 8.0 * math.sqrt(size * _log_inverse(delta) / users) + 8.0 * size / users
+    gap = -math.expm1(-eps0) / (1.0 + 1.0 / (size * (1.0 + deviation)))
+    return math.log1p(gap * deviation)
+
+
+def _outside_strong(eps0: float, users: int, delta: float) -> str | None:
+    # in logarithms, because e^eps0 may overflow
+    log_least = math.log(8.0 * _log_inverse(delta)) + eps0 + math.log1p(math.exp(-eps0))
+    if math.log(users) <= log_least:
+        least = f"{math.exp(log_least):.4g}" if log_least < 700.0 else "1e304"
+        return f"users > 8 (e^eps0 + 1) log(4/delta) = {least}, got {users}"
+    return None
+
+
+def _strong(eps0: float, users: int, delta: float) -> float:
+    clones = (users - 1.0) / (math.exp(eps0) + 1.0)
+    deviation = math.sqrt(32.0 * _log_inverse(delta) / clones) + 4.0 / clones
+    return math.log1p(math.tanh(0.5 * eps0) * deviation)
+
+
+def _log_inverse(delta: float) -> float:
+    """``log(4/delta)``; the quotient may overflow."""
+    return math.log(4.0) - math.log(delta)
+
+
+erlingsson = ClosedForm("erlingsson", "Erlingsson et al. 2019", _outside_erlingsson, _erlingsson)
+clones_closed_form = ClosedForm(
+    "clones_closed_form",
+    "Feldman, McMillan and Talwar 2021, Theorem 3.1",
+    _outside_clones,
+    _clones,
+)
+strong_clones_closed_form = ClosedForm(
+    "strong_clones_closed_form",
+    "Feldman, McMillan and Talwar 2022, closed form",
+    _outside_strong,
+    _strong,
+)
+register(OneRoundBound, strong_clones_closed_form, about="one round of one randomizer", rank=40)
+for _rank, _form in ((50, clones_closed_form), (80, erlingsson)):
+    register(OneRoundBound, _form, about="one round, interactive too", interactive=True, rank=_rank)
+
+explain_calls(__name__)
