@@ -20,6 +20,7 @@ differ by a factor e^alpha at most in the law of the output.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,7 @@ __all__ = [
     "COUNTS",
     "METHODS",
     "ReidentificationBound",
+    "compose",
     "posterior_odds_bound",
     "reidentification_bound",
 ]
@@ -88,6 +90,24 @@ def posterior_odds_bound(alpha: float) -> float:
         return 1.0
     # beyond the largest float e^alpha is inf, an upper bound still
     return math.nextafter(math.exp(alpha), math.inf) if alpha < 709.0 else math.inf
+
+
+def compose(alphas: Iterable[float]) -> float:
+    """Alpha of several releases of the same data with independent randomness: the sum.
+
+    For one collection of groups (Meehan et al., Theorem A.2). Attained, so not to be improved.
+
+    Args:
+        alphas: the alpha of each release, nats, >= 0, infinity allowed.
+
+    Returns:
+        Nats, in [0, inf]; 0 for no release.
+    """
+    spent = [validate.nonnegative(alpha=alpha) for alpha in validate.items(alphas=alphas)]
+    try:
+        return math.inf if math.inf in spent else math.fsum(spent)
+    except OverflowError:  # the sum is above the largest float
+        return math.inf
 
 
 @renamed(eps="eps0")

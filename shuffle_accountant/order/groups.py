@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.order.arguments import IntArray, any_array, coordinates, renamed
-from shuffle_accountant.order.listing import check_listable
-from shuffle_accountant.order.neighbours import within_hops, within_radius
+from shuffle_accountant.order.neighbours import check_listable, within_hops, within_radius
 
 __all__ = ["Groups"]
 

@@ -9,9 +9,21 @@ import numpy as np
 
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.order.arguments import IntArray, any_array
-from shuffle_accountant.order.listing import MOST_LISTED
 
-__all__ = ["within_hops", "within_radius"]
+__all__ = ["MOST_LISTED", "check_listable", "within_hops", "within_radius"]
+
+
+MOST_LISTED = 1 << 28
+"""Most memberships of groups that are listed one by one (2 GiB); more raise a ValueError."""
+
+
+def check_listable(memberships: int) -> None:
+    """Refuse groups whose list of memberships would not fit in memory."""
+    if memberships > MOST_LISTED:
+        raise ValueError(
+            f"groups must have at most {MOST_LISTED} memberships to be listed, got {memberships}"
+            " (smaller groups, or those of a scalar with method 'sort', need no list)"
+        )
 
 
 def within_radius(places: Array, r: float) -> tuple[IntArray, IntArray, IntArray]:

@@ -14,7 +14,7 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.order.arguments import IntArray, inverse, permutation
 from shuffle_accountant.order.groups import Groups
-from shuffle_accountant.order.listing import check_listable
+from shuffle_accountant.order.neighbours import check_listable
 
 __all__ = ["METHODS", "reference_order"]
 

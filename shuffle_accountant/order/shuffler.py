@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import warn_loose
 from shuffle_accountant.order.arguments import IntArray, RandomSource, permutation
-from shuffle_accountant.order.blocks import partition
 from shuffle_accountant.order.groups import Groups
 from shuffle_accountant.order.mallows import LAWS
 from shuffle_accountant.order.ordering import METHODS, reference_order
-from shuffle_accountant.order.release import Shuffler
+from shuffle_accountant.order.release import Shuffler, partition
 from shuffle_accountant.order.sensitivities import KINDS
 from shuffle_accountant.order.sensitivities import sensitivity as largest_change
 

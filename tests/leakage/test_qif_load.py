@@ -14,7 +14,7 @@ from oracles import loads as oracle
 
 from shuffle_accountant.leakage import qif
 from shuffle_accountant.leakage.qif import load, occupancy
-from shuffle_accountant.leakage.qif.normal_maximum import maximum_moments
+from shuffle_accountant.leakage.qif.load import maximum_moments
 from shuffle_accountant.leakage.qif.occupancy import Bins, Occupancy, log_characteristic
 from shuffle_accountant.leakage.qif.sums import sum_over_integers
 from shuffle_accountant.numerics.poisson import Side, log_pmf, window

@@ -18,8 +18,11 @@ from oracles import reidentification as oracle
 
 import shuffle_accountant as sa
 from shuffle_accountant.leakage import reidentification as reid
-from shuffle_accountant.leakage.reidentification.hits import expected_hits, hits_error
-from shuffle_accountant.leakage.reidentification.layers import running_sum
+from shuffle_accountant.leakage.reidentification.layers import (
+    expected_hits,
+    hits_error,
+    running_sum,
+)
 
 REFERENCES = json.loads((Path(__file__).parents[1] / "refs" / "reidentification.json").read_text())
 UNIT = 2.0**-53

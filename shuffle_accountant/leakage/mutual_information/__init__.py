@@ -13,17 +13,11 @@ functional, `shuffled_divergence`.
 """
 
 from shuffle_accountant.facades.calls import explain_calls
-from shuffle_accountant.leakage.mutual_information.best_decoys import (
-    leading_constant,
-    optimal_decoy,
-)
-from shuffle_accountant.leakage.mutual_information.divergences import (
-    closed_form,
-    shuffled_divergence,
-)
-from shuffle_accountant.leakage.mutual_information.expansion import (
+from shuffle_accountant.leakage.mutual_information.asymptotics import (
     Expansion,
+    leading_constant,
     message_expansion,
+    optimal_decoy,
     position_expansion,
 )
 from shuffle_accountant.leakage.mutual_information.heterogeneous import (
@@ -31,22 +25,24 @@ from shuffle_accountant.leakage.mutual_information.heterogeneous import (
     heterogeneous_message,
     heterogeneous_position,
 )
-from shuffle_accountant.leakage.mutual_information.inputs import input_bound
-from shuffle_accountant.leakage.mutual_information.messages import message
-from shuffle_accountant.leakage.mutual_information.positions import position
-from shuffle_accountant.leakage.mutual_information.response import (
-    ResponseConstants,
-    clones_message,
-    response_constants,
-)
-from shuffle_accountant.leakage.mutual_information.shuffle_dp import (
+from shuffle_accountant.leakage.mutual_information.randomizers import (
     PositionBounds,
+    input_bound,
     position_bounds,
+)
+from shuffle_accountant.leakage.mutual_information.target import (
+    closed_form,
+    message,
+    position,
+    shuffled_divergence,
 )
 from shuffle_accountant.leakage.mutual_information.universal import (
     FirstOrder,
+    ResponseConstants,
     UniversalBounds,
+    clones_message,
     first_order,
+    response_constants,
     universal_bounds,
 )
 

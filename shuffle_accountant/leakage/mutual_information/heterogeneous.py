@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.leakage.laws import law
-from shuffle_accountant.leakage.mutual_information.messages import message
-from shuffle_accountant.leakage.mutual_information.positions import position
+from shuffle_accountant.leakage.arguments import law
 from shuffle_accountant.leakage.mutual_information.ratios import HUGE_RATIO, Ratios
+from shuffle_accountant.leakage.mutual_information.target import message, position
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, lowered, raised, roundings
 
 __all__ = [

@@ -24,6 +24,7 @@ from shuffle_accountant.leakage.qif.asymptotics import (
 from shuffle_accountant.leakage.qif.channel import Channel
 from shuffle_accountant.leakage.qif.constructors import (
     datasets,
+    identity_gain,
     keep_probability,
     krr,
     krr_channel,
@@ -32,8 +33,8 @@ from shuffle_accountant.leakage.qif.constructors import (
     reduced_local_channel,
     reduced_shuffle_channel,
     shuffle_channel,
+    single_target_gain,
 )
-from shuffle_accountant.leakage.qif.gains import identity_gain, single_target_gain
 from shuffle_accountant.leakage.qif.integer_partitions import (
     brown_number,
     partition_vulnerability_shuffle,
@@ -46,11 +47,11 @@ from shuffle_accountant.leakage.qif.load import (
     expected_minimum_load,
     expected_minimum_load_of,
 )
-from shuffle_accountant.leakage.qif.local_shuffle import posterior_vulnerability_local_shuffle
 from shuffle_accountant.leakage.qif.vulnerability import (
     posterior_vulnerability_krr,
     posterior_vulnerability_krr_shuffle,
     posterior_vulnerability_krr_shuffle_low,
+    posterior_vulnerability_local_shuffle,
     posterior_vulnerability_shuffle,
     posterior_vulnerability_shuffle_of,
 )

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.qif.channel import as_channel
-from shuffle_accountant.leakage.qif.checks import prior_over
+from shuffle_accountant.leakage.qif.channel import as_channel, prior_over
 from shuffle_accountant.leakage.qif.histograms import (
     histogram_law,
     one_more,

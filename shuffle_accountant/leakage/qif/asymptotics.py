@@ -15,8 +15,7 @@ from __future__ import annotations
 import math
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.qif.load import MOST_USERS
-from shuffle_accountant.leakage.qif.normal_maximum import maximum_moments
+from shuffle_accountant.leakage.qif.load import MOST_USERS, maximum_moments
 
 __all__ = [
     "asymptotic_all_but_one_vulnerability",

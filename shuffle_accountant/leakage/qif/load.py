@@ -19,13 +19,13 @@ be the fullest, but with a chance below e^-50/n, are left without a threshold.
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.laws import law
-from shuffle_accountant.leakage.qif.normal_maximum import maximum_moments
+from shuffle_accountant.leakage.arguments import law
 from shuffle_accountant.leakage.qif.occupancy import Bins, Occupancy
 from shuffle_accountant.leakage.qif.sums import sum_over_integers
 from shuffle_accountant.numerics.binomial import deviance, log_pmf, log_upper_tail
@@ -39,7 +39,9 @@ __all__ = [
     "expected_maximum_load_of",
     "expected_minimum_load",
     "expected_minimum_load_of",
+    "maximum_moments",
 ]
+
 
 MOST_USERS = 2**53
 """Largest number of users: every integer up to it is a double."""
@@ -222,3 +224,24 @@ def _tail_exponent(counts: NDArray[np.int64], mean: float, side: Side) -> Array:
         return np.where(far, np.inf, 0.0)
     exponent = deviance(np.maximum(counts, 0).astype(np.float64), mean)
     return np.where(counts < 0, np.inf if side is Side.BELOW else 0.0, np.where(far, exponent, 0.0))
+
+
+# The density is analytic and vanishes at both ends, where the trapezoidal rule converges
+# geometrically: at this step to the last place, for k up to 2^53.
+_STEP = 1.0 / 64.0
+_REACH = 40.0
+
+
+@cache
+def maximum_moments(count: int) -> tuple[float, float]:
+    """``(E[M], E[M^2])`` for the maximum M of ``count`` independent N(0, 1) variables.
+
+    Args:
+        count: k >= 1; E[M] is 0 for one variable, 1/sqrt(pi) for two.
+    """
+    from scipy.special import log_ndtr
+
+    x = np.arange(-_REACH, _REACH + _STEP, _STEP)
+    exponent = math.log(count) - 0.5 * math.log(2.0 * math.pi) - 0.5 * x * x
+    density = np.exp(exponent + (count - 1) * log_ndtr(x))
+    return _STEP * math.fsum(x * density), _STEP * math.fsum(x * x * density)

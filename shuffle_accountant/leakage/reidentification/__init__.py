@@ -33,10 +33,11 @@ from shuffle_accountant.leakage.reidentification.continuous import (
     gaussian_success,
     laplace_blanket,
     laplace_success,
+    success_from_ratio_law,
 )
-from shuffle_accountant.leakage.reidentification.decomposition import clones_psi, psi
-from shuffle_accountant.leakage.reidentification.ratio_law import success_from_ratio_law
 from shuffle_accountant.leakage.reidentification.success import (
+    clones_psi,
+    psi,
     success_among_decoys,
     success_probability,
 )

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
-from shuffle_accountant.leakage.laws import two_laws
-from shuffle_accountant.leakage.reidentification.hits import expected_hits
-from shuffle_accountant.leakage.reidentification.layers import layers, running_sum
+from shuffle_accountant.leakage.arguments import two_laws
+from shuffle_accountant.leakage.reidentification.layers import expected_hits, layers, running_sum
 from shuffle_accountant.leakage.reidentification.success import (
     checked_counts,
     success_probability,

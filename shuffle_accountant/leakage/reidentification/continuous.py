@@ -1,26 +1,170 @@
-"""Laplace and Gaussian noise: tails of the likelihood ratio in closed form, on a grid.
+"""Continuous laws, by the distribution of their likelihood ratio, between two certified ends.
 
-Gaps are in units of the noise: ``|a - b| / scale`` for Laplace, ``|a - b| / sigma`` for Gaussian.
-For Laplace noise of parameter eps0 on an interval [a, b] instead of [0, 1], take
-``eps0 (b - a)``.
+All that counts of two laws is how the ratio w = P/Q is distributed: ``Q(w > t)`` and ``P(w > t)``,
+the complements of the distribution functions G and F of 'Bayesian Advantage of Re-Identification
+Attack in the Shuffle Model', equation 6. On a grid of ratios t_0 = 0 < t_1 < … the mean of
+``Q(w > t)`` over a cell is known exactly,
 
-More noise for the same gap, or a smaller gap, helps no adversary. Gaussian: shrinking both messages
-and adding noise turns a gap into any smaller one. Laplace: with c the mass of the common part, D
-the gap, ``F(D) = e^-D m(c) + int_-D^D e^s m(c e^(-(D+s)/2) / 2) ds`` has the derivative
-``2 e^D m(c e^-D / 2) - F(D)``, which is not negative since m(x)/x falls. So the worst inputs are
-the ends of the interval.
+    A = (H(a) - H(b)) / (b - a),    H(t) = E_Q (w - t)_+ = P(w > t) - t Q(w > t),
+
+and the hits m_k (see `hits`) are concave. So over a cell their integral is at most that of m_k(A)
+(Jensen), and at least that of the chord between the cell's ends, at A. Beyond the last ratio T it
+is at most n H(T), and at least (1 - n Q(w > T)/2) of that. Both ends are second order in the width
+of the cells, atoms and kinks included, and hold on any grid.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
 from shuffle_accountant import validation as validate
-from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.leakage.reidentification.ratio_law import success_from_tails
+from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
+from shuffle_accountant.leakage.arguments import numbers
+from shuffle_accountant.leakage.reidentification.layers import expected_hits, hits_error
 from shuffle_accountant.leakage.reidentification.success import checked_counts
+from shuffle_accountant.numerics.rounding import (
+    Array,
+    lowered,
+    pairwise_sum,
+    product,
+    raised,
+    roundings,
+)
 from shuffle_accountant.randomizers.gaussian import normal_blanket_tails, normal_tails
 from shuffle_accountant.randomizers.laplace import laplace_tails
+from shuffle_accountant.randomizers.ratio_tails import RatioTails
 
-__all__ = ["gaussian_blanket", "gaussian_success", "laplace_blanket", "laplace_success"]
+__all__ = [
+    "gaussian_blanket",
+    "gaussian_success",
+    "laplace_blanket",
+    "laplace_success",
+    "success_from_ratio_law",
+    "success_from_tails",
+]
+
+
+Tail = Callable[[Array], ArrayLike]
+
+
+# Least likelihood ratio: a narrower cell has no slope that is a double.
+_LEAST_RATIO = 1e-280
+
+
+def success_from_tails(tails: RatioTails, users: int, guesses: int, name: str) -> Bracket:
+    """Bracket of the success probability of k guesses among n messages.
+
+    Args:
+        tails: distribution of the ratio of the target's law to the decoys'.
+        users: messages n, in [1, 2^53].
+        guesses: positions k that are named, in [1, n].
+        name: the reduction that the bracket names.
+    """
+    if guesses == users:
+        return Bracket(lower=1.0, upper=1.0, reduction=name)
+    width = np.diff(tails.ratios)
+    gain = np.maximum(tails.target - tails.ratios * tails.decoys, 0.0)
+    slack = product(tails.error, roundings(4))
+    blur = slack * (tails.target + tails.ratios * tails.decoys)
+    mean = (gain[:-1] - gain[1:]) / width
+    doubt = (blur[:-1] + blur[1:]) / width
+    most = np.minimum(raised(tails.decoys, slack), 1.0)[:-1]
+    least = lowered(tails.decoys, slack)[1:]
+    high = np.clip(mean + doubt, least, most)
+    low = np.clip(mean - doubt, least, most)
+    run = most - least
+    share = np.where(run > 0.0, (low - least) / np.where(run > 0.0, run, 1.0), 1.0)
+
+    def hits(above: Array) -> Array:
+        return expected_hits(users, above, guesses) / users
+
+    chord = share * hits(most) + (1.0 - share) * hits(least)
+    rest = min(1.0, 0.5 * users * float(tails.decoys[-1]))
+    over = gain[-1] + blur[-1]
+    under = max(float(gain[-1] - blur[-1]), 0.0) * (1.0 - rest)
+    # sums and products of positive terms, and the ratios' own rounding
+    own = product(pairwise_sum(own=8), hits_error(guesses))
+    upper = min(raised(float(np.sum(width * hits(high)) + over), own), 1.0)
+    lower = max(lowered(float(np.sum(width * chord) + under), own), lowered(guesses / users, own))
+    lower, upper = in_order(lower, upper)
+    ledger = ErrorLedger(
+        discretisation=max(upper - lower - 2.0 * own * upper, 0.0),
+        round_off=min(2.0 * own * upper, upper - lower),
+    )
+    return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=name)
+
+
+def success_from_ratio_law(
+    target_above: Tail,
+    decoys_above: Tail,
+    *,
+    ratios: ArrayLike,
+    users: int,
+    guesses: int = 1,
+    error: float = 1e-15,
+) -> Bracket:
+    """Success probability for any two laws whose likelihood ratio w has known tails.
+
+    Discrete, continuous or mixed; see the module for the method. The bracket holds on any grid;
+    its width falls with the square of the largest step of the ratios' logarithm.
+
+    Args:
+        target_above: ``P(w > t)`` of an array of ratios t, w = inf included.
+        decoys_above: ``Q(w > t)``; at most ``1/t``.
+        ratios: the grid: at least 1e-280, finite, strictly rising; 0 is put before it. It
+            should reach to the largest ratio, or to where ``P(w > t)`` does not count.
+        users: messages n, the target's included, in [1, 2^53].
+        guesses: positions k the adversary may name, in [1, n].
+        error: relative error of the two functions' values, in [0, 1].
+
+    Returns:
+        Bracket of ``beta_n^k``; the upper end is its float.
+    """
+    users, guesses = checked_counts(users, guesses)
+    error = validate.closed_unit(error=error)
+    target_above = validate.function(target_above=target_above)
+    decoys_above = validate.function(decoys_above=decoys_above)
+    inner = numbers(ratios=ratios)
+    if inner.ndim != 1 or not inner.size:
+        raise ValueError(f"ratios must have one dimension and an entry, got shape {inner.shape}")
+    grid = np.concatenate([[0.0], inner])
+    if not (np.all(np.isfinite(inner)) and np.all(grid[1:] > grid[:-1])):
+        raise ValueError("ratios must be positive, finite and strictly rising, got other numbers")
+    if inner[0] < _LEAST_RATIO:
+        raise ValueError(f"ratios must be at least {_LEAST_RATIO:g}, got {float(inner[0])!r}")
+    tails = RatioTails(
+        grid,
+        _values("target_above", target_above, grid),
+        _values("decoys_above", decoys_above, grid),
+        np.asarray(error),
+    )
+    if not abs(tails.target[0] - 1.0) <= 1e-9:
+        raise ValueError(f"target_above must be 1 at ratio 0, got {float(tails.target[0])!r}")
+    # E_Q (w - t)_+ is not negative
+    excess = tails.ratios * tails.decoys - tails.target * (1.0 + 2.0 * error + 1e-12)
+    if np.any(excess > 0.0):
+        at = float(grid[int(np.argmax(excess))])
+        raise ValueError(f"decoys_above must be at most target_above/ratio, got more at {at!r}")
+    return success_from_tails(tails, users, guesses, "ratio law")
+
+
+def _values(name: str, tail: Tail, grid: Array) -> Array:
+    """The tail at the grid, if it is one."""
+    try:
+        found = tail(grid)
+    except (TypeError, ValueError) as failure:
+        raise type(failure)(f"{name} must take an array of ratios: {failure}") from failure
+    values = numbers(**{name: found})
+    if values.shape != grid.shape:
+        raise ValueError(f"{name} must return an array of its argument's shape, got {values.shape}")
+    if not np.all((values >= 0.0) & (values <= 1.0 + 1e-9)):
+        raise ValueError(f"{name} must have values in [0, 1], got other numbers")
+    if np.any(np.diff(values) > 0.0):
+        raise ValueError(f"{name} must not rise with the ratio")
+    return np.minimum(values, 1.0)
 
 
 def laplace_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.laws import two_laws
-from shuffle_accountant.leakage.reidentification.layers import layers
+from shuffle_accountant.leakage.arguments import law, numbers, two_laws
+from shuffle_accountant.leakage.reidentification.layers import expected_hits, layers
 from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
-__all__ = ["MOST_USERS", "checked_counts", "success_among_decoys", "success_probability"]
+__all__ = [
+    "MOST_USERS",
+    "checked_counts",
+    "clones_psi",
+    "psi",
+    "success_among_decoys",
+    "success_probability",
+]
+
 
 # Largest number of users: counts are exact in double precision up to it.
 MOST_USERS = 2**53
@@ -61,3 +71,50 @@ def checked_counts(users: int, guesses: int) -> tuple[int, int]:
     """Numbers of messages and of guesses, if they are in their ranges."""
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
     return users, validate.integer(minimum=1, maximum=users, guesses=guesses)
+
+
+def psi(p: ArrayLike, common: ArrayLike, *, users: int, guesses: int = 1) -> float:
+    """Success probability against a target among users who share a common part.
+
+    Args:
+        p: the target's probabilities, shape (letters,).
+        common: masses mu that no other user's law is below, same shape, of sum at most 1.
+        users: messages n, the target's included, in [1, 2^53].
+        guesses: positions k the adversary may name, in [1, n].
+
+    Returns:
+        Upper bound of the success probability whatever the others' laws, to round-off.
+    """
+    target = law(p=p)
+    users, guesses = checked_counts(users, guesses)
+    masses = numbers(common=common)
+    if masses.shape != target.shape:
+        raise ValueError(f"common must have the shape of p, {target.shape}, got {masses.shape}")
+    inside = (masses >= 0.0) & (masses <= 1.0)
+    if not inside.all():
+        raise ValueError(f"common must be numbers in [0, 1], got {float(masses[~inside][0])!r}")
+    total = math.fsum(masses.tolist())
+    if total > 1.0 + 1e-9:
+        raise ValueError(f"common must sum to at most 1, got sum {total!r}")
+    return layers(target, masses).success(users, guesses)
+
+
+def clones_psi(gamma: float, *, users: int, guesses: int = 1) -> float:
+    """Psi of a common part ``gamma P``: ``(1 - (1 - gamma)^n) / (n gamma)`` for one guess.
+
+    Theorem 8 is the bound ``1 / (n gamma)`` of it, with ``gamma = e^-eps0``.
+
+    Args:
+        gamma: share of each other user's law that is the target's, in [0, 1]; with 0, psi is 1.
+        users: messages n, the target's included, in [1, 2^53].
+        guesses: positions k the adversary may name, in [1, n].
+
+    Returns:
+        Upper bound of the success probability, to round-off.
+    """
+    gamma = validate.closed_unit(gamma=gamma)
+    users, guesses = checked_counts(users, guesses)
+    if gamma == 0.0 or guesses == users:
+        return 1.0
+    hits = float(expected_hits(users, np.array([gamma]), guesses)[0])
+    return min(hits / (users * gamma), 1.0)

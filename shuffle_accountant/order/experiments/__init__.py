@@ -6,20 +6,24 @@ and `distribution_error` train a model with scikit-learn (extra "learn"), import
 """
 
 from shuffle_accountant.facades.calls import explain_calls
-from shuffle_accountant.order.experiments.adult import AdultTable, read_adult
 from shuffle_accountant.order.experiments.attack import (
     AttackResult,
     inference_attack,
     nearest_users,
 )
-from shuffle_accountant.order.experiments.blocks import grid_blocks
+from shuffle_accountant.order.experiments.data import (
+    AdultTable,
+    Crescents,
+    crescents,
+    grid_blocks,
+    randomize,
+    read_adult,
+)
 from shuffle_accountant.order.experiments.learning import (
     distribution_error,
     learnability,
     local_distributions,
 )
-from shuffle_accountant.order.experiments.noise import randomize
-from shuffle_accountant.order.experiments.synthetic import Crescents, crescents
 
 __all__ = [
     "AdultTable",

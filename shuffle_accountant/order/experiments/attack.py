@@ -15,12 +15,13 @@ from shuffle_accountant.order.arguments import (
     IntArray,
     RandomSource,
     any_array,
+    located,
     random_source,
     renamed,
+    values_below,
 )
 from shuffle_accountant.order.arguments import permutation as checked_permutation
-from shuffle_accountant.order.experiments.arguments import located, values_below
-from shuffle_accountant.order.experiments.noise import randomize
+from shuffle_accountant.order.experiments.data import randomize
 from shuffle_accountant.order.leavers import share
 from shuffle_accountant.progress import progress_bar
 

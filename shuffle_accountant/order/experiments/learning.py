@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.order.arguments import IntArray, renamed
-from shuffle_accountant.order.experiments.arguments import located, table, values_below
+from shuffle_accountant.order.arguments import IntArray, located, renamed, table, values_below
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["MISSING", "distribution_error", "learnability", "local_distributions"]

@@ -1,4 +1,4 @@
-"""Checks of probability distributions that users pass, and exact normalisation."""
+"""Checks of what users pass to measures of leakage: distributions, priors and counts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["law", "numbers", "two_laws"]
+
 
 # Largest distance of a sum of probabilities from one, as for rows of a channel. What is left is
 # spread over the letters, in proportion: that is the law a sampler runs.
