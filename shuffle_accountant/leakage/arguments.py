@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["law", "numbers", "two_laws"]
+__all__ = ["MOST_USERS", "checked_sizes", "law", "numbers", "prior_over", "two_laws"]
 
 
 # Largest distance of a sum of probabilities from one, as for rows of a channel. What is left is
 # spread over the letters, in proportion: that is the law a sampler runs.
 _SLACK = 1e-9
+
+MOST_USERS = 2**53
+"""Largest number of users (messages): every integer up to it is a double."""
 
 
 def numbers(**named: object) -> Array:
@@ -62,3 +66,19 @@ def two_laws(p: ArrayLike, q: ArrayLike, other: str = "q") -> tuple[Array, Array
             f"{other} must have as many letters as p, which has {one.size}; got {two.size}"
         )
     return one, two
+
+
+def prior_over(inputs: int, prior: ArrayLike | None) -> Array:
+    """A checked prior, shape (inputs,); the uniform one for None."""
+    if prior is None:
+        return np.full(inputs, 1.0 / inputs)
+    array = law(prior=prior)
+    if array.size != inputs:
+        raise ValueError(f"prior must have one entry per input, {inputs}, got {array.size}")
+    return array
+
+
+def checked_sizes(users: int, categories: int) -> tuple[int, int]:
+    """Numbers of users, in [1, 2^53], and of values, in [2, 2^53]."""
+    users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
+    return users, validate.integer(minimum=2, maximum=MOST_USERS, categories=categories)

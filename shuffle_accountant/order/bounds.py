@@ -45,15 +45,6 @@ COUNTS = ("paper", "full swaps", "one layer", "layers")
 METHODS = ("best", "refined", *COUNTS)
 """Methods of `reidentification_bound`: one count, the best of all, or of all but the paper's."""
 
-MOST_GROUP = 10**6
-"""Largest size of a group."""
-
-# Most layers v below the border between losing and winning in the linear program; more layers only
-# improve the bound.
-_LAYERS = 24
-_MOST_ROWS = 200
-# Largest |logarithm| of a coefficient of the linear program; others are clipped to it.
-_SPREAD = 20.0
 # Relative error of the logarithm of a factorial: eight units in the last place.
 _ROUND_OFF = 8.0 * 2.0**-53
 
@@ -142,7 +133,7 @@ def reidentification_bound(
     Returns:
         The bound; its ends are rounded to the safe side.
     """
-    r = validate.integer(minimum=2, maximum=MOST_GROUP, r=r)
+    r = validate.integer(minimum=2, maximum=10**6, r=r)
     k = validate.integer(minimum=1, maximum=r // 2, k=k)
     eps0, alpha = validate.nonnegative(eps0=eps0), validate.nonnegative(alpha=alpha)
     method = validate.choice(METHODS, method=method)
@@ -162,13 +153,9 @@ def reidentification_bound(
     return ReidentificationBound(odds=odds, win_cap=min(cap, 1.0), method=name)
 
 
-# Largest eps0 + alpha, nats; above, costs may be no doubles, and the proved odds are 0.
-_MOST_COST = 1e300
-
-
 def _log_odds(count: str, r: int, k: int, eps0: float, alpha: float) -> float:
     """Logarithm of the odds that one count proves."""
-    if eps0 + alpha > _MOST_COST:
+    if eps0 + alpha > 1e300:  # costs may be no doubles, and the proved odds are 0
         return -math.inf
     if count == "paper":
         return math.log((r - k) // k) - 2.0 * k * eps0 - alpha
@@ -214,7 +201,7 @@ def _costs(r: int, k: int, eps0: float) -> Array:
     """Logarithms of c_wv/e^alpha; rows w = floor(k/2) + 1 … k, columns v = floor(k/2) … 0."""
     half = k // 2
     w = np.arange(half + 1.0, k + 1.0)[:, None]
-    layers = _LAYERS if w.size <= _MOST_ROWS else 1
+    layers = 24 if w.size <= 200 else 1  # more layers only improve the bound
     v = np.arange(float(half), max(half - layers, -1), -1.0)[None, :]
     t = w - v
     found: Array = (
@@ -236,8 +223,9 @@ def _layers(costs: Array) -> float:
     start = -float(_log_sum(costs[:, 0]))
     if columns == 1:
         return start
-    # maximise z subject to z <= sum_v y_wv g_wv and sum_w y_wv <= 1, in units of the closed form
-    scaled = np.exp(np.clip(gains - start, -_SPREAD, _SPREAD))
+    # maximise z subject to z <= sum_v y_wv g_wv and sum_w y_wv <= 1, in units of the closed form,
+    # clipped to e^-20 … e^20
+    scaled = np.exp(np.clip(gains - start, -20.0, 20.0))
     shape = rows * columns
     entries = np.arange(shape)
     proves = csr_array((-scaled.ravel(), (entries // columns, entries)), shape=(rows, shape))

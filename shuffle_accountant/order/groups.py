@@ -20,10 +20,6 @@ __all__ = ["Groups"]
 _PIECE = 1 << 20
 
 
-# Most users: a user and a group together are one integer of 64 bits.
-_MOST_USERS = 10**9
-
-
 @dataclass(frozen=True, eq=False)
 class Groups:
     """Sets of users 0..n-1, each a slice ``members[start[g]:stop[g]]`` of one array.
@@ -75,7 +71,8 @@ class Groups:
         members = np.concatenate(arrays)
         if users is None:
             users = int(members.max()) + 1
-        n = validate.integer(minimum=1, maximum=_MOST_USERS, users=users)
+        # a user and a group together are one integer of 64 bits
+        n = validate.integer(minimum=1, maximum=10**9, users=users)
         stop = np.cumsum([group.size for group in arrays])
         start = stop - [group.size for group in arrays]
         _check_members(n, members, start, stop)

@@ -38,8 +38,6 @@ Counts = NDArray[np.int64] | int
 
 # Mass left out on each side of each law of `inner_tail`.
 _NEGLECTED = 1e-19
-# Theta below which the law counts as uniform, which it is to round-off.
-_NO_THETA = 1e-200
 # Mass of a triple (x, y, d) below which it is left out.
 _RARE = 1e-27
 # Terms evaluated at a time.
@@ -197,6 +195,6 @@ class _Factorials:
 
 def _log_number(x: Array, theta: float) -> Array:
     """Logarithm of [x] for x >= 1; of x at theta = 0, or too close to it for doubles."""
-    number = x if theta < _NO_THETA else np.expm1(-theta * x) / math.expm1(-theta)
+    number = x if theta < 1e-200 else np.expm1(-theta * x) / math.expm1(-theta)
     found: Array = np.log(number)
     return found

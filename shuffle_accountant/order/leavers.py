@@ -37,11 +37,6 @@ __all__ = [
 Ratios = Callable[[int, int], Array]
 
 
-# Largest share of a sum that may be left out.
-NEGLIGIBLE = 2.0**-75
-_BLOCK = 128
-
-
 class PreservationDelta(Bracket):
     """The chance that too few values stay, as a bracket that also knows its logarithm.
 
@@ -199,7 +194,7 @@ def _terms(ratios: Ratios, count: int) -> Array:
         count: how many there are.
     """
     blocks: list[Array] = []
-    total, last, size = 1.0, 1.0, _BLOCK
+    total, last, size = 1.0, 1.0, 128
     k = 0
     while k < count:
         end = min(k + size, count)
@@ -207,6 +202,6 @@ def _terms(ratios: Ratios, count: int) -> Array:
         blocks.append(np.multiply(last, np.cumprod(block), dtype=np.float64))
         total += float(blocks[-1].sum())
         last, k, size = float(blocks[-1][-1]), end, 2 * size
-        if block[-1] < 1.0 and last * block[-1] / (1.0 - block[-1]) <= NEGLIGIBLE * total:
+        if block[-1] < 1.0 and last * block[-1] / (1.0 - block[-1]) <= 2.0**-75 * total:
             break
     return np.concatenate([np.empty(0), *blocks])

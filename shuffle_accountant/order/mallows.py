@@ -112,22 +112,10 @@ def _checked(n: int, values: ArrayLike) -> IntArray:
 
 # B_2k / (2k)!, for k = 1, ..., 12: x/(e^x - 1) is 1 - x/2 + the sum of these times x^2k.
 # At x <= 1 terms fall by (2 pi)², so twelve leave less than 1e-19.
-_BERNOULLI = np.array(
-    [
-        (1 / 6) / math.factorial(2),
-        (-1 / 30) / math.factorial(4),
-        (1 / 42) / math.factorial(6),
-        (-1 / 30) / math.factorial(8),
-        (5 / 66) / math.factorial(10),
-        (-691 / 2730) / math.factorial(12),
-        (7 / 6) / math.factorial(14),
-        (-3617 / 510) / math.factorial(16),
-        (43867 / 798) / math.factorial(18),
-        (-174611 / 330) / math.factorial(20),
-        (854513 / 138) / math.factorial(22),
-        (-236364091 / 2730) / math.factorial(24),
-    ]
-)
+_BERNOULLI = np.array([
+    1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798,
+    -174611 / 330, 854513 / 138, -236364091 / 2730,
+]) / [float(math.factorial(2 * k)) for k in range(1, 13)]  # fmt: skip
 
 
 class MallowsKendall(Mallows):

@@ -22,7 +22,7 @@ from shuffle_accountant.order.arguments import RandomSource, random_source, rena
 from shuffle_accountant.order.hamming_leavers import hamming_tail
 from shuffle_accountant.order.kendall_leavers import end_tail, inner_tail
 from shuffle_accountant.order.leavers import PreservationDelta, fewest_leavers
-from shuffle_accountant.order.mallows import LAWS
+from shuffle_accountant.order.mallows import LAWS, MOST_USERS
 from shuffle_accountant.progress import progress_bar
 
 __all__ = [
@@ -34,9 +34,6 @@ __all__ = [
     "preservation_delta",
     "preservation_mc",
 ]
-
-MOST_USERS = 10**8
-"""Largest number of users."""
 
 MOST_THETA = 700.0
 """Largest finite theta: above it e^theta overflows. Infinity is allowed: no value moves."""

@@ -185,9 +185,8 @@ _LARGEST: dict[str, Callable[[IntArray, IntArray, IntArray, int], int]] = {
 }
 
 
+# Most users whose n! orders are listed by `verify_alpha`.
 _MOST_VERIFIED = 7
-# Largest theta: above, logarithms of masses may be no doubles.
-_MOST_THETA = 1e300
 
 
 def verify_alpha(
@@ -213,8 +212,9 @@ def verify_alpha(
         raise ValueError(f"groups must be of at most {_MOST_VERIFIED} users, got {n}")
     sigma0 = permutation(n, order=order)
     theta = validate.finite_nonnegative(theta=theta)
-    if theta > _MOST_THETA:
-        raise ValueError(f"theta must be a number in [0, {_MOST_THETA:g}], got {theta!r}")
+    most_theta = 1e300  # above, logarithms of masses may be no doubles
+    if theta > most_theta:
+        raise ValueError(f"theta must be a number in [0, {most_theta:g}], got {theta!r}")
     measure = DISTANCES[validate.choice(DISTANCES, distance=distance)]
     drawn: IntArray = np.array(list(permutations(range(n))))
     log_mass = np.array([-theta * measure(rho) for rho in drawn])

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.arguments import law, two_laws
+from shuffle_accountant.leakage.arguments import MOST_USERS, law, two_laws
 from shuffle_accountant.leakage.mutual_information.ratios import Exposure, Ratios, entropy
-from shuffle_accountant.leakage.mutual_information.target import MOST_USERS, given_laws
+from shuffle_accountant.leakage.mutual_information.target import given_laws
 from shuffle_accountant.numerics.rounding import Array
 
 __all__ = [

@@ -30,11 +30,8 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["Problems", "integrand"]
 
-# Beyond this s, e^-s is 1e-260.
+# Largest s at which e^-s is computed: there it is 1e-260.
 _LARGE_S = 600.0
-# e^(-x) - 1 + x is a series for |x| below; 15 terms end at 2^-15 * 2 / 17!.
-_SERIES_BELOW = 0.5
-_SERIES_TERMS = 15
 # Relative error of exp, expm1, log and log1p.
 _ELEMENTARY = roundings(ELEMENTARY)
 
@@ -110,7 +107,7 @@ def _near(
     """``log(e^s G)`` and a bound of its error, for s that are not large."""
     gap, q = problems.gap[:, :, None], problems.q[:, :, None]
     x = u[:, None, :] * problems.centred[:, :, None]
-    small = np.abs(x) < _SERIES_BELOW
+    small = np.abs(x) < 0.5
     curved = _curved(np.where(small, x, 0.0))
     power = np.exp(-x)
     change = np.where(small, curved - x, power - 1.0)
@@ -157,6 +154,6 @@ def _far(
 def _curved(x: Array) -> Array:
     """``e^(-x) - 1 + x`` for |x| < 1/2, a few units in the last place."""
     total = np.zeros_like(x)
-    for k in range(_SERIES_TERMS + 1, 1, -1):
+    for k in range(16, 1, -1):  # what follows is below 2^-15 * 2 / 17!
         total = 1.0 - x / (k + 1) * total if k > 2 else 0.5 * (1.0 - x / 3.0 * total)
     return np.asarray(x * x * total)

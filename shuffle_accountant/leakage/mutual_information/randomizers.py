@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.leakage.arguments import law
+from shuffle_accountant.leakage.arguments import MOST_USERS, law
 from shuffle_accountant.leakage.mutual_information.blanket_information import Signal, between
 from shuffle_accountant.leakage.mutual_information.ratios import entropy
 from shuffle_accountant.leakage.mutual_information.signals import signals
-from shuffle_accountant.leakage.mutual_information.target import MOST_USERS, position_estimate
+from shuffle_accountant.leakage.mutual_information.target import position_estimate
 from shuffle_accountant.leakage.mutual_information.universal import universal_bounds
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import (
@@ -26,10 +26,6 @@ from shuffle_accountant.randomizers.base import (
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["PositionBounds", "input_bound", "position_bounds"]
-
-
-# Largest eps0 (nats) for the lower end: above, the worst randomized response has too many values.
-_LARGE_EPS0 = 70.0
 
 
 def input_bound(
@@ -99,7 +95,8 @@ def _any_randomizer(randomizer: LocalRandomizer, users: int, prior: ArrayLike | 
     bounds = universal_bounds(eps0=randomizer.eps0, users=users)
     upper = bounds.message if randomizer.interactive else bounds.least
     attained = 0.0
-    if 0.0 < randomizer.eps0 <= _LARGE_EPS0:
+    # above 70 nats the worst randomized response has too many values
+    if 0.0 < randomizer.eps0 <= 70.0:
         best = 1.0 + math.exp(0.5 * randomizer.eps0)
         for k in {max(math.floor(best), 2), math.ceil(best)}:
             one = RandomizedResponse(categories=k, eps0=randomizer.eps0)

@@ -21,12 +21,9 @@ HUGE_RATIO = 1e150
 
 # So does a message of a smaller probability among decoys; products of other ratios are doubles.
 TINY = 1e-280
-# Largest ratio whose moments above the second are computed; above, they are inf.
-_LARGEST_CUBED = 1e100
 
-# Below this |t| the divergence's integrand is a series; 28 terms end at 4^-28.
+# Below this |t| the divergence's integrand is a series.
 _SERIES_BELOW = 0.25
-_SERIES_TERMS = 28
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +78,7 @@ class Ratios:
         """
         if order == 2:
             return math.fsum((self.gap * self.centred).tolist())
-        if float(self.centred.max()) > _LARGEST_CUBED:
+        if float(self.centred.max()) > 1e100:
             return math.inf
         return math.fsum((self.gap * self.centred * self.centred ** (order - 2)).tolist())
 
@@ -114,7 +111,7 @@ class Ratios:
 def entropy_term(t: Array) -> Array:
     """``(1 + t) log(1 + t) - t`` for |t| < 1/4, a few units in the last place."""
     total = np.zeros_like(t)
-    for k in range(_SERIES_TERMS, 1, -1):
+    for k in range(28, 1, -1):  # what follows is below 4^-28
         total = total * -t + 1.0 / (k * (k - 1))
     return np.asarray(t * t * total)
 

@@ -41,10 +41,6 @@ __all__ = ["shuffled_divergences"]
 
 # Half-width a of the strip: 1/cos(a) is 14, and a is near pi/2.
 _STRIP = 1.5
-# Error of the discretisation and of each truncation, relative to a lower bound of the result.
-_TOLERANCE = 2.0**-56
-# Number of places at which the right end of the integral is sought.
-_PLACES = 64
 # Most numbers in an array, so that it fits into the processor's cache.
 _BLOCK = 1 << 17
 
@@ -140,8 +136,9 @@ class _Plan:
         # below `Ratios.least_divergence`, by (1 + t) log(1 + t) - t >= t^2 / (2 + 2t/3)
         t = pair.centred / users
         scale = float(np.sum(pair.gap * t / (2.0 + t / 1.5)))
+        # error of the discretisation and of each truncation, relative to the result;
         # chi^2 that small is lost to underflow; so are all errors relative to it
-        wanted = max(_TOLERANCE * scale, 1e-290)
+        wanted = max(2.0**-56 * scale, 1e-290)
         self._size = (at_most + 1.0) / math.cos(_STRIP)  # 2/e < 1
         self.start = min(math.log(wanted * users) - math.log(max(chi2, 1e-300)), -1.0)
         self.left = math.exp(self.start) * chi2 / users * (1.0 + 1e-6)
@@ -160,7 +157,7 @@ def _right_end(pair: Ratios, users: int, wanted: float) -> tuple[float, float]:
     p, w = pair.p[heard], pair.p[heard] / pair.q[heard]
     last = math.log(800.0 * users) - math.log(min(float(w.min()), 1.0))
     last = min(last, 700.0)  # where s ends; the bound holds wherever that is
-    v = np.linspace(1.0, last, _PLACES)
+    v = np.linspace(1.0, last, 64)
     s = np.exp(v)
     u = s / users
     with np.errstate(over="ignore"):  # e^-800 is 0 as well
@@ -169,7 +166,7 @@ def _right_end(pair: Ratios, users: int, wanted: float) -> tuple[float, float]:
     decoys = np.exp(-np.minimum((users - 1) * missing * (1.0 - 1e-9), 700.0))
     left_out = _exponential_integral(s) + decoys * (_exponential_integral(x) @ p)
     enough = np.flatnonzero(left_out <= wanted)
-    chosen = int(enough[0]) if enough.size else _PLACES - 1
+    chosen = int(enough[0]) if enough.size else v.size - 1
     return float(v[chosen]), float(left_out[chosen]) * (1.0 + 1e-6) + 1e-290
 
 

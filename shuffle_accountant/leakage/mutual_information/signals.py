@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.leakage.arguments import law
+from shuffle_accountant.leakage.arguments import prior_over
 from shuffle_accountant.leakage.mutual_information.blanket_information import Signal
 from shuffle_accountant.numerics.rounding import Array, sequential_sum
 from shuffle_accountant.randomizers.base import (
@@ -23,10 +23,6 @@ __all__ = ["bit_signal", "signals"]
 
 # Most inputs of positive prior for randomizers whose classes double with each input: 2^12 classes.
 _MOST_BITS = 12
-# Mass of real-valued messages that may be left out, and the resolution of their cells.
-_TAIL, _RESOLUTION = 1e-30, 1e-4
-# Relative error of the masses of cells of messages, added to the error the randomizer states.
-_CELL_ERROR = 1e-13
 
 
 def signals(randomizer: ConcreteRandomizer, prior: ArrayLike | None) -> tuple[Signal, Signal]:
@@ -39,16 +35,16 @@ def signals(randomizer: ConcreteRandomizer, prior: ArrayLike | None) -> tuple[Si
     if randomizer.mixture is not None:
         return _twice(_mixed(randomizer.mixture, prior))
     if not isinstance(randomizer, FiniteRandomizer):
-        return _cells(randomizer, _prior(prior, randomizer.inputs))
+        return _cells(randomizer, prior_over(randomizer.inputs, prior))
     if not randomizer.classes_double:
-        return _listed(randomizer, _prior(prior, randomizer.inputs))
+        return _listed(randomizer, prior_over(randomizer.inputs, prior))
     name = type(randomizer).__name__
     if prior is None:
         answers = randomizer.yes_counts()
         if answers is None:
             raise ValueError(f"prior must be given for a {name}, got None")
         return _twice(bit_signal(answers, randomizer.eps0))
-    weights = _prior(prior, randomizer.inputs)
+    weights = prior_over(randomizer.inputs, prior)
     held = np.count_nonzero(weights > 0.0)
     if held > _MOST_BITS:
         raise ValueError(
@@ -67,7 +63,7 @@ def _mixed(mixture: Mixture, prior: ArrayLike | None) -> Signal:
     if prior is None:
         held, alike = np.array([1.0 / k]), np.array([float(k)])
     else:
-        held, counts = np.unique(_prior(prior, k), return_counts=True)
+        held, counts = np.unique(prior_over(k, prior), return_counts=True)
         alike = counts.astype(np.float64)
     own, other = alike * held, alike * (1.0 - held)
     row = np.concatenate([own * keep, other * lie])
@@ -95,11 +91,12 @@ def _cells(randomizer: ConcreteRandomizer, weights: Array) -> tuple[Signal, Sign
     made = []
     held = weights > 0.0
     for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC):
-        found = randomizer.letters((0, 1), side, tail=_TAIL, resolution=_RESOLUTION)
+        # mass left out, and width of a cell in nats; the masses of cells are good to 1e-13
+        found = randomizer.letters((0, 1), side, tail=1e-30, resolution=1e-4)
         rows = found.probabilities
         sent = rows.any(axis=0)
         rows = rows[:, sent]
-        inexact = 4.0 * float(np.max(found.error, initial=0.0)) + _CELL_ERROR
+        inexact = 4.0 * float(np.max(found.error, initial=0.0)) + 1e-13
         made.append(Signal(weights[held], rows[held], weights @ rows, found.blanket[sent], inexact))
     return made[0], made[1]
 
@@ -111,17 +108,6 @@ def _sums(terms: int) -> float:
 
 def _twice(signal: Signal) -> tuple[Signal, Signal]:
     return signal, signal
-
-
-def _prior(prior: ArrayLike | None, inputs: int) -> Array:
-    if prior is None:
-        return np.full(inputs, 1.0 / inputs)
-    weights = law(prior=prior)
-    if weights.size != inputs:
-        raise ValueError(
-            f"prior must have one entry per input, of which there are {inputs}; got {weights.size}"
-        )
-    return weights
 
 
 # Bound on the relative error of a binomial probability, far above that for this few trials.

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
-from shuffle_accountant.leakage.arguments import two_laws
+from shuffle_accountant.leakage.arguments import MOST_USERS, two_laws
 from shuffle_accountant.leakage.mutual_information.blanket_information import information
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
 from shuffle_accountant.leakage.mutual_information.ratios import Exposure, Ratios, entropy
@@ -17,7 +17,6 @@ from shuffle_accountant.leakage.mutual_information.shuffled import shuffled_dive
 from shuffle_accountant.numerics.rounding import Array, lowered, raised, roundings
 
 __all__ = [
-    "MOST_USERS",
     "closed_form",
     "given_laws",
     "message",
@@ -26,10 +25,6 @@ __all__ = [
     "position_estimate",
     "shuffled_divergence",
 ]
-
-
-# Largest number of users: counts are exact in double precision up to it.
-MOST_USERS = 2**53
 
 
 def position(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.leakage.arguments import law
-from shuffle_accountant.leakage.mutual_information.target import MOST_USERS, message
+from shuffle_accountant.leakage.arguments import MOST_USERS, law
+from shuffle_accountant.leakage.mutual_information.target import message
 
 __all__ = [
     "FirstOrder",
@@ -106,10 +106,6 @@ def universal_bounds(*, eps0: float, users: int) -> UniversalBounds:
     return UniversalBounds(math.log1p(gain / n) * up, second * up, message)
 
 
-# Largest eps0 in nats: above, e^eps0 is infinite for these constants.
-_LARGEST_EPS0 = 300.0
-
-
 @dataclass(frozen=True)
 class ResponseConstants:
     """Limits of n times an information about a uniform X1, nats; E = e^eps0, p - q = (E-1)/(E+k-1).
@@ -137,8 +133,8 @@ def response_constants(*, categories: int, eps0: float) -> ResponseConstants:
     """
     k = validate.integer(minimum=2, maximum=2**53, categories=categories)
     eps0 = validate.positive(eps0=eps0)
-    if eps0 > _LARGEST_EPS0:
-        raise ValueError(f"eps0 must be a number in (0, {_LARGEST_EPS0:g}], got {eps0!r}")
+    if eps0 > _LARGE_EPS0:
+        raise ValueError(f"eps0 must be a number in (0, {_LARGE_EPS0:g}], got {eps0!r}")
     gain = math.expm1(eps0)
     whole = gain + k
     keep, lie, apart = (gain + 1.0) / whole, 1.0 / whole, gain / whole

@@ -22,19 +22,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.qif.channel import as_channel, prior_over
+from shuffle_accountant.leakage.arguments import MOST_USERS, prior_over
+from shuffle_accountant.leakage.qif.channel import as_channel
 from shuffle_accountant.leakage.qif.histograms import (
     histogram_law,
     one_more,
     require_room,
     require_steps,
 )
-from shuffle_accountant.leakage.qif.load import MOST_USERS
 
 __all__ = ["all_but_one_vulnerability", "all_but_one_vulnerability_of"]
-
-# e^-45 is below the rounding of the sum over frequencies.
-_NEGLIGIBLE = 45.0
 
 
 def all_but_one_vulnerability(*, users: int, p: float, known: int) -> float:
@@ -71,9 +68,9 @@ def _largest_mass(ones: int, zeros: int, p: float) -> float:
     length = min(math.ceil(13.0 * math.sqrt(variance)) + 60, bits + 1)
     length += 1 - length % 2  # odd: no frequency at pi, where fair bits have no logarithm
     # |E[e^itB]| = (1 - 4 p q sin^2(t/2))^(bits/2) <= e^(-2 variance (t/pi)^2)
-    last = length // 2
+    last = length // 2  # e^-45 is below the rounding of the sum over frequencies
     if variance > 0.0:
-        last = min(last, math.ceil(0.5 * length * math.sqrt(0.5 * _NEGLIGIBLE / variance)))
+        last = min(last, math.ceil(0.5 * length * math.sqrt(0.5 * 45.0 / variance)))
     angles = np.arange(last + 1) * (2.0 * math.pi / length)
     decay = 0.5 * bits * np.log1p(-4.0 * p * q * np.sin(0.5 * angles) ** 2)
     # B is ``ones`` plus a sum of bits that flip: q + p e^it = e^it (p + q e^-it). Nothing is lost

@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.qif.load import MOST_USERS, maximum_moments
+from shuffle_accountant.leakage.arguments import MOST_USERS, checked_sizes
+from shuffle_accountant.leakage.qif.load import maximum_moments
 
 __all__ = [
     "asymptotic_all_but_one_vulnerability",
@@ -35,7 +36,7 @@ def asymptotic_vulnerability_shuffle(*, users: int, categories: int) -> float:
         users: number n of users, in [1, 2^53].
         categories: number k of values, in [2, 2^53].
     """
-    users, categories = _checked(users, categories)
+    users, categories = checked_sizes(users, categories)
     first, second = maximum_moments(categories)
     excess = first / (math.sqrt(categories) * math.sqrt(users))
     return 1.0 / categories + excess + (second - 1.0) / (6.0 * users)
@@ -47,7 +48,7 @@ def leading_factor(*, categories: int) -> float:
     Args:
         categories: number k of values, in [2, 2^53].
     """
-    _, categories = _checked(1, categories)
+    _, categories = checked_sizes(1, categories)
     return maximum_moments(categories)[0] / math.sqrt(math.log(categories))
 
 
@@ -62,7 +63,7 @@ def printed_vulnerability_shuffle(*, users: int, categories: int, factor: float 
         categories: number k of values, in [2, 2^53].
         factor: f >= 0.
     """
-    users, categories = _checked(users, categories)
+    users, categories = checked_sizes(users, categories)
     factor = validate.finite_nonnegative(factor=factor)
     if users < categories * math.log(categories):
         raise ValueError(
@@ -83,7 +84,7 @@ def printed_vulnerability_krr_shuffle(
         p: probability to send the true value, in [1/k, 1].
         factor: f >= 0 in place of the Theta.
     """
-    users, categories = _checked(users, categories)
+    users, categories = checked_sizes(users, categories)
     shuffled = printed_vulnerability_shuffle(users=users, categories=categories, factor=factor)
     number = validate.closed_unit(p=p)
     blind = 1.0 / categories
@@ -107,8 +108,3 @@ def asymptotic_all_but_one_vulnerability(*, users: int, p: float) -> float:
         raise ValueError(f"p must be a number in [1/2, 1), got {number!r}")
     variance = (users - 1) * number * (1.0 - number)
     return 0.5 + (number - 0.5) / math.sqrt(2.0 * math.pi * variance)
-
-
-def _checked(users: int, categories: int) -> tuple[int, int]:
-    users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
-    return users, validate.integer(minimum=2, maximum=MOST_USERS, categories=categories)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.arguments import law, numbers
+from shuffle_accountant.leakage.arguments import numbers, prior_over
 from shuffle_accountant.leakage.qif.comparison import equivalent, merge_columns, post_processing
 from shuffle_accountant.leakage.qif.histograms import require_room
 from shuffle_accountant.numerics.rounding import Array
@@ -26,17 +26,7 @@ from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.randomizers.checks import row_sums
 from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 
-__all__ = ["Channel", "as_channel", "distinct_names", "gains_over", "prior_over", "stochastic"]
-
-
-def prior_over(inputs: int, prior: ArrayLike | None) -> Array:
-    """A checked prior, shape (inputs,); the uniform one for None."""
-    if prior is None:
-        return np.full(inputs, 1.0 / inputs)
-    array = law(prior=prior)
-    if array.size != inputs:
-        raise ValueError(f"prior must have one entry per input, {inputs}, got {array.size}")
-    return array
+__all__ = ["Channel", "as_channel"]
 
 
 def stochastic(**named: ArrayLike) -> Array:

@@ -48,9 +48,6 @@ __all__ = [
 ]
 
 
-# Most bits of a number of histograms that is computed exactly.
-_MOST_BITS = 1 << 17
-
 Histogram = tuple[int, ...]
 
 
@@ -200,10 +197,11 @@ def _sizes(users: int, categories: int) -> tuple[int, int]:
 
 def _number_of_histograms(users: int, letters: int) -> int:
     """Number of histograms; where it has too many digits, a smaller one that is still too large."""
+    most_bits = 1 << 17  # of a number of histograms that is computed exactly
     smaller, larger = sorted((users, letters - 1))
-    if smaller * larger.bit_length() <= _MOST_BITS:
+    if smaller * larger.bit_length() <= most_bits:
         return math.comb(users + letters - 1, letters - 1)
-    return int((larger // smaller) ** max(_MOST_BITS // larger.bit_length(), 1))
+    return int((larger // smaller) ** max(most_bits // larger.bit_length(), 1))
 
 
 def _histograms(users: int, letters: int) -> list[Histogram]:

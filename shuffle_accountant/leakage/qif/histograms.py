@@ -28,15 +28,6 @@ MOST_CELLS = 1 << 24
 MOST_STEPS = 1 << 30
 """Most additions in a computation of histogram laws, which take a second or two."""
 
-# Least cost of adding one message, in additions, whatever the size of the table.
-_LEAST_STEPS = 1 << 11
-
-# Bits of a size above which an error message says "over" instead of "about".
-_MANY_BITS = 1 << 14
-
-# Numbers in the tables that are filled at a time: half a megabyte.
-_CACHED_CELLS = 1 << 16
-
 
 def require_room(names: str, what: str, cells: int) -> None:
     """Refuse a table that would not fit into memory.
@@ -47,11 +38,9 @@ def require_room(names: str, what: str, cells: int) -> None:
         cells: numbers in it.
     """
     if cells > MOST_CELLS:
-        about = "over" if cells.bit_length() > _MANY_BITS else "about"
+        about = "over" if cells.bit_length() > 1 << 14 else "about"
         size = str(cells) if cells < 10**12 else f"{about} 10^{math.floor(math.log10(cells))}"
-        raise ValueError(
-            f"{names} must be so small that {what} has at most {MOST_CELLS} entries, got {size}"
-        )
+        raise ValueError(f"{names} must make {what} have at most {MOST_CELLS} entries, got {size}")
 
 
 def require_steps(users: int, letters: int, laws: int) -> None:
@@ -62,11 +51,11 @@ def require_steps(users: int, letters: int, laws: int) -> None:
         letters: number of letters.
         laws: how many laws.
     """
-    # the tables of the first users are smaller than that of all; the smallest one takes its time
-    table = max((users + 1) ** (letters - 1) // letters, _LEAST_STEPS)
+    # the tables of the first users are smaller than that of all; at least 2^11 steps
+    table = max((users + 1) ** (letters - 1) // letters, 1 << 11)
     if letters > 1 and laws * users * table > MOST_STEPS:
         raise ValueError(
-            f"users must be so few that laws of histograms take at most {MOST_STEPS} additions, "
+            f"users must make distributions of histograms take at most {MOST_STEPS} additions, "
             f"got {laws} laws of {users} messages with {letters} letters"
         )
 
@@ -124,7 +113,7 @@ def histogram_law(channel: Array, counts: Sequence[int]) -> Array:
 def histogram_laws(channel: Array, counts: NDArray[np.int64]) -> Iterator[Array]:
     """Laws of the histograms of independent messages, for one number of users.
 
-    As many laws at a time as a cache of the processor holds.
+    As many at a time as a cache of the processor holds: 2^16 numbers, half a megabyte.
 
     Args:
         channel: row x holds the message probabilities of input x, shape (inputs, letters).
@@ -136,7 +125,7 @@ def histogram_laws(channel: Array, counts: NDArray[np.int64]) -> Iterator[Array]
     letters, users = channel.shape[1], int(counts[0].sum())
     cells = (users + 1) ** (letters - 1)
     require_room("users", "the table of histogram probabilities", cells)
-    together = max(_CACHED_CELLS // cells, 1)
+    together = max((1 << 16) // cells, 1)
     for start in range(0, len(counts), together):
         yield _laws(channel, counts[start : start + together])
 

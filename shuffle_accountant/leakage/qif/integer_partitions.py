@@ -19,6 +19,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import islice
 
 from shuffle_accountant import validation as validate
 
@@ -152,28 +153,12 @@ def _integers(users: int, categories: int) -> tuple[int, int]:
 def _check_partitions(users: int, categories: int) -> None:
     """Refuse more partitions than `MOST_PARTITIONS`, or than `MOST_PARTS` over the users."""
     most = min(MOST_PARTITIONS, MOST_PARTS // users)
-    if _more_than(users, categories, most):
+    # the generator is asked for one more than may be
+    if len(list(islice(_partitions(users, categories, users), most + 1))) > most:
         parts = f"{categories} parts" if categories < users else "any number of parts"
         raise ValueError(
             f"users must have at most {most} partitions into {parts}, got users={users}"
         )
-
-
-def _more_than(total: int, parts: int, limit: int) -> bool:
-    """Whether there are more partitions of ``total`` into at most ``parts`` parts than the limit.
-
-    They grow with both numbers; those into parts of size at most 1, 2, … are as many (conjugates).
-    """
-    # p(n, <= 2) = n // 2 + 1, and p(62) = 1300156
-    if total // 2 >= limit or (total > 62 and parts > 62):
-        return True
-    ways = [1] + [0] * total
-    for size in range(1, min(parts, total) + 1):
-        for n in range(size, total + 1):
-            ways[n] += ways[n - size]
-        if ways[total] > limit:
-            return True
-    return False
 
 
 def _arrangements(whole: int, shape: tuple[int, ...]) -> int:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.arguments import law
+from shuffle_accountant.leakage.arguments import MOST_USERS, checked_sizes, law
 from shuffle_accountant.leakage.qif.occupancy import Bins, Occupancy
 from shuffle_accountant.leakage.qif.sums import sum_over_integers
 from shuffle_accountant.numerics.binomial import deviance, log_pmf, log_upper_tail
@@ -34,7 +34,6 @@ from shuffle_accountant.numerics.rounding import Array
 
 __all__ = [
     "MOST_TIED_USERS",
-    "MOST_USERS",
     "expected_maximum_load",
     "expected_maximum_load_of",
     "expected_minimum_load",
@@ -43,20 +42,12 @@ __all__ = [
 ]
 
 
-MOST_USERS = 2**53
-"""Largest number of users: every integer up to it is a double."""
-
 MOST_TIED_USERS = 10**10
 """Largest n for bins of means that differ by less than a few deviations, but do differ."""
 
 # The next term of the expansion is -0.02/sqrt(mean) for 3 bins, -0.3 for 100, -2.7 for 1e8: here it
 # is below 3e-12 of the mean.
 _LARGE_MEAN = 1e8
-# Minus the log of a probability's bound above which it counts as 0; sum of the excluded tails below
-# which it counts as 1.
-_MANY, _FEW = 38.0, 1e-17
-# Of one chance: many times the rounding of the transforms.
-_TOLERANCE = 1e-12
 
 
 def expected_maximum_load(*, users: int, categories: int) -> float:
@@ -69,7 +60,7 @@ def expected_maximum_load(*, users: int, categories: int) -> float:
     Returns:
         The expectation, in [max(1, n/k), n]; absolute error below 1e-11 n/k.
     """
-    users, categories = _checked(users, categories)
+    users, categories = checked_sizes(users, categories)
     return _expected(users, [(1.0 / categories, categories)], Side.ABOVE)
 
 
@@ -83,7 +74,7 @@ def expected_minimum_load(*, users: int, categories: int) -> float:
     Returns:
         The expectation, in [0, n/k]; absolute error below 1e-11 n/k.
     """
-    users, categories = _checked(users, categories)
+    users, categories = checked_sizes(users, categories)
     return _expected(users, [(1.0 / categories, categories)], Side.BELOW)
 
 
@@ -118,11 +109,6 @@ def expected_minimum_load_of(theta: ArrayLike, *, users: int) -> float:
     """
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
     return _expected(users, _groups(law(theta=theta)), Side.BELOW)
-
-
-def _checked(users: int, categories: int) -> tuple[int, int]:
-    users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
-    return users, validate.integer(minimum=2, maximum=MOST_USERS, categories=categories)
 
 
 def _groups(theta: Array) -> list[tuple[float, int]]:
@@ -202,16 +188,17 @@ def _by_thresholds(users: int, rivals: list[tuple[float, int]], every: bool, sid
         allowed -= b.count * np.log(np.maximum(kept, 1e-300))
     # P(N_j <= m for all j) <= prod P(X_j <= m)/P(Poi(n) = n), and the bins without a threshold must
     # take what is left over
-    impossible = allowed > _MANY + 0.5 * math.log(users)
-    impossible |= _tail_exponent(users - thresholds * number, free, side) > _MANY
-    certain = excluded < _FEW
+    # below e^-38 a probability counts as 0
+    impossible = allowed > 38.0 + 0.5 * math.log(users)
+    impossible |= _tail_exponent(users - thresholds * number, free, side) > 38.0
+    certain = excluded < 1e-17  # sum of the excluded tails
     if side is Side.ABOVE:
         low = first + int(np.count_nonzero(impossible))
         high = first + int(np.count_nonzero(~certain)) - 1
-        return low + sum_over_integers(missing, low, high, tolerance=_TOLERANCE)
+        return low + sum_over_integers(missing, low, high, tolerance=1e-12)
     low = max(first + int(np.count_nonzero(certain)), 1)
     high = first + int(np.count_nonzero(~impossible)) - 1
-    return max(high - sum_over_integers(missing, low, high, tolerance=_TOLERANCE), 0.0)
+    return max(high - sum_over_integers(missing, low, high, tolerance=1e-12), 0.0)
 
 
 def _tail_exponent(counts: NDArray[np.int64], mean: float, side: Side) -> Array:
@@ -226,12 +213,6 @@ def _tail_exponent(counts: NDArray[np.int64], mean: float, side: Side) -> Array:
     return np.where(counts < 0, np.inf if side is Side.BELOW else 0.0, np.where(far, exponent, 0.0))
 
 
-# The density is analytic and vanishes at both ends, where the trapezoidal rule converges
-# geometrically: at this step to the last place, for k up to 2^53.
-_STEP = 1.0 / 64.0
-_REACH = 40.0
-
-
 @cache
 def maximum_moments(count: int) -> tuple[float, float]:
     """``(E[M], E[M^2])`` for the maximum M of ``count`` independent N(0, 1) variables.
@@ -241,7 +222,10 @@ def maximum_moments(count: int) -> tuple[float, float]:
     """
     from scipy.special import log_ndtr
 
-    x = np.arange(-_REACH, _REACH + _STEP, _STEP)
+    # The density is analytic and vanishes at both ends, where the trapezoidal rule converges
+    # geometrically: at this step to the last place, for k up to 2^53.
+    step, reach = 1.0 / 64.0, 40.0
+    x = np.arange(-reach, reach + step, step)
     exponent = math.log(count) - 0.5 * math.log(2.0 * math.pi) - 0.5 * x * x
     density = np.exp(exponent + (count - 1) * log_ndtr(x))
-    return _STEP * math.fsum(x * density), _STEP * math.fsum(x * x * density)
+    return step * math.fsum(x * density), step * math.fsum(x * x * density)

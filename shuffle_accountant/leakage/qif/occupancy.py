@@ -40,9 +40,6 @@ _NEGLECTED = 1e-17
 _DIRECT = 500
 # Entries of the table of phases that its blocks share, and of arrays of thresholds by frequencies.
 _BLOCK = 1 << 16
-_TENTH = math.log(0.1)
-# Coefficients 2k (2k + 1) of the series of t - sin t, from the last that matters below t = 1/2.
-_SINE = (12 * 13, 10 * 11, 8 * 9, 6 * 7, 4 * 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,8 @@ def log_characteristic(mean: float, angles: Array) -> Complex:
     """
     square = angles * angles
     factor = np.ones_like(angles)
-    for denominator in _SINE:
+    # 2k (2k + 1), from the last that matters below t = 1/2
+    for denominator in (12 * 13, 10 * 11, 8 * 9, 6 * 7, 4 * 5):
         factor = 1.0 - square / denominator * factor
     # the difference cancels for small t, the series does not
     skew = np.where(angles < 0.5, -angles * square / 6.0 * factor, np.sin(angles) - angles)
@@ -187,7 +185,7 @@ class _Whole:
     @classmethod
     def of(cls, mean: float, angles: Array) -> _Whole:
         log = log_characteristic(mean, angles)
-        return cls(log, np.exp(log), int(np.count_nonzero(log.real > _TENTH)))
+        return cls(log, np.exp(log), int(np.count_nonzero(log.real > math.log(0.1))))
 
     def log_less(self, tail: Complex) -> Complex:
         """``log(value - tail)``, but for multiples of 2 pi i; shape (thresholds, angles).

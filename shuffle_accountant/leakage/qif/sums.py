@@ -8,14 +8,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["sum_over_integers"]
 
 Integers = NDArray[np.int64]
-
-_SIZES = (96, 192, 384)
-_CHUNK = 1 << 16
 
 
 def sum_over_integers(
@@ -36,7 +34,7 @@ def sum_over_integers(
     if last < first:
         return 0.0
     middle, half = 0.5 * (first + last), 0.5 * max(last - first, 1)
-    for size in _SIZES:
+    for size in (96, 192, 384):
         if last - first < 2 * size:
             break
         points = middle + half * np.cos(math.pi * (np.arange(size) + 0.5) / size)
@@ -44,8 +42,8 @@ def sum_over_integers(
         sampled = np.unique(np.rint(points).astype(np.int64))
         fit = _Fit(_scaled(sampled, middle, half), function(sampled), tolerance)
         if fit.close:
-            starts = range(first, last + 1, _CHUNK)
-            chunks = (np.arange(start, min(start + _CHUNK, last + 1)) for start in starts)
+            starts = range(first, last + 1, LIMITS.at_once)
+            chunks = (np.arange(start, min(start + LIMITS.at_once, last + 1)) for start in starts)
             return math.fsum(fit.sum_at(_scaled(chunk, middle, half)) for chunk in chunks)
     return math.fsum(function(np.arange(first, last + 1)))
 

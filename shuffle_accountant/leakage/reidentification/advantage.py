@@ -9,11 +9,13 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.leakage.arguments import two_laws
-from shuffle_accountant.leakage.reidentification.layers import expected_hits, layers, running_sum
-from shuffle_accountant.leakage.reidentification.success import (
-    checked_counts,
-    success_probability,
+from shuffle_accountant.leakage.reidentification.layers import (
+    NEGLIGIBLE,
+    expected_hits,
+    layers,
+    running_sum,
 )
+from shuffle_accountant.leakage.reidentification.success import checked_counts, success_probability
 from shuffle_accountant.numerics.rounding import BELOW_ONE, Array, pairwise_sum
 
 __all__ = [
@@ -146,6 +148,6 @@ def asymptote(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> fl
 
 def _ratios_less_one(p: Array, q: Array) -> tuple[float, Array, Array]:
     """P(Q = 0), and of the other letters ``w - 1``, without cancellation, and the decoys' mass."""
-    common = q > 1e-306  # as in `layers`: less is nothing, and the ratio stays a double
+    common = q > NEGLIGIBLE
     certain = math.fsum(p[~common].tolist())
     return certain, (p[common] - q[common]) / q[common], q[common]

@@ -15,9 +15,10 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.leakage.arguments import MOST_USERS
 from shuffle_accountant.leakage.reidentification.bounds import sup_ratio
 from shuffle_accountant.leakage.reidentification.layers import Layers, layers
-from shuffle_accountant.leakage.reidentification.success import MOST_USERS, checked_counts
+from shuffle_accountant.leakage.reidentification.success import checked_counts
 from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
@@ -33,8 +34,6 @@ __all__ = [
 ]
 
 Pair = tuple[tuple[float, ...], tuple[float, ...]]
-
-_MOST_PASSWORDS = 10**7  # the sum has as many terms
 
 
 def linear_density(*, users: int, guesses: int = 1) -> float:
@@ -165,7 +164,7 @@ def response_ratio(*, first: float, eps0: float = math.log(3.0)) -> float:
 
 
 def _checked_zipf(passwords: int, exponent: float) -> tuple[int, float]:
-    passwords = validate.integer(minimum=1, maximum=_MOST_PASSWORDS, passwords=passwords)
+    passwords = validate.integer(minimum=1, maximum=10**7, passwords=passwords)
     return passwords, validate.finite_nonnegative(exponent=exponent)
 
 

@@ -17,7 +17,7 @@ from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.leakage.arguments import two_laws
 from shuffle_accountant.leakage.reidentification.advantage import total_variation
 from shuffle_accountant.leakage.reidentification.bounds import sup_ratio
-from shuffle_accountant.leakage.reidentification.layers import layers
+from shuffle_accountant.leakage.reidentification.layers import NEGLIGIBLE, layers
 from shuffle_accountant.leakage.reidentification.success import checked_counts
 from shuffle_accountant.numerics.binomial import log_pmf
 from shuffle_accountant.numerics.rounding import Array
@@ -147,7 +147,7 @@ def theorem_10(
 def _ratio_law(p: ArrayLike, q: ArrayLike) -> tuple[float, Array, Array]:
     """P(Q = 0), the distinct finite ratios in rising order, and Q's mass of each."""
     target, decoys = two_laws(p, q)
-    common = decoys > 1e-306  # as in `layers`: less is nothing, and the ratio stays a double
+    common = decoys > NEGLIGIBLE
     certain = math.fsum(target[~common].tolist())
     ratio, place = np.unique(target[common] / decoys[common], return_inverse=True)
     masses = np.asarray(np.bincount(place.ravel(), decoys[common]), dtype=np.float64)

@@ -8,22 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.arguments import law, numbers, two_laws
+from shuffle_accountant.leakage.arguments import MOST_USERS, law, numbers, two_laws
 from shuffle_accountant.leakage.reidentification.layers import expected_hits, layers
 from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
 __all__ = [
-    "MOST_USERS",
     "checked_counts",
     "clones_psi",
     "psi",
     "success_among_decoys",
     "success_probability",
 ]
-
-
-# Largest number of users: counts are exact in double precision up to it.
-MOST_USERS = 2**53
 
 
 def success_probability(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> float:

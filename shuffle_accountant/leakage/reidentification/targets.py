@@ -7,6 +7,7 @@ of R* is that of R, for no mixture of rows is below their least entry.
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -119,9 +120,6 @@ def _mixtures(inputs: Sequence[Input]) -> tuple[tuple[int, ...], Array]:
 
 # What a randomizer computes of its parameters is good to a few units in the last place.
 _OWN_ERROR = pairwise_sum(own=8)
-# Largest exponent for rounding errors: above, e^-x and what n clones hide are zero to a double.
-_LARGEST_EXPONENT = 800.0
-_LOG_LARGEST = 709.0  # e^709 is a double
 
 T = TypeVar("T")
 
@@ -146,7 +144,7 @@ class Targets(ABC, Generic[T]):
     def ratio(self, target: T) -> float:
         """The largest ratio itself, inf where it is too large for a double."""
         log_ratio = self.log_ratio(target)
-        return math.exp(log_ratio) if log_ratio < _LOG_LARGEST else math.inf
+        return math.exp(log_ratio) if log_ratio < math.log(sys.float_info.max) else math.inf
 
     @abstractmethod
     def blanket(self, target: T, users: int, guesses: int) -> Bracket:
@@ -169,7 +167,8 @@ def clones_bracket(log_ratio: float, users: int, guesses: int) -> Bracket:
     if log_ratio == math.inf:
         return Bracket(lower=1.0, upper=1.0, reduction="clones")
     value = clones_psi(math.exp(-log_ratio), users=users, guesses=guesses)
-    exponent = min(log_ratio, _LARGEST_EXPONENT)
+    # above 800 e^-x, and what n clones hide, are zero to a double
+    exponent = min(log_ratio, 800.0)
     error = product(_OWN_ERROR, exponential(roundings(4) * exponent), hits_error(guesses))
     return rounded(value, error, "clones")
 
@@ -195,7 +194,7 @@ class _FiniteTargets(Targets[Input]):
         return max(float(np.max(np.log(own[sent]) - np.log(common[sent]))), 0.0)
 
     def ratio(self, target: Input) -> float:
-        if self.log_ratio(target) >= _LOG_LARGEST:
+        if self.log_ratio(target) >= math.log(sys.float_info.max):
             return math.inf
         (own,), common = message_laws(self.randomizer, (target,))
         sent = own > 0.0

@@ -27,10 +27,6 @@ from shuffle_accountant.randomizers.randomized_response import RandomizedRespons
 __all__ = ["AdultTable", "Crescents", "crescents", "grid_blocks", "randomize", "read_adult"]
 
 
-# Largest noise and gap: above, coordinates may be no doubles.
-_FARTHEST = 1e300
-
-
 class Crescents(NamedTuple):
     """Points and their labels.
 
@@ -62,9 +58,10 @@ def crescents(
     """
     n = validate.integer(minimum=1, maximum=10**8, users=users)
     noise, gap = validate.finite_nonnegative(noise=noise), validate.finite_nonnegative(gap=gap)
-    if max(noise, gap) > _FARTHEST:
-        name, value = ("noise", noise) if noise > _FARTHEST else ("gap", gap)
-        raise ValueError(f"{name} must be a number in [0, {_FARTHEST:g}], got {value!r}")
+    farthest = 1e300  # above, coordinates may be no doubles
+    if max(noise, gap) > farthest:
+        name, value = ("noise", noise) if noise > farthest else ("gap", gap)
+        raise ValueError(f"{name} must be a number in [0, {farthest:g}], got {value!r}")
     generator = random_source(rng)
     cluster, moon = generator.integers(2, size=(2, n))
     angle = math.pi * generator.random(n)
