@@ -15,6 +15,7 @@ import pytest
 from oracles.atoms import divergence
 from oracles.precision import MP, Real, exact
 
+import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.lattice.profile import whole_losses, whole_places
 from shuffle_accountant.losses.base import Effort
@@ -297,3 +298,21 @@ def test_the_law_of_a_target_among_few(swapped: bool, side: Bound) -> None:
         found = divergence(atoms, epsilon)
         assert bounds(found, truth, side), epsilon
         assert abs(found - truth) <= exact(0.02)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+@pytest.mark.parametrize("delta0", [1e-9, 1e-2, 0.5])
+def test_nothing_hides_but_a_failure(delta0: float, rounds: int) -> None:
+    """With eps0 = 0 a round gives the target away with probability delta0, or hides it."""
+    one = sa.ShuffleRound(sa.ApproximateRandomizer(0.0, delta0), users=100)
+    failed = float(-MP.expm1(rounds * MP.log1p(-exact(delta0))))
+    for epsilon in (0.0, 3.0):
+        found = sa.delta(one, epsilon=epsilon, rounds=rounds)
+        assert found.lower <= failed <= found.upper <= failed * (1.0 + 1e-3)  # the tolerance
+
+
+@pytest.mark.parametrize("users", [2, 100_000])
+@pytest.mark.parametrize("epsilon", [0.0, 50.0, 299.0])
+def test_no_divergence_is_above_one(users: int, epsilon: float) -> None:
+    one = sa.ShuffleRound(sa.ApproximateRandomizer(300.0, 1e-9), users=users)
+    assert sa.delta(one, epsilon=epsilon).upper <= 1.0

@@ -229,7 +229,8 @@ def _bounds(
     alone = _mixture(loss, points, orders, np.ones(1), np.ones(1), side, tail)
     charge = rounded(loss.charge * (1.0 + np.exp(points)), 3 * ELEMENTARY)
     charge = outwards(charge, roundings(40), upper=upper)
-    return np.array([mixed + missing + charge, alone])
+    found = np.array([mixed + missing + charge, alone])
+    return np.minimum(found, 1.0) if upper else found  # no divergence is larger
 
 
 def _mixture(
