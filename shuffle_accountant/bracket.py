@@ -81,9 +81,10 @@ class ErrorLedger:
         truncation: probability mass far in the tails was not followed.
         aliasing: circular convolution wrapped tail mass around the grid.
         round_off: floating-point arithmetic.
-        method: which way answered: of one round "lists" (message histograms), "nodes" (Laplace
-            inversion), "doubling" (grids of sums) or "sum" (another finite sum); of several "grid"
-            (composition of privacy losses on a grid); "exact" where nothing had to be computed.
+        method: which way answered: of one round "binomial" (numbers of clones), "lists" (message
+            histograms), "nodes" (Laplace inversion), "moments", "doubling" (grids of sums) or
+            "table" (a tabulated loss); "sum" for a loss of one's own that names none; of several
+            rounds "grid" (composition on a grid); "exact" where nothing had to be computed.
     """
 
     discretisation: float = 0.0

@@ -9,7 +9,7 @@ from dataclasses import replace
 from shuffle_accountant.bracket import ErrorLedger, in_order
 from shuffle_accountant.engine.question import Answer, Query, excess
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort, PrivacyLoss, Ways
+from shuffle_accountant.losses.base import Effort, PrivacyLoss, way_of
 from shuffle_accountant.numerics.normal import about_epsilon
 from shuffle_accountant.numerics.roots import find_crossing
 
@@ -83,7 +83,7 @@ def single_answer(
     cause = ledger.limited_by if wide > 1.0 else None
     at, delta = (query.required, lower) if query.delta is None else (upper, query.delta)
     effort = Effort(max(delta * _NEGLIGIBLE, _SMALLEST_TAIL), resolution)
-    ledger = replace(ledger, method=loss.way(at, effort) if isinstance(loss, Ways) else "sum")
+    ledger = replace(ledger, method=way_of(loss, at, effort))
     return Answer(lower=lower, upper=upper, ledger=ledger, cause=cause)
 
 

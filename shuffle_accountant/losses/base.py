@@ -19,6 +19,7 @@ __all__ = [
     "Tabled",
     "Ways",
     "factors",
+    "way_of",
 ]
 
 # Edges of the cells that atoms may be merged in: from the largest loss to increasing edges that
@@ -64,6 +65,11 @@ class Ways(Protocol):
 
     def way(self, epsilon: float, effort: Effort) -> str:
         """Name of the way that answers at epsilon, as brackets report it."""
+
+
+def way_of(loss: PrivacyLoss, epsilon: float, effort: Effort) -> str:
+    """Name of the way that answers at epsilon: that of the loss, or "sum" where it has one only."""
+    return loss.way(epsilon, effort) if isinstance(loss, Ways) else "sum"
 
 
 class PrivacyLoss(Protocol):

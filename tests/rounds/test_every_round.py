@@ -18,6 +18,7 @@ from shuffle_accountant.reductions.choice import REDUCTIONS
 from shuffle_accountant.registry import Kinds
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.registry import round_from_dict
+from shuffle_accountant.sums.choose import Way
 
 GENERAL = sa.GeneralRandomizer(eps0=1.0)
 RESPONSE = sa.RandomizedResponse(categories=4, eps0=1.0)
@@ -185,6 +186,15 @@ def test_a_round_alone_is_answered_as_by_the_accountant(name: str) -> None:
     one = EVERY[name][0]
     assert one.epsilon(delta=1e-3).ends() == sa.epsilon(one, delta=1e-3).ends()
     assert one.delta(epsilon=0.1).ends() == sa.delta(one, epsilon=0.1).ends()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_bracket_names_the_way_that_answered(name: str) -> None:
+    one = EVERY[name][0]
+    ways = {*(way.value for way in Way), "binomial", "table", "grid", "exact"}
+    assert one.delta(epsilon=0.1).ledger.method in ways
+    assert one.epsilon(delta=1e-3).ledger.method in ways
+    assert sa.epsilon(one, delta=1e-3, rounds=3).ledger.method == "grid"
 
 
 def test_several_rounds_say_each_sentence_once() -> None:

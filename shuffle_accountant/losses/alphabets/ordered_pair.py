@@ -14,7 +14,7 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.alphabets.blanket import CHORDS, BlanketLoss, largest_divergence
 from shuffle_accountant.losses.alphabets.letters import LetterPair
-from shuffle_accountant.losses.alphabets.profiles import profile_table
+from shuffle_accountant.losses.alphabets.profiles import divergence_bounds, profile_table
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.rounding import Array
@@ -57,6 +57,11 @@ class OrderedPairLoss:
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
         return largest_divergence((self.pair,), self.users, epsilon, side, effort)
+
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        plain = Effort(effort.tail, effort.resolution)
+        return divergence_bounds((self.pair,), self.users, epsilon, plain)[2].value
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The pair with the polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""

@@ -47,7 +47,7 @@ from shuffle_accountant.losses.alphabets.mixed_profiles import (
     ranges_by_share,
 )
 from shuffle_accountant.losses.alphabets.profiles import profile_table, ways_of
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, way_of
 from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import Array, lowered, raised, sequential_sum
 from shuffle_accountant.sums.choose import Way
@@ -130,6 +130,15 @@ class RandomUsersLoss(SymmetricLoss):
             mixture = _near(self, math.floor(epsilon / _unit(self, plain)), side, plain)
             found = None if mixture is None else mixture.delta(math.expm1(epsilon))
         return self.listed.delta(epsilon, side, effort) if found is None else found
+
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon: nodes where tables do."""
+        plain = Effort(effort.tail, effort.resolution)
+        if epsilon < min(self.largest, POINTS.largest):
+            part = math.floor(epsilon / _unit(self, plain))
+            if _near(self, part, Bound.PESSIMISTIC, plain) is not None:
+                return Way.NODES.value
+        return way_of(self.listed, epsilon, effort)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""

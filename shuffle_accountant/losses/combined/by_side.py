@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, way_of
 from shuffle_accountant.losses.divergence import Divergence
 from shuffle_accountant.numerics.between import Between
 
@@ -48,6 +48,10 @@ class LossBySide:
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of delta at epsilon >= 0 from the side's loss."""
         return self._of(side).delta(epsilon, side, effort)
+
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return way_of(self.above, epsilon, effort)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """Atoms of the side's loss."""

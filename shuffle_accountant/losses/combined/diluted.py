@@ -8,7 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, Tabled
+from shuffle_accountant.losses.base import (
+    CellEdges,
+    Effort,
+    PrivacyLoss,
+    SymmetricLoss,
+    Tabled,
+    way_of,
+)
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, outwards, roundings, share
 
@@ -48,6 +55,10 @@ class DilutedLoss(SymmetricLoss):
         """Bound of delta at epsilon >= 0: ``active`` times the inner loss's."""
         value = rounded(self.inner.delta(epsilon, side, effort), ELEMENTARY)
         return min(share(value, self.active, _error(), upper=side is Bound.PESSIMISTIC), 1.0)
+
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return way_of(self.inner, epsilon, effort)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The inner atoms, times the probability ``active``, and one at loss 0."""

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss
+from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, way_of
 from shuffle_accountant.losses.two_letters.cells import CellSums, HalfAtoms
 from shuffle_accountant.losses.two_letters.listing import gather
 from shuffle_accountant.numerics.budget import rounded
@@ -96,6 +96,14 @@ class MixtureLoss(SymmetricLoss):
         if upper and (epsilon < self.largest or self.largest == math.inf):
             total += missing
         return min(total, 1.0)
+
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon for the likeliest round with a loss."""
+        parts = [part for part in self.source.parts(Bound.PESSIMISTIC, effort)[0] if part.loss]
+        likeliest = max(parts, key=lambda part: part.weight, default=None)
+        if likeliest is None or likeliest.loss is None:
+            return "exact"
+        return way_of(likeliest.loss, epsilon, effort)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The parts' atoms, weighted by their probabilities; what reveals nothing is at loss 0."""

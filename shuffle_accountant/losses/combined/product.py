@@ -72,6 +72,10 @@ class ProductLoss:
         """The divergence of the parts."""
         return self.parts[0][0].divergence
 
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return "table"
+
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of the divergence at ``alpha = e^epsilon``, epsilon >= 0: a sum over the atoms."""
         atoms = _atoms(self, side, effort)

@@ -16,7 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, Tabled
+from shuffle_accountant.losses.base import (
+    CellEdges,
+    Effort,
+    PrivacyLoss,
+    SymmetricLoss,
+    Tabled,
+    way_of,
+)
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -68,13 +75,20 @@ class SubsampledLoss(SymmetricLoss):
             return loss + math.log(self.fraction + (1.0 - self.fraction) * math.exp(-loss))
         return math.log1p(self.fraction * math.expm1(loss))
 
+    def _grown(self, epsilon: float) -> float:
+        """``log(1 + (e^epsilon - 1) / g)``, without overflow."""
+        if epsilon > 30.0:
+            rest = math.log1p(-(1.0 - self.fraction) * math.exp(-epsilon))
+            return epsilon + rest - math.log(self.fraction)
+        return math.log1p(math.expm1(epsilon) / self.fraction)
+
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return way_of(self.inner, self._grown(epsilon), effort)
+
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0: ``g H_a'`` of the inner pair, a' = 1 + (a - 1)/g."""
-        if epsilon > 30.0:
-            inner = epsilon + math.log1p(-(1.0 - self.fraction) * math.exp(-epsilon))
-            inner -= math.log(self.fraction)
-        else:
-            inner = math.log1p(math.expm1(epsilon) / self.fraction)
+        inner = self._grown(epsilon)
         # the rounding of the mapped epsilon moves the divergence less than this move does
         error, upper = roundings(2 * ELEMENTARY + 4), side is Bound.PESSIMISTIC
         inner = outwards(rounded(inner, ELEMENTARY), error, upper=not upper)

@@ -96,6 +96,10 @@ class AntipodalLoss:
         """The hockey-stick divergence."""
         return HOCKEY_STICK
 
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return "doubling"
+
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Lower bound of ``H_alpha(P‖Q)``; PESSIMISTIC is the Gaussian mechanism's profile."""
         if side is Bound.PESSIMISTIC:

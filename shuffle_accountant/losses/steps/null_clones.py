@@ -141,6 +141,10 @@ class NullCloneLoss:
         """The hockey-stick divergence."""
         return HOCKEY_STICK
 
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return "doubling"
+
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0: a sum over the atoms."""
         # no sums are needed where the bound without any hiding is small enough

@@ -178,6 +178,10 @@ class TabulatedLoss:
         """The hockey-stick divergence."""
         return HOCKEY_STICK
 
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return "table"
+
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0: a sum of positive terms."""
         value = _delta(self.bounds.side(side), epsilon, side)

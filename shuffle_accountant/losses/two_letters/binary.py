@@ -125,6 +125,10 @@ class BinaryLoss(SymmetricLoss):
         """Key of its source's table, or None."""
         return self.source.table
 
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return "binomial"
+
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha``, alpha = e^epsilon, epsilon >= 0: a sum over counts of decoys.
 

@@ -118,6 +118,10 @@ class ProbabilisticDpLoss:
         """The loss of (Q, P): the pair is symmetric."""
         return self
 
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return "binomial"
+
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``P(loss >= epsilon)``, epsilon >= 0."""
         blocks = self._blocks(side, 0.5 * effort.tail, _WIDTH_PER_RESOLUTION * effort.resolution)

@@ -122,6 +122,10 @@ class ZeroOutLoss:
         """Sum of the others' eta."""
         return self.others * math.exp(-self.eps0) * self.delta0
 
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return "binomial"
+
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
         if epsilon >= self.eps0:  # the target's own probability of an infinite loss
