@@ -245,7 +245,9 @@ def _tabulated(question: Question, aims: Aims, wanted: NDArray[np.intp]) -> Iter
     """Nodes of the rows wanted, in pieces that fit into memory."""
     messages = question.value.shape[1]
     size = max(settings.NODES.at_once // (8 * messages), 1)
-    share = settings.NODES.work / (messages * question.theta.size)
+    # a single alpha is no table: sixteen times as much for it is still a second
+    rows = question.theta.size if question.theta.size > 1 else 0.0625
+    share = settings.NODES.work / (messages * rows)
     most = min(max(share, settings.NODES.fewest_nodes), settings.NODES.most_nodes)
     for first in range(0, wanted.size, size):
         yield from _affordable(question, aims, wanted[first : first + size], most)

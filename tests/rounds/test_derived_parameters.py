@@ -17,9 +17,8 @@ import pytest
 
 import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.base import Effort, factors
 from shuffle_accountant.losses.combined.by_side import LossBySide, noise_of, share_of
-from shuffle_accountant.losses.combined.product import factors
 from shuffle_accountant.numerics.between import Between
 from shuffle_accountant.numerics.binomial import CHANCE
 from shuffle_accountant.numerics.rounding import roundings
