@@ -95,6 +95,7 @@ def refine(
     problem = Problem.of(losses, query, tolerance, memory_limit, largest, below)
     ends, plan = _by_transforms(problem)
     wide = _excess(problem, ends)
+    # without a lower end the transform has failed, however well single rounds are known
     known = not (problem.gathered or (ends.limited and ends.lower.value > 0.0))
     rare = known and (query.delta is None or query.delta <= _LARGEST_RARE)
     if rare and (wide > _FAR_OFF or (wide > 1.0 and ends.out_of_reach)):
@@ -174,7 +175,7 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
             wide > _STALLED * plan.previous[1]
             or (problem.gathered and _left_by_any_grid(plan, wide) > 1.0)
         )
-        # a second grid may tell, but no third one knows more of single rounds
+        # where the profile of a round is known too loosely, one finer grid may help, two do not
         hopeless_rounds = ends.limited and (wide > _FAR_OFF or plan.previous is not None)
         if wide <= 1.0 or stalled or plan.limited or hopeless_rounds or ends.out_of_reach:
             break

@@ -245,9 +245,9 @@ def _tabulated(question: Question, aims: Aims, wanted: NDArray[np.intp]) -> Iter
     """Nodes of the rows wanted, in pieces that fit into memory."""
     messages = question.value.shape[1]
     size = max(settings.NODES.at_once // (8 * messages), 1)
-    # a single alpha is no table: sixteen times as much for it is still a second
-    rows = question.theta.size if question.theta.size > 1 else 0.0625
-    share = settings.NODES.work / (messages * rows)
+    rows = question.theta.size
+    work = settings.NODES.alone if rows == 1 else settings.NODES.work
+    share = work / (messages * rows)
     most = min(max(share, settings.NODES.fewest_nodes), settings.NODES.most_nodes)
     for first in range(0, wanted.size, size):
         yield from _affordable(question, aims, wanted[first : first + size], most)
@@ -273,6 +273,7 @@ def _affordable(
                 yield of_blocks(tilted[part].used(), users, start, dropped[:, part])
         again = np.flatnonzero(good)[~fits]
         over = np.maximum(count[~fits] * settings.NODES.block / most, 1.0)
+        # four times sigma, or more: every attempt surveys all frequencies again
         wider = 16.0 * tilted.variance[~fits] * over
         index, aims = index[again], aims[again]
         aims = Aims(aims.width, wider, aims.value, aims.measured)

@@ -17,6 +17,7 @@ class NodeSettings:
         block: neighbouring nodes that are kept or left out together.
         work: messages times kept nodes, and times frequencies surveyed, of all rows of a table:
             where that is too little, sigma is larger and bounds are wider.
+        alone: ``work`` where there is a single alpha: 16 times as much still takes about a second.
         most_nodes: no row has more nodes, and no more of its frequencies are surveyed.
         fewest_nodes: every row may have this many nodes, whatever ``work`` is.
         left_out: left-out nodes and aliases may each be this share of the width aimed for.
@@ -50,6 +51,7 @@ class NodeSettings:
 
     block: int = 16
     work: float = 2.0**22
+    alone: float = 2.0**26
     most_nodes: float = 2.0**16
     fewest_nodes: float = 2.0**10
     left_out: float = 0.05
