@@ -236,7 +236,8 @@ def test_a_ledger_of_version_0_2_0(url: str) -> None:
     lower, upper, _ = stored_by_version_0_2_0(url)
     with pytest.warns(UserWarning, match="was kept by version 0.2.0 and not sealed: its 3") as told:
         ledger = ShuffleLedger.open(url, "survey")
-    assert len(told) == 1
+    # connections of other tests may be collected meanwhile, with a warning of their own
+    assert sum(issubclass(one.category, UserWarning) for one in told) == 1
     assert "\n" not in str(told[0].message)
     assert len(ledger) == 6
     assert ledger.epsilon().lower <= upper
