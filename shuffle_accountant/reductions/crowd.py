@@ -23,7 +23,8 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.alphabets.mixed_profiles import Sample
-from shuffle_accountant.losses.alphabets.random_users import POINTS, RandomUsersLoss
+from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
+from shuffle_accountant.losses.alphabets.settings import MIXTURES
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, average, count_law, joined
@@ -81,7 +82,7 @@ def crowd(randomizer: LocalRandomizer, users: int, others: Groups, colluding: in
     losses = []
     for pairs, chances in _candidates(every):
         draws = _AmongDraws(pairs, randomizer.eps0, _honest(chances, colluding))
-        losses.append(RandomUsersLoss(pairs, draws, MixtureLoss(draws), POINTS.most_terms[1]))
+        losses.append(RandomUsersLoss(pairs, draws, MixtureLoss(draws), MIXTURES.most_terms[1]))
     # each is a bound; the smallest spread is the best of them
     return CrowdPair(min(losses, key=lambda loss: loss.deviation))
 

@@ -25,7 +25,8 @@ from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.alphabets.mixed_profiles import Sample
-from shuffle_accountant.losses.alphabets.random_users import POINTS, RandomUsersLoss
+from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
+from shuffle_accountant.losses.alphabets.settings import MIXTURES
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
@@ -82,7 +83,7 @@ def participation(
     pairs = _letters(inner, randomizer.eps0)
     if not pairs:
         return ParticipationPair(name, listed)
-    two, more = POINTS.most_terms
+    two, more = MIXTURES.most_terms
     most = two if isinstance(inner.loss, BinaryLoss) else more
     return ParticipationPair(name, RandomUsersLoss(pairs, source, listed, most))
 

@@ -11,9 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.numerics.rounding import lowered, pairwise_sum, raised, roundings
+from shuffle_accountant.numerics.rounding import Array, lowered, pairwise_sum, raised, roundings
 from shuffle_accountant.sums.doubling import SumLaw, additions, power, pruned
-from shuffle_accountant.sums.tilting import Letters
 
 __all__ = ["heavy_positive_part"]
 
@@ -28,39 +27,39 @@ _FARTHEST = 1e-100
 _NEGLIGIBLE, _ROUGH = 1e-10, 1e-2
 
 
-def heavy_positive_part(letters: Letters, side: Bound, *, resolution: float, tail: float) -> float:
+def heavy_positive_part(
+    value: Array, mass: Array, count: int, side: Bound, *, resolution: float, tail: float
+) -> float:
     """Bound of ``E[(X_1 + … + X_n)_+]``, the positive part of a sum of n i.i.d. values.
 
     Args:
-        letters: the law of one X and the number of copies; values are off by a few units in their
-            last place at most, masses by nothing that is not allowed for elsewhere.
+        value: values of X, off by a few units in their last place at most, shape (m,).
+        mass: their probabilities, off by nothing that is not allowed for elsewhere, shape (m,).
+        count: number n of copies.
         side: whether the result is an upper or a lower bound.
         resolution: relative variance that gathering values may add or remove.
         tail: part of ``E[(sum)_+] / n``, absolute, that may be left out.
     """
-    n = letters.count
-    order = np.argsort(letters.value)
-    value, mass = letters.value[order], letters.mass[order]
+    n, order = count, np.argsort(value)
+    value, mass = value[order], mass[order]
     scale = float(np.sum(mass * np.maximum(value, 0.0)))
     # each value's positive part on its own: what the positive part of the sum can't exceed
     alone = raised(n * scale, pairwise_sum(own=2))
     reach = float(np.max(np.abs(value)))
     if scale <= max(tail, _FARTHEST * reach):
         return alone if side is Bound.PESSIMISTIC else 0.0
-    letters, tail = Letters(value / scale, mass, n), tail / scale
+    one, tail = SumLaw(value / scale, mass, 1, 0.0, 0.0, roundings(8), 0.0), tail / scale
     if resolution < _ROUGH:
-        rough = _positive_part(letters, Bound.OPTIMISTIC, _ROUGH, tail)
+        rough = _positive_part(one, n, Bound.OPTIMISTIC, _ROUGH, tail)
         tail = max(tail, _NEGLIGIBLE * rough / n)
-    found = scale * _positive_part(letters, side, resolution, tail)
+    found = scale * _positive_part(one, n, side, resolution, tail)
     if side is Bound.PESSIMISTIC:
         return min(raised(found, roundings(4)), alone)
     return lowered(found, roundings(4))
 
 
-def _positive_part(letters: Letters, side: Bound, resolution: float, tail: float) -> float:
+def _positive_part(one: SumLaw, n: int, side: Bound, resolution: float, tail: float) -> float:
     """`heavy_positive_part` for ascending values whose positive parts have mean 1."""
-    n = letters.count
-    one = SumLaw(letters.value, letters.mass, 1, 0.0, 0.0, roundings(8), 0.0)
     one = pruned(one, tail / (additions(n) + 1), n)
     one = replace(one, reach=float(np.max(np.abs(one.value))))
     width = max(math.sqrt(6.0 * resolution / additions(n)), _LEAST_WIDTH)

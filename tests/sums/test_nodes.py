@@ -29,7 +29,6 @@ from shuffle_accountant.sums import settings as chosen
 from shuffle_accountant.sums.heavy_tails import heavy_positive_part
 from shuffle_accountant.sums.nodes import NodeTable, node_table
 from shuffle_accountant.sums.rows import Ends, MessageRows
-from shuffle_accountant.sums.tilting import Letters
 
 fixed = settings(derandomize=True, deadline=None, max_examples=100)
 
@@ -252,10 +251,10 @@ def test_against_doubling(users: int) -> None:
         for i, x in enumerate(excess.tolist()):
             value = (r0 - r1) - x * r1
             value = np.maximum(value, -2.0 * users * value.max())
-            letters = Letters(value / value.max(), q, users)
+            top = value.max()
             low, high = (
-                heavy_positive_part(letters, side, resolution=4e-3, tail=1e-300)
-                * value.max()
+                heavy_positive_part(value / top, q, users, side, resolution=4e-3, tail=1e-300)
+                * top
                 / users
                 for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
             )
@@ -277,9 +276,11 @@ def test_far_tails_of_uneven_messages() -> None:
     for i, x in enumerate(excess.tolist()):
         value = (r0 - r1) - x * r1
         value = np.maximum(value, -2.0 * users * value.max())
-        letters = Letters(value / value.max(), q, users)
+        top = value.max()
         low, high = (
-            heavy_positive_part(letters, side, resolution=1e-2, tail=1e-20) * value.max() / users
+            heavy_positive_part(value / top, q, users, side, resolution=1e-2, tail=1e-20)
+            * top
+            / users
             for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
         )
         assert found.lower[i] <= high

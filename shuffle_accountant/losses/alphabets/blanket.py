@@ -27,63 +27,19 @@ from shuffle_accountant.losses.alphabets.letter_moments import (
     source_letters,
 )
 from shuffle_accountant.losses.alphabets.profiles import (
-    LARGEST_EPSILON,
     OrderedMessages,
     Profile,
     divergence_bounds,
     profile_table,
     ways_of,
 )
+from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.sums.choose import Way
 
-__all__ = ["CHORDS", "BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]
-
-# Distance of the profile's points near loss 0, in deviations times sqrt(resolution); the width of a
-# bracket falls with its square.
-_STEP_IN_DEVIATIONS = 1.4
-# The same where the lower bound is made of chords, in the same unit.
-CHORDS = 1.4
-# The same where rounds of several sizes share a table of points, in the same unit.
-_STEP_SHARED = 1.0
-# Largest number of kinks (finite losses) of the profile with points of their own beside them.
-_MOST_KINKS = 1024
-# Distance of the points on both sides of a kink, relative to its loss.
-_BESIDE = 2.0**-16
-# Least distance of two points, relative to the loss: closer ones are dropped.
-_APART = 2.0**-24
-# Largest number of points where histograms of messages are listed.
-_MOST_LISTED = 1 << 12
-# Points are evenly apart up to this many deviations or, if that is more and kinks are not listed,
-# up to the second share of the profile's end; beyond, their distance grows with the square of the
-# loss.
-_CENTRE = 2.5
-_CENTRAL_SHARE = 0.25
-# With at most this many messages in the message space, single ones bend the profile everywhere.
-_FEW_LETTERS = 16
-# A profile that ends within this many deviations is about that of a normal distribution.
-_BULK = 12.0
-# Number of losses at which the profile's decay length (it falls by a factor e) is estimated; the
-# largest decay length, as a share of the loss; the scale of points in decay lengths times numbers
-# of deviations; the same for a small message space, whose bends are further apart, in geometric
-# means of decay length and loss; and the largest number of deviations for the former.
-_SCALES, _FALLS, _SHORTER, _SHORTER_OF_FEW, _FURTHEST = 48, 0.5, 0.6, 0.45, 6.0
-# Where the profile is below this many tails (`Effort.tail`), points are further apart.
-_TAILS = 1e5
-# Smallest tail (`Effort.tail`) for which the full resolution is used, and smallest profile whose
-# decay length is estimated.
-_NOTHING = 1e-300
-# Finest resolution for tails below `_NOTHING`, a relative width of blocks.
-_COARSE = 1e-3
-# Number of losses at which the profile is bounded at once, in the search for its end.
-_TRIED = 8
-# Numbers of messages within this ratio share a table.
-_RATIO = 1.25
-# The atoms count as accurate as requested if this share of the profile's points is.
-_MOSTLY = 0.9
-# Relative distance that no rounding of alpha reaches.
-_BEYOND = 2.0**-40
+__all__ = ["BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]
 
 
 @dataclass(frozen=True)
@@ -110,12 +66,14 @@ class BlanketLoss(SymmetricLoss):
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
-        if effort.tail < _NOTHING:
-            effort = replace(effort, resolution=max(effort.resolution, _COARSE))
+        if effort.tail < LIMITS.underflow:
+            effort = replace(effort, resolution=max(effort.resolution, PROFILES.coarse))
         found = largest_divergence(self.pairs, self.users, epsilon, side, effort)
-        if side is Bound.PESSIMISTIC and epsilon > LARGEST_EPSILON:
+        if side is Bound.PESSIMISTIC and epsilon > PROFILES.largest_epsilon:
             # no larger than before; rounding is followed worse for numbers that large
-            nearer = largest_divergence(self.pairs, self.users, LARGEST_EPSILON, side, effort)
+            nearer = largest_divergence(
+                self.pairs, self.users, PROFILES.largest_epsilon, side, effort
+            )
             found = min(found, nearer)
         return found
 
@@ -128,7 +86,7 @@ class BlanketLoss(SymmetricLoss):
         """The pair with the polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""
         if effort.shared and (shared := self.shared_atoms(side, edges, effort)) is not None:
             return shared
-        losses = self.points(side, edges, effort, _STEP_IN_DEVIATIONS)
+        losses = self.points(side, edges, effort, PROFILES.step)
         table = profile_table(self.pairs, (self.users, self.users), losses.tobytes(), effort)
         return self._atoms(losses, table.profile(self.users), side, effort)
 
@@ -139,7 +97,7 @@ class BlanketLoss(SymmetricLoss):
             source_letters(pair, Bound.OPTIMISTIC, effort).deviation(most) for pair in self.pairs
         )
         base = replace(self, users=least, deviation=deviation)
-        losses = base.spaced_points(side, edges, effort, _STEP_SHARED)
+        losses = base.spaced_points(side, edges, effort, PROFILES.step_shared)
         table = profile_table(self.pairs, (least, most), losses.tobytes(), effort)
         found = table.profile(self.users)
         if not found.narrow.all():
@@ -154,7 +112,7 @@ class BlanketLoss(SymmetricLoss):
         else:
             sides = found.upper, found.upper  # the hull needs no lower bounds
             atoms = profile_atoms(losses, sides, sides, certain, side)
-        return replace(atoms, limited=float(np.mean(found.narrow)) < _MOSTLY)
+        return replace(atoms, limited=float(np.mean(found.narrow)) < PROFILES.mostly)
 
     def points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
         """Points of the profile, the same for both directions; the step is in deviations."""
@@ -162,7 +120,7 @@ class BlanketLoss(SymmetricLoss):
             return self.spaced_points(side, edges, effort, step)
         # any number of points is answered at once
         inside, _ = self._inside(side, edges, effort)
-        return self._settled(inside[:: -(-inside.size // _MOST_LISTED)], effort)
+        return self._settled(inside[:: -(-inside.size // PROFILES.most_listed)], effort)
 
     def spaced_points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
         """The same points, no more of them than the profile's curvature needs."""
@@ -177,26 +135,30 @@ class BlanketLoss(SymmetricLoss):
         by a factor e, times the number of deviations, as an epsilon depends the less on a profile
         the deeper in the tail. Where the likelihood ratio of a single message outweighs all others,
         that length is larger, and the number of deviations would be too large a factor: it is
-        capped at `_FURTHEST`, or for a small message space replaced by the root of loss over
-        length. The distance is larger where the profile is below `_TAILS` tails.
+        capped at ``furthest``, or for a small message space replaced by the root of loss over
+        length. The distance is larger where the profile is below ``tails`` tails.
         """
-        if losses[-1] <= _BULK * self.deviation:
+        if losses[-1] <= PROFILES.bulk * self.deviation:
             return np.full(losses.shape, self.deviation)
         letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
-        few = np.geomspace(self.deviation, float(losses[-1]), _SCALES)
+        few = np.geomspace(self.deviation, float(losses[-1]), PROFILES.scales)
         found = np.minimum.accumulate(far_bounds(letters, self.users, np.expm1(few)))
-        logs = np.log(np.maximum(found, _NOTHING))
-        length = -1.0 / np.minimum(np.gradient(logs, few), -1.0 / (_FALLS * few))
+        logs = np.log(np.maximum(found, LIMITS.underflow))
+        length = -1.0 / np.minimum(np.gradient(logs, few), -1.0 / (PROFILES.falls * few))
         if self._few_letters(effort):
-            scale = _SHORTER_OF_FEW * np.sqrt(few * length)
+            scale = PROFILES.shorter_of_few * np.sqrt(few * length)
         else:
-            scale = _SHORTER * length * np.minimum(np.hypot(1.0, few / self.deviation), _FURTHEST)
-        scale *= np.sqrt(1.0 + _TAILS * effort.tail * np.exp(-logs))
+            scale = (
+                PROFILES.shorter
+                * length
+                * np.minimum(np.hypot(1.0, few / self.deviation), PROFILES.furthest)
+            )
+        scale *= np.sqrt(1.0 + PROFILES.tails * effort.tail * np.exp(-logs))
         return np.asarray(np.maximum(np.interp(losses, few, scale), self.deviation))
 
     def _few_letters(self, effort: Effort) -> bool:
         """Whether the message space is small, so that single messages bend the profile."""
-        return _most_letters(self.pairs, effort) <= _FEW_LETTERS
+        return _most_letters(self.pairs, effort) <= PROFILES.few_messages
 
     def ends_at_largest(self, effort: Effort) -> bool:
         """Whether losses count up to the largest there is."""
@@ -208,20 +170,20 @@ class BlanketLoss(SymmetricLoss):
         # edges are finer on the lower side
         places = edges(end)[:: SUBCELLS if side is Bound.OPTIMISTIC else 1]
         # the smaller the tail, the further out what counts may lie, unless its places are known
-        share = 0.0 if self._finite_losses(effort).size else _CENTRAL_SHARE
-        centre = max(_CENTRE * self.deviation, share * end)
+        share = 0.0 if self._finite_losses(effort).size else PROFILES.central_share
+        centre = max(PROFILES.centre * self.deviation, share * end)
         if self.ends_at_largest(effort) and self._few_letters(effort):
             centre = math.inf  # up to its end the profile counts, by bends of its own
-        apart = _BEYOND * (1.0 + end)
+        apart = PROFILES.beyond * (1.0 + end)
         return np.append(0.0, places[(places > 0.0) & (places < end - apart)]), centre
 
     def _settled(self, picked: Array, effort: Effort) -> Array:
         """The picked points together with those at kinks and at the profile's end."""
         end = self._end(effort)
-        apart = _BEYOND * (1.0 + end)
+        apart = PROFILES.beyond * (1.0 + end)
         picked = np.union1d(picked, self._kinks(end - apart, effort))
         # slopes between points that are closer would be round-off
-        picked = picked[np.append(True, np.diff(picked) > _APART * picked[1:])]
+        picked = picked[np.append(True, np.diff(picked) > PROFILES.apart * picked[1:])]
         # clearly above the largest loss nothing is left, whatever the rounding
         return np.append(picked, end + apart if end >= self.largest else end)
 
@@ -235,11 +197,13 @@ class BlanketLoss(SymmetricLoss):
         Rare messages far above all others make it bend where no law of many messages would.
         """
         kinks = self._finite_losses(effort)
-        around = np.multiply.outer(kinks, 1.0 + _BESIDE * np.array([-1.0, 0.0, 1.0])).ravel()
-        return np.asarray(around[(around > 0.0) & (around < (1.0 - _BESIDE) * end)])
+        around = np.multiply.outer(
+            kinks, 1.0 + PROFILES.beside * np.array([-1.0, 0.0, 1.0])
+        ).ravel()
+        return np.asarray(around[(around > 0.0) & (around < (1.0 - PROFILES.beside) * end)])
 
     def _finite_losses(self, effort: Effort) -> Array:
-        """All finite losses > 0, nats, if there are at most `_MOST_KINKS`, else none."""
+        """All finite losses > 0, nats, if there are at most ``kinks``, else none."""
         kinks = np.unique(
             np.concatenate(
                 [
@@ -250,7 +214,7 @@ class BlanketLoss(SymmetricLoss):
             )
         )
         kinks = kinks[(kinks > 0.0) & np.isfinite(kinks)]
-        return kinks if kinks.size <= _MOST_KINKS else np.zeros(0)
+        return kinks if kinks.size <= PROFILES.kinks else np.zeros(0)
 
     def _end(self, effort: Effort) -> float:
         """Loss above which the profile is below the tail that may be cut off, or the largest."""
@@ -259,7 +223,7 @@ class BlanketLoss(SymmetricLoss):
     def _find_end(self, effort: Effort) -> float:
         kinks = self._finite_losses(effort)
         if self.largest == math.inf and kinks.size:  # beyond them the profile is at its limit
-            return min(float(kinks[-1]) * (1.0 + 4.0 * _BESIDE), LARGEST_EPSILON)
+            return min(float(kinks[-1]) * (1.0 + 4.0 * PROFILES.beside), PROFILES.largest_epsilon)
         certain = _limit(self.pairs, self.users, effort)
         letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
 
@@ -274,17 +238,17 @@ class BlanketLoss(SymmetricLoss):
             return int(np.argmax(below)) if below.any() else losses.size
 
         end = self._first_end(first_below)
-        bulk = _BULK * self.deviation
+        bulk = PROFILES.bulk * self.deviation
         if end <= bulk:
             return end
         # where the ratio of a single message may outweigh all others, moments say little
-        few = np.geomspace(bulk, end, 4 * _TRIED)
+        few = np.geomspace(bulk, end, 4 * PROFILES.tried)
         return float(few[min(first_below(few, far=True), few.size - 1)])
 
     def _first_end(self, first_below: Callable[[Array], int]) -> float:
         """A loss above which the profile is below the tail, found by trying a few."""
-        least, most = 0.0, min(self.largest, LARGEST_EPSILON)
-        candidates: Array = 4.0 * self.deviation * 1.5 ** np.arange(float(_TRIED))
+        least, most = 0.0, min(self.largest, PROFILES.largest_epsilon)
+        candidates: Array = 4.0 * self.deviation * 1.5 ** np.arange(float(PROFILES.tried))
         while True:
             candidates = candidates[candidates < most]
             if candidates.size == 0:
@@ -293,11 +257,11 @@ class BlanketLoss(SymmetricLoss):
             least = float(candidates[at - 1]) if at else least
             if at < candidates.size:
                 break
-            if candidates.size < _TRIED:
+            if candidates.size < PROFILES.tried:
                 return most
-            candidates = candidates * 1.5**_TRIED
-        few = np.linspace(least, float(candidates[at]), _TRIED + 1)[1:]
-        return float(few[min(first_below(few), _TRIED - 1)])
+            candidates = candidates * 1.5**PROFILES.tried
+        few = np.linspace(least, float(candidates[at]), PROFILES.tried + 1)[1:]
+        return float(few[min(first_below(few), PROFILES.tried - 1)])
 
 
 @lru_cache(maxsize=256)
@@ -308,8 +272,8 @@ def _end(loss: BlanketLoss, effort: Effort) -> float:
 
 def users_range(users: int) -> tuple[int, int]:
     """The range of numbers of messages that share a table with this one."""
-    place = math.floor(math.log(users) / math.log(_RATIO))
-    low, high = (math.ceil(_RATIO ** (place + end)) for end in (0, 1))
+    place = math.floor(math.log(users) / math.log(PROFILES.shared))
+    low, high = (math.ceil(PROFILES.shared ** (place + end)) for end in (0, 1))
     return min(low, users), max(high - 1, users)
 
 
@@ -354,7 +318,7 @@ def most_distinguishable(
 ) -> tuple[Source, float, float]:
     """The pair with the largest certified lower bound of its divergence, and its bracket."""
     effort = Effort(tail=1e-300, resolution=1e-5)
-    excess = np.array([math.expm1(min(epsilon, LARGEST_EPSILON))])
+    excess = np.array([math.expm1(min(epsilon, PROFILES.largest_epsilon))])
     both = users, users
     ready = [OrderedMessages(pair, both, effort) for pair in pairs]
     most = [float((pair.moments(excess) + pair.exposed(excess)[1])[0]) for pair in ready]

@@ -11,11 +11,11 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.letters import LetterPair, gains
+from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array, lowered
 
 __all__ = [
-    "TINY",
     "LetterSource",
     "far_bounds",
     "lone_message",
@@ -23,17 +23,6 @@ __all__ = [
     "row_bounds",
     "source_letters",
 ]
-
-# Upper bound of what numbers below the smallest normal double lose.
-TINY = 1e-305
-# Ratios r0 are cut off at ``n (alpha - 1)`` divided by each of these; the least bound counts.
-_PARTS = 2.0, 5.0, 12.0
-# Number of thresholds tried for the value above which one message outweighs the others.
-_THRESHOLDS = 400
-# Upper bound of the errors of sums of masses and of values, relative to the sums of their sizes.
-_ROUNDED = 1e-10
-# Size of a negative value that makes every sum with it negative.
-_FAR = 1e200
 
 
 class LetterSource(Protocol):
@@ -66,7 +55,9 @@ def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Arr
     r0, r1, q = (np.repeat(row, excess.size, axis=0) for row in _stacked(tuple(pairs)))
     bound = row_bounds(r0, r1, q, users, np.tile(excess, len(pairs))[:, None])
     exposed = np.stack([pair.exposure_bounds(excess)[1] for pair in pairs])
-    total = (bound.reshape(exposed.shape) * 1.001 + TINY + exposed) * (1.0 + 8 * UNIT_ROUNDOFF)
+    total = (bound.reshape(exposed.shape) * 1.001 + PROFILES.tiny + exposed) * (
+        1.0 + 8 * UNIT_ROUNDOFF
+    )
     return np.asarray(np.minimum(total, 1.0))
 
 
@@ -85,7 +76,7 @@ def far_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Array:
         Bounds, shape (k,).
     """
     best = moment_bounds(pairs, users, excess).max(axis=0)
-    for part in _PARTS:
+    for part in PROFILES.cuts:
         with np.errstate(over="ignore"):
             least = users * excess[:, None] / part
         found = np.zeros(excess.shape)
@@ -93,7 +84,7 @@ def far_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Array:
             r0, r1, q = pair.decoyed
             cut = np.minimum(r0, least)
             every, mass = (np.broadcast_to(row, cut.shape) for row in (r1, q))
-            own = row_bounds(cut, every, mass, users, excess[:, None]) * 1.001 + TINY
+            own = row_bounds(cut, every, mass, users, excess[:, None]) * 1.001 + PROFILES.tiny
             own += np.maximum(r0 - least, 0.0) @ q * (1.0 + 1e-9)
             found = np.maximum(found, own + pair.exposure_bounds(excess)[1])
         best = np.minimum(best, found)
@@ -114,22 +105,26 @@ def lone_message(pair: LetterPair, users: int, epsilon: float) -> float:
     """
     r0, r1, q = pair.decoyed
     value = gains(r0, r1, epsilon, Bound.OPTIMISTIC)
-    value = np.where(value > -_FAR, value, -1e5 * _FAR)  # only known to be below -_FAR
+    value = np.where(
+        value > -PROFILES.far, value, -1e5 * PROFILES.far
+    )  # only known to be below -PROFILES.far
     order = np.argsort(value)
     value, mass, others = value[order], q[order], users - 1
     size, moment = np.cumsum(mass * np.abs(value)), np.cumsum(mass * value)
-    above = np.cumsum(mass[::-1])[::-1] * (1.0 + _ROUNDED)
+    above = np.cumsum(mass[::-1])[::-1] * (1.0 + PROFILES.summed)
     best = 0.0
     if value.size < 2:
         return best
-    for first in np.unique(np.linspace(1, value.size - 1, _THRESHOLDS).astype(int)).tolist():
+    for first in np.unique(
+        np.linspace(1, value.size - 1, PROFILES.thresholds).astype(int)
+    ).tolist():
         if not 0.0 < above[first] < 1.0 or value[first] <= 0.0:
             continue
-        light = others * (moment[first - 1] - _ROUNDED * size[first - 1])
+        light = others * (moment[first - 1] - PROFILES.summed * size[first - 1])
         light = min(light, light / (1.0 - above[first]))
         gain = float(np.sum(mass[first:] * np.maximum(value[first:] + light, 0.0)))
         best = max(best, gain * math.exp(others * math.log1p(-above[first])))
-    return lowered(best, _ROUNDED)
+    return lowered(best, PROFILES.summed)
 
 
 def row_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Array:
@@ -140,7 +135,7 @@ def row_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Arr
     """
     excess = excess - 64 * UNIT_ROUNDOFF * (1.0 + excess)  # more than ratios and values are off
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        cost = np.minimum(excess * r1, _FAR)
+        cost = np.minimum(excess * r1, PROFILES.far)
         value = (r0 - r1) - cost + 64 * UNIT_ROUNDOFF * (r0 + r1 + np.abs(cost))
         # no sum with a lower letter is positive
         top = np.max(np.maximum(value, 0.0), axis=1, keepdims=True)

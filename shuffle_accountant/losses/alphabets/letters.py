@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.ratios import log_ratio_above
 from shuffle_accountant.numerics.rounding import (
@@ -32,33 +33,12 @@ from shuffle_accountant.numerics.rounding import (
 from shuffle_accountant.sums.lists import Histograms, every_histogram, histogram_count
 
 __all__ = [
-    "LETTER_ERROR",
     "LetterPair",
     "gains",
     "gains_above",
     "multisets",
     "times_alpha_less_one",
 ]
-
-# Largest deviation of the loss, nats: with heavy tails that of the ratios says little about it.
-_LARGEST_DEVIATION = 40.0
-# Upper bound of the error of a log-ratio of computed probabilities.
-_COARSE = roundings(64)
-# Letters that decoys send with a smaller probability count as exposed (they give the target away):
-# sums with them would not fit into a double.
-SCARCE = 1e-150
-# Relative error of a letter's probability: that of its computation, and of adding up equal letters.
-LETTER_ERROR = roundings(16)
-# Largest number of histograms of messages whose losses are listed as kinks of the profile.
-_FEW = 256
-# Largest epsilon, nats, for which e^epsilon is a double with room for a product.
-_EXPONENTIAL = 700.0
-# Upper bound of what three operations lose below the smallest normal double.
-_SUBNORMAL = 2e-323
-# Least probability whose quotients and products are normal numbers.
-_LEAST_PLAIN = 1e-290
-# Size of a negative value that makes every sum with it negative.
-_FAR = 1e200
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +83,7 @@ class LetterPair:
     @cached_property
     def decoyed(self) -> tuple[Array, Array, Array]:
         """``(r0, r1, q)`` of the letters that decoys send; equal ratios share a letter."""
-        sent = self.q >= SCARCE
+        sent = self.q >= PROFILES.scarce
         q = self.q[sent]
         ratios = np.stack([self.p0[sent] / q, self.p1[sent] / q])
         unique, index = np.unique(ratios, axis=1, return_inverse=True)
@@ -120,7 +100,7 @@ class LetterPair:
 
         For alpha = 1 alone the profile is the same: it depends on ``sum r0 - sum r1``.
         """
-        sent = self.q >= SCARCE
+        sent = self.q >= PROFILES.scarce
         alike = sent & (self.p0 == self.p1)
         one = math.fsum(self.p0[alike].tolist()), math.fsum(self.q[alike].tolist())
         others = sent & ~alike
@@ -132,14 +112,14 @@ class LetterPair:
     @cached_property
     def scarce(self) -> tuple[Array, Array, Array]:
         """``(p0, p1, q)`` of the exposed letters, which decoys never or hardly ever send."""
-        alone = self.q < SCARCE
+        alone = self.q < PROFILES.scarce
         return self.p0[alone], self.p1[alone], self.q[alone]
 
     @cached_property
     def largest(self) -> float:
         """Upper bound of the pair's finite losses, nats: the largest log-ratio of one letter."""
         own = float(np.max(log_ratio_above(self.p0, self.p1), initial=0.0))
-        return min(self.eps0, own + _COARSE * (1.0 + own))
+        return min(self.eps0, own + roundings(64) * (1.0 + own))
 
     @cached_property
     def plain(self) -> bool:
@@ -148,7 +128,7 @@ class LetterPair:
         What is proved of relative errors holds for these alone.
         """
         masses = np.concatenate([self.p0, self.p1])
-        small = bool(np.any((masses > 0.0) & (masses < _LEAST_PLAIN)))
+        small = bool(np.any((masses > 0.0) & (masses < PROFILES.plain)))
         return not small and not self.scarce[2].any()
 
     def settled(self, side: Bound, users: int) -> LetterPair:
@@ -167,7 +147,7 @@ class LetterPair:
             return self
         upper = side is Bound.PESSIMISTIC
         p0, p1, q = self.p0.copy(), self.p1.copy(), self.q.copy()
-        rare = (q > 0.0) & (q < SCARCE)
+        rare = (q > 0.0) & (q < PROFILES.scarce)
         lost = raised(users * float(q[rare].sum()), sequential_sum(float(q.size), own=4.0))
         q[rare] = 0.0
         if upper and lost > 0.0:
@@ -176,7 +156,7 @@ class LetterPair:
             p0[rare] = np.maximum(lowered(p0[rare] - lost, roundings(4)), 0.0)
             p1[rare] = raised(p1[rare] + lost, roundings(4))
         for row, grows in ((p0, upper), (p1, not upper)):
-            row[(row > 0.0) & (row < _LEAST_PLAIN)] = _LEAST_PLAIN if grows else 0.0
+            row[(row > 0.0) & (row < PROFILES.plain)] = PROFILES.plain if grows else 0.0
         return LetterPair(p0, p1, q, self.eps0)
 
     def exposure_bounds(self, excess: Array) -> tuple[Array, Array]:
@@ -201,7 +181,7 @@ class LetterPair:
         The profile is a straight line in alpha between two of them.
         """
         size = self.decoyed[2].size
-        if size == 0 or histogram_count(size, users, _FEW) < users:
+        if size == 0 or histogram_count(size, users, PROFILES.kinks) < users:
             return np.zeros(0)
         table = multisets(self, users)
         return log_ratio_above(
@@ -219,7 +199,7 @@ class LetterPair:
         p0, p1, _ = self.scarce
         both = (p0 > 0.0) & (p1 > 0.0)
         told = float(np.sum(p0[both] * (np.log(p0[both]) - np.log(p1[both])) ** 2))
-        found = min(math.sqrt(self.spread**2 / users + told), self.largest, _LARGEST_DEVIATION)
+        found = min(math.sqrt(self.spread**2 / users + told), self.largest, PROFILES.most_deviation)
         return found if found > 0.0 else 1.0  # a loss that is 0 or infinite
 
 
@@ -246,14 +226,14 @@ def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> 
 def gains_above(p0: Array, p1: Array, excess: Array | float, side: Bound) -> Array:
     """`gains` at ``alpha = 1 + excess``, which may be off by 16 units of round-off of itself."""
     with np.errstate(over="ignore"):
-        cost = np.minimum(excess * p1, _FAR)
+        cost = np.minimum(excess * p1, PROFILES.far)
     return _moved(p0, p1, cost, roundings(32 + ELEMENTARY), 1, side)
 
 
 def _moved(p0: Array, p1: Array, cost: Array, relative: float, terms: int, side: Bound) -> Array:
     """``p0 - p1 - cost``, moved to one side by what it may be off."""
     error = relative * (p0 + p1 + np.abs(cost))
-    error += np.where(p0 + p1 > 0.0, _SUBNORMAL, 0.0)
+    error += np.where(p0 + p1 > 0.0, 4 * SMALLEST, 0.0)
     # the smallest double in p1, as a share of it
     error += np.abs(cost) * ((terms + 1.0) * SMALLEST / np.where(p1 > 0.0, p1, 1.0))
     return np.asarray((p0 - p1) - cost + (error if side is Bound.PESSIMISTIC else -error))
@@ -261,11 +241,11 @@ def _moved(p0: Array, p1: Array, cost: Array, relative: float, terms: int, side:
 
 def times_alpha_less_one(p: Array, epsilon: float) -> Array:
     """``(e^epsilon - 1) p``, at most 1e200."""
-    if epsilon <= _EXPONENTIAL:
+    if epsilon <= PROFILES.largest_epsilon:
         with np.errstate(over="ignore"):
-            return np.asarray(np.minimum(math.expm1(epsilon) * p, _FAR))
+            return np.asarray(np.minimum(math.expm1(epsilon) * p, PROFILES.far))
     with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, and its exponential 0
-        return np.asarray(np.exp(np.minimum(np.log(p) + min(epsilon, 1e6), math.log(_FAR))))
+        return np.asarray(np.exp(np.minimum(np.log(p) + min(epsilon, 1e6), math.log(PROFILES.far))))
 
 
 def _gains_error(epsilon: float) -> float:
@@ -275,7 +255,9 @@ def _gains_error(epsilon: float) -> float:
     the differences by a few more; where alpha is an exponential of a sum of logarithms, by the size
     of these, which is at most 2000 below the bound at which the sign is certain.
     """
-    return roundings(16 + ELEMENTARY if epsilon <= _EXPONENTIAL else 2000 * (ELEMENTARY + 2))
+    return roundings(
+        16 + ELEMENTARY if epsilon <= PROFILES.largest_epsilon else 2000 * (ELEMENTARY + 2)
+    )
 
 
 @lru_cache(maxsize=64)

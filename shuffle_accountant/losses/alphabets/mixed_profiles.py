@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.profiles import Profile
+from shuffle_accountant.losses.alphabets.settings import MIXTURES
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
@@ -38,32 +39,6 @@ __all__ = [
     "number_ranges",
     "ranges_by_share",
 ]
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """How closely profiles of random numbers of messages are tabulated.
-
-    Attributes:
-        coarsest: largest resolution of the tables of rare numbers of messages.
-        rare: rare numbers are tabulated more coarsely, by one over this power of their share.
-        ratio: numbers of messages within this ratio share the tables of one round.
-        wide: the mixture's bounds may be this many resolutions apart, relative to it, times about
-            one plus the square of the number of deviations.
-        tails: or this many tails (`Effort.tail`): a composition's are at most a millionth of delta,
-            over all of its rounds.
-        close_by: upper bound of the rounding of alpha, relative to ``alpha - 1``.
-    """
-
-    coarsest: float = 0.05
-    rare: float = 0.3
-    ratio: float = 2.0
-    wide: float = 10.0
-    tails: float = 1e3
-    close_by: float = 1e-9
-
-
-SETTINGS = _Settings()
 
 
 @dataclass(frozen=True)
@@ -138,12 +113,12 @@ def ranges_by_share(
         effort: requested accuracy of the whole mixture.
     """
     users = np.array([one.users for one in samples])
-    coarsest, found = SETTINGS.coarsest / effort.resolution, []
+    coarsest, found = MIXTURES.coarsest / effort.resolution, []
     for least, most in ranges_of(int(users.min()), int(users.max()), usual):
         there = (least <= users) & (users <= most)
         if there.any():
             part = max(float(share[there].sum() / share.sum()), 1e-300)
-            found.append(NumberRange(least, most, max(min(part**-SETTINGS.rare, coarsest), 1.0)))
+            found.append(NumberRange(least, most, max(min(part**-MIXTURES.rare, coarsest), 1.0)))
     return tuple(found)
 
 
@@ -155,9 +130,9 @@ def ranges_of(least: int, most: int, usual: float) -> list[tuple[int, int]]:
         most: the most.
         usual: the likeliest number.
     """
-    step = math.log(SETTINGS.ratio)
+    step = math.log(MIXTURES.ratio)
     low, high = (math.floor(math.log(end / usual) / step) for end in (least, most))
-    cuts = (usual * SETTINGS.ratio ** (k + 0.5) for k in range(low - 1, high + 2))
+    cuts = (usual * MIXTURES.ratio ** (k + 0.5) for k in range(low - 1, high + 2))
     firsts = sorted({least, *(math.ceil(cut) for cut in cuts if least < cut <= most)})
     return list(zip(firsts, [*(first - 1 for first in firsts[1:]), most], strict=True))
 
@@ -214,8 +189,8 @@ class RangeProfiles:
         for row in range(found.shape[0]):
             fractions = self.fraction[self.row == row]
             # up to the point on either side
-            low = (1.0 - SETTINGS.close_by) * span[0] / fractions.max()
-            high = (1.0 + SETTINGS.close_by) * span[1] / fractions.min()
+            low = (1.0 - MIXTURES.rounded) * span[0] / fractions.max()
+            high = (1.0 + MIXTURES.rounded) * span[1] / fractions.min()
             found[row, : max(int(np.searchsorted(self.excess, low, side="right")) - 1, 0)] = False
             found[row, int(np.searchsorted(self.excess, high)) + 1 :] = False
         return found
@@ -312,9 +287,9 @@ class MixedProfiles:
         whole = self.upper_at(place) - self.missing
         # the deeper in the tail, the less an epsilon depends on it
         share = (
-            SETTINGS.wide
+            MIXTURES.wide
             * effort.resolution
             * (1.0 - 2.0 * np.log(np.maximum(whole, LIMITS.underflow)))
         )
         gap = whole - (d - place * q)
-        return bool(np.any(gap > share * whole + SETTINGS.tails * effort.tail))
+        return bool(np.any(gap > share * whole + MIXTURES.tails * effort.tail))

@@ -12,9 +12,10 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
-from shuffle_accountant.losses.alphabets.blanket import CHORDS, BlanketLoss, largest_divergence
+from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.alphabets.profiles import divergence_bounds, profile_table
+from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.rounding import Array
@@ -68,7 +69,7 @@ class OrderedPairLoss:
         both = self.pair, self.pair.reversed
         largest = max(pair.largest for pair in both)
         losses = BlanketLoss(both, self.users, self.deviation, largest).points(
-            side, edges, effort, CHORDS
+            side, edges, effort, PROFILES.step
         )
         certain = self.delta(np.inf, Bound.OPTIMISTIC, effort)
         forward = self._bounds(losses, effort)

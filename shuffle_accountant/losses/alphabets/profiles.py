@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.letter_moments import (
-    TINY,
     LetterSource,
     far_bounds,
     lone_message,
@@ -26,8 +25,10 @@ from shuffle_accountant.losses.alphabets.letter_moments import (
     row_bounds,
     source_letters,
 )
-from shuffle_accountant.losses.alphabets.letters import LETTER_ERROR, LetterPair, gains
+from shuffle_accountant.losses.alphabets.letters import LetterPair, gains
+from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     UNIT_ROUNDOFF,
@@ -44,10 +45,8 @@ from shuffle_accountant.sums.heavy_tails import heavy_positive_part
 from shuffle_accountant.sums.lists import ListedProfile, likely_histograms
 from shuffle_accountant.sums.nodes import NodeTable, node_table
 from shuffle_accountant.sums.rows import Ends, MessageRows
-from shuffle_accountant.sums.tilting import Letters
 
 __all__ = [
-    "LARGEST_EPSILON",
     "OrderedMessages",
     "Profile",
     "ProfileTable",
@@ -57,58 +56,6 @@ __all__ = [
     "ways_of",
     "with_exposed",
 ]
-
-LARGEST_EPSILON = 700.0
-"""Beyond this epsilon (nats) e^epsilon overflows; the profile is bounded by its value here."""
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """Settings: how narrow the bounds of profiles have to be, and the limits of each way.
-
-    Attributes:
-        width: bounds of a profile z deviations out may be this times the resolution times ``1 +
-            z^2`` apart, relative to the profile: that changes epsilon by about that times the
-            resolution.
-        tail_share: share of the tail that bounds may be apart besides.
-        widest: largest relative width of bounds, apart from ``tail_share``.
-        unlisted: share of the tail that histograms which are not listed may have.
-        coarse_points: number of alpha at which pairs are compared first.
-        coarse_width: relative width of the tables that compare pairs.
-        at_once: number of pairs that are compared at once.
-        negligible: pairs below this share of the tail everywhere are left out.
-        beyond: relative distance above the largest loss from which on the profile is 0, whatever
-            the rounding.
-        least_tail: smallest tail for which doubling is tried.
-        most_doubled: largest message space for which doubling is tried: it takes minutes beyond.
-        deep: for tails up to this, a profile below this at a single alpha is bounded from single
-            messages and moments alone, if ``deep_ratio`` allows.
-        deep_ratio: least ratio of those lower and upper bounds.
-        alone: relative width of the table for a single alpha, as a share of the allowed width.
-        discretized: the same for two message spaces, one for upper and one for lower bounds, whose
-            distance needs the rest.
-        gathering: change of a sum's variance that doubling may cause, in resolutions.
-    """
-
-    width: float = 5.0
-    tail_share: float = 0.1
-    widest: float = 0.5
-    unlisted: float = 1e-2
-    coarse_points: int = 24
-    coarse_width: float = 0.3
-    at_once: int = 32
-    negligible: float = 0.25
-    beyond: float = 2.0**-42
-    least_tail: float = 1e-300
-    most_doubled: int = 1 << 13
-    deep: float = 1e-50
-    deep_ratio: float = 1e-3
-    alone: float = 0.1
-    discretized: float = 0.7
-    gathering: float = 40.0
-
-
-_SET = _Settings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,21 +109,21 @@ class OrderedMessages:
 
     def way(self, unevenness: float = 0.0) -> Way:
         """The way that bounds sums of the pair's messages; see `Way`."""
-        tail = _SET.unlisted * self.effort.tail
+        tail = PROFILES.unlisted * self.effort.tail
         ways = [choose(pair.decoyed[2], self.users, unevenness, tail) for pair in self.ends]
         return Way.LISTS if all(way is Way.LISTS for way in ways) else max(ways, key=_last)
 
     def allowed(self, excess: Array, upper: Array) -> Array:
         """Largest distance of the profile's bounds that is narrow enough, shape of ``excess``."""
         z = np.log1p(excess) / self.deviation
-        share = _SET.width * self.effort.resolution * (1.0 + z**2)
-        least = np.minimum(share, _SET.widest) * upper
-        return np.asarray(least + _SET.tail_share * self.effort.tail)
+        share = PROFILES.width * self.effort.resolution * (1.0 + z**2)
+        least = np.minimum(share, PROFILES.widest) * upper
+        return np.asarray(least + PROFILES.tail_share * self.effort.tail)
 
     def moments(self, excess: Array) -> Array:
         """Upper bounds from moments, without messages that decoys never send."""
         r0, r1, q = self.high.decoyed
-        return row_bounds(r0, r1, q, self.users[0], excess[:, None]) * 1.001 + TINY
+        return row_bounds(r0, r1, q, self.users[0], excess[:, None]) * 1.001 + PROFILES.tiny
 
     def exposed(self, excess: Array) -> tuple[Array, Array]:
         """Lower and upper bounds of what messages that decoys never send add to the profile."""
@@ -249,7 +196,9 @@ class ProfileTable:
         narrow &= self.rest <= np.maximum(upper, self.effort.tail)
         upper = np.maximum(upper, self.rest)
         if self._largest < math.inf:  # logarithms are off by far less
-            above = np.log1p(self.excess) >= self._largest + _SET.beyond * (1.0 + self._largest)
+            above = np.log1p(self.excess) >= self._largest + 0.25 * PROFILES.beyond * (
+                1.0 + self._largest
+            )
             upper = np.where(above, 0.0, upper)
             narrow |= above
         upper = np.minimum(upper, 1.0)
@@ -279,11 +228,11 @@ class _PairEnds:
         self._exposed = pair.exposed(excess)
         self._tables: list[ListedProfile | NodeTable] = []
         share = pair.allowed(excess, self._moments) / self._moments
-        share *= _SET.alone if excess.size == 1 else 1.0
-        share *= _SET.discretized if len(pair.ends) > 1 else 1.0
+        share *= PROFILES.alone if excess.size == 1 else 1.0
+        share *= PROFILES.discretized if len(pair.ends) > 1 else 1.0
         for messages in pair.ends:
             if self.way is Way.LISTS:
-                tail = _SET.unlisted * pair.effort.tail
+                tail = PROFILES.unlisted * pair.effort.tail
                 found = likely_histograms(*messages.decoyed, pair.users[0], tail)
                 assert found is not None
                 self._tables.append(ListedProfile.of(found, pair.users[0]))
@@ -391,12 +340,14 @@ class _Largest:
     ) -> None:
         self.pairs, self.users, self.excess = pairs, users, excess
         self.upper = np.full((len(pairs), excess.size), math.inf)
-        self.best = np.full(excess.shape, _SET.negligible * effort.tail if len(pairs) > 1 else -1.0)
+        self.best = np.full(
+            excess.shape, PROFILES.negligible * effort.tail if len(pairs) > 1 else -1.0
+        )
         self.rest = np.zeros(excess.shape)
 
     def compare(self) -> None:
         """Bounds from moments at few alpha, then from coarse tables there, then at all alpha."""
-        few = np.linspace(0, self.excess.size - 1, _SET.coarse_points).round().astype(int)
+        few = np.linspace(0, self.excess.size - 1, PROFILES.coarse_points).round().astype(int)
         few = np.unique(few)
         place = self.excess[few]
         moments = moment_bounds([pair.high for pair in self.pairs], self.users[0], place)
@@ -407,7 +358,7 @@ class _Largest:
             waiting, step = order, 1
             while waiting:
                 some, waiting = waiting[:step], waiting[step:]
-                step = max(_SET.at_once * few.size // chosen.size, 1)
+                step = max(PROFILES.at_once * few.size // chosen.size, 1)
                 open_ = self.upper[some][:, chosen] > self.best[chosen]
                 self._look(
                     [(i, chosen[row]) for i, row in zip(some, open_, strict=True) if row.any()],
@@ -473,7 +424,7 @@ def _coarse_bounds(
             stacked[row, i, : column[row].size] = column[row]
     space = np.repeat(np.arange(len(asked)), counts)
     rows = MessageRows(stacked, np.concatenate([excess for _, excess in asked]), space)
-    table = node_table(rows, users, np.full(rows.excess.size, _SET.coarse_width), passes=1)
+    table = node_table(rows, users, np.full(rows.excess.size, PROFILES.coarse_width), passes=1)
     high, low = table.ends(users[0]), table.ends(users[1])
     found, first = [], 0
     for (pair, excess), count in zip(asked, counts, strict=True):
@@ -503,17 +454,17 @@ def divergence_bounds(
         epsilon: ``log(alpha) >= 0``, nats; may be infinite.
         effort: requested accuracy.
     """
-    if epsilon > LARGEST_EPSILON:
+    if epsilon > PROFILES.largest_epsilon:
         low, high = (
             max(certain_loss(_messages(pair, side, users, effort), users, side) for pair in pairs)
             for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
         )
         if epsilon < math.inf:
-            high = divergence_bounds(pairs, users, LARGEST_EPSILON, effort)[1]
+            high = divergence_bounds(pairs, users, PROFILES.largest_epsilon, effort)[1]
         return low, high, Way.LISTS
-    if effort.tail <= _SET.deep and ways_of(pairs, users, effort) != {Way.LISTS}:
+    if effort.tail <= PROFILES.deep and ways_of(pairs, users, effort) != {Way.LISTS}:
         low, high = _by_moments(pairs, users, epsilon, effort)
-        if high <= _SET.deep and low >= _SET.deep_ratio * high:
+        if high <= PROFILES.deep and low >= PROFILES.deep_ratio * high:
             return low, high, Way.MOMENTS
     losses = np.array([float(epsilon)]).tobytes()
     table = profile_table(pairs, (users, users), losses, effort)
@@ -521,8 +472,8 @@ def divergence_bounds(
     low, high = float(found.lower[0]), float(found.upper[0])
     ways = [way for way in Way if way in table.ways]
     # errors of that many messages' probabilities may add up to everything, or too much is cut off
-    hopeless = users * LETTER_ERROR > 1.0 or effort.tail < _SET.least_tail
-    hopeless |= any(pair.high.decoyed[2].size > _SET.most_doubled for pair in table.pairs)
+    hopeless = users * PROFILES.message_error > 1.0 or effort.tail < LIMITS.underflow
+    hopeless |= any(pair.high.decoyed[2].size > PROFILES.most_doubled for pair in table.pairs)
     if found.narrow[0] or not ways or ways == [Way.LISTS] or hopeless:
         return low, high, max(ways, key=_last, default=Way.LISTS)
     high = float(table.rest[0])
@@ -576,14 +527,13 @@ def _doubled(pair: OrderedMessages, epsilon: float, side: Bound) -> float:
     top = float(value.max(initial=0.0))
     exposed = float(pair.exposed(np.array([math.expm1(epsilon)]))[upper][0])
     if top <= 0.0:
-        return min(exposed + TINY, 1.0) if upper else exposed
+        return min(exposed + PROFILES.tiny, 1.0) if upper else exposed
     # values below make every sum negative
-    letters = Letters(np.maximum(value, -2.0 * n * top) / top, q, n)
+    value = np.maximum(value, -2.0 * n * top) / top
     effort = pair.effort
-    found = heavy_positive_part(
-        letters, side, resolution=_SET.gathering * effort.resolution, tail=effort.tail / top
-    )
+    resolution, tail = PROFILES.gathering * effort.resolution, effort.tail / top
+    found = heavy_positive_part(value, q, n, side, resolution=resolution, tail=tail)
     found = outwards(top * found / n, roundings(8.0), upper=upper)
     if upper:
-        return min(raised(exposed + found, pairwise_sum(own=2)) + TINY, 1.0)
+        return min(raised(exposed + found, pairwise_sum(own=2)) + PROFILES.tiny, 1.0)
     return min(lowered(exposed + found, roundings(2.0)), 1.0)

@@ -36,7 +36,6 @@ from shuffle_accountant.losses.alphabets.letter_moments import (
     source_letters,
 )
 from shuffle_accountant.losses.alphabets.mixed_profiles import (
-    SETTINGS,
     MixedProfiles,
     NumberRange,
     RangeProfiles,
@@ -47,48 +46,15 @@ from shuffle_accountant.losses.alphabets.mixed_profiles import (
     ranges_by_share,
 )
 from shuffle_accountant.losses.alphabets.profiles import profile_table, ways_of
+from shuffle_accountant.losses.alphabets.settings import MIXTURES, PROFILES
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, way_of
 from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import Array, lowered, raised, sequential_sum
 from shuffle_accountant.sums.choose import Way
 
-__all__ = ["POINTS", "RandomUsersLoss"]
+__all__ = ["RandomUsersLoss"]
 
 
-@dataclass(frozen=True)
-class _Points:
-    """Where profiles of random numbers of messages are tabulated, and when not.
-
-    Attributes:
-        fewest: with fewer expected messages, each number of messages has a loss of its own.
-        fewest_unlisted: the same if their histograms can be listed, which is exact.
-        finer: resolution of tables, as a share of that of the mixture: what discretized continuous
-            messages lose there is a part of the bracket's width.
-        finest: least resolution of tables, unless eight times that of the mixture is less.
-        step: distance of points near loss 0, in deviations times sqrt(resolution).
-        step_near: the same for a single epsilon.
-        near: range of epsilon, in such distances, that shares its points.
-        looked: numbers of messages at which moments tell which of them matter.
-        largest: largest epsilon that tables answer, nats.
-        beyond: relative distance that no rounding of alpha reaches.
-        most_terms: number of terms up to which tables are quicker than a loss for each number of
-            messages, for message spaces with two messages that count, and for all others.
-    """
-
-    fewest: float = 16.0
-    fewest_unlisted: float = 64.0
-    finer: float = 0.4
-    finest: float = 1e-4
-    step: float = 1.9
-    step_near: float = 6.0
-    near: float = 5.0
-    looked: int = 24
-    largest: float = 50.0
-    beyond: float = 2.0**-40
-    most_terms: tuple[float, float] = (2.0**24, 2.0**30)
-
-
-POINTS = _Points()
 Places = tuple[tuple[NumberRange, bytes], ...]
 
 
@@ -126,7 +92,7 @@ class RandomUsersLoss(SymmetricLoss):
         found = None
         if epsilon == math.inf:
             found = _limit(self, side, plain)
-        elif epsilon < min(self.largest, POINTS.largest):
+        elif epsilon < min(self.largest, MIXTURES.largest):
             mixture = _near(self, math.floor(epsilon / _unit(self, plain)), side, plain)
             found = None if mixture is None else mixture.delta(math.expm1(epsilon))
         return self.listed.delta(epsilon, side, effort) if found is None else found
@@ -134,7 +100,7 @@ class RandomUsersLoss(SymmetricLoss):
     def way(self, epsilon: float, effort: Effort) -> str:
         """Name of the way that answers at epsilon: nodes where tables do."""
         plain = Effort(effort.tail, effort.resolution)
-        if epsilon < min(self.largest, POINTS.largest):
+        if epsilon < min(self.largest, MIXTURES.largest):
             part = math.floor(epsilon / _unit(self, plain))
             if _near(self, part, Bound.PESSIMISTIC, plain) is not None:
                 return Way.NODES.value
@@ -154,8 +120,8 @@ class RandomUsersLoss(SymmetricLoss):
 def _fewest(loss: RandomUsersLoss, effort: Effort) -> BlanketLoss | None:
     """The target among the fewest messages; None where each number has a loss of its own."""
     expected = loss.source.expected
-    few = expected < POINTS.fewest_unlisted
-    if expected < POINTS.fewest or (
+    few = expected < MIXTURES.fewest_unlisted
+    if expected < MIXTURES.fewest or (
         few and ways_of(loss.pairs, 2 * round(expected), effort) == {Way.LISTS}
     ):
         return None
@@ -183,9 +149,9 @@ def _mixture(
     for numbers, own in places:
         some = [sample for sample in samples if sample.users in numbers]
         if some:
-            least = max(POINTS.finer * effort.resolution, POINTS.finest)
+            least = max(MIXTURES.finer * effort.resolution, MIXTURES.finest)
             least = min(least, 8.0 * effort.resolution)
-            coarse = max(min(numbers.spread * least, SETTINGS.coarsest), least)
+            coarse = max(min(numbers.spread * least, MIXTURES.coarsest), least)
             ends, coarser = (numbers.least, numbers.most), replace(effort, resolution=coarse)
             table = profile_table(loss.pairs, ends, own, coarser)
             terms += sum(n in numbers for n in usual) * (len(own) // 8) * table.nodes
@@ -206,12 +172,12 @@ def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | Non
 
     def points(spread: float) -> Array:
         wider = replace(effort, resolution=effort.resolution * spread)
-        step = POINTS.step * math.sqrt(wider.resolution) * inner.deviation
+        step = MIXTURES.step * math.sqrt(wider.resolution) * inner.deviation
 
         def edges(largest: float) -> Array:
             return np.arange(math.ceil(4.0 * largest / step) + 2, dtype=np.float64) * (0.25 * step)
 
-        return inner.spaced_points(Bound.PESSIMISTIC, edges, wider, POINTS.step)
+        return inner.spaced_points(Bound.PESSIMISTIC, edges, wider, MIXTURES.step)
 
     ranges = number_ranges(loss.source, effort)
     places = tuple((numbers, points(numbers.spread).tobytes()) for numbers in ranges)
@@ -226,7 +192,7 @@ def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | Non
     if side is Bound.PESSIMISTIC:
         # from where on the profiles of all numbers are at their ends
         ends = [float(part.excess[-1] * part.fraction.max()) for part in found.parts]
-        losses = _apart(np.log1p(np.append(excess, max(ends) * (1.0 + POINTS.beyond))))
+        losses = _apart(np.log1p(np.append(excess, max(ends) * (1.0 + PROFILES.beyond))))
         upper = found.upper_at(np.expm1(losses))
         return profile_atoms(losses, (upper, upper), (upper, upper), 0.0, side)
     users = int(max(sample.users for sample in loss.source.samples(side, effort)[0]))
@@ -238,9 +204,9 @@ def _whole(loss: RandomUsersLoss, side: Bound, effort: Effort) -> PldAtoms | Non
 
 def _apart(losses: Array) -> Array:
     """The losses without those too close to another: slopes between them would be round-off."""
-    kept = np.append(True, np.diff(losses) > POINTS.beyond * losses[1:])
+    kept = np.append(True, np.diff(losses) > PROFILES.beyond * losses[1:])
     kept[-1] = True
-    if kept.size > 2 and losses[-1] - losses[-2] <= POINTS.beyond * losses[-1]:
+    if kept.size > 2 and losses[-1] - losses[-2] <= PROFILES.beyond * losses[-1]:
         kept[-2] = False
     return np.asarray(losses[kept])
 
@@ -274,7 +240,7 @@ def _near(loss: RandomUsersLoss, part: int, side: Bound, effort: Effort) -> Mixe
 
 def _unit(loss: RandomUsersLoss, effort: Effort) -> float:
     """Width of the ranges of epsilon that share their points, nats."""
-    return POINTS.near * POINTS.step_near * math.sqrt(effort.resolution) * loss.deviation
+    return MIXTURES.near * MIXTURES.step_near * math.sqrt(effort.resolution) * loss.deviation
 
 
 @lru_cache(maxsize=64)
@@ -283,8 +249,8 @@ def _near_points(loss: RandomUsersLoss, part: int, effort: Effort) -> Places | N
     inner = _fewest(loss, effort)
     if inner is None:
         return None
-    unit, usual = _unit(loss, effort), POINTS.step_near * math.sqrt(effort.resolution)
-    end = inner.largest * (1.0 + POINTS.beyond) + POINTS.beyond
+    unit, usual = _unit(loss, effort), MIXTURES.step_near * math.sqrt(effort.resolution)
+    end = inner.largest * (1.0 + PROFILES.beyond) + PROFILES.beyond
     every, found = every_sample(loss.source, effort), []
     share = _shares(loss, every, math.expm1((part + 0.5) * unit), effort)
     most = every[int(np.argmax(share))].users
@@ -310,7 +276,7 @@ def _shares(loss: RandomUsersLoss, every: list[Sample], excess: float, effort: E
     )
     letters = [source_letters(pair, Bound.OPTIMISTIC, effort) for pair in loss.pairs]
     worst = max(letters, key=lambda pair: pair.deviation(int(users.max())))
-    looked = np.geomspace(users.min(), users.max(), POINTS.looked)
+    looked = np.geomspace(users.min(), users.max(), MIXTURES.looked)
     looked = np.unique(looked.round().astype(int))
     order = np.argsort(users, kind="stable")
     drawn = np.interp(looked, users[order], fraction[order])
