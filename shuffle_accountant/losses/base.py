@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol, Self, runtime_checkable
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
@@ -13,6 +14,7 @@ from shuffle_accountant.numerics.rounding import Array
 __all__ = [
     "CellEdges",
     "Effort",
+    "OrderedLoss",
     "PrivacyLoss",
     "SumOfLosses",
     "SymmetricLoss",
@@ -48,6 +50,20 @@ class Effort:
     many: bool = False
     shared: bool = False
     rounds: float = 1.0
+
+    @property
+    def kept_tail(self) -> float:
+        """The tail rounded down to one of a few powers of ten, so that calls share their results.
+
+        From 1e-12 on, each has a quarter more digits than the one before, down to 1e-288.
+        """
+        longer = math.log(max(-math.log10(self.tail) / 12.0, 1.0), 1.25)
+        return math.pow(10.0, -min(12.0 * 1.25 ** math.ceil(longer - 1e-9), 288.0))
+
+    @property
+    def single(self) -> Effort:
+        """The accuracy requested for delta of one round, whose tail is all that is left out."""
+        return replace(self, tail=min(1e6 * self.tail, 1e-12))
 
 
 @runtime_checkable
@@ -127,6 +143,32 @@ def factors(loss: PrivacyLoss, *, alone: bool) -> tuple[tuple[PrivacyLoss, int],
     if not isinstance(loss, SumOfLosses) or (alone and loss.exact):
         return ((loss, 1),)
     return loss.parts
+
+
+@dataclass(frozen=True)
+class OrderedLoss:
+    """Base of losses without a bound, of a pair (P, Q) or, if ``swapped``, of (Q, P)."""
+
+    swapped: bool = field(default=False, kw_only=True)
+
+    @property
+    def largest(self) -> float:
+        """Infinity: losses are not bounded."""
+        return math.inf
+
+    @property
+    def reversed(self) -> Self:
+        """The loss of the exchanged pair."""
+        return replace(self, swapped=not self.swapped)
+
+    @property
+    def divergence(self) -> Divergence:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return "doubling"
 
 
 class SymmetricLoss:

@@ -65,7 +65,7 @@ def test_the_pair_exchanged(error: float, adverse: float, monkeypatch: pytest.Mo
     """Its masses are the other law's, at losses that may be off."""
     monkeypatch.setattr(antipodal, "_atoms", lambda *_: replace(ATOMS, loss_error=error))
     for swapped in (False, True):
-        loss = AntipodalLoss(1.0, 1, swapped)
+        loss = AntipodalLoss(1.0, 1, swapped=swapped)
         with stress(roundoff=2.0**-10 if error == 0.0 else 2.0**-53, adverse=adverse):
             atoms = loss.atoms(Bound.OPTIMISTIC, edges, EFFORT)
             for epsilon in (-2.5, -0.5, 0.0, 0.2, 1.2):

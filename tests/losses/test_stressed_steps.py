@@ -58,6 +58,14 @@ def stressed(**sources: float) -> Iterator[None]:
         function.cache_clear()
 
 
+class OwnTail(Effort):
+    """An accuracy whose tail is not rounded, so that what a large one leaves out shows."""
+
+    @property
+    def kept_tail(self) -> float:
+        return self.tail
+
+
 def bounds(found: float | Real, truth: Any, side: Bound) -> bool:
     value = exact(truth.numerator) / truth.denominator if isinstance(truth, Fraction) else truth
     found = exact(found)
@@ -164,7 +172,7 @@ def test_means_of_ratios(name: str, adverse: float, swapped: bool, side: Bound) 
     source = SOURCES[name]
     unit = UNIT if adverse else 2.0**-53
     for users, fraction in ((1, 1.0), (1, 0.75), (2, 1.0)):
-        loss = MeanRatioLoss(source, users, fraction, swapped)
+        loss = MeanRatioLoss(source, users, fraction, swapped=swapped)
         truths = means(source, users, fraction, side, swapped)
         infinite = 0.0 if swapped else fraction * source.never
         with stressed(roundoff=unit, adverse=adverse):
@@ -246,7 +254,7 @@ def test_products_below_all_normal_doubles(swapped: bool, side: Bound) -> None:
     """Half of the smallest double is lost, or added, in a product; and is in no atom."""
     for share in (0.4, 0.6):
         source = Few((1.0, math.e + share), (1.0, 2.0**-1074))
-        loss, level = MeanRatioLoss(source, 1, 1.0, False), MP.exp(1)
+        loss, level = MeanRatioLoss(source, 1, 1.0), MP.exp(1)
         truth = exact(2) ** -1074 * (exact(math.e + share) - level)
         with stressed():
             assert bounds(loss.delta(1.0, side, EFFORT), truth, side)
@@ -706,11 +714,11 @@ def test_one_ratio_that_is_followed_in_its_score(
     sigma: float, fraction: float, tail: float, adverse: float, swapped: bool, side: Bound
 ) -> None:
     """Also with more noise than this loss is for, where its other terms show."""
-    loss, g = FarApartLoss(sigma, 1, fraction, swapped), exact(fraction)
+    loss, g = FarApartLoss(sigma, 1, fraction, swapped=swapped), exact(fraction)
     sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
     centre = 0.5 / sigma**2
     with stressed(normal=9e-3 if adverse else 1e-11, adverse=adverse):
-        atoms = loss.atoms(side, edges, Effort(tail, 1e-2))
+        atoms = loss.atoms(side, edges, OwnTail(tail, 1e-2))
         for epsilon in (-2.0, -0.5, 0.0, 0.4, 0.9 * centre, centre, 1.3 * centre):
             alpha = MP.exp(exact(epsilon))
             if swapped:  # E(1 - alpha (1 - g + g X))_+
@@ -724,7 +732,7 @@ def test_one_ratio_that_is_followed_in_its_score(
             found = (found + atoms.infinite) * (1.0 + sign * 1e-12)
             assert bounds(found, truth, side), epsilon
             if epsilon >= 0.0:
-                found = loss.delta(epsilon, side, Effort(tail, 1e-2))
+                found = loss.delta(epsilon, side, OwnTail(tail, 1e-2))
                 assert bounds(found, truth, side), epsilon
 
 
@@ -734,10 +742,10 @@ def test_two_ratios_that_are_followed_in_the_larger_one_s_score(tail: float, sid
     sigma, epsilons = 0.5, (0.1, 0.5, 1.5, 4.0)
     truths = few_gaussians.divergence(sigma, 2, epsilons)
     for epsilon, truth in zip(epsilons, truths, strict=True):
-        found = FarApartLoss(sigma, 2).delta(epsilon, side, Effort(tail, 1e-2))
+        found = FarApartLoss(sigma, 2).delta(epsilon, side, OwnTail(tail, 1e-2))
         assert bounds(found, exact(truth), side)
         other = few_gaussians.divergence_reversed(sigma, 2, epsilon)
-        found = FarApartLoss(sigma, 2, swapped=True).delta(epsilon, side, Effort(tail, 1e-2))
+        found = FarApartLoss(sigma, 2, swapped=True).delta(epsilon, side, OwnTail(tail, 1e-2))
         assert bounds(found, exact(other), side)
 
 
@@ -753,7 +761,7 @@ def followed(sigma: float, epsilon: float, swapped: bool) -> Real:
 def test_logarithms_of_one_ratio_may_err(adverse: float, swapped: bool, side: Bound) -> None:
     """By more than the widths of cells; their sum may as well."""
     sigma, centre = 0.04, 0.5 / 0.04**2
-    loss = FarApartLoss(sigma, 1, 1.0, swapped)
+    loss = FarApartLoss(sigma, 1, 1.0, swapped=swapped)
     with stressed(roundoff=2.0**-18, adverse=adverse):
         for epsilon in (0.0, 0.9 * centre, centre, 1.1 * centre):
             truth = followed(sigma, epsilon, swapped)
@@ -765,7 +773,7 @@ def test_logarithms_of_one_ratio_may_err(adverse: float, swapped: bool, side: Bo
 @ADVERSE
 def test_what_the_score_leaves_out_of_one_ratio(adverse: float, swapped: bool, side: Bound) -> None:
     with stressed(normal=2.0**-7, adverse=adverse):
-        atoms = FarApartLoss(0.04, 1, 1.0, swapped).atoms(side, edges, Effort(0.1, 1e-2))
+        atoms = FarApartLoss(0.04, 1, 1.0, swapped=swapped).atoms(side, edges, OwnTail(0.1, 1e-2))
     # half the tail is beyond the scores, and the others may exceed what they are taken for
     least = 0.05 if swapped else 0.15
     if side is Bound.PESSIMISTIC:

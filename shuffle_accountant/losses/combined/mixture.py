@@ -13,6 +13,7 @@ from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, Symme
 from shuffle_accountant.losses.two_letters.cells import CellSums, HalfAtoms
 from shuffle_accountant.losses.two_letters.listing import gather
 from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -29,8 +30,6 @@ __all__ = ["MixtureLoss", "Part", "PartSource"]
 _MANY, _WIDER, _WIDEST = 8, 4.0, 4e-4
 # Least value of `Effort.most_atoms` of a part, whatever the number of parts.
 _FEWEST_ATOMS = 1 << 15
-# Atoms with larger losses (nats), or whose smaller mass has a smaller logarithm, are not merged.
-_LARGEST_LOSS, _LEAST_LOG = 600.0, -690.0
 
 
 @dataclass(frozen=True)
@@ -160,8 +159,8 @@ class _Sums:
         with np.errstate(divide="ignore"):
             logs = np.log(mass)
         # the other mass of each, or its own, may be below all doubles
-        near = (logs - np.maximum(atoms.loss, 0.0) >= _LEAST_LOG) & (
-            np.abs(atoms.loss) <= _LARGEST_LOSS
+        near = (logs - np.maximum(atoms.loss, 0.0) >= math.log(LIMITS.underflow)) & (
+            np.abs(atoms.loss) <= LIMITS.largest_log
         )
         far = ~near & (mass > 0.0) & (atoms.loss != 0.0)
         self._far.append((mass[far], atoms.loss[far]))

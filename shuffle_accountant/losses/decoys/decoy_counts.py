@@ -17,6 +17,7 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.decoys.counts import CountBlocks, bulk, tail_differences
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import Array, outwards, roundings, sequential_sum
 
 __all__ = ["Decoys", "average", "count_law", "joined", "starts_of"]
@@ -25,8 +26,6 @@ __all__ = ["Decoys", "average", "count_law", "joined", "starts_of"]
 _RARE = 1e-12
 # Largest number of cells of all groups together.
 _CELLS = 4096
-# Upper bound of the sum of all products of probabilities below the smallest double.
-_UNDERFLOW = 1e-300
 # Relative error of the chance of a group, which is a ratio of sums of probabilities.
 _ERROR = roundings(64)
 
@@ -96,7 +95,7 @@ def count_law(
         weight=weight,
         low=lowest,
         high=np.minimum(lowest + len(random) * (width - 1), sum(group.users for group in groups)),
-        missing=tail + _UNDERFLOW if random else 0.0,
+        missing=tail + LIMITS.underflow if random else 0.0,
         round_off=round_off,
     )
     return joined(blocks, side, resolution)

@@ -20,11 +20,12 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import below_chords, polygon_atoms
-from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence, divergence_of
+from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss
+from shuffle_accountant.losses.divergence import divergence_of
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile, profile_end
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.normal import normal_cells
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -46,8 +47,6 @@ _MOST_STATISTICS = 9
 _LEAST_SIGMA = 0.1
 # Distance of the profile's points relative to the loss, and number of points within one deviation.
 _GROWTH, _POINTS_NEAR_0 = 0.002, 200
-# Loss of the profile's last point at most, nats.
-_LARGEST_LOSS = 650.0
 # Number of thresholds that the largest value is compared with.
 _THRESHOLDS = 1500
 # Largest size of the statistic of one value, so that sums are doubles.
@@ -57,23 +56,16 @@ _CLOSE_RATIOS = 1e-12
 
 
 @dataclass(frozen=True)
-class AntipodalLoss:
+class AntipodalLoss(OrderedLoss):
     """Lower bounds of the pair's privacy loss.
 
     Attributes:
         sigma: deviation of the noise, > 0.
         steps: number T of batches.
-        swapped: whether P and Q are exchanged.
     """
 
     sigma: float
     steps: int
-    swapped: bool = False
-
-    @property
-    def largest(self) -> float:
-        """Infinity: losses are not bounded."""
-        return math.inf
 
     @property
     def deviation(self) -> float:
@@ -85,20 +77,6 @@ class AntipodalLoss:
             self.steps
         )
         return min(math.log1p(math.sqrt(variance)), 1.0 / self.sigma)
-
-    @property
-    def reversed(self) -> AntipodalLoss:
-        """The loss of (Q, P)."""
-        return replace(self, swapped=not self.swapped)
-
-    @property
-    def divergence(self) -> Divergence:
-        """The hockey-stick divergence."""
-        return HOCKEY_STICK
-
-    def way(self, epsilon: float, effort: Effort) -> str:
-        """Name of the way that answers at epsilon."""
-        return "doubling"
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Lower bound of ``H_alpha(P‖Q)``; PESSIMISTIC is the Gaussian mechanism's profile."""
@@ -121,8 +99,7 @@ class AntipodalLoss:
         return atoms
 
     def _below(self, effort: Effort) -> PldAtoms:
-        tail = max(10.0 ** (4 * math.floor(math.log10(effort.tail) / 4.0)), 1e-288)
-        atoms = _atoms(self.sigma, self.steps, tail)
+        atoms = _atoms(self.sigma, self.steps, effort.kept_tail)
         if not self.swapped:
             return atoms
         size = float(np.max(np.abs(atoms.loss), initial=0.0))
@@ -135,7 +112,7 @@ class AntipodalLoss:
 def _atoms(sigma: float, steps: int, tail: float) -> PldAtoms:
     """Atoms of the pair whose profile is a polygon below the largest of all statistics'."""
     deviation = AntipodalLoss(sigma, steps).deviation
-    end = min(profile_end(sigma, tail), _LARGEST_LOSS)
+    end = min(profile_end(sigma, tail), LIMITS.largest_log)
     loss = _points(min(deviation, 0.1 * end), end)
     low, high = _by_largest(sigma, steps, loss)
     if sigma >= _LEAST_SIGMA:
@@ -173,7 +150,8 @@ def _letters(sigma: float, tilt: float, tail: float) -> Hypotheses:
     from scipy.special import ndtri_exp
 
     reach = -float(ndtri_exp(math.log(0.1 * tail)))
-    low, high = -min(reach, 37.0), min(2.0 / sigma + reach, 37.0)
+    farthest = LIMITS.farthest_score
+    low, high = -min(reach, farthest), min(2.0 / sigma + reach, farthest)
     inner = np.linspace(low, high, math.ceil((high - low) / _LETTER) + 1)
     edges = np.concatenate([[-math.inf], inner, [math.inf]])
     null, second, first = (normal_cells(edges - mean / sigma) for mean in (0.0, 1.0, 2.0))

@@ -9,28 +9,25 @@ in the normal score. The mean is ``1 - g + (g/n) (X_1 + … + X_n)``; see `losse
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence, divergence_of
-from shuffle_accountant.losses.steps.gaussian import GaussianRatio
+from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss, PrivacyLoss
+from shuffle_accountant.losses.divergence import divergence_of
+from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA, GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss
 from shuffle_accountant.numerics.budget import budget, disturbed
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.normal import normal_cells
 from shuffle_accountant.numerics.rounding import Array, roundings
 
 __all__ = ["FarApartLoss", "gaussian_mean_loss"]
 
-# Smallest deviation of the noise for which ratios stay within the range of doubles.
-_LEAST_SIGMA = 0.05
 # Number of cells of the normal score.
 _CELLS = 1 << 15
-# Largest normal score: doubles end there.
-_LARGEST_SCORE = 37.0
 
 
 def gaussian_mean_loss(sigma: float, users: int, fraction: float = 1.0) -> PrivacyLoss:
@@ -41,61 +38,43 @@ def gaussian_mean_loss(sigma: float, users: int, fraction: float = 1.0) -> Priva
         users: number of ratios.
         fraction: probability that the target takes part, in (0, 1].
     """
-    if sigma < _LEAST_SIGMA:
+    if sigma < LEAST_SIGMA:
         return FarApartLoss(sigma, users, fraction)
     return MeanRatioLoss(GaussianRatio(sigma), users, fraction)
 
 
 @dataclass(frozen=True)
-class FarApartLoss:
+class FarApartLoss(OrderedLoss):
     """Privacy loss of the pair whose ratio is the mean of widely different ratios.
 
     Attributes:
         sigma: deviation of the noise, in (0, 1/20).
         users: number of ratios.
         fraction: probability that the target takes part, in (0, 1].
-        swapped: whether P and Q are exchanged.
     """
 
     sigma: float
     users: int
     fraction: float = 1.0
-    swapped: bool = False
-
-    @property
-    def largest(self) -> float:
-        """Infinity: losses are not bounded."""
-        return math.inf
 
     @property
     def deviation(self) -> float:
         """Rough size of the loss, nats."""
         return 0.5 / self.sigma**2
 
-    @property
-    def reversed(self) -> FarApartLoss:
-        """The loss of (Q, P)."""
-        return replace(self, swapped=not self.swapped)
-
-    @property
-    def divergence(self) -> Divergence:
-        """The hockey-stick divergence."""
-        return HOCKEY_STICK
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return "sum"
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0: a sum over the cells."""
-        return divergence_of(_atoms(self, side, _tail(effort)), epsilon)
+        return divergence_of(_atoms(self, side, effort.kept_tail), epsilon)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """One atom for each cell of the normal score."""
-        atoms = _atoms(self, side, _tail(effort))
+        atoms = _atoms(self, side, effort.kept_tail)
         edges(float(np.max(np.abs(atoms.loss))))  # whether a grid of these losses is allowed
         return atoms
-
-
-def _tail(effort: Effort) -> float:
-    """The tail rounded down to a power of ten, so that calls share their atoms."""
-    return max(10.0 ** math.floor(math.log10(effort.tail)), 1e-290)
 
 
 @lru_cache(maxsize=16)
@@ -174,8 +153,8 @@ def _backward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Arra
 
     n = loss.users
     # the largest of n scores is below with probability Phi^n, above with n Phi(-) at most
-    top = min(-float(ndtri_exp(math.log(0.25 * tail) - math.log(n))), _LARGEST_SCORE)
-    bottom = max(float(ndtri_exp(math.log(0.25 * tail) / n)), -_LARGEST_SCORE)
+    top = min(-float(ndtri_exp(math.log(0.25 * tail) - math.log(n))), LIMITS.farthest_score)
+    bottom = max(float(ndtri_exp(math.log(0.25 * tail) / n)), -LIMITS.farthest_score)
     score = np.linspace(bottom, top, _CELLS + 1)
     logs = log_ndtr(score)
     mass = np.exp(n * logs[1:]) * -np.expm1(np.minimum(n * (logs[:-1] - logs[1:]), 0.0))

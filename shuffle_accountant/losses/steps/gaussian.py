@@ -14,6 +14,7 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.budget import disturbed, rounded
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.quadrature import gauss_legendre
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -25,11 +26,11 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.sums.doubling import SumLaw
 
-__all__ = ["GaussianRatio", "gaussian_profile", "profile_end"]
+__all__ = ["LEAST_SIGMA", "GaussianRatio", "gaussian_profile", "profile_end"]
 
-# Ratios with a larger logarithm and scores of smaller density are left out: doubles end there.
-_LARGEST_LOG = 600.0
-_LARGEST_SCORE = 37.0
+LEAST_SIGMA = 0.05
+"""With less noise than this, ratios leave the range of doubles."""
+
 # Largest width of cells, in normal scores, and their largest number.
 _WIDEST = 0.05
 _MOST_CELLS = 1 << 16
@@ -52,7 +53,7 @@ class GaussianRatio(RatioSource):
     def deviation(self) -> float:
         """Standard deviation of W, ``sqrt(e^(1/sigma^2) - 1)``."""
         inverse = 1.0 / self.sigma
-        return math.sqrt(math.expm1(min(inverse * inverse, _LARGEST_LOG)))
+        return math.sqrt(math.expm1(min(inverse * inverse, LIMITS.largest_log)))
 
     @property
     def complete(self) -> bool:
@@ -107,9 +108,9 @@ class GaussianRatio(RatioSource):
         shift = 1.0 / self.sigma
         everyone = -float(ndtri_exp(math.log(tail) - math.log(users)))
         target = -float(ndtri_exp(math.log(tail)))
-        centre, reach = 0.5 * shift, _LARGEST_LOG * self.sigma
-        low = max(-everyone, centre - reach, -_LARGEST_SCORE)
-        high = min(max(everyone, shift + target), centre + reach, _LARGEST_SCORE)
+        centre, reach = 0.5 * shift, LIMITS.largest_log * self.sigma
+        low = max(-everyone, centre - reach, -LIMITS.farthest_score)
+        high = min(max(everyone, shift + target), centre + reach, LIMITS.farthest_score)
         if not low < high:
             return np.zeros(0)
         return np.linspace(low, high, min(math.ceil((high - low) / width) + 8, _MOST_CELLS) + 1)

@@ -16,8 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import Ratios
 from shuffle_accountant.numerics.rounding import (
@@ -34,8 +33,6 @@ from shuffle_accountant.sums.doubling import SumLaw, additions, power
 
 __all__ = ["MeanRatioLoss", "RatioSource"]
 
-# Tails that may be cut off, as powers of ten: distributions are computed for these only.
-_TAILS = (12, 16, 20, 26, 33, 42, 54, 70, 90, 115, 150, 200, 280)
 # Least widths of cells in normal scores, usually and for the finest resolutions: narrower cells
 # would take more than half a second. With more additions than `_FEW_ADDITIONS` the first is larger
 # by the factor `_WIDER`, which is accurate enough for most epsilon and delta; but not from
@@ -51,8 +48,6 @@ _FINE, _FINEST = 1.2e-5, 2.4e-6
 _NARROWER = 0.75
 # Width of the cells of a single ratio (n = 1), in normal scores.
 _ALONE = 0.001
-# For delta of one round the tail is larger by this factor, where cells decide the bracket's width.
-_SINGLE = 1e6
 # Upper bound of what products below the smallest normal double lose in all pairs and additions.
 _SUBNORMAL = 1e-295
 # Shares eta of alpha that all other messages together may have; see `_pointed_out`.
@@ -120,20 +115,18 @@ class RatioSource(ABC):
 
 
 @dataclass(frozen=True)
-class MeanRatioLoss:
+class MeanRatioLoss(OrderedLoss):
     """Privacy loss of the pair whose ratio is the mean of ``users`` ratios.
 
     Attributes:
         source: distribution of one ratio.
         users: number n of messages.
         fraction: probability g that the target takes part, in (0, 1].
-        swapped: whether P and Q are exchanged.
     """
 
     source: RatioSource
     users: int
     fraction: float = 1.0
-    swapped: bool = False
 
     @property
     def largest(self) -> float:
@@ -150,20 +143,6 @@ class MeanRatioLoss:
         spread = self.source.deviation / math.sqrt(self.users)
         return max(math.log1p(self.fraction * min(spread, 1e300)), 1e-300)
 
-    @property
-    def reversed(self) -> MeanRatioLoss:
-        """The loss of (Q, P)."""
-        return replace(self, swapped=not self.swapped)
-
-    @property
-    def divergence(self) -> Divergence:
-        """The hockey-stick divergence."""
-        return HOCKEY_STICK
-
-    def way(self, epsilon: float, effort: Effort) -> str:
-        """Name of the way that answers at epsilon."""
-        return "doubling"
-
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
         if self.largest <= epsilon < math.inf:
@@ -175,7 +154,7 @@ class MeanRatioLoss:
         if known is not None:
             return known
         if self.source.largest == math.inf:
-            effort = replace(effort, tail=min(_SINGLE * effort.tail, 1e-12))
+            effort = effort.single  # cells decide the width there
         law = _law(self.source, self.users, side, effort)
         total = self._infinite(law) if upper else 0.0
         ratios = self._ratios(law)
@@ -332,22 +311,21 @@ def _completed(mass: Array, total: float) -> Array:
 
 def _law(source: RatioSource, users: int, side: Bound, effort: Effort) -> SumLaw:
     """Distribution of the sum of ratios, its tail and cells rounded so that calls can share it."""
-    wanted = -math.log10(effort.tail)
-    tail = next((t for t in _TAILS if t >= wanted), _TAILS[-1])
+    tail = effort.kept_tail
     # each addition adds about width^2 / 6 to the relative variance
     width = math.sqrt(6.0 * effort.resolution / additions(users))
     least, fine = _LEAST_WIDTH, effort.resolution < _FINE
     if additions(users) > _FEW_ADDITIONS:
         least, fine = _WIDER * least, fine or effort.rounds >= _MANY_ROUNDS
     # as many cells for deeper tails, whose losses are as much larger
-    least *= math.sqrt(max(tail, _SHALLOW) / _SHALLOW)
+    least *= math.sqrt(max(-math.log10(tail), _SHALLOW) / _SHALLOW)
     if width < 1.5 * least:  # a second law costs more than narrower cells of one
         if fine:
             least = _NARROWER * least if effort.resolution >= _FINEST else max(width, _FINEST_WIDTH)
         width = least
     if users == 1:
         width = _ALONE
-    return _remembered(source, users, side, 10.0**-tail, width)
+    return _remembered(source, users, side, tail, width)
 
 
 @lru_cache(maxsize=32)

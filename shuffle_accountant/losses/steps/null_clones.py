@@ -10,7 +10,7 @@ profile of a pair of laws, which composes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -24,12 +24,13 @@ from shuffle_accountant.lattice.profile import (
     whole_places,
     whole_profile,
 )
-from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence, divergence_of
+from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss
+from shuffle_accountant.losses.divergence import divergence_of
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile, profile_end
 from shuffle_accountant.numerics.binomial import RUN, pmf_runs
 from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,
@@ -43,10 +44,7 @@ from shuffle_accountant.numerics.rounding import (
 from shuffle_accountant.sums.doubling import SumLaw
 from shuffle_accountant.sums.family import BITS, SumFamily, rounded_count, rounded_counts
 
-__all__ = ["LEAST_SIGMA", "NullCloneLoss", "charge"]
-
-LEAST_SIGMA = 0.05
-"""Smaller noise leaves the range of doubles, and has no use for clones."""
+__all__ = ["NullCloneLoss", "charge"]
 
 # Spacing of the lattice of p, in log-odds.
 _ODDS_STEP = 1.0 / 64.0
@@ -64,8 +62,6 @@ _ROUGH_STEP, _ROUGH_GROWTH = 0.15, 0.04
 _CHORD = 2.5e-5
 # Largest number of points of the profile.
 _MOST_POINTS = 4000
-# Loss of the profile's last point at most, nats.
-_LARGEST_LOSS = 650.0
 # Where wide cells will do, only one in this many numbers K of the lattice is computed.
 _THINNED = 4
 # Largest share of the bound that the numbers of clones left out at the low end may have.
@@ -79,12 +75,6 @@ _FINER, _COARSER = 0.5, 3.0
 _EVERY = 2
 # Number of lattice values of p that are kept on either side of the best ones.
 _MARGIN = 4
-# Tails are rounded down to powers of ten whose exponents are multiples of the first number; the
-# tail of delta of one round is larger by the second factor.
-_TAIL_STEP = 4
-_SINGLE = 1e6
-# Smallest profile of the Gaussian mechanism for which sums are computed; below, it is the bound.
-_NOTHING = 1e-290
 # Depth of tails (powers of ten) from which on cells are wider, as losses are larger, up to the
 # width for the coarsest resolution.
 _SHALLOW = 20
@@ -108,53 +98,29 @@ def charge(sigma: float, clones: int, log_odds: float, side: Bound) -> float:
 
 
 @dataclass(frozen=True)
-class NullCloneLoss:
+class NullCloneLoss(OrderedLoss):
     """Privacy loss of one epoch of shuffled batches.
 
     Attributes:
-        sigma: deviation of the noise of a step, >= `LEAST_SIGMA`.
+        sigma: deviation of the noise of a step, >= `losses.steps.gaussian.LEAST_SIGMA`.
         steps: number T of batches, >= 2.
-        swapped: whether P and Q are exchanged.
     """
 
     sigma: float
     steps: int
-    swapped: bool = False
-
-    @property
-    def largest(self) -> float:
-        """Infinity: losses are not bounded."""
-        return math.inf
 
     @property
     def deviation(self) -> float:
         """Rough standard deviation, nats: that of an allocation among the clones that cost 1e-3."""
         return _deviation(self.sigma, self.steps)
 
-    @property
-    def reversed(self) -> NullCloneLoss:
-        """The loss of (Q, P)."""
-        return replace(self, swapped=not self.swapped)
-
-    @property
-    def divergence(self) -> Divergence:
-        """The hockey-stick divergence."""
-        return HOCKEY_STICK
-
-    def way(self, epsilon: float, effort: Effort) -> str:
-        """Name of the way that answers at epsilon."""
-        return "doubling"
-
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0: a sum over the atoms."""
         # no sums are needed where the bound without any hiding is small enough
         alone = gaussian_profile(self.sigma, epsilon, Bound.PESSIMISTIC)
-        if alone <= max(effort.tail, _NOTHING):
+        if alone <= max(effort.tail, LIMITS.underflow):
             return alone if side is Bound.PESSIMISTIC else 0.0
-        # for one round this tail is all that is left out
-        effort = replace(effort, tail=min(_SINGLE * effort.tail, 1e-12))
-        atoms = _atoms(self, side, effort)
-        return divergence_of(atoms, epsilon)
+        return divergence_of(_atoms(self, side, effort.single), epsilon)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """One atom for each point of the profile that is on its envelope."""
@@ -164,12 +130,10 @@ class NullCloneLoss:
 
 
 def _atoms(loss: NullCloneLoss, side: Bound, effort: Effort) -> PldAtoms:
-    # tails are rounded to a few values, so that calls share what takes seconds
-    tail = max(10.0 ** (_TAIL_STEP * math.floor(math.log10(effort.tail) / _TAIL_STEP)), 1e-288)
     fineness = 1.0
     if not _FINE <= effort.resolution <= _COARSE:
         fineness = _FINER if effort.resolution < _FINE else _COARSER
-    return _envelope(loss.sigma, loss.steps, side, tail, fineness, loss.swapped)
+    return _envelope(loss.sigma, loss.steps, side, effort.kept_tail, fineness, loss.swapped)
 
 
 def _exchanged(value: Array, loss: Array, side: Bound) -> Array:
@@ -282,7 +246,7 @@ class _Plan:
 @lru_cache(maxsize=16)
 def _plan(sigma: float, steps: int, tail: float, fineness: float) -> _Plan:
     """The plan: losses, p and K that matter, chosen from rough values of the bound."""
-    end = min(profile_end(sigma, 0.1 * tail), _LARGEST_LOSS)
+    end = min(profile_end(sigma, 0.1 * tail), LIMITS.largest_log)
     first = min(_ROUGH_STEP * _deviation(sigma, steps), 0.1 * end)
     inner = np.arange(math.ceil(1.0 / _ROUGH_GROWTH) + 1) * first
     count = max(math.ceil(math.log(end / inner[-1]) / math.log1p(_ROUGH_GROWTH)), 0)

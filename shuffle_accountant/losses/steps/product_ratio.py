@@ -20,6 +20,7 @@ from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.table_ratio import least_profile
 from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,
@@ -39,8 +40,6 @@ _WIDTH = 0.002
 _MOST_CELLS = 8192
 # Spacing of the lattice, in deviations of one ratio's logarithm under P.
 _SPACING = 0.008
-# Products are kept within e^-650 … e^650.
-_LARGEST_LOG = 650.0
 
 
 @dataclass(frozen=True)
@@ -150,8 +149,8 @@ def _lattice(loss: Array, p: Array, q: Array, passes: int, side: Bound) -> tuple
         far = bound + math.sqrt(bound**2 + 2.0 * passes * variance * goal)
         low, high = min(low, passes * mean - far), max(high, passes * mean + far)
         deviation = deviation or math.sqrt(variance)
-    low = max(low, -passes * largest, -_LARGEST_LOG)
-    high = min(high, passes * largest, _LARGEST_LOG)
+    low = max(low, -passes * largest, -LIMITS.largest_log)
+    high = min(high, passes * largest, LIMITS.largest_log)
     wanted = max(_SPACING * deviation, (high - low) / _MOST_CELLS, 1e-9 * largest)
     spacing = largest / math.ceil(largest / wanted)  # the largest logarithm stays on the lattice
     return spacing, math.floor(low / spacing), math.ceil(high / spacing)

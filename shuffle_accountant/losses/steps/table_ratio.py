@@ -20,13 +20,11 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable
 from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, roundings, sequential_sum
 from shuffle_accountant.sums.doubling import SumLaw
 
 __all__ = ["TableRatio", "least_profile"]
-
-# Ratios are kept within e^-600 … e^600.
-_LARGEST_LOG = 600.0
 
 
 @dataclass(frozen=True)
@@ -76,14 +74,14 @@ def _law(table: PldTable, side: Bound) -> SumLaw:
     loss, p = loss[p > 0.0], p[p > 0.0]
     if upper:
         infinite += table.missing
-        far = loss > _LARGEST_LOG
+        far = loss > LIMITS.largest_log
         infinite += float(p[far].sum())
-        loss, p = np.maximum(loss[~far], -_LARGEST_LOG), p[~far]
+        loss, p = np.maximum(loss[~far], -LIMITS.largest_log), p[~far]
     else:
-        loss, p = _from_below(np.minimum(loss, _LARGEST_LOG), p)
+        loss, p = _from_below(np.minimum(loss, LIMITS.largest_log), p)
     ratio = rounded(np.exp(loss), ELEMENTARY)
     q = p * rounded(np.exp(-loss), ELEMENTARY)
-    moved = roundings(8.0 + 2.0 * _LARGEST_LOG)
+    moved = roundings(8.0 + 2.0 * LIMITS.largest_log)
     # masses of Q are as good as the exponentials
     error = roundings(ELEMENTARY + 4.0 + 2.0 * np.abs(loss))
     noise = sequential_sum(q.size + 8)
@@ -124,14 +122,14 @@ def _capped(p: Array, infinite: float) -> Array:
 
 def _from_below(loss: Array, p: Array) -> tuple[Array, Array]:
     """Losses too low for doubles merged with higher ones, until their mean ratio is not."""
-    low = int(np.searchsorted(loss, -_LARGEST_LOG))
+    low = int(np.searchsorted(loss, -LIMITS.largest_log))
     if low == 0:
         return loss, p
     # relative to the lowest ratio allowed; losses much further down have all of Q
-    q = p * np.exp(np.minimum(-loss - _LARGEST_LOG, 700.0))
+    q = p * np.exp(np.minimum(-loss - LIMITS.largest_log, 700.0))
     means = np.cumsum(p) / np.cumsum(q)
     last = min(int(np.searchsorted(means, 1.0)), p.size - 1)
-    merged = max(math.log(float(means[last])), 0.0) - _LARGEST_LOG
+    merged = max(math.log(float(means[last])), 0.0) - LIMITS.largest_log
     return np.append(merged, loss[last + 1 :]), np.append(float(p[: last + 1].sum()), p[last + 1 :])
 
 

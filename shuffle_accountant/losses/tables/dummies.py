@@ -22,6 +22,7 @@ from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.losses.decoys.count_tables import CountTable, count_table
 from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable, TabulatedLoss
 from shuffle_accountant.numerics.budget import disturbed, rounded
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -38,8 +39,6 @@ __all__ = ["ReplacedValue", "dummy_loss", "infinite_mass"]
 
 # Largest number of pairs of counts that are summed one by one for a single round.
 _MOST_PAIRS = 2**22
-# Number of pairs summed at once.
-_BLOCK = 2**18
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def _table(part: PrivacyLoss, side: Bound) -> PldTable:
 def _pair_sum(first: PldTable, second: PldTable, epsilon: float) -> float:
     """Sum of ``p (1 - e^(epsilon - loss))`` over pairs of atoms whose loss is above epsilon."""
     loss, mass = second.losses, second.probabilities
-    rows = max(_BLOCK // max(loss.size, 1), 1)
+    rows = max(LIMITS.at_once // max(loss.size, 1), 1)
     sums = []
     for start in range(0, first.losses.size, rows):
         own, weight = first.losses[start : start + rows], first.probabilities[start : start + rows]
