@@ -1,5 +1,82 @@
 """Certified privacy accounting for the shuffle model of differential privacy.
 
+    >>> import shuffle_accountant as sa
+    >>> survey = sa.ShuffleRound(sa.GeneralRandomizer(eps0=4.0), users=10_000)
+    >>> sa.epsilon(survey, delta=1e-6, rounds=4)
+    Bracket(0.853864 <= x <= 0.853881, reduction='clones')
+
+All public names, each with a help of its own, such as `help(sa.ShuffleRound)`:
+
+Questions
+    epsilon              bracket of epsilon of rounds, at a delta
+    delta                bracket of delta of rounds, at an epsilon
+    attained_epsilon     lower bound of the epsilon that rounds really lose
+    conditions           assumptions under which answers about rounds hold
+    FourierAccountant    records rounds, and answers when asked
+    report               every measure of leakage that applies to a protocol
+    compare              epsilon by this package and by every published bound
+    statement            a paragraph for a privacy notice
+    sweep                answers at every point of a grid of parameters
+    sweep_records        the same, each as soon as it is there
+
+From a target to parameters
+    max_eps0             the largest eps0 that meets a target
+    min_users            the fewest users
+    max_rounds           the most rounds
+    min_noise_multiplier the least noise of a run of DP-SGD
+    design               module: mechanisms that meet a target, and their errors
+
+Rounds
+    ShuffleRound         every user sends one message through a shuffler
+    NoiseMessages        true values among dummy messages that the users add
+    AugmentedShuffle     the shuffler drops some values and adds dummies
+    RandomAllocation     an epoch: every record is dealt to one step at random
+    ShuffledBatches      an epoch over shuffled records in batches of one size
+    PoissonSampled       a step that every record takes part in at random
+    GaussianMechanism, LaplaceMechanism, PureMechanism
+                         one step with that noise, or with a known epsilon
+    PldRound             any mechanism with a known privacy loss distribution
+    Protocol             rounds with their counts
+    Adjacency            how two neighbouring datasets differ
+
+Randomizers
+    GeneralRandomizer    any randomizer with this eps0
+    ApproximateRandomizer
+                         any whose messages are (eps0, delta0)-close to one law
+    DiscreteRandomizer   a channel matrix
+    RandomizedResponse, BinaryRandomizedResponse, RAPPOR, SubsetSelection,
+    LocalHashing, HadamardResponse
+                         one of k categories
+    LaplaceRandomizer, GaussianRandomizer, GaussianVectors
+                         numbers and vectors plus noise
+    register             makes a class of one's own known by its name
+
+Numbers of dummy messages, or of users
+    NegativeBinomial, Poisson, Binomial, AsymmetricGeometric, DiscreteGaussian
+
+Answers
+    Bracket              two numbers that enclose the exact one; a float
+    ErrorLedger          where the width of a bracket comes from
+    Attained             a lower bound by concrete datasets
+    PrivacyProfile       the curve delta(epsilon)
+    TradeOffCurve        false negative rate by false positive rate
+    Report, ReportRow, Statement, SweepRecord
+                         what report, statement and sweep return
+    LossTable, TargetAmongDecoys, DensitiesAmongDecoys
+                         what reductions make of rounds
+    LooseBracketWarning, FloorWarning, WeakPrivacyWarning
+                         a wide bracket, an infinite epsilon, a weak promise
+    CrossedEndsError     an error of this package, to be reported
+
+Modules
+    baselines            published bounds, exactly as published
+    certificates         claims with a proof that anyone can check
+    interop              both ways to dp_accounting
+    leakage              re-identification, mutual information, information flow
+    order                shuffling that keeps some of the order of the data
+    plot                 pictures
+    training             shuffled learning, with a ledger and engines for Opacus
+
 An argument of the wrong type raises `TypeError`, a value outside its range `ValueError`, in one
 line that names the argument, its value and the range. Docstrings list other errors only.
 """
@@ -191,6 +268,7 @@ if not TYPE_CHECKING:
             "sweep": "sweeping",
             "sweep_records": "sweeping",
         },
+        public=__all__,
     )
-
-explain_calls(__name__)
+    explain_calls(__name__)
+    del __all__  # lazy: pydoc would print every class that it names, thousands of lines

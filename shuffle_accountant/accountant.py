@@ -253,6 +253,11 @@ def epsilon(
         delta: in (0, 1).
         rounds: number of rounds, >= 0.
         tolerance: relative width of the bracket to aim for, > 0.
+
+    Example:
+        >>> survey = sa.ShuffleRound(sa.GeneralRandomizer(eps0=4.0), users=10_000)
+        >>> sa.epsilon(survey, delta=1e-6, rounds=4)
+        Bracket(0.853864 <= x <= 0.853881, reduction='clones')
     """
     return _record(round, rounds, tolerance).epsilon(delta=delta)
 
@@ -271,6 +276,11 @@ def delta(
         epsilon: nats, finite, >= 0.
         rounds: number of rounds, >= 0.
         tolerance: relative width in epsilon of the bracket to aim for, > 0.
+
+    Example:
+        >>> survey = sa.ShuffleRound(sa.GeneralRandomizer(eps0=4.0), users=10_000)
+        >>> sa.delta(survey, epsilon=0.854, rounds=4)
+        Bracket(9.9703e-7 <= x <= 9.9739e-7, reduction='clones')
     """
     return _record(round, rounds, tolerance).delta(epsilon=epsilon)
 
