@@ -113,7 +113,7 @@ def test_every_mutant_changes_its_file_and_has_tests(
 def test_the_nearest_tests_come_first(benchmark_script: Any) -> None:
     """Those that import the file; `sa.ShuffleRound` is the module that it is from."""
     stages = benchmark_script("mutants.rooms").stages
-    assert "tests/losses/test_null_bags.py" in stages("losses/two_letters/zero_out.py")[0]
+    assert "tests/losses/test_stressed_zero_out.py" in stages("losses/two_letters/zero_out.py")[0]
     assert "tests/engine/test_trade_off.py" in stages("engine/trade_off.py")[0]
     assert "tests/training/test_store.py" in stages("training/store.py")[0]
     assert any("test_shuffled_batches" in name for name in stages("losses/steps/antipodal.py")[0])

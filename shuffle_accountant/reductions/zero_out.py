@@ -23,7 +23,7 @@ from typing import ClassVar
 
 from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.combined.diluted import DilutedLoss
-from shuffle_accountant.losses.two_letters.zero_out import LARGEST_EPS0, ZeroOutLoss
+from shuffle_accountant.losses.two_letters.zero_out import LARGEST_EPS0, ZeroOutLoss, among_draws
 from shuffle_accountant.reductions.clones import clones
 
 __all__ = ["NullLawPair", "null_law"]
@@ -47,10 +47,11 @@ def null_law(eps0: float, delta0: float, users: int) -> NullLawPair:
         delta0: up to what, in [0, 1).
         users: messages, >= 1.
     """
-    if eps0 == 0.0 and delta0 > 0.0:
-        # the target alone: given away with probability delta0, else it hides nothing
+    if delta0 > 0.0 and eps0 == 0.0:
+        # the target alone: it is given away with probability delta0, and else hides nothing
         return NullLawPair(DilutedLoss(clones(math.inf, 1).loss, delta0, 1.0 - delta0))
-    if delta0 == 0.0 and (eps0 == 0.0 or eps0 > LARGEST_EPS0):
-        # nothing to hide, or nobody to hide among
+    if delta0 > 0.0:
+        return NullLawPair(ZeroOutLoss(eps0, delta0, users))
+    if eps0 == 0.0 or eps0 > LARGEST_EPS0:  # nothing to hide, or nobody to hide among
         return NullLawPair(clones(eps0, 1).loss)
-    return NullLawPair(ZeroOutLoss(eps0, delta0, users - 1))
+    return NullLawPair(among_draws(eps0, 0.0, users))

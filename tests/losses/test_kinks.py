@@ -16,7 +16,7 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
-from shuffle_accountant.losses.two_letters.zero_out import ZeroOutLoss
+from shuffle_accountant.reductions.zero_out import null_law
 
 EFFORT = Effort(1e-300, 1e-5)
 
@@ -58,7 +58,7 @@ def test_binary_targets_among_so_many_clones(eps0: float, decoys: int) -> None:
 @pytest.mark.parametrize("others", [0, 1, 3, 12])
 def test_targets_among_draws_of_their_null_law(eps0: float, others: int) -> None:
     """Both orders; the number of draws is binomial, and their second letters are."""
-    loss = ZeroOutLoss(eps0, 0.0, others)
+    loss = null_law(eps0, 0.0, others + 1).loss
     with MP.workdps(80):
         large = MP.exp(exact(eps0))
         s = 1 / (1 + large)

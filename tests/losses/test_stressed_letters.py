@@ -28,7 +28,6 @@ from shuffle_accountant.losses.two_letters import (
 )
 from shuffle_accountant.losses.two_letters.binary import BinaryBlocks, BinaryLoss
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
-from shuffle_accountant.losses.two_letters.null_bags import BagCounts
 from shuffle_accountant.losses.two_letters.response import NumberOfResponses
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error, tail_ratio_error
@@ -491,68 +490,6 @@ def test_blocks_of_many_answers_take_the_end_of_their_direction(side: Bound) -> 
         assert bounds(
             found[1], found[0] * (1.0 + (-1e-9 if side is Bound.PESSIMISTIC else 1e-9)), side
         )
-
-
-# --------------------------------------------------------------------------------------- null bags
-
-
-def bag(eps0: float, k: int, last: int, a: int) -> tuple[Fraction | Real, Real]:
-    """The ratio less 1, and the probability of a letters."""
-    odds, m = MP.exp(exact(eps0)), k - last
-    gain = (a * (odds - 1) - (m - a) * (1 - 1 / odds) - last) / k
-    chance = 1 / (1 + odds)
-    return gain, MP.binomial(m, a) * chance**a * (1 - chance) ** (m - a)
-
-
-@SIDES
-@ADVERSE
-@pytest.mark.parametrize("last", [0, 1])
-def test_profiles_of_bags_from_sums_that_err(
-    last: int, adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of laws that are known exactly."""
-    eps0, counts, weight = 0.75, [3, 2], [0.5, 0.25]
-    width = 256  # of which few have a probability
-
-    def law(self: BagCounts, m: Array) -> Any:
-        a = np.broadcast_to(np.arange(float(width)), (m.size, width))
-        mass = np.zeros((m.size, width))
-        for i, size in enumerate(m.astype(int).tolist()):
-            for j in range(min(size, width - 1) + 1):
-                mass[i, j] = float(bag(eps0, size, 0, j)[1])
-        return a, mass, 0.0
-
-    monkeypatch.setattr(BagCounts, "_law", law)
-    points = np.array([0.0, 0.1, 0.3, 0.6])
-    with stress(roundoff=UNIT, adverse=adverse):
-        bags = BagCounts(eps0, 3, 1e-250)
-        found = bags.profiles(points, np.array([3.0, 2.0]), np.array(weight), float(last), side)
-    for j, epsilon in enumerate(points.tolist()):
-        alpha = MP.exp(exact(epsilon))
-        truths = [exact(0), exact(0)]
-        for k, w in zip(counts, weight, strict=True):
-            for a in range(k - last + 1):
-                gain, chance = bag(eps0, k, last, a)
-                truths[0] += exact(w) * chance * max(1 + gain - alpha, 0)
-                truths[1] += exact(w) * chance * max(1 - alpha * (1 + gain), 0)
-        for row, truth in zip(found, truths, strict=True):
-            assert bounds(exact(float(row[j])), truth, side)
-            assert abs(exact(float(row[j])) - truth) <= exact(1e-2)
-
-
-def test_counts_of_bags_that_are_left_out() -> None:
-    """On either side; what is left out of one divergence is as much as E times that."""
-    eps0, k = 0.5, 400
-    found = BagCounts(eps0, k, 0.5).profiles(
-        np.array([0.0, 0.05]), np.array([float(k)]), np.ones(1), 0.0, Bound.PESSIMISTIC
-    )
-    for j, epsilon in enumerate((0.0, 0.05)):
-        alpha = MP.exp(exact(epsilon))
-        pairs = [bag(eps0, k, 0, a) for a in range(k + 1)]
-        up = MP.fsum(p * max(1 + g - alpha, 0) for g, p in pairs)
-        down = MP.fsum(p * max(1 - alpha * (1 + g), 0) for g, p in pairs)
-        assert exact(float(found[0][j])) >= up
-        assert exact(float(found[1][j])) >= down
 
 
 # ------------------------------------------------------------------------------- probabilistic loss

@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 import pytest
 from oracles.atoms import divergence
-from oracles.precision import MP, Real, exact
 from scipy.stats import binom
 
 from shuffle_accountant.lattice.grid import Array, Bound
-from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.alphabets import profiles
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.decoys.counts import CountBlocks, count_blocks
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law
 from shuffle_accountant.losses.two_letters import mixed_responses, response, zero_out
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
 from shuffle_accountant.losses.two_letters.response import NumberOfResponses
-from shuffle_accountant.losses.two_letters.zero_out import ZeroOutLoss
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.reductions.zero_out import null_law
 
 SIDES = pytest.mark.parametrize("side", list(Bound))
 UNIT = 2.0**-34
@@ -43,7 +43,8 @@ KEPT = (
     count_blocks,
     count_law,
     zero_out._envelope,
-    zero_out._table,
+    profiles.profile_table,
+    profiles.divergence_bounds,
     response._blocks,
     mixed_responses._blocks,
 )
@@ -91,28 +92,35 @@ def bag_profile(eps0: float, count: Array, last: int, epsilon: float, *, swapped
     return (odds - 1.0 / odds) / k * moment + (m / odds / k - level) * above
 
 
+def null_loss(eps0: float, delta0: float, others: int, *, swapped: bool) -> PrivacyLoss:
+    loss = null_law(eps0, delta0, others + 1).loss
+    return loss.reversed if swapped else loss
+
+
 @cache
-def zero_out_truth(loss: ZeroOutLoss, epsilon: float) -> tuple[float, float]:
-    """The two bounds whose envelope the profile is: among the others, and alone."""
-    rate = math.exp(-loss.eps0)
-    mean, deviation = loss.others * rate, math.sqrt(loss.others * rate * (1.0 - rate))
+def zero_out_truth(
+    eps0: float, delta0: float, users: int, epsilon: float, *, swapped: bool
+) -> tuple[float, float]:
+    """The two bounds whose envelope the profile is: among the other users, and alone."""
+    rate = math.exp(-eps0)
+    mean, deviation = users * rate, math.sqrt(users * rate * (1.0 - rate))
     low, high = max(math.floor(mean - 9.0 * deviation), 0), math.ceil(mean + 9.0 * deviation)
-    others = np.arange(low, min(high, loss.others) + 1.0)
-    weight = binom.pmf(others, loss.others, rate)
+    others = np.arange(low, min(high, users) + 1.0)
+    weight = binom.pmf(others, users, rate)
     found = []
     for count, mass in ((others + 1.0, weight), (np.ones(1), np.ones(1))):
-        total = 0.0 if loss.swapped else loss.delta0
+        total = 0.0 if swapped else delta0
         for last in range(8):
-            chance = binom.pmf(last, count, loss.delta0) if loss.delta0 else np.ones(count.size)
+            chance = binom.pmf(last, count, delta0) if delta0 else np.ones(count.size)
             some = count > last
-            part = bag_profile(loss.eps0, count[some], last, epsilon, swapped=loss.swapped)
+            part = bag_profile(eps0, count[some], last, epsilon, swapped=swapped)
             total += float(np.sum((mass * chance)[some] * part))
-            if loss.swapped:  # a bag of last letters alone has no ratio but 0
+            if swapped:  # a bag of last letters alone has no ratio but 0
                 total += float(np.sum((mass * chance)[count == last]))
-            if not loss.delta0:
+            if not delta0:
                 break
         found.append(total)
-    charge = loss.others * rate * loss.delta0 * (1.0 + math.exp(epsilon))
+    charge = users * rate * delta0 * (1.0 + math.exp(epsilon))
     return found[0] + charge, found[1]
 
 
@@ -120,10 +128,10 @@ def zero_out_truth(loss: ZeroOutLoss, epsilon: float) -> tuple[float, float]:
 @pytest.mark.parametrize("delta0", [0.0, 3e-10, 1e-8])
 @pytest.mark.parametrize("resolution", [1e-4, 0.05])
 def test_a_million_draws_of_the_null_law(resolution: float, delta0: float, swapped: bool) -> None:
-    loss = ZeroOutLoss(1.0, delta0, 10**6, swapped)
+    loss = null_loss(1.0, delta0, 10**6, swapped=swapped)
     for z in (0.0, 1.0, 3.0):
         epsilon = z * loss.deviation
-        truth = min(zero_out_truth(loss, epsilon))
+        truth = min(zero_out_truth(1.0, delta0, 10**6, epsilon, swapped=swapped))
         low, high = (
             loss.delta(epsilon, side, Effort(1e-30, resolution))
             for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
@@ -138,53 +146,16 @@ def test_a_million_draws_of_the_null_law(resolution: float, delta0: float, swapp
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_law_of_a_million_draws(swapped: bool) -> None:
     """Atoms between the points of a profile, where chords are above it and tangents below."""
-    loss = ZeroOutLoss(1.0, 0.0, 10**6, swapped)
+    loss = null_loss(1.0, 0.0, 10**6, swapped=swapped)
     laws = {side: loss.atoms(side, edges, Effort(1e-20, 0.05)) for side in Bound}
     for z in (0.0, 0.7, 2.0, 4.0):
         epsilon = z * loss.deviation
-        truth = min(zero_out_truth(loss, epsilon))
+        truth = min(zero_out_truth(1.0, 0.0, 10**6, epsilon, swapped=swapped))
         low, high = (
             float(divergence(laws[side], epsilon)) for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
         )
         assert low <= truth * (1.0 + 1e-7)
         assert truth * (1.0 - 1e-7) <= high
-
-
-@cache
-def bag_truth(eps0: float, k: int, delta0: float, epsilon: float) -> tuple[Real, Real]:
-    """Both divergences of a bag of k, over all numbers of the last and the second letter."""
-    odds, alpha = MP.exp(exact(eps0)), MP.exp(exact(epsilon))
-    forward, backward = exact(delta0), exact(0)
-    for last in range(k + 1):
-        share = MP.binomial(k, last) * exact(delta0) ** last * (1 - exact(delta0)) ** (k - last)
-        m = k - last
-        for a in range(m + 1):
-            chance = share * MP.binomial(m, a) * odds ** (m - a) / (1 + odds) ** m
-            ratio = (a * odds + (m - a) / odds) / k
-            forward += chance * max(ratio - alpha, 0)
-            backward += chance * max(1 - alpha * ratio, 0)
-    return forward, backward
-
-
-@budgets
-@SIDES
-@pytest.mark.parametrize("points", [1, 40])
-@pytest.mark.parametrize("tail", [1e-40, 0.3])
-@pytest.mark.parametrize(("k", "delta0"), [(9, 0.4), (40, 0.25), (40, 0.01)])
-def test_last_letters_that_are_not_looked_at(
-    k: int, delta0: float, tail: float, points: int, side: Bound, name: str
-) -> None:
-    """One bag, so that nothing hides what is left out of it; one question and a whole profile."""
-    loss = ZeroOutLoss(1.0, delta0, k - 1)
-    for epsilon in (0.0, 0.2, 0.6):
-        where = np.linspace(epsilon, epsilon + 0.3, points) if points > 1 else np.array([epsilon])
-        with stress(**BUDGETS[name]):
-            found = zero_out._mixture(
-                loss, where, (0, 1), np.array([float(k)]), np.ones(1), side, tail
-            )
-        truth = bag_truth(1.0, k, delta0, epsilon)
-        for value, true in zip(found[:, 0].tolist(), truth, strict=True):
-            assert bounds(exact(value), true, side)
 
 
 # ------------------------------------------------------------------ k-ary randomized response
@@ -345,21 +316,6 @@ def test_blocks_say_what_they_miss(lost: str, monkeypatch: pytest.MonkeyPatch) -
             assert found.missing < 1.0  # it is a probability
 
 
-@pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.parametrize("delta0", [0.0, 1e-5])
-def test_draws_that_are_in_no_block_are_missing(
-    delta0: float, swapped: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A quarter of the numbers of other draws, those that hide least."""
-    loss = ZeroOutLoss(1.0, delta0, 60, swapped)
-    monkeypatch.setattr(
-        zero_out, "count_law", lambda *a, **b: without_the_first(count_law(*a, **b))
-    )
-    for epsilon in (0.05, 0.3):
-        found = loss.delta(epsilon, Bound.PESSIMISTIC, Effort(1e-30, 0.0))
-        assert found >= min(zero_out_truth(loss, epsilon)) * (1.0 - 1e-9)
-
-
 def test_roundings_of_all_parts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         response,
@@ -476,34 +432,3 @@ def test_a_million_users_of_two_groups() -> None:
         # a normal law of J is off by 1e-3 deviations, which move the divergence by far less
         assert low <= truth * (1.0 + 1e-5)
         assert truth * (1.0 - 1e-5) <= high
-
-
-@cache
-def many_truth(eps0: float, k: int, epsilon: float) -> tuple[Real, Real]:
-    """As `bag_truth` without last letters, probabilities from one another."""
-    odds, alpha = MP.exp(exact(eps0)), MP.exp(exact(epsilon))
-    chance, forward, backward = (odds / (1 + odds)) ** k, exact(0), exact(0)
-    for a in range(k + 1):
-        ratio = (a * odds + (k - a) / odds) / k
-        forward += chance * max(ratio - alpha, 0)
-        backward += chance * max(1 - alpha * ratio, 0)
-        chance *= exact(k - a) / (a + 1) / odds
-    return forward, backward
-
-
-@budgets
-@SIDES
-@pytest.mark.parametrize("deviations", [1.0, 3.0, 5.0])
-def test_what_tails_of_many_counts_lose_to_cancellation(
-    deviations: float, side: Bound, name: str
-) -> None:
-    """Gains and costs are ten times their difference, and both are off by hundreds of roundings."""
-    k = 1500
-    epsilon = deviations * ZeroOutLoss(0.7, 0.0, 2 * k).deviation
-    for order, truth in enumerate(many_truth(0.7, k, epsilon)):
-        with stress(**BUDGETS[name]):
-            found = zero_out._given_last(
-                0.7, np.array([epsilon]), np.array([float(k)]), 0.0, order, side
-            )
-        assert bounds(exact(float(found[0, 0])), truth, side)
-        assert abs(exact(float(found[0, 0])) - truth) <= (1e-4 if BUDGETS[name] else 1e-9) * truth

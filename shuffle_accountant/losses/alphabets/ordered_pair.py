@@ -66,14 +66,17 @@ class OrderedPairLoss:
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The pair with the polygon through (PESSIMISTIC) or below (OPTIMISTIC) the profile."""
-        both = self.pair, self.pair.reversed
-        largest = max(pair.largest for pair in both)
-        losses = BlanketLoss(both, self.users, self.deviation, largest).points(
-            side, edges, effort, PROFILES.step
-        )
+        losses = self.points(side, edges, effort)
         certain = self.delta(np.inf, Bound.OPTIMISTIC, effort)
         forward = self._bounds(losses, effort)
         return profile_atoms(losses, forward, self.reversed._bounds(losses, effort), certain, side)
+
+    def points(self, side: Bound, edges: CellEdges, effort: Effort) -> Array:
+        """Points of the profile, the same for both orders."""
+        both = self.pair, self.pair.reversed
+        largest = max(pair.largest for pair in both)
+        every = BlanketLoss(both, self.users, self.deviation, largest)
+        return every.points(side, edges, effort, PROFILES.step)
 
     def _bounds(self, losses: Array, effort: Effort) -> tuple[Array, Array]:
         """Lower and upper bounds of the profile at the losses."""
