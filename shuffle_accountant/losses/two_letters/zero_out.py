@@ -99,13 +99,14 @@ class ZeroOutLoss:
         if epsilon >= self.eps0:  # the target's own probability of an infinite loss
             return self.delta0
         where = np.array([epsilon])
-        among = self._among.delta(epsilon, side, effort) + self._charge(where, side)
+        near = self._near(effort)
+        among = self._among.delta(epsilon, side, near) + self._charge(where, side)
         return min(float(among[0]), float(self._alone(where, side)[0]), 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """One atom for each point of the profile that is on its envelope."""
         plain = Effort(effort.tail, effort.resolution)
-        inside = self._among.points(side, edges, plain)
+        inside = self._among.points(side, edges, self._near(plain))
         inside = inside[inside < (1.0 - roundings(64)) * self.eps0]
         every = np.union1d(inside, np.linspace(0.0, self.eps0, _FEWEST)[:-1])
         every = every[np.append(True, np.diff(every) > 1e-9 * self.eps0)]
@@ -117,6 +118,11 @@ class ZeroOutLoss:
     def _among(self) -> OrderedPairLoss:
         found = among_draws(self.eps0, self.delta0, self.users)
         return found.reversed if self.swapped else found
+
+    def _near(self, effort: Effort) -> Effort:
+        """The effort for messages among others: what is far below the charge adds nothing to it."""
+        least = 0.01 * effort.resolution * float(self._charge(np.zeros(1), Bound.OPTIMISTIC)[0])
+        return Effort(max(effort.tail, least), effort.resolution)
 
     def _charge(self, points: Array, side: Bound) -> Array:
         """Bound of ``(1 + alpha)`` times the sum of the others' eta."""
@@ -134,9 +140,9 @@ class ZeroOutLoss:
 
     def _bounds(self, points: Array, side: Bound, effort: Effort) -> Array:
         """The bounds among others and alone (rows), of the whole profile: see `whole_profile`."""
-        alone = self._alone(points, side)
+        alone, near = self._alone(points, side), self._near(effort)
         one_way, back = (
-            profile_table((one.pair,), (self.users, self.users), points.tobytes(), effort).profile(
+            profile_table((one.pair,), (self.users, self.users), points.tobytes(), near).profile(
                 self.users
             )
             for one in (self._among, self._among.reversed)
