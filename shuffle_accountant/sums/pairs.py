@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -12,23 +13,32 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.compiled import compiled
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import Array, sequential_sum
 
 __all__ = ["marked_sums", "pair_sums"]
 
-# Pairs added up at a time without compiled loops.
-_CHUNK = 1 << 18
-# Least pairs per thread: fewer are added up before a thread has started.
-_WORTH_A_THREAD = 1 << 20
-_MOST_THREADS = 8
-# Rows added up in plain sums before those go into the compensated sums.
-_ROWS = 16
-# Sizes of blocks of neighbours that are added at once where a cell holds the whole block: where one
-# law's values are far larger than the other's.
-_FEW, _MANY = 16, 256
-# _SPREAD neighbours are put into their cells one by one where the last lies at least _APART cells
-# beyond the first, but less than _CLOSE.
-_SPREAD, _APART, _CLOSE = 32, 8, 256
+
+@dataclass(frozen=True)
+class _Settings:
+    """Sizes in which pairs are added up.
+
+    Attributes:
+        worth_a_thread: least pairs per thread: fewer are added up before a thread has started.
+        most_threads: largest number of threads.
+        rows: rows added up in plain sums before those go into the compensated sums.
+        block: neighbours that are added at once where a cell holds them all: where one law's values
+            are far larger than the other's.
+    """
+
+    worth_a_thread: int = 1 << 20
+    most_threads: int = 8
+    rows: int = 16
+    block: int = 16
+
+
+_SET = _Settings()
+_ROWS, _BLOCK = _SET.rows, _SET.block  # compiled loops know numbers, no objects
 
 
 def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, Array, float]:
@@ -73,7 +83,7 @@ def _gathered(
     u: Array, f: Array, v: Array, g: Array, edges: Array, same: bool
 ) -> tuple[Array, float]:
     """Compute `marked_sums`; if both laws are the ``same``, each pair stands for two."""
-    loop = compiled(_loop)
+    loop = compiled(_loop, _cell, _run, _compensated)
     if loop is _loop:  # Python itself would take minutes
         return _vectorised(u, f, v, g, edges)
     f, g, bounds = np.ascontiguousarray(f), np.ascontiguousarray(g), np.append(edges, np.inf)
@@ -93,7 +103,7 @@ def _gathered(
         with ThreadPoolExecutor(len(parts)) as threads:
             most = max(threads.map(add, range(len(parts))))
     # sums of rows are compensated: their error does not depend on the number of rows
-    terms = len(parts) + most + _FEW + _MANY // _FEW
+    terms = len(parts) + most + _SET.block
     found = rounded(np.asarray((out[:, 0] + out[:, 1]).sum(axis=0)), terms)
     return found, sequential_sum(terms, own=16)
 
@@ -102,34 +112,31 @@ def _parts(
     u: Array, f: Array, v: Array, g: Array, stops: NDArray[np.intp], edges: Array, same: bool
 ) -> list[tuple[Any, ...]]:
     """The loop's arguments for all rows, in about equal shares for several threads."""
-    first, few = _together(v, np.insert(g, 1, 0.0, axis=0), _FEW)
-    _, many = _together(first, few, _MANY // _FEW)
+    blocks = _together(v, g, _SET.block)
     pairs = np.cumsum(stops + 1)
-    most = int(pairs[-1]) // _WORTH_A_THREAD
-    threads = max(min(os.cpu_count() or 1, _MOST_THREADS, most), 1)
+    most = int(pairs[-1]) // _SET.worth_a_thread
+    threads = max(min(os.cpu_count() or 1, _SET.most_threads, most), 1)
     goals = pairs[-1] * (np.arange(1, threads) / threads)
     ends = [0, *np.searchsorted(pairs, goals).tolist(), u.size]
-    return [
-        (u, f, v, g, few, many, edges, stops, begin, end, same) for begin, end in pairwise(ends)
-    ]
+    return [(u, f, v, g, blocks, edges, stops, begin, end, same) for begin, end in pairwise(ends)]
 
 
-def _together(v: Array, sums: Array, size: int) -> tuple[Array, Array]:
+def _together(v: Array, g: Array, size: int) -> Array:
     """Sums over blocks of neighbours: masses, moments about the first value, other laws' masses.
 
     Args:
-        v: first values of what is taken together, shape (b,).
-        sums: these sums over each of those, shape (l + 1, b).
+        v: values, ascending, shape (b,).
+        g: masses of the laws, shape (l, b).
         size: number of neighbours in a block.
 
     Returns:
-        First values, and the sums, shape (l + 1, b // size).
+        The sums, shape (l + 1, b // size).
     """
     blocks = v.size // size
     value = v[: blocks * size].reshape(blocks, size)
-    terms = sums[:, : blocks * size].reshape(len(sums), blocks, size).copy()
-    terms[1] += terms[0] * (value - value[:, :1])
-    return value[:, 0], terms.sum(axis=2)
+    terms = np.insert(g, 1, 0.0, axis=0)[:, : blocks * size].reshape(-1, blocks, size)
+    terms[1] = terms[0] * (value - value[:, :1])
+    return np.asarray(terms.sum(axis=2))
 
 
 def _loop(
@@ -137,8 +144,7 @@ def _loop(
     f: Array,
     v: Array,
     g: Array,
-    few: Array,
-    many: Array,
+    blocks: Array,
     edges: Array,
     stops: NDArray[np.intp],
     begin: int,
@@ -156,113 +162,118 @@ def _loop(
     Returns:
         The most additions that a term goes through, compensated ones aside.
     """
-    laws, last = f.shape[0], edges.size - 2
-    total, lost, here = out[0], out[1], out[2]
+    last, here = edges.size - 2, out[2]
     times = np.zeros(edges.size, dtype=np.int64)
-    marked = np.zeros(laws)
+    marked = np.zeros(f.shape[0])
     longest = often = start = 0
-    one = np.uint64(1)  # signed indices may be negative ones
     for top in range(begin, end, _ROWS):
         bottom, lowest, highest = min(top + _ROWS, end), last, 0
         for i in range(top, bottom):
-            row = u[i]
-            while start < last and row + v[0] >= edges[start + 1]:
-                start += 1
+            row, twice = u[i], 2.0 if same else 1.0
+            start = _cell(edges, row + v[0], start, last)
             lowest = min(lowest, start)
-            twice = 2.0 if same else 1.0
             j, k, count = 0, start, stops[i]
             while True:
                 if j == count:
                     if not same or count > i:
                         break
                     twice, count = 1.0, count + 1  # an atom with itself is no mirror image
-                x = row + v[j]
-                if x >= edges[k + 1]:  # cells ahead may be one or thousands
-                    k += 1
-                    step = 1
-                    while k + step <= last and x >= edges[k + step]:
-                        k += step
-                        step *= 2
-                    while step > 1:
-                        step //= 2
-                        if k + step <= last and x >= edges[k + step]:
-                            k += step
-                ahead = j + _SPREAD
-                if ahead <= count and k + _APART <= last:
-                    furthest = row + v[ahead - 1]
-                    if edges[k + _APART] <= furthest < edges[min(k + _CLOSE, last + 1)]:
-                        # few are in one cell
-                        weight, cell = twice * f[0, i], np.uint64(k)
-                        for column in range(j, ahead):
-                            x = row + v[column]
-                            while x >= edges[cell + one]:
-                                cell += one
-                            mass = weight * g[0, column]
-                            here[0, cell] += mass
-                            here[1, cell] += mass * (x - edges[cell])
-                            times[cell] += 1
-                            if laws > 1:
-                                for law in range(1, laws):
-                                    more = (
-                                        weight * g[law, column] + twice * f[law, i] * g[0, column]
-                                    )
-                                    here[law + 1, cell] += more
-                        j, k = ahead, np.int64(cell)  # type: ignore[assignment]
-                        continue
-                low, high = edges[k], edges[k + 1]
-                mass = moment = 0.0
-                for law in range(1, laws):
-                    marked[law] = 0.0
-                terms = 0
-                while True:
-                    terms += 1
-                    if j % _FEW or j + _FEW > count or row + v[j + _FEW - 1] >= high:
-                        mass += g[0, j]
-                        moment += g[0, j] * (x - low)
-                        for law in range(1, laws):
-                            marked[law] += g[law, j]
-                        j += 1
-                    else:
-                        sums, size = few, _FEW
-                        if j % _MANY == 0 and j + _MANY <= count and row + v[j + _MANY - 1] < high:
-                            sums, size = many, _MANY
-                        block = j // size
-                        mass += sums[0, block]
-                        moment += sums[1, block] + sums[0, block] * (x - low)
-                        for law in range(1, laws):
-                            marked[law] += sums[law + 1, block]
-                        j += size
-                    if j >= count:
-                        break
-                    x = row + v[j]
-                    if x >= high:
-                        break
+                k = _cell(edges, row + v[j], k, last)
+                j, terms = _run(row, twice, f, i, v, g, blocks, edges, j, k, count, marked, here)
                 times[k] += 1
                 longest = max(longest, terms)
-                weight = twice * f[0, i]
-                here[0, k] += weight * mass
-                here[1, k] += weight * moment
-                for law in range(1, laws):
-                    here[law + 1, k] += weight * marked[law] + twice * f[law, i] * mass
             highest = max(highest, k)
-        for at in range(lowest, highest + 1):
-            often = max(often, times[at])
-            times[at] = 0
-        for kind in range(laws + 1):
-            for at in range(lowest, highest + 1):
-                # what a sum loses, whichever of its terms is larger
-                before, more = total[kind, at], here[kind, at]
-                after = before + more
-                back = after - before
-                lost[kind, at] += (before - (after - back)) + (more - back)
-                total[kind, at] = after
-                here[kind, at] = 0.0
+        often = max(often, _compensated(out, times, lowest, highest))
     return longest + often
+
+
+def _cell(edges: Array, x: float, k: int, last: int) -> int:
+    """The cell of x, at or beyond cell k: cells ahead may be one or thousands."""
+    if x < edges[k + 1]:
+        return k
+    k += 1
+    step = 1
+    while k + step <= last and x >= edges[k + step]:
+        k += step
+        step *= 2
+    while step > 1:
+        step //= 2
+        if k + step <= last and x >= edges[k + step]:
+            k += step
+    return k
+
+
+def _run(
+    row: float,
+    twice: float,
+    f: Array,
+    i: int,
+    v: Array,
+    g: Array,
+    blocks: Array,
+    edges: Array,
+    j: int,
+    k: int,
+    count: int,
+    marked: Array,
+    here: Array,
+) -> tuple[int, int]:
+    """Add up the columns from j on that lie in cell k; returns the next one, and the additions."""
+    laws, low, high = f.shape[0], edges[k], edges[k + 1]
+    mass = moment = 0.0
+    for law in range(1, laws):
+        marked[law] = 0.0
+    terms, x = 0, row + v[j]
+    while True:
+        terms += 1
+        if j % _BLOCK or j + _BLOCK > count or row + v[j + _BLOCK - 1] >= high:
+            mass += g[0, j]
+            moment += g[0, j] * (x - low)
+            for law in range(1, laws):
+                marked[law] += g[law, j]
+            j += 1
+        else:
+            block = j // _BLOCK
+            mass += blocks[0, block]
+            moment += blocks[1, block] + blocks[0, block] * (x - low)
+            for law in range(1, laws):
+                marked[law] += blocks[law + 1, block]
+            j += _BLOCK
+        if j >= count:
+            break
+        x = row + v[j]
+        if x >= high:
+            break
+    weight = twice * f[0, i]
+    here[0, k] += weight * mass
+    here[1, k] += weight * moment
+    for law in range(1, laws):
+        here[law + 1, k] += weight * marked[law] + twice * f[law, i] * mass
+    return j, terms
+
+
+def _compensated(out: Array, times: NDArray[np.int64], lowest: int, highest: int) -> int:
+    """Move sums of a few rows into the compensated sums; returns the most additions in a cell."""
+    total, lost, here = out[0], out[1], out[2]
+    often = 0
+    for at in range(lowest, highest + 1):
+        often = max(often, times[at])
+        times[at] = 0
+    for kind in range(total.shape[0]):
+        for at in range(lowest, highest + 1):
+            # what a sum loses, whichever of its terms is larger
+            before, more = total[kind, at], here[kind, at]
+            after = before + more
+            back = after - before
+            lost[kind, at] += (before - (after - back)) + (more - back)
+            total[kind, at] = after
+            here[kind, at] = 0.0
+    return often
 
 
 def _vectorised(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, float]:
     """Compute `marked_sums` by NumPy, some rows at a time."""
-    rows = max(_CHUNK // v.size, 1)
+    rows = max(LIMITS.at_once // v.size, 1)
     found = np.zeros((len(f) + 1, edges.size))
     most = 0
     for start in range(0, u.size, rows):

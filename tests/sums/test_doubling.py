@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -61,15 +62,12 @@ WAYS = pytest.mark.parametrize("way", ["one thread", "three threads", "vectorise
 def take(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of the ways in which pairs are added up."""
     if way == "blocks":  # not compiled, so that blocks can be as small as the laws ask for
-        monkeypatch.setattr(pairs, "compiled", lambda function: lambda *given: function(*given))
-        monkeypatch.setattr(pairs, "_FEW", 2)
-        monkeypatch.setattr(pairs, "_MANY", 6)
-        monkeypatch.setattr(pairs, "_SPREAD", 5)
-        monkeypatch.setattr(pairs, "_APART", 2)
-        monkeypatch.setattr(pairs, "_CLOSE", 6)
+        monkeypatch.setattr(pairs, "compiled", lambda loop, *parts: lambda *given: loop(*given))
+        monkeypatch.setattr(pairs, "_SET", replace(pairs._SET, block=3))
+        monkeypatch.setattr(pairs, "_BLOCK", 3)
     if way == "three threads":
         monkeypatch.setattr(pairs.os, "cpu_count", lambda: 3)
-        monkeypatch.setattr(pairs, "_WORTH_A_THREAD", 100)
+        monkeypatch.setattr(pairs, "_SET", replace(pairs._SET, worth_a_thread=100))
         parts = pairs._parts
 
         def three(*given: Any) -> list[Any]:
@@ -79,8 +77,8 @@ def take(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(pairs, "_parts", three)
     if way == "vectorised":
-        monkeypatch.setattr(pairs, "compiled", lambda function: function)
-        monkeypatch.setattr(pairs, "_CHUNK", 64)
+        monkeypatch.setattr(pairs, "compiled", lambda loop, *parts: loop)
+        monkeypatch.setattr(pairs, "LIMITS", replace(pairs.LIMITS, at_once=64))
 
 
 @WAYS
@@ -122,13 +120,14 @@ def test_how_often_a_sum_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
         found.append(pairs._loop(*given))
         return found[-1]
 
-    monkeypatch.setattr(pairs, "compiled", lambda function: loop)
-    monkeypatch.setattr(pairs, "_FEW", 64)
+    monkeypatch.setattr(pairs, "compiled", lambda *_: loop)
+    monkeypatch.setattr(pairs, "_SET", replace(pairs._SET, block=64))
+    monkeypatch.setattr(pairs, "_BLOCK", 64)
     v, one = np.arange(40.0), np.ones(40)
     for edges in (np.arange(100.0, 142.0, 3.0), np.full(1, 100.0)):
         pair_sums(np.full(1, 100.0), np.ones(1), v, one, edges)
     # terms that were added up first, and additions to a cell; the other half has no pair
-    assert [max(found[:2]), max(found[2:])] == [3 + 3, 40 + 1]
+    assert [max(found[:2]), max(found[2:])] == [3 + 1, 40 + 1]
 
 
 @WAYS
