@@ -134,7 +134,7 @@ def _together(v: Array, g: Array, size: int) -> Array:
     """
     blocks = v.size // size
     value = v[: blocks * size].reshape(blocks, size)
-    terms = np.insert(g, 1, 0.0, axis=0)[:, : blocks * size].reshape(-1, blocks, size)
+    terms = np.insert(g, 1, 0.0, axis=0)[:, : blocks * size].reshape(len(g) + 1, blocks, size)
     terms[1] = terms[0] * (value - value[:, :1])
     return np.asarray(terms.sum(axis=2))
 
