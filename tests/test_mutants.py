@@ -13,7 +13,7 @@ import pytest
 
 ROOMS = {
     *("baselines", "certificates", "engine", "lattice"),
-    *("losses", "numerics", "reductions", "training"),
+    *("losses", "numerics", "reductions", "sums", "training"),
 }
 
 SOURCE = '''"""A loss; ε."""

@@ -43,6 +43,65 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "_law(self.bounds.upper, Bound.PESSIMISTIC)",
         ),
     ),
+    (
+        "Each entry of the bound has room for it: three times ten roundings of every logarithm and "
+        "angle, of which a logarithm's argument takes four, twenty in all to spare for each count; "
+        "the functions after the power take 18 and 16, one of which is left, and a norm loses 34 "
+        "of what is at most that bound. Levels of a transform have ten for less than six.",
+        (
+            "lattice/convolve.py invert: left out: roundings(2 * ELEMENTARY + 2)",
+            "lattice/convolve.py invert: left out: roundings(2 * ELEMENTARY)",
+            "lattice/convolve.py invert: not rounded: lowered(modulus, roundings(2 * ELEMENTARY))",
+            "lattice/convolve.py _norm: left out: pairwise_sum(own=2)",
+            "lattice/convolve.py _norm: not rounded: "
+            "raised(math.sqrt(float(np.sum(np.square(values)))), pairwise_sum(own=2))",
+        ),
+    ),
+    (
+        "The slope is that of the last step; only if it is flatter than 1e-300 of its height this "
+        "decides, and then it puts the end of the profile nearer, which is lower.",
+        ("lattice/profile.py _with_end: left out: infinite #2",),
+    ),
+    (
+        "The product of both errors: a slope is off by five roundings (two differences, a quotient) "
+        "of the sixteen allowed for, and the exponential's error is below one for every double.",
+        ("lattice/profile.py _masses: left out: slack #2",),
+    ),
+    (
+        "What the logarithm's argument s was raised by, sixty roundings and more, moves it by more "
+        "than ten roundings and one for each group of |log s| do, as s |log s| <= 1/e for s < 1.",
+        (
+            "lattice/stack.py _bounds: left out: roundings(64)",
+            "lattice/stack.py _bounds: left out: roundings(64) * np.abs(result)",
+        ),
+    ),
+    (
+        "A modulus' own roundings are among the forty of its logarithm as well, which bound the "
+        "error of the power.",
+        ("lattice/stack.py _resolve: left out: roundings(ELEMENTARY + 4)",),
+    ),
+    (
+        "The relative error of the scale has 256 roundings, and eight for each unit of the exponent, "
+        "for an exponential, a quotient and fewer than ten products and sums: 20 in all.",
+        (
+            "sums/nodes.py NodeTable._near: left out: 128 * UNIT_ROUNDOFF",
+            "sums/nodes.py NodeTable._near: left out: 64 * UNIT_ROUNDOFF",
+        ),
+    ),
+    (
+        "The normal's part only lowers the event's probability under P, total - noise + (1 + x) q, "
+        "whose error is relative to itself: the other terms bound it.",
+        ("sums/nodes.py NodeTable._near: left out: noise",),
+    ),
+    (
+        "It is a setting: how much may be missed, and how many nodes are worth it. What is missed "
+        "is counted whatever it is.",
+        (
+            "sums/settings.py NodeSettings: left out: 0.05",
+            "sums/tilted.py tilt_rows: left out: rest * relative",
+            "sums/tilted.py tilt_rows: left out: total",
+        ),
+    ),
 )
 """Pairs of a proof and the ids of the mutants that it is about."""
 

@@ -31,6 +31,7 @@ ROOMS = (
     "losses",
     "numerics",
     "reductions",
+    "sums",
     "training",
 )
 """Rooms of the package whose answers are bounds, or that keep what bounds are made from."""
@@ -112,6 +113,8 @@ def _name(node: ast.expr) -> str:
 
 def _zero(node: ast.expr) -> bool:
     """Whether nothing would change if it were left out."""
+    if isinstance(node, ast.Call) and _name(node) in ("zeros", "zeros_like"):
+        return True
     return isinstance(node, ast.Constant) and (not node.value or isinstance(node.value, str | bool))
 
 

@@ -96,7 +96,8 @@ def positive_sum(
 
 
 def _add(a: PositiveSum, b: PositiveSum, side: Bound, first: int, last: int) -> PositiveSum:
-    mass_a, mass_b = float(a.scaled.sum()), float(b.scaled.sum())
+    # no term of a pairwise sum goes through more additions than this
+    mass_a, mass_b = (rounded(float(x.scaled.sum()), min(x.scaled.size - 1, 64)) for x in (a, b))
     infinite_a, infinite_b = a.scaled_infinite, b.scaled_infinite
     terms = convolution_roundings(a.scaled.size, b.scaled.size)
     return _clip(

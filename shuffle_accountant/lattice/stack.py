@@ -160,11 +160,11 @@ def _add(
     count = stack.count[part]
     back = (np.outer(middle[part], some) % size) * (2.0 * math.pi / size)
     modulus = np.abs(spectrum)
-    turn = np.angle(spectrum) + back
+    turn = disturbed(np.angle(spectrum) + back, lambda: roundings(32.0))
     turn = np.where(turn > math.pi, turn - 2.0 * math.pi, turn)
     powers.log_bound[some] += count @ np.log(modulus + noise[part, None])
     with np.errstate(divide="ignore"):
-        modulus = np.log(modulus)
+        modulus = disturbed(np.log(modulus), lambda: roundings(ELEMENTARY))
     zero = np.isneginf(modulus).any(axis=0)
     modulus = np.maximum(modulus, -1e3)
     powers.log_modulus[some] += np.where(zero, -np.inf, count @ modulus)
