@@ -1,7 +1,7 @@
 """What the site takes from elsewhere in the repository: MkDocs calls these functions.
 
-Notebooks are executed, the page of the command line is its help, and the changelog and the errata
-are included from where they stand.
+Notebooks are executed, the page of the command line is its help, the changelog and the errata are
+included from where they stand, and Mermaid is bundled, so that pages are whole without a network.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import json
 import os
 import re
 import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -21,11 +24,12 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
-from executing import EXECUTED, NOTEBOOKS, ROOT, executed  # noqa: E402
+from executing import EXECUTED, NOTEBOOKS, ROOT, executed, run  # noqa: E402
 
 sys.path.insert(0, str(ROOT))
 
@@ -34,6 +38,8 @@ INCLUDE = re.compile(r'<!-- include: (\S+?)(?: "([^"]+)")? -->')
 SESSION = re.compile(r"^```python\n>>> ", re.MULTILINE)
 HELP = "<!-- command line -->"
 PROGRAM = "shuffle-accountant"
+# Draws the diagrams; of npm's registry.
+PACKAGE, MERMAID = "mermaid@11.17.2", "assets/mermaid.min.js"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -53,12 +59,23 @@ def complete(nav: list[Any], docs: Path, notebooks: Path) -> list[Any]:
             pages += [{title_of(path): f"notebooks/{path.name}"} for path in found]
         elif folder.is_dir():
             there = [path.relative_to(docs).as_posix() for path in sorted(folder.glob("*.md"))]
-            pages += [path for path in there if path not in pages]
+            listed = set(_paths(pages))
+            pages += [path for path in there if path not in listed]
     return [
         {title: parts[title] if isinstance(pages, list) else pages}
         for entry in nav
         for title, pages in entry.items()
     ]
+
+
+def _paths(pages: list[Any]) -> Iterator[str]:
+    """Paths of all pages of a part of the navigation, and of the parts inside it."""
+    for page in pages:
+        if isinstance(page, str):
+            yield page
+        else:
+            for inside in page.values():
+                yield from _paths(inside if isinstance(inside, list) else [inside])
 
 
 def title_of(notebook: Path) -> str:
@@ -69,14 +86,38 @@ def title_of(notebook: Path) -> str:
 
 @event_priority(100)  # before the plugin that takes notebooks for pages
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the notebooks, executed."""
+    """Add the notebooks, executed, and the program that draws diagrams."""
     notebooks = sorted(NOTEBOOKS.glob("*.ipynb"))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(executed, notebooks))
     for path in notebooks:
         source = f"notebooks/{path.name}"
         files.append(File(source, str(EXECUTED.parent), config.site_dir, config.use_directory_urls))
+    files.append(File(MERMAID, str(mermaid()), config.site_dir, use_directory_urls=False))
     return files
+
+
+def mermaid() -> Path:
+    """The folder that has Mermaid, fetched once; the theme would fetch it in the browser."""
+    folder = ROOT / "build" / PACKAGE.replace("@", "-")
+    if not (folder / MERMAID).exists():
+        with tempfile.TemporaryDirectory() as fetched:
+            run(["npm", "pack", "--silent", "--pack-destination", fetched, PACKAGE], {})
+            (archive,) = Path(fetched).iterdir()
+            with tarfile.open(archive) as package:
+                program = package.extractfile("package/dist/mermaid.min.js")
+                assert program is not None
+                (folder / MERMAID).parent.mkdir(parents=True, exist_ok=True)
+                (folder / MERMAID).write_bytes(program.read())
+    return folder
+
+
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    """Pages with diagrams load Mermaid from the site: the theme takes the one that is there."""
+    if 'class="mermaid"' not in output:
+        return output
+    place = get_relative_url(MERMAID, page.url)
+    return output.replace("</head>", f'<script src="{place}"></script></head>', 1)
 
 
 def on_page_markdown(markdown: str, page: Page | None = None, **_: Any) -> str:

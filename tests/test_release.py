@@ -10,7 +10,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -162,12 +162,20 @@ def test_pages_that_nobody_listed_are_in_the_navigation(hooks: ModuleType, tmp_p
     for name in ("guides/a.md", "guides/b.md", "notebooks/01.ipynb"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text('{"cells": [{"source": ["# First steps\\n", "text"]}]}')
-    nav = [{"Home": "index.md"}, {"Guides": ["guides/b.md"]}, {"Notebooks": []}]
+    nav = [{"Home": "index.md"}, {"Guides": [{"First": ["guides/b.md"]}]}, {"Notebooks": []}]
     assert hooks.complete(nav, tmp_path, tmp_path / "notebooks") == [
         {"Home": "index.md"},
-        {"Guides": ["guides/b.md", "guides/a.md"]},
+        {"Guides": [{"First": ["guides/b.md"]}, "guides/a.md"]},
         {"Notebooks": [{"First steps": "notebooks/01.ipynb"}]},
     ]
+
+
+def test_pages_with_diagrams_load_mermaid_from_the_site(hooks: ModuleType) -> None:
+    page = SimpleNamespace(url="start/shuffle-model/")
+    plain = "<html><head></head><body></body></html>"
+    assert hooks.on_post_page(plain, page) == plain
+    drawn = hooks.on_post_page(plain.replace("<body>", '<body><pre class="mermaid">'), page)
+    assert '<script src="../../assets/mermaid.min.js"></script></head>' in drawn
 
 
 @pytest.mark.slow
