@@ -25,10 +25,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from shuffle_accountant.engine.settings import SETTINGS
+from shuffle_accountant.numerics.rounding import roundings
 from shuffle_accountant.reductions.base import DominatingPair
 
 __all__ = [
-    "FEWEST_MEMBERS",
     "Composable",
     "Family",
     "Gathered",
@@ -37,12 +38,9 @@ __all__ = [
     "gathered",
 ]
 
-FEWEST_MEMBERS = 64
-"""Families of fewer different rounds than this are composed round by round, not in classes."""
-
 # Relative allowance for the roundings of eps0 and of fractions: far more than a few roundings, far
 # less than any tolerance.
-_NUDGE = 2.0**-42
+_NUDGE = roundings(2048.0)
 
 
 class Family(Protocol):
@@ -135,7 +133,7 @@ class Gathered:
 
 
 def gathered(
-    rounds: Sequence[tuple[Composable, int]], width: float, fewest: int = FEWEST_MEMBERS
+    rounds: Sequence[tuple[Composable, int]], width: float, fewest: int = SETTINGS.fewest_members
 ) -> Gathered:
     """Gather the rounds of large families into classes; keep all others as they are.
 

@@ -20,10 +20,12 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.engine.composition import Composition
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -32,21 +34,10 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["LEAST_TAIL", "composed_law"]
+__all__ = ["composed_law"]
 
-LEAST_TAIL = 1e-30
-"""Tails lighter than this are not computed: their mass goes to +inf."""
-
-# Tilts above 0 at which the sum is computed: about 1.4 deviations apart, down to the least tail.
-_RUNGS = 8
-# Most cells between 0 and the largest loss of a round that is not put at +inf.
-_MOST_CELLS = 1 << 20
-# Most points of the window of the sum.
-_MOST_POINTS = 1 << 22
-# Above this loss e^loss overflows.
-_LARGEST_LOSS = 700.0
-# Probability above the sum of all masses that are below the smallest double.
-_UNDERFLOW = 1e-300
+# Most points of the window of the sum; a quarter of it: cells up to a round's largest loss.
+_MOST_POINTS = SETTINGS.memory_limit // SETTINGS.bytes_per_cell
 
 
 @lru_cache(maxsize=16)
@@ -55,7 +46,7 @@ def composed_law(
 ) -> PldGrid:
     """The composed loss on multiples of the interval, no smaller than the true one.
 
-    Losses above 700, or above a million intervals, count as infinite. Cached, because a search for
+    Losses above 650, or above a million intervals, count as infinite. Cached, because a search for
     one mechanism's parameter asks for the others' law again and again.
 
     Args:
@@ -72,7 +63,7 @@ def composed_law(
     steps = _fineness(parts, interval, tolerance)
     while True:
         composition = Composition(_grids(parts, interval / steps, tolerance))
-        top = composition.saddle_for_delta(LEAST_TAIL)
+        top = composition.saddle_for_delta(SETTINGS.least_tail)
         points = composition.window(top)[1] - composition.window(0.0)[0] + 1
         if points <= _MOST_POINTS:
             break
@@ -88,7 +79,7 @@ def composed_law(
         first, mass, lost = grid.offset, grid.mass, 0.0
     else:
         first, mass, lost = _masses(composition, top)
-    infinite = min(raised(composition.infinite, roundings(8)) + lost + _UNDERFLOW, 1.0)
+    infinite = min(raised(composition.infinite, roundings(8)) + lost + LIMITS.underflow, 1.0)
     # a grid point times the interval is off by the rounding of the interval's parts
     reach = composition.spacing * max(abs(first), abs(first + mass.size))
     error = composition.loss_error + roundings(8) * reach
@@ -106,9 +97,9 @@ def _fineness(parts: Sequence[tuple[PrivacyLoss, int]], interval: float, toleran
     variance = sum(count * (loss.deviation / top) ** 2 for loss, count in parts)
     # connecting the dots adds spacing^2 / 6 to the variance of each round; see `engine.plan`
     wanted = 0.5 * top * math.sqrt(1.5 * tolerance * variance / rounds)
-    reach = min(max(loss.largest for loss, _ in parts), _LARGEST_LOSS)
-    followed = interval * _MOST_CELLS / max(reach, interval)
-    return max(min(math.ceil(interval / max(wanted, 1e-300)), math.floor(followed)), 1)
+    reach = min(max(loss.largest for loss, _ in parts), LIMITS.largest_log)
+    followed = interval * (_MOST_POINTS // 4) / max(reach, interval)
+    return max(min(math.ceil(interval / max(wanted, LIMITS.underflow)), math.floor(followed)), 1)
 
 
 def _grids(
@@ -116,8 +107,10 @@ def _grids(
 ) -> list[tuple[PldGrid, int]]:
     """Pessimistic grids of all rounds' losses, with their counts."""
     rounds = sum(count for _, count in parts)
-    effort = Effort(tail=max(0.1 * LEAST_TAIL / rounds, 1e-300), resolution=0.25 * tolerance)
-    cap = min(_LARGEST_LOSS, spacing * _MOST_CELLS)
+    effort = Effort(
+        tail=max(0.1 * SETTINGS.least_tail / rounds, LIMITS.underflow), resolution=0.25 * tolerance
+    )
+    cap = min(LIMITS.largest_log, spacing * (_MOST_POINTS // 4))
 
     def edges(largest: float) -> Array:
         steps = math.ceil(min(largest, cap) / spacing) + 2
@@ -140,7 +133,7 @@ def _grids(
             inside = slice(int(held[0]), int(held[-1]) + 1)
             grid = replace(grid, offset=grid.offset + inside.start, mass=grid.mass[inside])
         else:  # something to take averages over, too little to be seen
-            grid = replace(grid, mass=np.full(1, _UNDERFLOW))
+            grid = replace(grid, mass=np.full(1, LIMITS.underflow))
         grids.append((grid, count))
     return grids
 
@@ -148,7 +141,7 @@ def _grids(
 def _masses(composition: Composition, top: float) -> tuple[int, Array, float]:
     """Upper bounds of the masses of the sum, from the first grid point on, and the mass above."""
     first, bound, lost, below = 0, np.zeros(0), 0.0, 0.0
-    for lam in sorted({top * i / _RUNGS for i in range(_RUNGS + 1)}):
+    for lam in sorted({top * i / SETTINGS.tilts for i in range(SETTINGS.tilts + 1)}):
         rung = composition.tilted(lam)
         start, mass = rung.masses()
         under, above = rung.beyond()

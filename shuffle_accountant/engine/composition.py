@@ -10,6 +10,7 @@ the answer comes from, so delta has relative accuracy, down to the smallest doub
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,10 +38,6 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["Composition", "DeltaTerms", "TiltedSum"]
 
-# Products with a factor below this may have lost digits, or be 0.
-_FEW_DIGITS = 1e-280
-# Distance from 0, in spacings, beyond which no window has points.
-_FARTHEST = 2.0**62
 # Tilts at which Chernoff's bound is tried, relative to the best one of a normal distribution, and
 # smaller ones that are tried if the smallest is the best.
 _STEPS, _SMALLER_STEPS = 2.0 ** np.arange(-5.0, 4.5, 0.5), 2.0 ** np.arange(-4.5, 0.0, 0.5)
@@ -269,9 +266,7 @@ class TiltedSum:
         scale = 1.01 * math.exp(min(self._log_total - lam * last, 700.0))
         below = share(self._below, scale, 0.0, upper=True) if lam == 0.0 else math.inf
         above = share(self._above, scale, 0.0, upper=True)
-        if scale < _FEW_DIGITS:
-            above += underflow(2 * self._law.mass.size)
-        return below, min(above, 1.0)
+        return below, min(above + underflow(2 * self._law.mass.size), 1.0)
 
     def delta(self, epsilon: float) -> DeltaTerms:
         """The certified end of delta at epsilon (any real number)."""
@@ -280,7 +275,7 @@ class TiltedSum:
         epsilon += -source.loss_error if upper else source.loss_error
         spacing = source.spacing
         size = law.mass.size
-        place = min(max(epsilon / spacing, -_FARTHEST), _FARTHEST)
+        place = min(max(epsilon / spacing, -sys.float_info.max), sys.float_info.max)
         first = min(max(math.floor(place) - law.start, 0), size)
         if first == size:  # no point of the window is as large as epsilon
             outside = self.beyond()[1] if upper else 0.0
@@ -289,7 +284,7 @@ class TiltedSum:
         stop, beyond = size, 0.0
         if lam > 0:
             furthest = (epsilon + budget().reach / lam) / spacing
-            reach = math.ceil(min(furthest, _FARTHEST)) - law.start
+            reach = math.ceil(min(furthest, sys.float_info.max)) - law.start
             if reach < size:  # terms further above epsilon have negligible weight
                 stop, beyond = max(reach, first), math.exp(-budget().reach) * 1.01
         above = spacing * np.arange(law.start + first, law.start + stop) - epsilon

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shuffle_accountant.engine.composition import Composition, TiltedSum
-from shuffle_accountant.engine.plan import FINEST_RESOLUTION, Plan, Problem
+from shuffle_accountant.engine.plan import Plan, Problem
 from shuffle_accountant.engine.rare_losses import (
     DirectSum,
     RareLosses,
     SplitSum,
     without_rare_losses,
 )
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.stacked import StackedComposition
 from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
 from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
@@ -29,12 +30,6 @@ from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.progress import share_of_bar
 
 __all__ = ["End", "GridTooFine", "find_end", "loss_grid"]
-
-# Least number of different losses for which their shared table is made: it takes about as long as
-# this many rounds one by one.
-_TABLE_PAYS = 12
-# Points of a window above which rare losses are added up by themselves if that shortens it.
-_LONG = 1 << 17
 
 
 class GridTooFine(Exception):
@@ -172,14 +167,18 @@ def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
     resolution = 2.0 ** (math.floor(2.0 * math.log2(plan.resolution)) / 2.0)
     effort = Effort(
         tail=max(tail, LIMITS.underflow),
-        resolution=max(resolution, FINEST_RESOLUTION),
+        resolution=max(resolution, SETTINGS.finest_resolution),
         most_atoms=problem.most_atoms,
         many=problem.many,
         rounds=2.0 ** math.floor(math.log2(problem.alike)),
     )
     spacing = _aligned(problem, plan.spacing)
     tables = [_table(loss) if problem.many else None for loss, _ in problem.on(side)]
-    often = {table for table, count in Counter(tables).items() if table and count >= _TABLE_PAYS}
+    often = {
+        table
+        for table, count in Counter(tables).items()
+        if table and count >= SETTINGS.many_losses // 2
+    }
     efforts = [replace(effort, shared=True) if table in often else effort for table in tables]
     parts = [
         (loss_grid(loss, side, spacing, own, problem.most_cells), count)
@@ -235,7 +234,7 @@ def _tilted(
             continue
         tilt, rare = _tilt(problem, composition), None
         points = _points(composition, tilt)
-        if points > _LONG:
+        if points > SETTINGS.long_window:
             found = _split(problem, composition)
             if found is not None and 1.5 * found[3] < points:  # shorter by enough to pay
                 composition, rare, tilt, points = found

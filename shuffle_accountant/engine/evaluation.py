@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from shuffle_accountant.bracket import ErrorLedger
 from shuffle_accountant.engine.question import EVERYTHING, NOTHING, Answer, Query
 from shuffle_accountant.engine.refinement import refine
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.single import single_answer
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss, factors
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,
@@ -23,14 +25,8 @@ from shuffle_accountant.reductions.base import DominatingPair
 
 __all__ = ["MEMORY_LIMIT", "evaluate", "theorems"]
 
-MEMORY_LIMIT = 2**30
+MEMORY_LIMIT = SETTINGS.memory_limit
 """Memory that the numerical work may use at once, by default, in bytes."""
-
-# Compositions with losses below this are answered by pure privacy alone: squares would underflow.
-_SMALLEST_LOSS = 1e-120
-
-# If the loss is infinite with at least this probability, nothing is left to compose.
-_HOPELESS = 1.0 - 1e-9
 
 
 def theorems(parts: Sequence[tuple[DominatingPair, int]]) -> str:
@@ -79,13 +75,14 @@ def evaluate(
         return NOTHING
     if query.delta is not None and _disclosed(lower, query.delta) > query.delta:
         return EVERYTHING
-    if query.delta is None and (disclosed := _disclosed(lower, 1.0)) > _HOPELESS:
+    if query.delta is None and (disclosed := _disclosed(lower, 1.0)) > 1.0 - 1e-6 * tolerance:
+        # hardly any mass is left to compose
         return Answer(lower=disclosed, upper=1.0, ledger=ErrorLedger(round_off=1.0 - disclosed))
     if rounds == 1:
         # half the width of a block is its share of the bracket; the rest is exact
         resolution = max(1e-5, 0.025 * tolerance) if tolerance > 1e-5 else 0.1 * tolerance
         return single_answer(losses[0][0], query, tolerance, resolution)
-    if largest < _SMALLEST_LOSS:
+    if largest < LIMITS.underflow ** (1.0 / 3.0):  # cubes would underflow
         upper = largest if query.delta is not None else min(distance, 1.0)
         ledger, cause = ErrorLedger(round_off=upper), "the range of double precision"
         return Answer(lower=0.0, upper=upper, ledger=ledger, cause=cause)

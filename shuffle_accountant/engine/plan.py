@@ -11,49 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import PrivacyLoss
 
 __all__ = [
-    "FINEST_RESOLUTION",
-    "MANY_LOSSES",
     "Plan",
     "Problem",
     "direct_plan",
     "finer",
     "first_plan",
 ]
-
-MANY_LOSSES = 24
-"""From this many different losses on, they are composed as rows of a matrix."""
-
-FINEST_RESOLUTION = 2e-6
-"""Blocks of decoy counts are not made narrower than this: about 1e8 atoms in the worst case."""
-
-# Peak memory in bytes of putting a loss on a grid, per cell between 0 and its largest loss.
-_BYTES_PER_CELL = 256
-# A window of this many points is transformed in a few milliseconds.
-_FREE_POINTS = 1 << 17
-# A delta that is not known is taken to be as small as this at first.
-_EXPECTED = 1e-30
-# Points of a window that are tried first: rare large losses make it long, but need no fine grid.
-_TRIED_POINTS = 1 << 18
-# Peak memory in bytes of listing one atom, and a number of atoms that takes a few milliseconds.
-_BYTES_PER_ATOM = 400
-_MOST_ATOMS = 1 << 20
-
-
-# Below this fraction of the loss's standard deviation, the first grid aims for absolute instead of
-# relative accuracy of epsilon.
-_SMALL_EPSILON = 0.1
-
-# Part of the allowed width of a bracket that the next grid aims for: where the width falls with a
-# power of the spacing that is not known well, and where it falls linearly.
-_AIM, _LINEAR_AIM = 0.5, 0.8
-
-# Spacing of the first grid relative to the one that should do: for few different losses (fewer than
-# MANY_LOSSES), and for many.
-_FINER, _FINER_MANY = 0.25, 0.8
 
 
 @dataclass(frozen=True)
@@ -119,8 +87,8 @@ class Problem:
 
     @property
     def many(self) -> bool:
-        """Whether `MANY_LOSSES` or more losses differ: what they share is tabulated."""
-        return len(self.losses) >= MANY_LOSSES
+        """Whether enough losses differ that what they share is tabulated."""
+        return len(self.losses) >= SETTINGS.many_losses
 
     @property
     def alike(self) -> float:
@@ -140,12 +108,12 @@ class Problem:
     @property
     def most_cells(self) -> float:
         """Largest number of cells between 0 and the largest loss that memory allows."""
-        return self.memory_limit / _BYTES_PER_CELL
+        return self.memory_limit / SETTINGS.bytes_per_cell
 
     @property
     def most_atoms(self) -> int:
-        """Largest number of atoms of one loss that is allowed, by memory and by time."""
-        return max(min(self.memory_limit // _BYTES_PER_ATOM, _MOST_ATOMS), 1024)
+        """Largest number of atoms of one loss that memory allows."""
+        return max(self.memory_limit // (4 * SETTINGS.bytes_per_cell), 1024)
 
     @property
     def share(self) -> float:
@@ -186,26 +154,27 @@ class Plan:
 
 
 def _expected_epsilon(query: Query, deviation: float) -> float:
-    """Rough value of the epsilon that is asked about, or that the answer will be, in nats."""
+    """Rough value of the epsilon asked about or to be found, nats; a tenth of a deviation or more.
+
+    Below that, the first grid aims for absolute instead of relative accuracy.
+    """
     if query.delta is None:
-        return max(query.required, _SMALL_EPSILON * deviation)
+        return max(query.required, 0.1 * deviation)
     # where a normal law of the deviation has about such a tail
-    return deviation * max(math.sqrt(-2.0 * math.log(query.delta)) - 1.0, _SMALL_EPSILON)
+    return deviation * max(math.sqrt(-2.0 * math.log(query.delta)) - 1.0, 0.1)
 
 
 def first_plan(problem: Problem) -> Plan:
     """The plan of the first grid."""
-    # finer than asked for, while 18 deviations have no more than _FREE_POINTS points
-    fine = max(
-        (_FINER_MANY if problem.many else _FINER) * problem.coarse,
-        18.0 * problem.deviation / _FREE_POINTS,
-    )
+    # for few losses finer than asked for, while 18 deviations have no more points than are cheap
+    finest = 1.0 if problem.many else SETTINGS.first_spacing
+    fine = max(finest * problem.coarse, 18.0 * problem.deviation / SETTINGS.long_window)
     delta = problem.query.delta
     return Plan(
         spacing=_settled(problem, min(problem.coarse, fine)),
         resolution=(0.5 if problem.many else 0.25) * problem.tolerance,
-        delta=min(_EXPECTED, problem.query.least or 1.0) if delta is None else delta,
-        most_points=_TRIED_POINTS,
+        delta=min(SETTINGS.least_tail, problem.query.least or 1.0) if delta is None else delta,
+        most_points=2 * SETTINGS.long_window,
     )
 
 
@@ -229,11 +198,13 @@ def finer(problem: Problem, plan: Plan, excess: float) -> Plan:
         spacing, before = plan.previous
         order = math.log(before / excess) / math.log(spacing / plan.spacing)
     order = min(max(order, 0.9), 2.0)
-    shrink = min(max(((_LINEAR_AIM if linear else _AIM) / excess) ** (1.0 / order), 0.02), 0.8)
+    shrink = min(max((SETTINGS.aim / excess) ** (1.0 / order), 0.02), 0.8)
     return replace(
         plan,
         spacing=_settled(problem, plan.spacing * shrink),
-        resolution=max(plan.resolution * shrink ** (1 if linear else 2), FINEST_RESOLUTION),
+        resolution=max(
+            plan.resolution * shrink ** (1 if linear else 2), SETTINGS.finest_resolution
+        ),
         previous=(plan.spacing, excess) if excess < math.inf else None,
     )
 

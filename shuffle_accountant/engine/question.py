@@ -13,6 +13,7 @@ from shuffle_accountant.bracket import (
     WeakPrivacyWarning,
     warn_loose,
 )
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.numerics.rounding import BELOW_ONE, SMALLEST
 
 __all__ = [
@@ -25,9 +26,6 @@ __all__ = [
     "warn_if_delta_is_large",
     "warn_if_loose",
 ]
-
-# Below this part of the loss's standard deviation, epsilon is 0 for all purposes.
-_SPREAD = 1e-3
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,9 @@ def excess(
     if query.delta is not None:
         if upper == math.inf:
             return math.inf
-        return (upper - lower) / max(tolerance * max(upper, _SPREAD * deviation), SMALLEST)
+        return (upper - lower) / max(
+            tolerance * max(upper, SETTINGS.no_epsilon * deviation), SMALLEST
+        )
     if lower <= 0.0:
         return math.inf
     wide = math.log(upper / lower) / tolerance

@@ -23,12 +23,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shuffle_accountant.engine.composition import Composition, DeltaTerms, TiltedSum
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
 from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     SMALLEST,
+    UNIT_ROUNDOFF,
     Array,
     exponential,
     lowered,
@@ -42,15 +45,6 @@ from shuffle_accountant.numerics.rounding import (
 )
 
 __all__ = ["DirectSum", "RareLosses", "SplitSum", "without_rare_losses"]
-
-# Number of exponents s at which the error is bounded: from 1, which is best where others' losses
-# are rarely far below 0, to _MORE times the best one where they are normal, at most _STEEPEST.
-_EXPONENTS, _MORE = 14, 1.5
-_STEEPEST = 1e12
-# Above this exponent an exponential overflows.
-_LARGEST = 700.0
-# Logarithm of a chance of one rare loss below which that of two is less than a rounding of it.
-_NEGLIGIBLE = -40.0
 
 
 def without_rare_losses(composition: Composition, cut: float) -> Composition | None:
@@ -101,7 +95,7 @@ class RareLosses:
         _, mean, variance = others.cumulants(0.0)
         first = max(part.offset + part.mass.size for part, _ in others.parts)
         best = (first * composition.spacing - near + mean) / max(variance, SMALLEST)
-        exponents = np.geomspace(1.0, min(max(_MORE * best, 2.0), _STEEPEST), _EXPONENTS)
+        exponents = np.geomspace(1.0, min(max(best, 2.0), 1.0 / UNIT_ROUNDOFF), SETTINGS.tilts)
         self._p, self._q = self._at_least_one(0.0), self._at_least_one(-1.0)
         self._missed = {s: self._at_least_one(-s) for s in exponents.tolist()}
 
@@ -140,7 +134,7 @@ class RareLosses:
         """``e^shift`` times the value, and the relative error of that."""
         if bound.log_value == -math.inf:
             return 0.0, 0.0
-        value = math.exp(min(bound.log_value + shift, _LARGEST))
+        value = math.exp(min(bound.log_value + shift, LIMITS.largest_log))
         moved = roundings(4.0) * (abs(bound.log_value) + abs(shift))
         return rounded(value, ELEMENTARY), product(bound.error, exponential(moved))
 
@@ -167,8 +161,8 @@ class RareLosses:
             return _AtLeastOne(-math.inf, 0.0)
         top = max(log for log, _ in shares)
         log_chance = top + math.log(sum(count * math.exp(log - top) for log, count in shares))
-        if log_chance > _NEGLIGIBLE:
-            # smaller than e^-745 is no share here; what the others make is e^-40 at least
+        if log_chance > math.log(UNIT_ROUNDOFF):  # or two are rarer than a rounding of it
+            # smaller than e^-745 is no share here; what the others make is e^-37 at least
             chances = [(rounded(math.exp(log), ELEMENTARY), count) for log, count in shares]
             if any(chance >= 1.0 for chance, _ in chances):
                 log_chance = 0.0

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from shuffle_accountant.bracket import ErrorLedger, in_order
 from shuffle_accountant.engine.ends import End, GridTooFine, find_end
 from shuffle_accountant.engine.plan import (
-    FINEST_RESOLUTION,
     Plan,
     Problem,
     direct_plan,
@@ -17,33 +16,12 @@ from shuffle_accountant.engine.plan import (
     first_plan,
 )
 from shuffle_accountant.engine.question import Answer, Query, excess
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.numerics.limits import LIMITS
 
 __all__ = ["lower_end", "refine"]
-
-# Most grids that are tried with transforms for one question.
-_MOST_REFINEMENTS = 12
-# The same for rounds in classes: after these it is time for narrower classes.
-_CLASS_REFINEMENTS = 3
-# If a finer grid leaves more than this part of the bracket's width, something else decides it.
-_STALLED = 0.95
-_HOPELESS = 3  # grids on which delta's lower end is 0
-_ENDLESS = 2  # grids on which epsilon's upper end is infinite
-# Finer grids that `lower_end` tries after the first.
-_LOWER_GRIDS = 3
-# Grids of direct convolution, in cells up to the end of its window: milliseconds to a second each.
-_DIRECT_CELLS = (2000, 4000, 8000, 12000)
-# No sum of rare losses decides a larger delta: transforms know it as well as doubles can.
-_LARGEST_RARE = 0.1
-# A bracket more than this many times as wide as allowed has missed rare large losses, which decide.
-_FAR_OFF = 30.0
-# Normal laws this much wider decide whether delta is likely to be far below what is expected.
-_FAR_BELOW = 0.8
-# Factor by which blocks of decoy counts are wider while only the size of delta is wanted.
-_COARSER = 8.0
-# A delta below this is not looked for.
-_LEAST_DELTA = 1e-300
 
 
 @dataclass(frozen=True)
@@ -97,8 +75,7 @@ def refine(
     wide = _excess(problem, ends)
     # without a lower end the transform has failed, however well single rounds are known
     known = not (problem.gathered or (ends.limited and ends.lower.value > 0.0))
-    rare = known and (query.delta is None or query.delta <= _LARGEST_RARE)
-    if rare and (wide > _FAR_OFF or (wide > 1.0 and ends.out_of_reach)):
+    if known and (wide > SETTINGS.far_off or (wide > 1.0 and ends.out_of_reach)):
         ends = _directly(problem, plan, ends)
     return _answer(problem, plan, ends)
 
@@ -117,8 +94,8 @@ def lower_end(
     problem = Problem.of(losses, query, tolerance, memory_limit, largest)
     first = replace(first_plan(problem), most_points=None)
     end, plan = find_end(problem, first, Bound.OPTIMISTIC)
-    for _ in range(_LOWER_GRIDS):
-        resolution = max(0.25 * plan.resolution, FINEST_RESOLUTION)
+    for _ in range(SETTINGS.few_grids):
+        resolution = max(0.25 * plan.resolution, SETTINGS.finest_resolution)
         plan = replace(plan, spacing=0.5 * plan.spacing, resolution=resolution)
         other, plan = find_end(problem, plan, Bound.OPTIMISTIC)
         gain = other.value - end.value
@@ -126,7 +103,7 @@ def lower_end(
         if plan.limited or gain <= 0.1 * tolerance * end.value:
             break
     if end.value > 0.0 and end.round_off + end.aliasing > 0.1 * end.delta:
-        for cells in _DIRECT_CELLS[:2]:
+        for cells in _direct_cells()[:2]:
             epsilon = end.value if query.delta is not None else query.required
             direct = direct_plan(problem, plan, epsilon, cells)
             if direct is None:
@@ -145,38 +122,38 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
     best: _Ends | None = None
     hopeless = endless = 0
     cut = math.inf  # off delta, on the grid before
-    for _ in range(_CLASS_REFINEMENTS if problem.gathered else _MOST_REFINEMENTS):
+    for _ in range(SETTINGS.few_grids if problem.gathered else SETTINGS.most_grids):
         before = plan
         ends, plan = _both(problem, plan)
         best = ends = ends.within(best)
         wide = _excess(problem, ends)
         if plan.spacing > before.spacing and not plan.limited and wide > 1.0:
             # the coarser grid did not do: as fine as it needs to be, but no finer than planned
-            enough = finer(problem, plan, wide) if wide <= _FAR_OFF else before
+            enough = finer(problem, plan, wide) if wide <= SETTINGS.far_off else before
             plan = enough if enough.spacing > before.spacing else before
             plan = replace(plan, most_points=None)
             continue
         plan = replace(plan, most_points=None)
         hopeless += ends.lower.value == 0.0
         endless += ends.upper.value == math.inf
-        if problem.query.delta is None and hopeless >= _HOPELESS:
+        if problem.query.delta is None and hopeless >= SETTINGS.few_grids:
             break  # delta there is below what double precision can tell from 0
-        if endless >= _ENDLESS:
+        if endless >= SETTINGS.few_grids:
             break  # more mass than delta is nowhere but at infinity, on a finer grid too
         falls, cut = ends.upper.truncation < 0.5 * cut, ends.upper.truncation
         if _too_coarse_a_tail(problem, plan, ends):
             # the lower end of delta or, if that is 0, far less than was assumed
             found = ends.lower.value if ends.lower.value > 0 else plan.delta**3
-            least = max(min(found, 1e-6 * plan.delta), _LEAST_DELTA)
+            least = max(min(found, 1e-6 * plan.delta), LIMITS.underflow)
             # a tail that stays where it is gets one last chance
-            plan = replace(plan, delta=least if falls else _LEAST_DELTA)
+            plan = replace(plan, delta=least if falls else LIMITS.underflow)
             continue
         stalled = plan.previous is not None and (
-            wide > _STALLED * plan.previous[1]
+            wide > SETTINGS.stalled * plan.previous[1]
             or (problem.gathered and _left_by_any_grid(plan, wide) > 1.0)
         )
         # where the profile of a round is known too loosely, one finer grid may help, two do not
-        hopeless_rounds = ends.limited and (wide > _FAR_OFF or plan.previous is not None)
+        hopeless_rounds = ends.limited and (wide > SETTINGS.far_off or plan.previous is not None)
         if wide <= 1.0 or stalled or plan.limited or hopeless_rounds or ends.out_of_reach:
             break
         plan = finer(problem, plan, wide)
@@ -190,19 +167,18 @@ def _with_scale(problem: Problem, plan: Plan) -> Plan:
     if query.delta is not None or query.least is not None or problem.gathered:
         return plan
     sizes = query.required * query.required, problem.deviation * problem.deviation
-    if _FAR_BELOW * sizes[0] < -2.0 * math.log(plan.delta) * sizes[1]:
+    if sizes[0] < -2.0 * math.log(plan.delta) * sizes[1]:
         return plan
     # with too coarse a tail the lower end is still close, and cheaper than both
-    coarse = replace(plan, resolution=_COARSER * plan.resolution)
-    end, _ = find_end(problem, coarse, Bound.OPTIMISTIC)
-    if not _LEAST_DELTA < end.value < plan.delta:
+    end, _ = find_end(problem, plan, Bound.OPTIMISTIC)
+    if not LIMITS.underflow < end.value < plan.delta:
         return plan
     return replace(plan, delta=end.value)
 
 
 def _directly(problem: Problem, plan: Plan, ends: _Ends) -> _Ends:
     """The ends, narrowed by direct convolution."""
-    for cells in _DIRECT_CELLS:
+    for cells in _direct_cells():
         query = problem.query
         epsilon = ends.upper.value if query.delta is not None else query.required
         direct = direct_plan(problem, plan, epsilon, cells)
@@ -216,6 +192,11 @@ def _directly(problem: Problem, plan: Plan, ends: _Ends) -> _Ends:
         if _excess(problem, ends) <= 1.0 or found.upper.value == math.inf:
             break  # more cells would not hold what is beyond the window
     return ends
+
+
+def _direct_cells() -> list[int]:
+    """Numbers of cells of the grids of direct convolution, each twice the one before."""
+    return [SETTINGS.direct_cells << i for i in range(SETTINGS.few_grids)]
 
 
 def _both(problem: Problem, plan: Plan) -> tuple[_Ends, Plan]:

@@ -8,40 +8,17 @@ from dataclasses import replace
 
 from shuffle_accountant.bracket import ErrorLedger, in_order
 from shuffle_accountant.engine.question import Answer, Query, excess
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss, way_of
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.normal import about_epsilon
 from shuffle_accountant.numerics.roots import find_crossing
 
-__all__ = ["RESOLUTION", "single_answer"]
-
-# Blocks of decoy counts this much relative width change epsilon by half of it at most; counts below
-# its inverse are all taken one by one, and the answer is exact to round-off.
-RESOLUTION = 1e-5
-
-# Relative width of blocks while epsilon is located roughly, before it is located exactly.
-_ROUGH = 1e-3
-# Relative width of blocks while it is found out how much may be cut off of delta.
-_ROUGHER = 1e-2
-
-# Ends are located to this share of the bracket's width.
-_CLOSE = 0.03
-
-# Least tail mass that may be asked for.
-_SMALLEST_TAIL = 1e-320
-# Standard deviations of the loss outside of these are no use for a starting point.
-_LEAST_DEVIATION, _LARGEST_DEVIATION = 1e-300, 50.0
-_NEGLIGIBLE = 1e-14  # of delta
-
-# If a bracket is too wide, it is tried again with narrower blocks, in _TRIALS attempts in all: of
-# _ENOUGH of the width that would do if the bracket's width went with their root, but of at least
-# _NARROWER of the last width.
-_NARROWER, _ENOUGH, _TRIALS = 1.0 / 16.0, 0.4, 3
+__all__ = ["single_answer"]
 
 
-def single_answer(
-    loss: PrivacyLoss, query: Query, tolerance: float, resolution: float = RESOLUTION
-) -> Answer:
+def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution: float) -> Answer:
     """The answer for one round, in the worse of the two directions.
 
     Args:
@@ -54,12 +31,12 @@ def single_answer(
     def slope() -> float:
         """``-d log(delta) / d epsilon`` at the lower end of delta."""
         step = 0.01 * loss.deviation
-        effort = Effort(max(lower * _NEGLIGIBLE, _SMALLEST_TAIL), _ROUGH)
+        effort = Effort(max(lower * SETTINGS.negligible, SETTINGS.smallest_tail), SETTINGS.rough)
         beyond = _worse(loss, query.required + step, Bound.OPTIMISTIC, effort)
         return math.log(lower / beyond) / step if 0.0 < beyond < lower else 0.0
 
     lower, upper, ledger = 0.0, math.inf, ErrorLedger()
-    for _ in range(_TRIALS):
+    for _ in range(SETTINGS.few_grids):
         width = upper - lower
         if query.delta is not None:
             found = _epsilon(loss, query.delta, resolution)
@@ -79,10 +56,10 @@ def single_answer(
         # a width that blocks do not decide stays as it is
         if wide <= 1.0 or wide == math.inf or upper - lower >= 0.5 * width:
             break
-        resolution = max(_NARROWER, _ENOUGH / wide**2) * resolution
+        resolution *= max(1.0 / 16.0, SETTINGS.aim / wide**2)
     cause = ledger.limited_by if wide > 1.0 else None
     at, delta = (query.required, lower) if query.delta is None else (upper, query.delta)
-    effort = Effort(max(delta * _NEGLIGIBLE, _SMALLEST_TAIL), resolution)
+    effort = Effort(max(delta * SETTINGS.negligible, SETTINGS.smallest_tail), resolution)
     ledger = replace(ledger, method=way_of(loss, at, effort))
     return Answer(lower=lower, upper=upper, ledger=ledger, cause=cause)
 
@@ -93,17 +70,17 @@ def _delta(
     """Lower end, upper end and error budget of delta at epsilon."""
     tail, low, high = 1e-20, 0.0, 1.0
     # how much may be cut off is found out roughly, then put to the proof
-    for blocks in (max(resolution, _ROUGHER), resolution):
+    for blocks in (max(resolution, SETTINGS.rough), resolution):
         if low > 0.0:  # the rough look may have cut off far less than it had to
-            tail = max(tail, low * _NEGLIGIBLE)
+            tail = max(tail, low * SETTINGS.negligible)
         while True:
             effort = Effort(tail, blocks)
             low = _worse(loss, epsilon, Bound.OPTIMISTIC, effort)
             high = _worse(loss, epsilon, Bound.PESSIMISTIC, effort)
-            if tail <= low * _NEGLIGIBLE or tail <= _SMALLEST_TAIL or high == 0.0:
+            if tail <= low * SETTINGS.negligible or tail <= SETTINGS.smallest_tail or high == 0.0:
                 break
             # three times the decimals each time takes few rounds, and goes no further than need be
-            tail = max(low * _NEGLIGIBLE, tail**3, _SMALLEST_TAIL)
+            tail = max(low * SETTINGS.negligible, tail**3, SETTINGS.smallest_tail)
         if low == 0.0:
             break  # narrower blocks would not change that
     low, high = in_order(low, high)
@@ -115,7 +92,7 @@ def _epsilon(
     loss: PrivacyLoss, delta: float, resolution: float
 ) -> tuple[float, float, ErrorLedger]:
     """Lower end, upper end and error budget of epsilon at delta."""
-    effort = Effort(max(delta * _NEGLIGIBLE, _SMALLEST_TAIL), resolution)
+    effort = Effort(max(delta * SETTINGS.negligible, SETTINGS.smallest_tail), resolution)
 
     def log_ratio(side: Bound, effort: Effort) -> Callable[[float], float]:
         def function(epsilon: float) -> float:
@@ -131,26 +108,24 @@ def _epsilon(
         certain = _worse(loss, math.inf, Bound.PESSIMISTIC, effort) <= delta
     # start from the epsilon of a normal loss, then from that of a cheap answer
     step, guess, slope = 0.1 * min(loss.deviation, largest), 0.0, math.nan
-    if loss.deviation > _LEAST_DEVIATION:
-        guess, slope = about_epsilon(min(loss.deviation, _LARGEST_DEVIATION), delta)
+    if loss.deviation > LIMITS.underflow:
+        guess, slope = about_epsilon(min(loss.deviation, LIMITS.farthest_score), delta)
     guess = min(max(guess, step), 0.999 * largest)
-    if resolution < _ROUGH:
+    if resolution < SETTINGS.rough:
         rough = log_ratio(
-            Bound.PESSIMISTIC if certain else Bound.OPTIMISTIC, Effort(effort.tail, _ROUGH)
+            Bound.PESSIMISTIC if certain else Bound.OPTIMISTIC, Effort(effort.tail, SETTINGS.rough)
         )
-        _, guess, slope = find_crossing(rough, largest, guess, step, 0.1 * _ROUGH, slope)
+        _, guess, slope = find_crossing(rough, largest, guess, step, 0.1 * SETTINGS.rough, slope)
         if certain and guess == 0.0:  # the total variation is no more than delta
             return 0.0, 0.0, ErrorLedger()
-        step = min(step, 0.1 * _ROUGH * guess)
+        step = min(step, 0.1 * SETTINGS.rough * guess)
     below = log_ratio(Bound.OPTIMISTIC, effort)
     rtol = 1e-5 * resolution  # far below what blocks may cost
     if not certain:
         lower = find_crossing(below, largest, guess, step, rtol, slope).left
         return lower, math.inf, ErrorLedger(discretisation=math.inf)
     above = log_ratio(Bound.PESSIMISTIC, effort)
-    if slope * guess < 0.0:  # nor need an end be closer than a part of the way to the other one
-        rtol = max(rtol, _CLOSE * (below(guess) - above(guess)) / (slope * guess))
-    rtol = min(max(rtol, 1e-13), resolution)
+    rtol = max(rtol, 1e-13)
     _, upper, slope = find_crossing(above, largest, guess, step, rtol, slope)
     step = 0.01 * resolution * upper
     lower = find_crossing(below, upper, upper, step, rtol, slope).left

@@ -19,6 +19,8 @@ from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    NORMAL,
+    UNIT_ROUNDOFF,
     Array,
     exponential,
     roundings,
@@ -27,8 +29,8 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["StackedComposition"]
 
-# A sum this small, relative to its largest possible term, may have lost terms to underflow.
-_LEAST_SUM = 1e-270
+# Terms lost to underflow, fewer than 1/u, are no more than a rounding of a sum of this size.
+_LEAST_SUM = NORMAL / UNIT_ROUNDOFF / UNIT_ROUNDOFF
 
 
 class StackedComposition(Composition):

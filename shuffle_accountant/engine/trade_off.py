@@ -17,28 +17,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.numerics.budget import disturbed
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import Array, roundings
 
 __all__ = ["refined_trade_off", "trade_off_ends"]
 
-# Points of the privacy profile: at first, and after which no more are asked for; and the share of
-# the curve's gap that further points must close, or they stop.
-_FIRST_POINTS, _MOST_POINTS, _TAKEN = 7, 41, 0.1
-
-# Roundings of the few operations here, of numbers up to ``1 + t x``. That t is rounded itself moves
-# H no more: t times H's slope is at most the mass of larger losses, so at most 1.
-_OPERATIONS = 64.0
-
-# Largest epsilon in nats: its t = e^epsilon is far from overflow, and tests with false positive
-# rates below 1/t have no use.
-_FARTHEST = 650.0
-
-# Least share of a cell that a new point leaves on either side.
-_INSIDE = 0.1
-
-# Least distance of points, in nats: far more than the exponentials' round-off.
-_CLOSEST = 1e-12
+# Points of the privacy profile: at first, and after which no more are asked for.
+_POINTS = (7, 41)
 
 
 def refined_trade_off(
@@ -59,10 +46,10 @@ def refined_trade_off(
         Lower and upper ends, each of shape (r,).
     """
     asked: dict[float, tuple[float, float]] = {}
-    finite = min(last, _FARTHEST)
-    wanted, before = np.linspace(0.0, finite, _FIRST_POINTS), np.full(rates.shape, np.inf)
+    finite = min(last, LIMITS.largest_log)
+    wanted, before = np.linspace(0.0, finite, _POINTS[0]), np.full(rates.shape, np.inf)
     # f(0) is 1 less the least H
-    at_zero = 1.0 - delta(last)[1] - roundings(_OPERATIONS) if last > _FARTHEST else 0.0
+    at_zero = 1.0 - delta(last)[1] - roundings(64.0) if last > LIMITS.largest_log else 0.0
     while True:
         asked.update({x: delta(x) for x in wanted.tolist()})
         points = np.array(sorted(asked))
@@ -71,11 +58,11 @@ def refined_trade_off(
         lower = np.where(rates == 0.0, np.maximum(lower, at_zero), lower)
         gap = upper - lower
         # ends of delta that are apart themselves gain nothing from further points
-        wide = (gap > width * (1.0 - rates - lower)) & (gap < (1.0 - _TAKEN) * before)
+        wide = (gap > width * (1.0 - rates - lower)) & (gap < SETTINGS.stalled * before)
         wanted = np.unique(wanted[wide & (wanted < finite)])
-        wanted = wanted[np.diff(wanted, prepend=-1.0) > _CLOSEST]
-        wanted = wanted[np.min(np.abs(np.subtract.outer(wanted, points)), axis=1) > _CLOSEST]
-        if wanted.size == 0 or points.size >= _MOST_POINTS:
+        wanted = wanted[np.diff(wanted, prepend=-1.0) > 1e-12]
+        wanted = wanted[np.min(np.abs(np.subtract.outer(wanted, points)), axis=1) > 1e-12]
+        if wanted.size == 0 or points.size >= _POINTS[1]:
             return lower, upper
         before = gap
 
@@ -113,7 +100,9 @@ def trade_off_ends(
 def _one(points: Array, above: Array, below: Array, rate: float) -> tuple[float, float, float]:
     """Both ends at one rate, and the t that the upper end comes from."""
     size = 1.0 + points * rate
-    line, moved = disturbed(1.0 - points * rate, roundings(8) * size), roundings(_OPERATIONS) * size
+    # few operations on numbers up to 1 + t x; that t is rounded itself moves H no more: t times
+    # its slope is at most the mass of larger losses, so at most 1
+    line, moved = disturbed(1.0 - points * rate, roundings(8) * size), roundings(64.0) * size
     least, most = line - above - moved, line - below + moved  # of h, at the points
     lower = float(np.max(least))
     gap = np.diff(points)
@@ -131,7 +120,7 @@ def _one(points: Array, above: Array, below: Array, rate: float) -> tuple[float,
     both, meeting = _lower_of_two(most[1:-2], rising[:-1], most[2:-1], falling[1:], gap[1:-1])
     places = np.sqrt(points[:-1]) * np.sqrt(points[1:])
     # at the meeting point, but not so near an end that a wide cell stays wide
-    inside = points[1:-2] + np.clip(meeting, _INSIDE * gap[1:-1], (1.0 - _INSIDE) * gap[1:-1])
+    inside = points[1:-2] + np.clip(meeting, 0.1 * gap[1:-1], 0.9 * gap[1:-1])
     places[1:-1] = np.where((meeting > 0.0) & (both < cells[1:-1]), inside, places[1:-1])
     cells[1:-1] = np.minimum(cells[1:-1], both)
     # beyond the last point: H >= 0, and the line from the left if it does not rise

@@ -14,6 +14,7 @@ import shuffle_accountant as sa
 from shuffle_accountant.engine import ends
 from shuffle_accountant.engine.composition import Composition, DeltaTerms
 from shuffle_accountant.engine.rare_losses import RareLosses, SplitSum, without_rare_losses
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.stacked import StackedComposition
 from shuffle_accountant.lattice import convolve
 from shuffle_accountant.lattice.grid import Bound, PldGrid
@@ -232,11 +233,11 @@ def test_brackets_with_and_without_agree(
     monkeypatch.setattr(
         convolve, "good_length", lambda size: lengths.append(size) or good_length(size)
     )
-    monkeypatch.setattr(ends, "_LONG", 1 << 10)
+    monkeypatch.setattr(ends, "SETTINGS", replace(SETTINGS, long_window=1 << 10))
     found = sa.epsilon(one, delta=delta, rounds=rounds)
     short = max(lengths)
     lengths.clear()
-    monkeypatch.setattr(ends, "_LONG", 1 << 60)
+    monkeypatch.setattr(ends, "SETTINGS", replace(SETTINGS, long_window=1 << 60))
     plain = sa.epsilon(one, delta=delta, rounds=rounds)
     assert short <= max(lengths)
     assert max(found.lower, plain.lower) <= min(found.upper, plain.upper)
@@ -244,6 +245,6 @@ def test_brackets_with_and_without_agree(
         assert bracket.upper - bracket.lower <= 1.1e-3 * bracket.upper
     epsilon = found.upper
     for least in (1 << 10, 1 << 60):
-        monkeypatch.setattr(ends, "_LONG", least)
+        monkeypatch.setattr(ends, "SETTINGS", replace(SETTINGS, long_window=least))
         there = sa.delta(one, epsilon=epsilon, rounds=rounds)
         assert there.lower <= delta * (1.0 + 1e-9)

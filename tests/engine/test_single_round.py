@@ -342,9 +342,9 @@ class Crossed(SymmetricLoss):
 def test_crossed_ends_are_an_error_here_and_a_wider_answer_elsewhere(query: Query) -> None:
     loss = Crossed(lower=1.01, upper=0.99)
     with pytest.raises(sa.CrossedEndsError, match="internal error, please report it: crossed ends"):
-        single_answer(loss, query, 1e-3)
+        single_answer(loss, query, 1e-3, 1e-5)
     with pytest.warns(sa.CrossedEndsError):
-        found = single_answer(loss, query, 1e-3)
+        found = single_answer(loss, query, 1e-3, 1e-5)
     inside = [0.5 * part * math.exp(-1.0) for part in (0.99, 1.01)]
     if query.delta is not None:
         inside = [math.log(500.0 * part) for part in (0.99, 1.01)]

@@ -24,6 +24,7 @@ from shuffle_accountant.engine import ends, stacked
 from shuffle_accountant.engine.composed_law import _masses, _onto, _whole, composed_law
 from shuffle_accountant.engine.composition import Composition, DeltaTerms
 from shuffle_accountant.engine.rare_losses import DirectSum
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.stacked import StackedComposition
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
@@ -303,7 +304,7 @@ class Given:
 def test_the_composed_law_is_stochastically_no_smaller(
     count: int, error: float, outside: float
 ) -> None:
-    """Every loss moved up by its error; what is infinite or beyond 700 is infinite."""
+    """Every loss moved up by its error; what is infinite or beyond 650 is infinite."""
     one = Given((-1.0, -0.25, 0.5, 1.5, 800.0), (0.25, 0.25, 0.25, 0.125, 0.0625), 0.0625, error)
     composed_law.cache_clear()
     with stress(outside=outside):
@@ -333,7 +334,7 @@ def test_the_composed_law_is_stochastically_no_smaller(
 
 def test_what_lies_above_the_last_window_is_infinite(monkeypatch: pytest.MonkeyPatch) -> None:
     """One window that ends where much is left: what was wrapped in must not stand for it."""
-    monkeypatch.setattr(module, "LEAST_TAIL", 0.9)
+    monkeypatch.setattr(module, "SETTINGS", replace(SETTINGS, least_tail=0.9))
     one = Given((-0.5, 0.0, 0.5, 1.0), (0.25, 0.375, 0.25, 0.125), 0.0)
     law: dict[int, Fraction] = grids.product(
         [({-1: Fraction(1, 4), 0: Fraction(3, 8), 1: Fraction(1, 4), 2: Fraction(1, 8)}, 6)]
