@@ -61,12 +61,7 @@ class DeltaTerms:
 
 
 class Composition:
-    """The sum of independent grid losses, all with the same spacing and direction.
-
-    Args:
-        parts: pairs (loss, number of rounds >= 1).
-        divergence: the divergence computed from the sum.
-    """
+    """The sum of grid losses, each with its number of rounds, all of one spacing and direction."""
 
     def __init__(
         self, parts: Sequence[tuple[PldGrid, int]], divergence: Divergence = HOCKEY_STICK
@@ -109,10 +104,8 @@ class Composition:
         value = rounded(-math.expm1(log_none), ELEMENTARY)
         # the logarithms are off by their functions' error, their sum by one more each
         moved = abs(log_none) * math.exp(log_none) if log_none > -math.inf else 0.0
-        error = (
-            roundings(ELEMENTARY) * value
-            + sequential_sum(len(self.parts), own=ELEMENTARY + 2) * moved
-        )
+        error = roundings(ELEMENTARY) * value
+        error += sequential_sum(len(self.parts), own=ELEMENTARY + 2) * moved
         upper = self.side is Bound.PESSIMISTIC
         return min(max(value + (error if upper else -error), 0.0), 1.0)
 
@@ -132,13 +125,7 @@ class Composition:
 
     def _log_mgf(self, lams: Array) -> Array:
         """Log-moment generating function at several points, shape of ``lams``."""
-        result = np.zeros(lams.shape)
-        for (_, count), losses, logs in zip(self.parts, self.losses, self.logs, strict=True):
-            for i, lam in enumerate(lams):
-                exponent = logs + lam * losses
-                top = float(exponent.max())
-                result[i] += count * (top + math.log(float(np.exp(exponent - top).sum())))
-        return result
+        return np.array([self.cumulants(lam)[0] for lam in lams.tolist()])
 
     def saddle_for_delta(self, delta: float) -> float:
         """A tilt at which the law concentrates near epsilon(delta); 0 if delta is that large."""
@@ -168,18 +155,11 @@ class Composition:
             if high - low <= 1e-2 * high:
                 break
             middle = 0.5 * (low + high)
-            if positive_below(middle) > 0:
-                low = middle
-            else:
-                high = middle
+            low, high = (middle, high) if positive_below(middle) > 0 else (low, middle)
         return min(high, cap)
 
     def window(self, lam: float) -> tuple[int, int, float, float]:
-        """Grid indices [first, last] between which the tilted sum is likely to lie (Chernoff).
-
-        Returns:
-            ``(first, last, below, above)``, the last two bounding the tilted mass outside.
-        """
+        """First and last likely grid index of the tilted sum, and the masses outside (Chernoff)."""
         value, _, variance = self.cumulants(lam)
         bottom = sum(count * grid.offset for grid, count in self.parts)
         top = bottom + sum(count * (grid.mass.size - 1) for grid, count in self.parts)
@@ -229,21 +209,17 @@ class Composition:
         return TiltedSum(self, lam, log_total, law, below, above, last)
 
 
+@dataclass(frozen=True, eq=False)
 class TiltedSum:
     """The tilted sum: bounds delta(epsilon) closely near the tilt's epsilon, validly everywhere."""
 
-    def __init__(
-        self,
-        composition: Composition,
-        lam: float,
-        log_total: float,
-        law: WindowedSum,
-        below: float,
-        above: float,
-        last: int,
-    ) -> None:
-        self._composition, self._lam, self._log_total = composition, lam, log_total
-        self._law, self._below, self._above, self._last = law, below, above, last
+    _composition: Composition
+    _lam: float
+    _log_total: float
+    _law: WindowedSum
+    _below: float
+    _above: float
+    _last: int
 
     def masses(self) -> tuple[int, Array]:
         """Upper bounds of the untilted P-masses on the window, and its first grid point.
@@ -273,8 +249,7 @@ class TiltedSum:
         source, lam, law = self._composition, self._lam, self._law
         upper = source.side is Bound.PESSIMISTIC
         epsilon += -source.loss_error if upper else source.loss_error
-        spacing = source.spacing
-        size = law.mass.size
+        spacing, size = source.spacing, law.mass.size
         place = min(max(epsilon / spacing, -sys.float_info.max), sys.float_info.max)
         first = min(max(math.floor(place) - law.start, 0), size)
         if first == size:  # no point of the window is as large as epsilon
@@ -304,9 +279,8 @@ class TiltedSum:
         relative = min(pairwise_sum(own=64 + exponents), 1e300)
         wrapped = (self._below + self._above) * divergence.largest(lam)
         # mass above the window: each such loss x has tilted weight e^(-lam (x - eps)) at most
-        missing = self._above * math.exp(
-            -min(lam * max(spacing * self._last - epsilon, 0.0), 700.0)
-        )
+        distance = max(spacing * self._last - epsilon, 0.0)
+        missing = self._above * math.exp(-min(lam * distance, 700.0))
         if epsilon < spacing * law.start:
             # mass below the window counts too, and was wrapped to where it weighs less
             missing += self._below * divergence.largest(lam)

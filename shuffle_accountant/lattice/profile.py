@@ -89,13 +89,8 @@ def whole_places(loss: Array) -> Array:
 def whole_profile(losses: Array, forward: Array, backward: Array) -> Array:
     """The part of a profile above ``(1 - alpha)_+``, at the losses, their mirror images and -inf.
 
-    Args:
-        losses: 0 = x_0 < x_1 < … < x_m, nats.
-        forward: ``H_alpha(P‖Q)`` at ``e^losses``, shape (…, m + 1).
-        backward: ``H_alpha(Q‖P)`` there.
-
-    Returns:
-        Shape (…, 2 m + 2).
+    The losses are as in `profile_atoms`; ``H_alpha(P‖Q)`` and ``H_alpha(Q‖P)`` there have the shape
+    (…, m + 1), and what comes back (…, 2 m + 2).
     """
     below = np.exp(-losses[:0:-1]) * backward[..., :0:-1]
     return np.concatenate([np.zeros((*forward.shape[:-1], 1)), below, forward], axis=-1)
@@ -108,12 +103,10 @@ def polygon_atoms(
 
     Args:
         place: ``alpha - 1`` of the points, the first one -1.
-        value: the profile's part above ``(1 - alpha)_+`` there; for OPTIMISTIC a polygon through
-            the points must be below the profile.
+        value: the profile's part above ``(1 - alpha)_+`` there, or (OPTIMISTIC) below that.
         loss: ``log(alpha)``.
-        infinite: the profile's limit (PESSIMISTIC: its last value; OPTIMISTIC: a lower bound of
-            it).
-        side: side of the profile that the points are on.
+        infinite: the profile's limit: its last value, or (OPTIMISTIC) a lower bound.
+        side: side of the profile that the points' polygon is on.
     """
     truncated = infinite if side is Bound.PESSIMISTIC else 0.0
     points = _hull(list(zip(place.tolist(), value.tolist(), loss.tolist(), strict=True)))
@@ -162,17 +155,12 @@ def _hull(points: list[Point]) -> list[Point]:
 
 
 def below_chords(place: Array, low: Array, high: Array, loss: Array) -> Array:
-    """Values whose polygon is below every convex function between the bounds.
+    """Values whose polygon is below every convex function between the bounds, at such points.
 
     Such a function is, over each step, above the continuations of the chords to the left and to the
     right, which go through an upper bound further away and the lower bound next to the step. The
-    polygon passes below the point where they meet.
-
-    Args:
-        place: ``alpha - 1``, ascending from -1, shape (m,).
-        low: lower bounds of the part above ``(1 - alpha)_+``, shape (…, m).
-        high: upper bounds of it, of the same shape.
-        loss: ``log(alpha)``, shape (m,).
+    polygon passes below the point where they meet. Bounds of the part above ``(1 - alpha)_+`` have
+    the shape (…, m), and the ascending ``alpha - 1``, from -1, and ``log(alpha)`` the shape (m,).
     """
     run = np.where(place[1:] > -0.5, np.diff(place), np.diff(np.exp(loss)))
     offset = np.where(place[1:] > 0.0, 0.0, -1.0)  # slope of (1 - alpha)_+ over each step
@@ -182,10 +170,9 @@ def below_chords(place: Array, low: Array, high: Array, loss: Array) -> Array:
     before = np.concatenate([edge, (low[..., 1:-1] - high[..., :-2]) / run[:-1]], axis=-1)
     bend_left = across - before + np.diff(offset, prepend=-1.0)
     after = (high[..., 2:] - low[..., 1:-1]) / run[1:]
-    bend_right = np.concatenate(
-        [after - across[..., :-1] + np.diff(offset), edge + math.inf], axis=-1
-    )
-    left, right = np.maximum(bend_left, 0.0), np.maximum(bend_right, 0.0)
+    bend_right = after - across[..., :-1] + np.diff(offset)
+    left = np.maximum(bend_left, 0.0)
+    right = np.concatenate([np.maximum(bend_right, 0.0), edge + math.inf], axis=-1)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         share = left / right
         # of the meeting point below the chord across
