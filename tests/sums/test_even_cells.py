@@ -142,7 +142,10 @@ def test_operations_that_err_are_within_their_bounds(adverse: float) -> None:
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-@pytest.mark.parametrize(("slack", "doubt"), [(2.0**-12, 0.0), (0.0, 2.0**-12)])
+@pytest.mark.parametrize(
+    ("slack", "doubt"),
+    [(2.0**-12, 0.0), (0.0, 2.0**-12), (2.0**-4, 0.0), (0.0, 2.0**-4), (2.0**-4, 2.0**-4)],
+)
 def test_what_laws_may_err_is_counted_in_their_sums(
     slack: float, doubt: float, sign: float
 ) -> None:
