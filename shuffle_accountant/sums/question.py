@@ -120,7 +120,7 @@ class Question:
         value, mass = _values(rows, users)
         share = settings.NODES.missed * width
         far = far_messages(rows.each[0], rows.each[1], mass, value, users, share)
-        apart = value > far.cut[:, None]
+        apart = far.far
         near = ~apart & (mass > 0.0)
         top = np.where(near, value, 0.0).max(axis=1, initial=0.0)
         # once more without messages of which no sum is positive, as far ones no longer count

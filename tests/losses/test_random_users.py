@@ -67,8 +67,8 @@ class ExactTable:
 def exact(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tables have tests of their own; here all else is put to the test."""
     monkeypatch.setattr(random_users, "profile_table", ExactTable)
-    points = replace(random_users.POINTS, fewest=1.0, fewest_unlisted=1.0)
-    monkeypatch.setattr(random_users, "POINTS", points)
+    points = replace(random_users.MIXTURES, fewest=1.0, fewest_unlisted=1.0)
+    monkeypatch.setattr(random_users, "MIXTURES", points)
     for cache in CACHES:
         cache.cache_clear()
     yield
