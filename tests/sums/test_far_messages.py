@@ -21,7 +21,7 @@ def messages(seed: int, mass: float) -> Ratios:
     """Five messages: four of them far out, of sizes two of which are close, to both sides."""
     rng = np.random.default_rng(seed)
     q = rng.dirichlet(np.ones(5)) * [1.0, 5e-3, 5e-3, 2e-3, 2e-3]
-    far = rng.uniform([8.0, 60.0], [60.0, 900.0], (2, 2))
+    far = rng.uniform([30.0, 700.0], [60.0, 2000.0], (2, 2))
     r0 = np.append(rng.uniform(0.5, 1.5, 1), [*far[0], 0.1, 0.2])
     r1 = np.append(rng.uniform(0.5, 1.5, 1), [0.1, 0.2, *far[1]])
     return r0, r1, q * (mass / q.sum())

@@ -24,7 +24,7 @@ def test_far_messages_that_are_off(source: str, monkeypatch: pytest.MonkeyPatch)
     errors = {"sum_error": 0.0, "mass_error": 0.0} | {source: OFF}
     monkeypatch.setattr(far_messages, "_SET", replace(far_messages._SET, **errors))
     names = [
-        "cut",
+        "far",
         "log_mass",
         "chance",
         "gain",
@@ -34,10 +34,12 @@ def test_far_messages_that_are_off(source: str, monkeypatch: pytest.MonkeyPatch)
         "rest_size",
         "missed",
     ]
-    stated = FAR | {"cut": 1.0, "log_mass": 0.0, "rest_size": 1.25, "missed": 0.0}
+    stated = FAR | {"far": 1.0, "log_mass": 0.0, "rest_size": 1.25, "missed": 0.0}
 
     def table(**moved: float) -> FarMessages:
-        return FarMessages(*(np.array([(stated | moved)[name]]) for name in names))
+        values = stated | moved
+        shapes = {"missed": (1,)}
+        return FarMessages(*(np.full(shapes.get(x, (1, 1)), values[x]) for x in names))
 
     sizes = {"gain": 0.5, "sent": 0.0625, "rest_gain": 1.25, "rest_sent": 0.75}
     for n in (1, 2, 5):
@@ -54,17 +56,21 @@ def test_far_messages_that_are_off(source: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("source", ["sum_error", "mass_error"])
-def test_what_others_take_away_where_sums_are_off(
-    source: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_groups_miss_where_sums_are_off(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     errors = {"sum_error": 0.0, "mass_error": 0.0} | {source: OFF}
-    monkeypatch.setattr(far_messages, "_SET", replace(far_messages._SET, **errors))
-    value, mass = np.array([[0.5, -0.25, -3.0]]), np.array([[0.5, 0.375, 0.125]])
-    found, _ = far_messages._others(value, mass, (6, 6), np.ones(1), np.array([-2.0]))
-    for step, log in zip(far_messages._SET.steps, found[0].tolist(), strict=True):
-        grown = [0.5 * math.expm1(-0.5 * step), 0.375 * math.expm1(0.25 * step)]
-        up = errors["sum_error"] * (sum(map(abs, grown)) + 0.125) + 0.99 * errors["mass_error"]
-        assert log >= 5.0 * math.log1p(sum(grown) - 0.125 + up) - 1e-13
+    settings = replace(far_messages._SET, steps=(2.0,), **errors)
+    monkeypatch.setattr(far_messages, "_SET", settings)
+    value, mass = np.array([[-3.0, 0.5, -0.25]]), np.array([[0.125, 0.5, 0.375]])
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        found = far_messages._Groups.of(mass, value).errors((6, 6))[0]
+    for group, (sign, before) in enumerate([(1.0, 0.0), (-1.0, 0.125)]):
+        turn = sign * 2.0 / abs(value[0, group])
+        grown = [mass[0, i] * math.expm1(turn * value[0, i]) for i in range(group, 3)]
+        size = sum(map(abs, grown)) + before
+        up = errors["sum_error"] * size + 0.99 * errors["mass_error"]
+        power = 5.0 * math.log1p(sum(grown) - before + up)
+        least = mass[0, group] * abs(value[0, group]) * math.exp(power - 2.0) / (2.0 * math.e)
+        assert least <= found[group] <= 1.1 * least
 
 
 def test_sums_of_messages_have_room_for_their_additions() -> None:
