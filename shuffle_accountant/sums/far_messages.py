@@ -101,7 +101,7 @@ class FarMessages:
         size = (self.gain + self.sent) + some * self.rest_size
         each = self.gain + some * np.abs(self.rest_gain)
         off = 4.0 * _SET.sum_error * size + n * _SET.mass_error * each
-        off_sent = 4.0 * _SET.sum_error * size + n * _SET.mass_error * sent
+        off_sent = (4.0 * _SET.sum_error + n * _SET.mass_error) * sent  # no term is negative
         found = [np.sum(power * x, axis=1) for x in (gain, sent, off, off_sent)]
         error = UNIT_ROUNDOFF * (self.log_mass.shape[1] + 8.0)
         size = np.sum(power * np.abs(gain), axis=1)
