@@ -135,7 +135,8 @@ def composed_epsilon(
     """
     near = np.linspace(0.0, 0.1 * reach, _POINTS // 2)
     losses = np.append(near, np.linspace(0.1 * reach, reach, _POINTS // 2 + 1)[1:])
-    removed, added = (np.minimum(part, 1.0) for part in profile(losses))
+    # a profile falls: a bound is one for all larger losses, too
+    removed, added = (np.minimum.accumulate(np.minimum(x, 1.0)) for x in profile(losses))
     tables = [
         _table(profile_atoms(losses, (one, one), (other, other), 0.0, Bound.PESSIMISTIC))
         for one, other in ((removed, added), (added, removed))
