@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from enum import Enum
 
-from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.numerics.limits import LIMITS
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums.lists import listable
+from shuffle_accountant.sums.settings import NODES
 
 __all__ = ["Way", "choose"]
 
@@ -20,29 +21,41 @@ class Way(Enum):
     DOUBLING = "doubling"
 
 
-def choose(q: Array, users: tuple[int, int], unevenness: float, tail: float) -> Way:
+def choose(
+    q: Array,
+    users: tuple[int, int],
+    tail: float,
+    *,
+    known: tuple[float, float] = (0.0, 1.0),
+    wide: bool = False,
+) -> Way:
     """Choose the way by the first line of this table whose condition holds.
 
     | condition | way | file |
     | --- | --- | --- |
     | one number of messages, whose likely histograms are at most 2^17 | lists | `lists` |
-    | one alpha, profile below 1e-50 and known within a factor 1e3 | moments | `letter_moments` |
-    | no alpha needs more than 2^17 nodes | nodes | `nodes`, with `far_messages` |
-    | otherwise | doubling | `heavy_tails`, on `doubling` |
+    | one alpha, profile known to be below 1e-50, within a factor 1e3 | moments | `letter_moments` |
+    | one alpha, the bounds from nodes are wide, at most 2^13 messages | doubling | `heavy_tails` |
+    | otherwise | nodes | `nodes`, with `far_messages` |
 
     Lists are exact but for rounding and the tail, and one list serves all alpha. Moments bound a
-    profile so far out from above, single messages from below (`letter_moments`): a factor 1000
-    changes epsilon by a few percent there, and few sums are closer, none as fast. Nodes serve any
-    number of messages, and all numbers in a range. Doubling has relative accuracy whatever the
-    likelihood ratios are, but takes ten to a hundred times as long.
+    profile so far out from above, single messages from below: a factor 1000 changes epsilon by a
+    few percent there, and few sums are closer, none as fast. Nodes serve any number of messages,
+    and all numbers in a range. Doubling has relative accuracy whatever the likelihood ratios are,
+    but takes ten to a hundred times as long, with more than 2^13 messages minutes; it gains nothing
+    where the errors of all messages' probabilities may add up to one, or doubles underflow.
 
     Args:
         q: probabilities of the messages among decoys, shape (m,).
         users: least and largest number of messages n.
-        unevenness: the most nodes that an alpha needs: the range of the sum over the standard
-            deviation by which it may be smoothed; 0 where nothing is known yet.
         tail: probability that may be left out, the requested accuracy.
+        known: bounds of the profile at the single alpha asked for, from single messages and from
+            moments; the trivial ones where several alpha are asked for.
+        wide: whether a single alpha is asked for, and the bounds from nodes are wider than asked.
     """
     if users[0] == users[1] and listable(q, users[0], tail):
         return Way.LISTS
-    return Way.NODES if unevenness < math.inf else Way.DOUBLING
+    if known[1] <= NODES.deep and known[0] >= NODES.deep_ratio * known[1]:
+        return Way.MOMENTS
+    accurate = users[1] * 16 * UNIT_ROUNDOFF <= 1.0 and tail >= LIMITS.underflow
+    return Way.DOUBLING if wide and accurate and q.size <= NODES.most_doubled else Way.NODES

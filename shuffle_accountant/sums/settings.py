@@ -47,6 +47,9 @@ class NodeSettings:
         boost: sigma^2 grows by at most this where listed histograms are most of the profile.
         ratio_error: relative error of likelihood ratios and of ``alpha - 1``.
         underflow: absolute error of products below the smallest normal double.
+        deep: a profile below this at a single alpha is bounded from moments and single messages.
+        deep_ratio: least ratio of those lower and upper bounds.
+        most_doubled: largest message space that is doubled.
     """
 
     block: int = 16
@@ -75,6 +78,9 @@ class NodeSettings:
     boost: float = 1e4
     ratio_error: float = 64.0 * UNIT_ROUNDOFF
     underflow: float = 1e-305
+    deep: float = 1e-50
+    deep_ratio: float = 1e-3
+    most_doubled: int = 1 << 13
 
 
 NODES = NodeSettings()

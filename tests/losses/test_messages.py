@@ -20,7 +20,7 @@ from shuffle_accountant.losses.alphabets.profiles import OrderedMessages, diverg
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.sums import lists
-from shuffle_accountant.sums.choose import Way
+from shuffle_accountant.sums.choose import Way, choose
 
 # Masses of at most a few hundred histograms, each with its sum of logarithms.
 ROUND_OFF = 1e-11
@@ -131,7 +131,7 @@ def test_every_way_meets_the_truth_and_every_other(
         found = {}
         for way in Way:
             with monkeypatch.context() as patch:
-                patch.setattr(profiles, "choose", lambda *_, way=way: way)
+                patch.setattr(profiles, "choose", lambda *_, way=way, **__: way)
                 profiles.profile_table.cache_clear()
                 if way is Way.DOUBLING:
                     one = OrderedMessages(pair, (users, users), EFFORT)
@@ -158,12 +158,21 @@ def test_every_way_meets_the_truth_and_every_other(
 
 
 def test_the_way_that_answers_is_chosen_by_one_rule() -> None:
-    """Few histograms are listed; many messages go through nodes, ranges of numbers always."""
-    pair, effort = PAIRS["three letters"], EFFORT
-    assert OrderedMessages(pair, (30, 30), effort).way() is Way.LISTS
-    assert OrderedMessages(pair, (30, 31), effort).way() is Way.NODES
-    assert OrderedMessages(pair, (10**6, 10**6), effort).way() is Way.NODES
-    assert OrderedMessages(pair, (10**6, 10**6), effort).way(math.inf) is Way.DOUBLING
+    """Each line of the rule's table, just inside its condition and just outside."""
+    pair, many = PAIRS["three letters"], (10**6, 10**6)
+    few, most = OrderedMessages(pair, (30, 30), EFFORT), OrderedMessages(pair, many, EFFORT)
+    assert few.way() is few.way((1e-53, 1e-51), wide=True) is Way.LISTS
+    assert OrderedMessages(pair, (30, 31), EFFORT).way() is most.way() is Way.NODES
+    assert most.way((1e-53, 1e-50)) is most.way((1e-54, 1e-51), wide=True) is Way.MOMENTS
+    for known in ((1e-53, 1.1e-50), (0.9e-54, 1e-51)):
+        assert most.way(known) is Way.NODES
+        assert most.way(known, wide=True) is Way.DOUBLING
+    doubled = np.full(1 << 13, 2.0**-13)
+    assert choose(doubled, many, 1e-9, wide=True) is Way.DOUBLING
+    assert choose(np.append(doubled, 0.0), many, 1e-9, wide=True) is Way.NODES
+    assert choose(doubled, (2**49, 2**49), 1e-9, wide=True) is Way.DOUBLING
+    assert choose(doubled, (2**50, 2**50), 1e-9, wide=True) is Way.NODES
+    assert choose(doubled, many, 1e-308, wide=True) is Way.NODES
     most = lists.histogram_count(3, 10**6, 1 << 17)
     assert math.comb(most + 2, 2) <= 1 << 17 < math.comb(most + 3, 2)
 

@@ -28,7 +28,6 @@ from shuffle_accountant.losses.alphabets.letter_moments import (
 from shuffle_accountant.losses.alphabets.letters import LetterPair, gains
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     UNIT_ROUNDOFF,
@@ -45,6 +44,7 @@ from shuffle_accountant.sums.heavy_tails import heavy_positive_part
 from shuffle_accountant.sums.lists import ListedProfile, likely_histograms
 from shuffle_accountant.sums.nodes import NodeTable, node_table
 from shuffle_accountant.sums.rows import Ends, MessageRows
+from shuffle_accountant.sums.settings import NODES
 
 __all__ = [
     "OrderedMessages",
@@ -107,11 +107,13 @@ class OrderedMessages:
         """The messages for upper and lower ends, once if they are the same."""
         return (self.high,) if self.high == self.low else (self.high, self.low)
 
-    def way(self, unevenness: float = 0.0) -> Way:
-        """The way that bounds sums of the pair's messages; see `Way`."""
+    def way(self, known: tuple[float, float] = (0.0, 1.0), *, wide: bool = False) -> Way:
+        """The way that bounds sums of the pair's messages; see `choose`."""
         tail = PROFILES.unlisted * self.effort.tail
-        ways = [choose(pair.decoyed[2], self.users, unevenness, tail) for pair in self.ends]
-        return Way.LISTS if all(way is Way.LISTS for way in ways) else max(ways, key=_last)
+        ways = {
+            choose(pair.decoyed[2], self.users, tail, known=known, wide=wide) for pair in self.ends
+        }
+        return next(way for way in reversed(Way) if way in ways)
 
     def allowed(self, excess: Array, upper: Array) -> Array:
         """Largest distance of the profile's bounds that is narrow enough, shape of ``excess``."""
@@ -129,10 +131,6 @@ class OrderedMessages:
         """Lower and upper bounds of what messages that decoys never send add to the profile."""
         low, high = self.low.exposure_bounds(excess)[0], self.high.exposure_bounds(excess)[1]
         return low, high * (1.0 + 8 * UNIT_ROUNDOFF)
-
-
-def _last(way: Way) -> int:
-    return list(Way).index(way)
 
 
 class ProfileTable:
@@ -317,10 +315,15 @@ def profile_table(
 
 
 @lru_cache(maxsize=1024)
-def ways_of(pairs: tuple[LetterSource, ...], users: int, effort: Effort) -> frozenset[Way]:
-    """The ways that bound the pairs' profile for that many messages."""
+def ways_of(
+    pairs: tuple[LetterSource, ...],
+    users: int,
+    effort: Effort,
+    known: tuple[float, float] = (0.0, 1.0),
+) -> frozenset[Way]:
+    """The ways that bound the pairs' profile for that many messages; see `choose`."""
     both = users, users
-    return frozenset(OrderedMessages(source, both, effort).way() for source in pairs)
+    return frozenset(OrderedMessages(source, both, effort).way(known) for source in pairs)
 
 
 class _Largest:
@@ -462,28 +465,28 @@ def divergence_bounds(
         if epsilon < math.inf:
             high = divergence_bounds(pairs, users, PROFILES.largest_epsilon, effort)[1]
         return low, high, Way.LISTS
-    if effort.tail <= PROFILES.deep and ways_of(pairs, users, effort) != {Way.LISTS}:
-        low, high = _by_moments(pairs, users, epsilon, effort)
-        if high <= PROFILES.deep and low >= PROFILES.deep_ratio * high:
-            return low, high, Way.MOMENTS
+    if effort.tail <= NODES.deep:
+        known = _by_moments(pairs, users, epsilon, effort)
+        if Way.MOMENTS in ways_of(pairs, users, effort, known):
+            return *known, Way.MOMENTS
     losses = np.array([float(epsilon)]).tobytes()
     table = profile_table(pairs, (users, users), losses, effort)
     found = table.profile(users)
     low, high = float(found.lower[0]), float(found.upper[0])
-    ways = [way for way in Way if way in table.ways]
-    # errors of that many messages' probabilities may add up to everything, or too much is cut off
-    hopeless = users * PROFILES.message_error > 1.0 or effort.tail < LIMITS.underflow
-    hopeless |= any(pair.high.decoyed[2].size > PROFILES.most_doubled for pair in table.pairs)
-    if found.narrow[0] or not ways or ways == [Way.LISTS] or hopeless:
-        return low, high, max(ways, key=_last, default=Way.LISTS)
-    high = float(table.rest[0])
+    way = next((way for way in reversed(Way) if way in table.ways), Way.LISTS)
+    if found.narrow[0]:
+        return low, high, way
+    most = float(table.rest[0])
     # the likeliest first: most pairs are then known to be below it without doubling
-    for pair, least, most in sorted(table.each(users), key=lambda found: -found[1]):
-        if most > low and most - least > pair.allowed(table.excess, np.array([most]))[0]:
+    for pair, below, above in sorted(table.each(users), key=lambda found: -found[1]):
+        close = above - below <= pair.allowed(table.excess, np.array([above]))[0]
+        if above > low and not close and pair.way(wide=True) is Way.DOUBLING:
             low = max(low, _doubled(pair, float(epsilon), Bound.OPTIMISTIC))
-            most = min(most, _doubled(pair, float(epsilon), Bound.PESSIMISTIC))
-        high = max(high, most)
-    return min(low, high), high, Way.DOUBLING
+            above = min(above, _doubled(pair, float(epsilon), Bound.PESSIMISTIC))
+            way = Way.DOUBLING
+        most = max(most, above)
+    high = min(high, most)
+    return min(low, high), high, way
 
 
 def _by_moments(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shuffle_accountant.numerics.rounding import roundings
-
 __all__ = ["MIXTURES", "PROFILES", "MixtureSettings", "ProfileSettings"]
 
 
@@ -20,8 +18,6 @@ class ProfileSettings:
         scarce: messages that decoys send with a smaller probability count as exposed (they give the
             target away): ratios to it would not fit into a double.
         plain: least probability whose quotients and products are normal doubles.
-        message_error: relative error of a message's probability: that of its computation, and of
-            adding up equal messages.
         summed: upper bound of the errors of sums over messages, relative to the sum of sizes.
         beyond: relative distance that no rounding of alpha reaches.
         most_deviation: largest deviation: with heavy tails that of the ratios says little.
@@ -38,11 +34,7 @@ class ProfileSettings:
         coarse_width: relative width of the tables that compare pairs.
         at_once: number of pairs that are compared at once.
         negligible: pairs below this share of the tail everywhere are left out.
-        most_doubled: largest message space for which doubling is tried: it takes minutes beyond.
         gathering: change of a sum's variance that doubling may cause, in resolutions.
-        deep: for tails up to this, a profile below this at a single alpha is bounded from single
-            messages and moments alone, if ``deep_ratio`` allows.
-        deep_ratio: least ratio of those lower and upper bounds.
         cuts: ratios are cut off at ``n (alpha - 1)`` divided by each of these where moments bound a
             profile; the least bound counts.
         thresholds: number of values tried above which one message outweighs the others.
@@ -77,7 +69,6 @@ class ProfileSettings:
     tiny: float = 1e-305
     scarce: float = 1e-150
     plain: float = 1e-290
-    message_error: float = roundings(16)
     summed: float = 1e-10
     beyond: float = 2.0**-40
     most_deviation: float = 40.0
@@ -91,10 +82,7 @@ class ProfileSettings:
     coarse_width: float = 0.3
     at_once: int = 32
     negligible: float = 0.25
-    most_doubled: int = 1 << 13
     gathering: float = 40.0
-    deep: float = 1e-50
-    deep_ratio: float = 1e-3
     cuts: tuple[float, ...] = (2.0, 5.0, 12.0)
     thresholds: int = 400
     step: float = 1.4
