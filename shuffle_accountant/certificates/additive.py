@@ -24,17 +24,6 @@ from flint import arb, fmpq, fmpz_poly
 from shuffle_accountant.certificates.balls import Effort, ceiling, lower
 from shuffle_accountant.certificates.work import Work, deviations, product_work, spend
 
-__all__ = [
-    "Falling",
-    "GradedLaw",
-    "Moments",
-    "Rising",
-    "graded",
-    "power",
-    "power_work",
-    "spread",
-]
-
 # Units of work for one mass of a graded grid, besides products.
 _EACH = 25.0
 

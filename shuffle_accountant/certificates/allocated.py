@@ -27,15 +27,6 @@ from shuffle_accountant.certificates.balls import Effort, at_least, ceiling, dya
 from shuffle_accountant.certificates.letters import LettersAmongDecoys
 from shuffle_accountant.certificates.work import BINOMIAL, ERFC, EXP, Work, price, spend
 
-__all__ = [
-    "AllocatedSteps",
-    "Excess",
-    "GaussianExcess",
-    "ListedSteps",
-    "TwoValuedExcess",
-    "two_valued_ratios",
-]
-
 # Finest resolution of a grid, relative to ratios of about 1.
 _FINEST = 2.0**-40
 # Ratio below which the search for the start of a grid ends.

@@ -8,19 +8,6 @@ from dataclasses import dataclass, replace
 
 from flint import arb, ctx, fmpq
 
-__all__ = [
-    "Effort",
-    "UndecidedError",
-    "at_least",
-    "between_zero_and",
-    "ceiling",
-    "dyadic",
-    "exact",
-    "lower",
-    "upper",
-    "working_precision",
-]
-
 
 class UndecidedError(ArithmeticError):
     """A ball is too wide to say which of two cases holds."""

@@ -35,8 +35,6 @@ from shuffle_accountant.certificates.work import (
     spend,
 )
 
-__all__ = ["BinaryTarget"]
-
 
 @dataclass(frozen=True)
 class BinaryTarget:

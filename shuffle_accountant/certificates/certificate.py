@@ -11,8 +11,6 @@ from typing import Any
 from shuffle_accountant.certificates.schema import check
 from shuffle_accountant.validation import json_object
 
-__all__ = ["Certificate", "digest_of"]
-
 
 @dataclass(frozen=True)
 class Certificate:

@@ -15,8 +15,6 @@ from flint import arb, ctx, fmpz_poly
 from shuffle_accountant.certificates.balls import Effort, dyadic
 from shuffle_accountant.certificates.work import EXP, Work, deviations, price, product_work, spend
 
-__all__ = ["GridLaw", "composed", "composed_work"]
-
 # Tails are cut this number of bits below ``2**-cut`` when laws are composed.
 _SPARE = 8
 

@@ -38,8 +38,6 @@ from shuffle_accountant.certificates.profiles import (
 )
 from shuffle_accountant.certificates.work import BINOMIAL, EXP, Work
 
-__all__ = ["Part", "UnsupportedError", "adjacency_of", "parts_of", "reading_work"]
-
 REPLACE_ONE, ZERO_OUT = "replace-one", "zero-out"
 # Most entries of a channel.
 _MOST_ENTRIES = 4096

@@ -22,8 +22,6 @@ from shuffle_accountant.certificates.balls import Effort, at_least, dyadic, uppe
 from shuffle_accountant.certificates.multisets import ListedMultisets
 from shuffle_accountant.certificates.work import Work, price
 
-__all__ = ["LettersAmongDecoys"]
-
 # Grid units in a standard deviation of one summand, or in the largest gain if that is smaller.
 _UNITS = 64.0
 # Least grid unit, as a share of the largest value of a summand.

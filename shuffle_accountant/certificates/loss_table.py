@@ -10,8 +10,6 @@ from flint import arb
 from shuffle_accountant.certificates.balls import Effort, at_least, exact
 from shuffle_accountant.certificates.work import EXP, Work, price, spend
 
-__all__ = ["LossTable"]
-
 
 @dataclass(frozen=True)
 class LossTable:

@@ -36,8 +36,6 @@ from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["certify"]
-
 # Grid spacings per standard deviation of a round's loss (root mean square over the rounds).
 _SPACINGS = 12.0
 # Cells of the first block of graded grids: for sums made anew for each point, and those made once.

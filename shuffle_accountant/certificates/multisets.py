@@ -25,8 +25,6 @@ from shuffle_accountant.certificates.balls import (
 )
 from shuffle_accountant.certificates.work import Work, ball_bytes, deviations, price, spend
 
-__all__ = ["ListedMultisets"]
-
 # Shares are compared as integers over two to this power.
 _BITS = 128
 # Most multisets that are listed; factor by which the estimate of their number may be off.

@@ -17,16 +17,6 @@ from shuffle_accountant.certificates.balls import Effort, at_least
 from shuffle_accountant.certificates.loss_table import LossTable
 from shuffle_accountant.certificates.work import Work, left, spend
 
-__all__ = [
-    "OrderedProfile",
-    "OrderedTarget",
-    "Profile",
-    "SymmetricProfile",
-    "TableProfile",
-    "Target",
-]
-
-
 Values = Callable[[list[arb], Effort], list[arb]]
 
 

@@ -17,8 +17,6 @@ from typing import Any
 
 from shuffle_accountant.validation import shown
 
-__all__ = ["DOCUMENT", "VERSION", "check"]
-
 VERSION = 1
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

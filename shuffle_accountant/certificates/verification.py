@@ -44,8 +44,6 @@ from shuffle_accountant.certificates.work import (
     spend,
 )
 
-__all__ = ["MAX_WORK", "Grid", "Verification", "verify"]
-
 MAX_WORK = 5e9
 """Units of work that a check may take by default; ten million take about a second."""
 

@@ -15,21 +15,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-__all__ = [
-    "BINOMIAL",
-    "ERFC",
-    "EXP",
-    "TooMuchWorkError",
-    "Work",
-    "ball_bytes",
-    "deviations",
-    "left",
-    "limited_to",
-    "price",
-    "product_work",
-    "spend",
-]
-
 # Units of one exponential or logarithm, and of one complementary error function, times the price.
 EXP, ERFC = 8.0, 60.0
 # Units of one binomial coefficient of numbers up to 10^9, times the price.

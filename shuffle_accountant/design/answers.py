@@ -25,8 +25,6 @@ from shuffle_accountant.reports.tabular import Tabular
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Design", "DesignRow", "Excluded", "Family"]
-
 
 class Family(Protocol):
     """Mechanisms of one kind, of which a design has chosen one."""

@@ -34,15 +34,6 @@ from shuffle_accountant.rounds.base import certified
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = [
-    "CONFIDENCE",
-    "Calibrated",
-    "Candidate",
-    "Noise",
-    "RandomizedMessages",
-    "smallest_multiplier",
-]
-
 # Root mean squared error from which on a candidate is refused: that of ignoring the data.
 _USELESS = 1.0
 # Probability with which all categories' errors are at most the stated largest error.

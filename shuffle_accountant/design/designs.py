@@ -14,8 +14,6 @@ from shuffle_accountant.design.vectors import mean_candidates
 from shuffle_accountant.engine.question import warn_if_delta_is_large
 from shuffle_accountant.sweeping import sweep
 
-__all__ = ["frequency", "mean"]
-
 
 def frequency(
     *,

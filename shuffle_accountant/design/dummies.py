@@ -30,8 +30,6 @@ from shuffle_accountant.rounds.messages import DummyMessages
 from shuffle_accountant.rounds.noise_messages import NoiseMessages
 from shuffle_accountant.rounds.protocol import Protocol
 
-__all__ = ["dummy_candidates", "integer_curator"]
-
 # Largest privacy loss of one count that the search tries, nats.
 _LARGEST_LOSS = 20.0
 # Least share of messages that is kept, with geometric dummies on both sides of a mode.

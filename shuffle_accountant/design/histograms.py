@@ -39,8 +39,6 @@ from shuffle_accountant.rounds.mechanisms import (
 )
 from shuffle_accountant.rounds.protocol import Protocol
 
-__all__ = ["frequency_candidates"]
-
 # Largest privacy loss of one noisy count that the search tries, nats.
 _LARGEST_STEP = 500.0
 # Bits of a hash function's seed, in the length of a message.

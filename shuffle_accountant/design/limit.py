@@ -22,8 +22,6 @@ from shuffle_accountant.randomizers.base import ConcreteRandomizer
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["GaussianLimit", "asymptotic", "gaussian_delta", "gaussian_mu", "limit_mu"]
-
 # Continuous randomizers: probability mass that may be left out, and resolution of the cells.
 _TAIL, _RESOLUTION = 1e-12, 1e-4
 

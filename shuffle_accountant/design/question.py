@@ -12,8 +12,6 @@ from shuffle_accountant.randomizers.count_laws import Binomial
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import attendance
 
-__all__ = ["Question"]
-
 # Probability, under random participation, with which fewer send than errors are stated for.
 _FEW = 1e-4
 

@@ -38,8 +38,6 @@ from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMecha
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["mean_candidates"]
-
 # Bits of one real number in a message.
 _FLOAT = 32
 # Points of the trapezoidal rule in the logarithm, for densities as smooth as the gamma densities.

@@ -11,9 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["MOST_USERS", "checked_sizes", "law", "numbers", "prior_over", "two_laws"]
-
-
 # Largest distance of a sum of probabilities from one, as for rows of a channel. What is left is
 # spread over the letters, in proportion: that is the law a sampler runs.
 _SLACK = 1e-9

@@ -13,22 +13,6 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.numerics.secure import secure_generator
 
-__all__ = [
-    "Array",
-    "IntArray",
-    "RandomSource",
-    "any_array",
-    "coordinates",
-    "inverse",
-    "located",
-    "permutation",
-    "random_source",
-    "renamed",
-    "table",
-    "values_below",
-]
-
-
 IntArray = NDArray[np.int64]
 
 RandomSource: TypeAlias = np.random.Generator | int | None

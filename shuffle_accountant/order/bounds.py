@@ -30,15 +30,6 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.order.arguments import renamed
 
-__all__ = [
-    "COUNTS",
-    "METHODS",
-    "ReidentificationBound",
-    "compose",
-    "posterior_odds_bound",
-    "reidentification_bound",
-]
-
 COUNTS = ("paper", "full swaps", "one layer", "layers")
 """Ways to count the permutations that lose."""
 

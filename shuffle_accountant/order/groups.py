@@ -14,8 +14,6 @@ from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.order.arguments import IntArray, any_array, coordinates, renamed
 from shuffle_accountant.order.neighbours import check_listable, within_hops, within_radius
 
-__all__ = ["Groups"]
-
 # Most memberships in a piece of groups, unless a single group has more.
 _PIECE = 1 << 20
 

@@ -26,8 +26,6 @@ import numpy as np
 from shuffle_accountant.numerics.rounding import Array, roundings
 from shuffle_accountant.order.leavers import first_descent, window
 
-__all__ = ["hamming_tail"]
-
 
 def hamming_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, float]:
     """Log of the chance of at least ``leavers`` leavers of a set of slots.

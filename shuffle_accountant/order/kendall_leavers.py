@@ -28,8 +28,6 @@ from numpy.typing import NDArray
 from shuffle_accountant.numerics.rounding import Array, roundings
 from shuffle_accountant.order.leavers import first_descent, window
 
-__all__ = ["MOST_CELLS", "end_tail", "inner_tail"]
-
 MOST_CELLS = 10**8
 """Most terms of the exact sum of an interval inside the order."""
 

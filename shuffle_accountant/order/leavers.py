@@ -24,15 +24,6 @@ from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, lowered, raised, roundings
 from shuffle_accountant.validation import shown
 
-__all__ = [
-    "Array",
-    "PreservationDelta",
-    "fewest_leavers",
-    "first_descent",
-    "share",
-    "window",
-]
-
 # p(j + 1) / p(j) for j = first, ..., last - 1.
 Ratios = Callable[[int, int], Array]
 

@@ -16,9 +16,6 @@ from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.order.arguments import IntArray, RandomSource, permutation, random_source
 from shuffle_accountant.order.permutations import DISTANCES, decode
 
-__all__ = ["LAWS", "MOST_USERS", "Mallows", "MallowsCayley", "MallowsHamming", "MallowsKendall"]
-
-
 MOST_USERS = 10**8
 """Largest number of users: longer permutations do not fit into memory."""
 

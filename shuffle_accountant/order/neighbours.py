@@ -10,9 +10,6 @@ import numpy as np
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.order.arguments import IntArray, any_array
 
-__all__ = ["MOST_LISTED", "check_listable", "within_hops", "within_radius"]
-
-
 MOST_LISTED = 1 << 28
 """Most memberships of groups that are listed one by one (2 GiB); more raise a ValueError."""
 

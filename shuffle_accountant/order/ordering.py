@@ -16,8 +16,6 @@ from shuffle_accountant.order.arguments import IntArray, inverse, permutation
 from shuffle_accountant.order.groups import Groups
 from shuffle_accountant.order.neighbours import check_listable
 
-__all__ = ["METHODS", "reference_order"]
-
 METHODS = ("bfs", "rcm", "rcm2", "sort")
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.order.arguments import IntArray
 
-__all__ = ["DISTANCES", "decode", "decode_by_doubling"]
-
 
 def kendall(permutation: IntArray) -> int:
     """Number of inversions: pairs of entries of which the larger stands first.

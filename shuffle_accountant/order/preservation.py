@@ -25,16 +25,6 @@ from shuffle_accountant.order.leavers import PreservationDelta, fewest_leavers
 from shuffle_accountant.order.mallows import LAWS, MOST_USERS
 from shuffle_accountant.progress import progress_bar
 
-__all__ = [
-    "MOST_THETA",
-    "MOST_USERS",
-    "PreservationDelta",
-    "PreservationEstimate",
-    "clopper_pearson",
-    "preservation_delta",
-    "preservation_mc",
-]
-
 MOST_THETA = 700.0
 """Largest finite theta: above it e^theta overflows. Infinity is allowed: no value moves."""
 

@@ -12,8 +12,6 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.order.arguments import IntArray, RandomSource, random_source
 from shuffle_accountant.order.groups import Groups
 
-__all__ = ["BlockShuffler", "Shuffler", "partition", "permuted"]
-
 
 class Shuffler(ABC):
     """A random order of the users, from public information only.

@@ -27,9 +27,6 @@ from shuffle_accountant.order.arguments import IntArray, inverse, permutation
 from shuffle_accountant.order.groups import Groups
 from shuffle_accountant.order.permutations import DISTANCES
 
-__all__ = ["group_width", "sensitivity", "verify_alpha"]
-
-
 KINDS = ("exact", "bound")
 
 # n(n²-1)/3, the largest change of Spearman's distance, has to fit in 63 bits.

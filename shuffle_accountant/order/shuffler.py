@@ -17,8 +17,6 @@ from shuffle_accountant.order.release import Shuffler, partition
 from shuffle_accountant.order.sensitivities import KINDS
 from shuffle_accountant.order.sensitivities import sensitivity as largest_change
 
-__all__ = ["DSigmaShuffler", "OrderWarning"]
-
 
 class OrderWarning(UserWarning):
     """Warning: the shuffle is private as asked, but of little use, or of less than is possible."""

@@ -15,8 +15,6 @@ import shuffle_accountant as sa
 from shuffle_accountant.baselines import BOUNDS
 from shuffle_accountant.randomizers.base import LocalRandomizer
 
-__all__ = ["Maker", "bounds_table", "makers", "randomizer_table"]
-
 # A constructor, or a constructor with some arguments given.
 Maker = Callable[..., LocalRandomizer]
 

@@ -25,8 +25,6 @@ from shuffle_accountant.reports.tabular import Tabular
 from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["CERTIFIED", "Comparison", "ComparisonRow", "asked_round", "compare"]
-
 CERTIFIED = "certified"
 """Name of the rows that are this package's own brackets."""
 

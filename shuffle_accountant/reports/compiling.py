@@ -20,8 +20,6 @@ from shuffle_accountant.reports.titles import protocol_told
 from shuffle_accountant.rounds.protocol import Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["accountant_of", "report"]
-
 
 def report(
     subject: Rounds | FourierAccountant,

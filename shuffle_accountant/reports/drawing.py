@@ -15,18 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
 
-__all__ = [
-    "MISSING",
-    "band",
-    "certified_style",
-    "curve_style",
-    "legend_beside",
-    "new_axes",
-    "new_figure",
-    "nothing_drawn",
-    "plain_ticks",
-    "titled",
-]
 
 MISSING = "plots need Matplotlib: pip install '.[plot]' in a clone"
 """What to do without Matplotlib."""

@@ -26,7 +26,6 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FIGURES", "Figure"]
 
 # Curve, x, lower end (None where only an upper one is known), upper end.
 Point = tuple[str, float, float | None, float]

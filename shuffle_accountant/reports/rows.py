@@ -15,8 +15,6 @@ from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.reports.tables import only_if, rounded_up, rows_of_lines, under
 from shuffle_accountant.reports.tabular import Tabular
 
-__all__ = ["Report", "ReportRow"]
-
 # Relative width up to which a bracket is shown as one number, rounded up, and its digits.
 _SAME, _DIGITS = 1e-7, 7
 _HEADER = ("measure", "value", "no leak", "all")

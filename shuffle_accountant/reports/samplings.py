@@ -12,8 +12,6 @@ from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.samplings import SAMPLINGS, sampling_named, training_run
 
-__all__ = ["SamplingRow", "compare_samplings"]
-
 # By sampling: the batches that a record is in, and the meaning of the interval's ends.
 _MEANING = {
     "allocation": ("one step of each epoch, at random", "both ends: the exact value"),

@@ -21,8 +21,6 @@ from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import Rounds
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["Statement", "statement"]
-
 # Significant digits of epsilon in the text, where it is rounded up.
 _DIGITS = 4
 # Phrases by the least probability that the best guess between equally likely neighbours is wrong.

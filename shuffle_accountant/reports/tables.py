@@ -8,17 +8,6 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-__all__ = [
-    "TIED",
-    "WIDTH",
-    "columns",
-    "interval",
-    "only_if",
-    "rounded_up",
-    "rows_of_lines",
-    "under",
-]
-
 WIDTH = 80
 """Columns of a terminal, which no table is wider than, but for words that are."""
 

@@ -7,8 +7,6 @@ from typing import Any
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import Protocol
 
-__all__ = ["bound_named", "protocol_told", "times_told"]
-
 _KINDS = {
     "approximate": "any approximate randomizer",
     "discrete": "a channel matrix",

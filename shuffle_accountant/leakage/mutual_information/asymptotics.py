@@ -14,14 +14,6 @@ from shuffle_accountant.leakage.mutual_information.ratios import Exposure, Ratio
 from shuffle_accountant.leakage.mutual_information.target import given_laws
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = [
-    "Expansion",
-    "leading_constant",
-    "message_expansion",
-    "optimal_decoy",
-    "position_expansion",
-]
-
 
 def optimal_decoy(p: ArrayLike) -> Array:
     """The distribution of decoys that, for many users, reveals least about the target's message.

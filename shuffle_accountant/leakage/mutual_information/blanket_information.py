@@ -27,8 +27,6 @@ from shuffle_accountant.leakage.mutual_information.shuffled import shuffled_dive
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, outwards, product, roundings
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES
 
-__all__ = ["Signal", "between", "information"]
-
 
 def information(
     weights: Sequence[float], rows: Sequence[Ratios], mean: Ratios, users: int

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.numerics.rounding import raised, roundings
 
-__all__ = ["Estimate"]
-
 
 @dataclass(frozen=True)
 class Estimate:

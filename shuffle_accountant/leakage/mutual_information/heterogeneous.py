@@ -16,12 +16,6 @@ from shuffle_accountant.leakage.mutual_information.ratios import HUGE_RATIO, Rat
 from shuffle_accountant.leakage.mutual_information.target import message, position
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, lowered, raised, roundings
 
-__all__ = [
-    "HeterogeneousPosition",
-    "heterogeneous_message",
-    "heterogeneous_position",
-]
-
 
 @dataclass(frozen=True)
 class HeterogeneousPosition:

@@ -28,8 +28,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["Problems", "integrand"]
-
 # Largest s at which e^-s is computed: there it is 1e-260.
 _LARGE_S = 600.0
 # Relative error of exp, expm1, log and log1p.

@@ -25,8 +25,6 @@ from shuffle_accountant.randomizers.base import (
 )
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
-__all__ = ["PositionBounds", "input_bound", "position_bounds"]
-
 
 def input_bound(
     randomizer: LocalRandomizer, *, users: int, prior: ArrayLike | None = None

@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, roundings
 
-__all__ = ["HUGE_RATIO", "TINY", "Array", "Exposure", "Ratios", "entropy", "entropy_term"]
-
-
 # Likelihood ratio above which a message counts as one that decoys never send, at any number of
 # users that doubles can count (up to an error of 1e-130, see `Exposure`).
 HUGE_RATIO = 1e150

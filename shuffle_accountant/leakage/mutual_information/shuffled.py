@@ -37,8 +37,6 @@ from shuffle_accountant.leakage.mutual_information.integrand import Problems, in
 from shuffle_accountant.leakage.mutual_information.ratios import Ratios
 from shuffle_accountant.numerics.rounding import Array, sequential_sum
 
-__all__ = ["shuffled_divergences"]
-
 # Half-width a of the strip: 1/cos(a) is 14, and a is near pi/2.
 _STRIP = 1.5
 # Most numbers in an array, so that it fits into the processor's cache.

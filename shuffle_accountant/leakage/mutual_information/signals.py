@@ -18,9 +18,6 @@ from shuffle_accountant.randomizers.base import (
     YesCounts,
 )
 
-__all__ = ["bit_signal", "signals"]
-
-
 # Most inputs of positive prior for randomizers whose classes double with each input: 2^12 classes.
 _MOST_BITS = 12
 

@@ -16,16 +16,6 @@ from shuffle_accountant.leakage.mutual_information.ratios import Exposure, Ratio
 from shuffle_accountant.leakage.mutual_information.shuffled import shuffled_divergences
 from shuffle_accountant.numerics.rounding import Array, lowered, raised, roundings
 
-__all__ = [
-    "closed_form",
-    "given_laws",
-    "message",
-    "message_estimate",
-    "position",
-    "position_estimate",
-    "shuffled_divergence",
-]
-
 
 def position(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
     """Certified ``I(K; Z)`` of one target among decoys, for any number of users.

@@ -13,17 +13,6 @@ from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.leakage.arguments import MOST_USERS, law
 from shuffle_accountant.leakage.mutual_information.target import message
 
-__all__ = [
-    "FirstOrder",
-    "ResponseConstants",
-    "UniversalBounds",
-    "clones_message",
-    "first_order",
-    "response_constants",
-    "universal_bounds",
-]
-
-
 # Largest eps0 (nats) at which e^eps0 is computed; above, bounds use logarithms, or are inf.
 _LARGE_EPS0 = 300.0
 

@@ -31,8 +31,6 @@ from shuffle_accountant.leakage.qif.histograms import (
     require_steps,
 )
 
-__all__ = ["all_but_one_vulnerability", "all_but_one_vulnerability_of"]
-
 
 def all_but_one_vulnerability(*, users: int, p: float, known: int) -> float:
     """Vulnerability of a bit under randomized response and shuffling, all other bits known.

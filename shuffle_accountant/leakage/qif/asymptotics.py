@@ -18,14 +18,6 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.arguments import MOST_USERS, checked_sizes
 from shuffle_accountant.leakage.qif.load import maximum_moments
 
-__all__ = [
-    "asymptotic_all_but_one_vulnerability",
-    "asymptotic_vulnerability_shuffle",
-    "leading_factor",
-    "printed_vulnerability_krr_shuffle",
-    "printed_vulnerability_shuffle",
-]
-
 
 def asymptotic_vulnerability_shuffle(*, users: int, categories: int) -> float:
     """Three terms of the vulnerability under shuffling, uniform prior.

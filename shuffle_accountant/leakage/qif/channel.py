@@ -26,8 +26,6 @@ from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.randomizers.checks import row_sums
 from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 
-__all__ = ["Channel", "as_channel"]
-
 
 def stochastic(**named: ArrayLike) -> Array:
     """The one named argument as a checked channel matrix, a copy."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["MOST_VARIABLES", "equivalent", "merge_columns", "post_processing"]
-
 
 def merge_columns(matrix: Array, tolerance: float) -> list[list[int]]:
     """Groups of proportional columns, without the zero columns.

@@ -33,21 +33,6 @@ from shuffle_accountant.leakage.qif.histograms import (
 )
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = [
-    "datasets",
-    "identity_gain",
-    "keep_probability",
-    "krr",
-    "krr_channel",
-    "local_channel",
-    "reduced_krr_channel",
-    "reduced_local_channel",
-    "reduced_shuffle_channel",
-    "shuffle_channel",
-    "single_target_gain",
-]
-
-
 Histogram = tuple[int, ...]
 
 

@@ -11,17 +11,6 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = [
-    "MOST_CELLS",
-    "MOST_STEPS",
-    "all_histograms",
-    "histogram_law",
-    "histogram_laws",
-    "one_more",
-    "require_room",
-    "require_steps",
-]
-
 MOST_CELLS = 1 << 24
 """Most numbers in a table (128 MiB)."""
 

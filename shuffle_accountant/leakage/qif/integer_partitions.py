@@ -23,14 +23,6 @@ from itertools import islice
 
 from shuffle_accountant import validation as validate
 
-__all__ = [
-    "MOST_PARTITIONS",
-    "brown_number",
-    "partition_vulnerability_shuffle",
-    "partitions",
-    "remixed_keys_number",
-]
-
 MOST_PARTITIONS = 10**5
 """Most partitions that are summed, which takes a second or so."""
 

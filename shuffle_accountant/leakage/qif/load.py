@@ -32,16 +32,6 @@ from shuffle_accountant.numerics.binomial import deviance, log_pmf, log_upper_ta
 from shuffle_accountant.numerics.poisson import Side, window
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = [
-    "MOST_TIED_USERS",
-    "expected_maximum_load",
-    "expected_maximum_load_of",
-    "expected_minimum_load",
-    "expected_minimum_load_of",
-    "maximum_moments",
-]
-
-
 MOST_TIED_USERS = 10**10
 """Largest n for bins of means that differ by less than a few deviations, but do differ."""
 

@@ -28,8 +28,6 @@ from shuffle_accountant.numerics.fft import good_length, real_fft
 from shuffle_accountant.numerics.poisson import Side, Window
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["Bins", "Occupancy", "log_characteristic"]
-
 Complex = NDArray[np.complex128]
 Integers = NDArray[np.int64]
 

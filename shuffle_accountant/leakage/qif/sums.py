@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["sum_over_integers"]
-
 Integers = NDArray[np.int64]
 
 

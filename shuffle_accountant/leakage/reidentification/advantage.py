@@ -18,14 +18,6 @@ from shuffle_accountant.leakage.reidentification.layers import (
 from shuffle_accountant.leakage.reidentification.success import checked_counts, success_probability
 from shuffle_accountant.numerics.rounding import BELOW_ONE, Array, pairwise_sum
 
-__all__ = [
-    "additive_advantage",
-    "advantage_bounds",
-    "asymptote",
-    "multiplicative_advantage",
-    "total_variation",
-]
-
 # of sums of positive terms, each good to a few roundings
 _ERROR = pairwise_sum(own=8)
 

@@ -23,8 +23,6 @@ from shuffle_accountant.leakage.reidentification.targets import (
 )
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 
-__all__ = ["METHODS", "bound", "bound_among", "bracket", "success_in_population", "sup_ratio"]
-
 METHODS = ("blanket", "clones")
 
 

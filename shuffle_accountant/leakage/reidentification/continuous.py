@@ -37,16 +37,6 @@ from shuffle_accountant.randomizers.gaussian import normal_blanket_tails, normal
 from shuffle_accountant.randomizers.laplace import laplace_tails
 from shuffle_accountant.randomizers.ratio_tails import RatioTails
 
-__all__ = [
-    "gaussian_blanket",
-    "gaussian_success",
-    "laplace_blanket",
-    "laplace_success",
-    "success_from_ratio_law",
-    "success_from_tails",
-]
-
-
 Tail = Callable[[Array], ArrayLike]
 
 

@@ -23,9 +23,6 @@ import numpy as np
 
 from shuffle_accountant.numerics.rounding import BELOW_ONE, Array, pairwise_sum, product, roundings
 
-__all__ = ["Layers", "expected_hits", "hits_error", "layers", "running_sum"]
-
-
 # Most guesses for which counts are summed one by one: SciPy's incomplete beta functions have errors
 # of up to 4e-10 for this few guesses among 1e7 messages.
 _MOST_LISTED = 64

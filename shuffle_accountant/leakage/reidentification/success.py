@@ -12,14 +12,6 @@ from shuffle_accountant.leakage.arguments import MOST_USERS, law, numbers, two_l
 from shuffle_accountant.leakage.reidentification.layers import expected_hits, layers
 from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
-__all__ = [
-    "checked_counts",
-    "clones_psi",
-    "psi",
-    "success_among_decoys",
-    "success_probability",
-]
-
 
 def success_probability(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> float:
     """Probability that the best adversary names the position of the target's message.

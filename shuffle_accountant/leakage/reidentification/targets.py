@@ -33,17 +33,6 @@ from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomize
 from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
-__all__ = [
-    "Input",
-    "Targets",
-    "checked_input",
-    "clones_bracket",
-    "message_laws",
-    "rounded",
-    "targets",
-]
-
-
 # Most inputs m of a frequency oracle: its messages form 2^m classes, by their bits at these inputs.
 _MOST_BITS = 15
 

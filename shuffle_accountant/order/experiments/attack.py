@@ -25,8 +25,6 @@ from shuffle_accountant.order.experiments.data import randomize
 from shuffle_accountant.order.leavers import share
 from shuffle_accountant.progress import progress_bar
 
-__all__ = ["AttackResult", "inference_attack", "nearest_users"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackResult:

@@ -24,8 +24,6 @@ from shuffle_accountant.order.groups import Groups
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
-__all__ = ["AdultTable", "Crescents", "crescents", "grid_blocks", "randomize", "read_adult"]
-
 
 class Crescents(NamedTuple):
     """Points and their labels.

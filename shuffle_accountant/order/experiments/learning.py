@@ -10,8 +10,6 @@ from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.order.arguments import IntArray, located, renamed, table, values_below
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
-__all__ = ["MISSING", "distribution_error", "learnability", "local_distributions"]
-
 MISSING = "learnability needs scikit-learn: pip install '.[learn]' in a clone"
 """Error message for a missing scikit-learn."""
 

@@ -23,17 +23,6 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 if TYPE_CHECKING:
     from shuffle_accountant.order import DSigmaShuffler
 
-__all__ = [
-    "ALL_ROUNDS",
-    "MEASURES",
-    "NEIGHBOURS",
-    "UP",
-    "Measure",
-    "RoundMeasure",
-    "Stage",
-    "Subject",
-    "largest_entropy",
-]
 
 ALL_ROUNDS = "all rounds"
 """Scope of what is measured of all rounds together."""
