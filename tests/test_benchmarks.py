@@ -211,7 +211,10 @@ def test_timing_interleaves_and_leaves_the_first_round_out(suite):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("figure", ["fig1", "fig2", "fig3", "fig4", "fig5"])
+@pytest.mark.parametrize(
+    "figure",
+    ["fig1", pytest.param("fig2", marks=pytest.mark.release), "fig3", "fig4", "fig5"],
+)
 def test_a_figure_writes_its_table_and_its_picture(suite, tmp_path, capsys, figure):
     code = suite.main(["--quick", "--only", f"figures.{figure}", "--output", str(tmp_path)])
     claims = claims_in(tmp_path)

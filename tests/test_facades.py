@@ -112,40 +112,26 @@ def test_what_is_loaded_on_first_use_is_the_module() -> None:
     assert sa.plot is importlib.import_module("shuffle_accountant.reports.plot")
 
 
-def check(checker: str, script: Path, root: Path) -> list[str]:
-    """The lines that the checker prints about a script."""
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_types_of_a_user_s_scripts(
+    checker: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """One passes; in the other each line uses what does not exist or fit, and is an error."""
     if importlib.util.find_spec(checker) is None:
         pytest.skip(f"{checker} is not installed (extra 'test')")
-    command = [sys.executable, *CHECKERS[checker], str(script)]
+    lines = ["import shuffle_accountant as sa", *WRONG]
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    right.write_text(USER, encoding="utf-8")
+    wrong.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = [sys.executable, *CHECKERS[checker], str(right), str(wrong)]
+    root = pytestconfig.rootpath
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     if checker == "pyright" and not re.search(r"\d+ errors?,", done.stdout):
         pytest.skip(f"pyright must fetch its program once, and cannot here: {done.stderr[-200:]}")
-    return done.stdout.splitlines()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_a_user_s_script_passes(checker: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    script = tmp_path / "user.py"
-    script.write_text(USER, encoding="utf-8")
-    printed = check(checker, script, pytestconfig.rootpath)
-    assert not [line for line in printed if ": error:" in line or " - error:" in line]
-    (revealed,) = (line for line in printed if "Revealed type" in line or "Type of" in line)
+    found = re.findall(r"(\w+)\.py:(\d+):(?:\d+ - | )error:", done.stdout)
+    assert {(name, int(line)) for name, line in found} == {
+        ("wrong", line) for line in range(2, len(lines) + 1)
+    }, done.stdout
+    (revealed,) = re.findall(r".*(?:Revealed type|Type of).*", done.stdout)
     assert re.search(r'"(def )?\(subject: .*-> .*Axes"', revealed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_what_does_not_exist_or_fit_is_an_error(
-    checker: str, tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
-    script = tmp_path / "wrong.py"
-    lines = ["import shuffle_accountant as sa", *WRONG]
-    script.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    printed = check(checker, script, pytestconfig.rootpath)
-    found = {
-        int(match[1])
-        for line in printed
-        if (match := re.search(r"wrong\.py:(\d+):(?:\d+ - | )error:", line))
-    }
-    assert found == set(range(2, len(lines) + 1)), "\n".join(printed)

@@ -22,7 +22,7 @@ MANY = (10**2, 10**4, 10**6)
 EPSILONS = tuple(round(0.1 * i, 1) for i in range(1, 11))
 # For many users epsilon in units of the standard deviation of the loss.
 DEVIATIONS = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
-SAMPLES, QUICK_SAMPLES = 10**7, 200_000
+SAMPLES, QUICK_SAMPLES = 10**7, 50_000
 SEED = 20231107
 
 # n, epsilon: delta, and the digits it is known to.

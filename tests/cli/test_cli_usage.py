@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 PARAMETERS = {"categories": 4, "eps0": 1, "dimension": 3}
 EPSILON = ["epsilon", "--eps0", "4", "--users", "10000", "--delta", "1e-6"]
+HELP = "$sa epsilon -h"
 # extras that an example needs
 NEEDED = {"certify": "flint", "verify": "flint", "check": "flint", "plot": "matplotlib"}
 # what spares seconds and shows no less
@@ -364,14 +365,16 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_terminals_that_know_no_greek(encoding: str) -> None:
-    asked = f"$sa epsilon -h && $sa {' '.join(EPSILON)} && $sa statement {' '.join(EPSILON[1:])}"
+@pytest.mark.parametrize(
+    ("encoding", "asked"),
+    [("ascii", f"$sa epsilon -h && $sa statement {' '.join(EPSILON[1:])}"), ("latin-1", HELP)],
+)
+def test_terminals_that_know_no_greek(encoding: str, asked: str) -> None:
     done = shell(asked, PYTHONIOENCODING=encoding)
     assert (done.returncode, done.stderr) == (0, b"")
     text = done.stdout.decode("ascii")
     assert "epsilon0 of the local randomizer" in text
-    assert "differential privacy" in text.replace("\n", " ")
+    assert asked == HELP or "differential privacy" in text.replace("\n", " ")
 
 
 def test_letters_are_spelled_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -391,7 +394,7 @@ def test_errors_too() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", ["-h", " ".join(EPSILON), f"{' '.join(EPSILON)} --json"])
+@pytest.mark.parametrize("asked", ["-h", f"{' '.join(EPSILON)} --json"])
 def test_a_full_disk_is_one_line(asked: str) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")

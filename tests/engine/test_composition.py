@@ -284,7 +284,7 @@ def test_a_thousand_rounds_against_another_accountant() -> None:
     assert bracket.upper - bracket.lower <= (19.919 - 19.821) / 100
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_billion_rounds() -> None:
     """By the central limit theorem: T KL + z sqrt(T var) = 5.1958e6, skewness far below 1e-3."""
     with warnings.catch_warnings():

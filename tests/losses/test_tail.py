@@ -182,7 +182,7 @@ def transform_ends(trials: int, rate: float, rounds: int, spacing: float) -> lis
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("users", [10**5, 4 * 10**5])
+@pytest.mark.parametrize("users", [10**5, pytest.param(4 * 10**5, marks=pytest.mark.release)])
 def test_composed_tail_of_many_users(users: int) -> None:
     one = sa.ShuffleRound(
         sa.RandomizedResponse(categories=4, eps0=EPS0), users=users, reduction="strong",

@@ -23,7 +23,7 @@ from shuffle_accountant.randomizers.vectors import (
     SampledCoordinates,
 )
 
-USERS, RUNS = 1000, 100
+USERS, RUNS = 1000, 40
 # Three standard errors of the share of runs in which a bound of 95 % holds.
 SLACK = 3.0 * math.sqrt(0.05 * 0.95 / RUNS)
 

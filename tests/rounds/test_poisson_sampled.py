@@ -46,7 +46,15 @@ def test_pure_steps_by_enumeration(rate: Fraction, rounds: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sigma", "rate"), [(1.0, 0.1), (2.0, 0.5), (0.7, 0.01), (1.5, 1.0)])
+@pytest.mark.parametrize(
+    ("sigma", "rate"),
+    [
+        (1.0, 0.1),
+        pytest.param(2.0, 0.5, marks=pytest.mark.release),
+        pytest.param(0.7, 0.01, marks=pytest.mark.release),
+        (1.5, 1.0),
+    ],
+)
 def test_gaussian_steps_by_quadrature(sigma: float, rate: float) -> None:
     """Both orders of one step, by SciPy's integrator over the outputs."""
 

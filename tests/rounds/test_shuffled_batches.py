@@ -89,7 +89,7 @@ def test_charge_is_the_largest_total_variation(sigma: float, p: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sigma", [1.0, 2.0])
+@pytest.mark.parametrize("sigma", [1.0, pytest.param(2.0, marks=pytest.mark.release)])
 def test_inside_the_published_intervals(sigma: float) -> None:
     """Certificates of a preprint on coarse grids, T = 1000, delta = 1e-8.
 

@@ -95,8 +95,8 @@ def outcomes(path: Path, content: bytes, journal: bytes | None = None) -> Iterat
         yield outcome(lambda opening=opening: closed(opening()))  # type: ignore[misc]
 
 
-# A thousand of the 30,000 bits in every run; all of them have been tried.
-@pytest.mark.parametrize("bits", [60, pytest.param(1000, marks=pytest.mark.slow)])
+# A thousand of the 30,000 bits before a release; all of them have been tried.
+@pytest.mark.parametrize("bits", [60, pytest.param(1000, marks=pytest.mark.release)])
 def test_a_flipped_bit_of_the_file(
     whole: tuple[bytes, dict[str, Any]], tmp_path: Path, bits: int
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_flipped_bit_of_the_file(
     assert refused > bits / 3
 
 
-@pytest.mark.parametrize("step", [151, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [151, pytest.param(7, marks=pytest.mark.release)])
 def test_a_file_cut_anywhere(
     whole: tuple[bytes, dict[str, Any]], tmp_path: Path, step: int
 ) -> None:
@@ -318,7 +318,7 @@ def interrupted(path: Path) -> tuple[bytes, bytes, bytes]:
     return before, path.read_bytes(), journal
 
 
-@pytest.mark.parametrize("bits", [40, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("bits", [20, pytest.param(400, marks=pytest.mark.release)])
 def test_kills_in_the_middle_of_a_step(
     whole: tuple[bytes, dict[str, Any]], tmp_path: Path, bits: int
 ) -> None:
