@@ -21,12 +21,14 @@ import numpy as np
 
 from shuffle_accountant.engine.ends import GridTooFine, loss_grid
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, LetterSource
+from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.diluted import DilutedLoss
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
-from shuffle_accountant.losses.two_letters.binary import BinaryLoss, BlockSource
+from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
-from shuffle_accountant.losses.two_letters.response import NumberOfResponses
+from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
 from shuffle_accountant.numerics.binomial import log_upper_tail
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, pairwise_sum
@@ -46,6 +48,8 @@ _MOST_CELLS = 4_000_000
 _SMALLEST = 1e-300
 _HOELDER = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0)
 _BLOCKS = 400
+# Relative amount by which chances of decoys are lowered, for their rounding.
+_LESS = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,21 +146,42 @@ def log_moments(loss: PrivacyLoss, side: Bound) -> LogMoments:
         log_mass=np.log(grid.mass[kept]),
         infinite=grid.infinite if grid.infinite > least else 0.0,
         largest=loss.largest,
-        clones=_clones(source),
+        clones=_clones(inner),
     )
 
 
-def _clones(source: BlockSource | None) -> NumberOfClones | None:
-    """The clones themselves, or those that bound k-ary randomized response."""
-    if isinstance(source, NumberOfResponses):
-        ratio = math.exp(-source.eps0)
-        return NumberOfClones.from_eps0(
-            source.eps0,
-            decoys=source.decoys,
-            rate=2.0 * ratio / (1.0 + ratio),
-            idle=math.tanh(0.5 * source.eps0),
-        )
-    return source if isinstance(source, NumberOfClones) and source.largest < math.inf else None
+def _clones(loss: PrivacyLoss) -> NumberOfClones | None:
+    """The clones themselves, or those that hide less than a blanket's draws; None if unknown.
+
+    Write p0 and p1 as mixtures of two laws in the ratio e^eps0 : 1, and the other way round: the
+    laws add up to ``p0 + p1``. If ``q >= (p0 + p1)/(e^eps0 + 1)`` letter by letter, each decoy is a
+    draw of either law with that probability, which makes them clones. So it is for k-ary
+    randomized response.
+    """
+    source = loss.source if isinstance(loss, BinaryLoss) else None
+    if isinstance(source, NumberOfClones):
+        return source if source.largest < math.inf else None
+    eps0, decoys = loss.largest, -1
+    if isinstance(source, NumberOfMixedResponses):
+        if [group.chance for group in source.others] == [source.gamma]:
+            decoys = source.others[0].users
+    elif isinstance(loss, BlanketLoss) and all(_hidden(pair, eps0) for pair in loss.pairs):
+        decoys = loss.users - 1
+    if decoys < 0:
+        return None
+    ratio = math.exp(-eps0)
+    rate = 2.0 * ratio / (1.0 + ratio)
+    idle = math.tanh(0.5 * eps0) + _LESS * rate
+    return NumberOfClones.from_eps0(eps0, decoys=decoys, rate=(1.0 - _LESS) * rate, idle=idle)
+
+
+def _hidden(pair: LetterSource, eps0: float) -> bool:
+    """Whether ``q >= (p0 + p1)/(e^eps0 + 1)``, but for rounding, and no loss is above eps0."""
+    if not isinstance(pair, LetterPair) or eps0 == math.inf:
+        return False
+    ratio = math.exp(-eps0)
+    enough = pair.q * (1.0 + ratio) >= (1.0 - 0.5 * _LESS) * ratio * (pair.p0 + pair.p1)
+    return bool(enough.all()) and max(pair.largest, pair.reversed.largest) <= eps0
 
 
 @lru_cache(maxsize=1024)

@@ -20,10 +20,11 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letters import LetterPair
-from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.decoys.decoy_counts import Decoys
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
-from shuffle_accountant.losses.two_letters.response import NumberOfResponses
+from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
 from shuffle_accountant.numerics.rounding import Array, roundings
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
@@ -40,6 +41,12 @@ __all__ = ["InputPair", "blanket"]
 
 # Effort with which messages' probabilities are computed for a rough deviation.
 _ROUGH = Effort(tail=1e-12, resolution=1e-3)
+# While at most this many random answers are expected to show one of the target's two values, k-ary
+# randomized response is summed over counts of random answers, not over histograms: there are fewer.
+_FEW_SHOWN = 100.0
+# The same below this eps0, nats: probabilities of messages are off by a unit in their last place
+# each, which is much of their difference, and counts depend on eps0 itself.
+_SMALL_EPS0 = 0.01
 
 
 @dataclass(frozen=True)
@@ -92,22 +99,22 @@ def _response(mixture: Mixture, eps0: float, users: int) -> Reduction:
     """The decoys that answered at random, each of k values alike, and the blank."""
     k, gamma, truthful = mixture.categories, mixture.gamma, mixture.truthful
     single = gamma / k
+    keep, other = truthful + single, gamma * ((k - 2) / k)
+    p0, p1 = (keep, single, other, 0.0), (single, keep, other, 0.0)
+    q = (single, single, other, truthful)
     if k == 2:  # for two values the blanket is their clones
-        loss = clones(eps0, users).loss
+        loss: PrivacyLoss = clones(eps0, users).loss
     elif gamma in (0.0, 1.0):
         loss = BinaryLoss(
             NumberOfClones.from_eps0(eps0, decoys=users - 1, rate=gamma, idle=truthful)
         )
+    elif users * 2.0 * single <= _FEW_SHOWN or eps0 < _SMALL_EPS0:
+        others = (Decoys(users - 1, gamma, truthful),)
+        loss = BinaryLoss(NumberOfMixedResponses(k, gamma, truthful, eps0, others))
     else:
-        loss = BinaryLoss(NumberOfResponses(k, gamma, truthful, users - 1, eps0))
-    keep, other = truthful + single, gamma * ((k - 2) / k)
-    decoys = TargetAmongDecoys(
-        p0=(keep, single, other, 0.0),
-        p1=(single, keep, other, 0.0),
-        q=(single, single, other, truthful),
-        n=users,
-    )
-    return Reduction("blanket", decoys, loss)
+        pair = LetterPair(np.array(p0), np.array(p1), np.array(q), eps0)
+        loss = BlanketLoss((pair,), users, pair.deviation(users), eps0)
+    return Reduction("blanket", TargetAmongDecoys(p0=p0, p1=p1, q=q, n=users), loss)
 
 
 def _finite(randomizer: FiniteRandomizer, users: int) -> Reduction:

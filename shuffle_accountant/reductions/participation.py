@@ -77,7 +77,8 @@ def participation(
         reduction: theorem for a round of a known number of users.
         variant: its variant.
     """
-    inner = reduce(randomizer, 1, 1, reduction, variant)
+    users = max(round(trials * probability), 1)
+    inner = reduce(randomizer, users, users, reduction, variant)
     source = _Takers(randomizer, trials, probability, reduction, variant)
     listed, name = MixtureLoss(source), f"{inner.name}, random participation"
     pairs = _letters(inner, randomizer.eps0)

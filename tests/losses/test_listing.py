@@ -16,11 +16,12 @@ import pytest
 from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.two_letters import binary, listing, response
+from shuffle_accountant.losses.decoys.decoy_counts import Decoys
+from shuffle_accountant.losses.two_letters import binary, listing, mixed_responses
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.cells import CellSums, HalfAtoms
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
-from shuffle_accountant.losses.two_letters.response import NumberOfResponses
+from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
 from tests.oracles import clones as clones_oracle
 from tests.oracles import response as oracle
 
@@ -88,21 +89,22 @@ def test_edges_of_any_distance_make_the_same_cells() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ends", [2, 16, 1000])
-@pytest.mark.parametrize("rounds", [1.0, 8.0])
+@pytest.mark.parametrize("width", [None, 0.3, 1.5])
 def test_wide_blocks_bound_the_enumeration(
-    ends: int, rounds: float, monkeypatch: pytest.MonkeyPatch
+    width: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blocks of many others, whose ends are their own or those of the next block."""
-    monkeypatch.setattr(response, "_SHARED_ENDS", ends)
-    response._blocks.cache_clear()
+    """Blocks of one group's random answers, as wide as the resolution allows, or wider."""
+    if width is not None:
+        monkeypatch.setattr(NumberOfMixedResponses, "width", lambda *_: width)
+    mixed_responses._blocks.cache_clear()
     categories, gamma, users = 5, 0.6, 24
     eps0 = math.log1p((1.0 - gamma) * categories / gamma)
-    source = NumberOfResponses(categories, gamma, 1.0 - gamma, users - 1, eps0)
+    others = (Decoys(users - 1, gamma, 1.0 - gamma),)
+    source = NumberOfMixedResponses(categories, gamma, 1.0 - gamma, eps0, others)
     atoms = oracle.weak(categories, gamma, users)
     widths = []
     for resolution in (1e-9, 0.02, 0.2, 0.6):
-        effort = Effort(tail=1e-18, resolution=resolution, rounds=rounds)
+        effort = Effort(tail=1e-18, resolution=resolution)
         for epsilon in (0.0, 0.2, 0.7, 1.2):
             truth = float(clones_oracle.delta(atoms, epsilon))
             upper, lower = (
@@ -112,4 +114,4 @@ def test_wide_blocks_bound_the_enumeration(
             assert lower <= truth * (1 + 1e-12) <= upper * (1 + 2e-12)
             widths.append(upper - lower)
     assert max(widths[4:]) > 1e-4  # blocks were wide
-    response._blocks.cache_clear()
+    mixed_responses._blocks.cache_clear()

@@ -18,17 +18,15 @@ from oracles.precision import MP, Real, exact
 
 from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.decoys.counts import CountBlocks, count_blocks
+from shuffle_accountant.losses.decoys.counts import count_blocks
 from shuffle_accountant.losses.two_letters import (
     binary,
     clone_table,
     listing,
     mixed_responses,
-    response,
 )
 from shuffle_accountant.losses.two_letters.binary import BinaryBlocks, BinaryLoss
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
-from shuffle_accountant.losses.two_letters.response import NumberOfResponses
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error, tail_ratio_error
 from shuffle_accountant.numerics.budget import stress
@@ -342,112 +340,6 @@ def test_atoms_of_the_table_state_their_error(
 
 
 # --------------------------------------------------------------------------- what k-RR has besides
-
-
-@SIDES
-@ADVERSE
-def test_weights_of_pairs_of_counts_may_err(
-    adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Products of exact chances, some of which are left out as too small."""
-    pair = CountBlocks(np.array([0.5, 0.25]), np.arange(2.0), np.arange(2.0), 2.0**-6, 2.0**-8)
-    given = response._Others(
-        np.array([[0.0, 1.0]]), np.array([[0.75, 0.0], [0.5, 0.001]]), 2.0**-7, 2.0**-9
-    )
-    monkeypatch.setattr(response, "count_blocks", lambda *_, **__: pair)
-    monkeypatch.setattr(NumberOfResponses, "others", lambda *_: given)
-    response._blocks.cache_clear()
-    source = NumberOfResponses(4, 0.5, 0.5, 9, math.log(5.0))
-    with stress(roundoff=UNIT, adverse=adverse):
-        found = source.blocks(side, Effort(0.5, 0.0))
-    response._blocks.cache_clear()
-    # of the target's own message: with one of the two values, or another one
-    mine = [0.75 * x for x in (0.5 * 0.75, 0.25 * 0.5)]
-    theirs = 0.25 * 0.25 * 0.5
-    assert found.count.tolist() == [1.0, 2.0, 1.0]
-    for weight, truth in zip(found.weight.tolist(), [*mine, theirs], strict=True):
-        assert bounds(weight, truth, side)
-    assert bounds(found.silent, 0.25 * 0.5 * 0.75, side)
-    # what is too small, and what is above the last block
-    assert found.missing == pytest.approx(2.0**-6 + 2.0**-7 + 0.05 + 0.1, rel=1e-12)
-    assert found.round_off == pytest.approx(2.0**-8 + 2.0**-9, rel=1e-1)
-
-
-@SIDES
-@ADVERSE
-@pytest.mark.parametrize("first", [-1.0, 1.0])
-@pytest.mark.parametrize("n", [40, 120, 400])
-def test_blocks_of_others_state_their_error(
-    n: int, first: float, adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Around the mean, above it and below; moments at both ends of a block err opposite ways."""
-
-    def logs(k: Array, trials: Array, p: float, q: float) -> Any:
-        with stress():
-            found = log_pmf(k, trials, p, q)
-        signs = np.where(np.arange(found.shape[-1]) % 2 == 0, first, -first)
-        return found + signs * log_pmf_error(k, trials, p, found)
-
-    monkeypatch.setattr(response, "log_pmf", logs)
-    places = 3.0 * np.arange(11.0)
-    with stress(roundoff=2.0**-26, adverse=adverse):
-        found = response._binned(np.array([[float(n)]]), 0.25, 0.75, places, side, 0.125)
-    assert found.missing == 0.125
-    weight = list(map(Fraction, found.weight[0].tolist()))
-    values = list(map(Fraction, found.count[0].tolist()))
-    rate, wrong = Fraction(1, 4), Fraction(0)
-    for i in range(10):
-        counts = range(3 * i, 3 * i + 3)
-        masses = [math.comb(n, k) * rate**k * (1 - rate) ** (n - k) for k in counts]
-        mass = sum(masses)
-        mean = sum(k * p for k, p in zip(counts, masses, strict=True)) / mass
-        held, at = weight[i], values[i]
-        if side is Bound.PESSIMISTIC:  # at both ends
-            held += weight[10 + i]
-            at = (values[i] * weight[i] + values[10 + i] * weight[10 + i]) / held
-        assert bounds(held, mass, side)
-        assert at <= mean if side is Bound.PESSIMISTIC else at >= mean
-        wrong += abs(held - mass)
-    assert 2 * Fraction(found.round_off) >= wrong > 0
-
-
-@ADVERSE
-def test_means_of_wide_blocks_may_err(adverse: float) -> None:
-    """That the mean of all of them rounds is what counts there."""
-    n, places = 4096, np.array([2016.0, 2080.0])
-    with stress(roundoff=2.0**-34, adverse=adverse):
-        found = response._binned(np.array([[float(n)]]), 0.5, 0.5, places, Bound.OPTIMISTIC, 0.0)
-    masses = [MP.binomial(n, k) for k in range(2016, 2080)]
-    mean = MP.fsum(k * p for k, p in zip(range(2016, 2080), masses, strict=True)) / MP.fsum(masses)
-    assert mean <= exact(float(found.count[0][0])) <= mean + exact(1e-4)
-
-
-@ADVERSE
-def test_masses_of_single_counts_state_their_error(
-    adverse: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So many of them that their sum rounds more often than each."""
-    monkeypatch.setattr(response, "_ADD_UP_TO", 1 << 20)
-    places = 1500.0 + 1024.0 * np.arange(2.0)
-    with stress(roundoff=2.0**-30, adverse=adverse):
-        mass, error = response._masses(places, np.array([[4096.0]]), 0.5, 0.5)
-    truth = MP.fsum(MP.binomial(4096, k) for k in range(1500, 2524)) / exact(2) ** 4096
-    assert abs(exact(float(mass[0][0])) - truth) <= exact(float(error[0][0])) <= exact(1e-4)
-
-
-@SIDES
-def test_blocks_without_any_mass_are_as_bad_as_can_be(
-    side: Bound, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What they may have is at the fewest others, or nothing."""
-    mass, error = np.array([[0.5, 0.0]]), np.array([[0.0, 0.125]])
-    monkeypatch.setattr(response, "_masses", lambda *_: (mass, error))
-    found = response._binned(np.full((1, 1), 4.0), 0.5, 0.5, np.array([0.0, 3.0, 6.0]), side, 0.0)
-    if side is Bound.PESSIMISTIC:
-        pairs = zip(found.count[0].tolist(), found.weight[0].tolist(), strict=True)
-        assert sum(p for x, p in pairs if x == 3.0) == 0.125
-    else:
-        assert found.weight[0][1] == 0.0
 
 
 @SIDES

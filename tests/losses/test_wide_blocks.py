@@ -8,7 +8,6 @@ counts that matter, and blocks of a few dozen against fractions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -24,11 +23,12 @@ from shuffle_accountant.losses.alphabets import profiles
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.decoys.counts import CountBlocks, count_blocks
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law
-from shuffle_accountant.losses.two_letters import mixed_responses, response, zero_out
+from shuffle_accountant.losses.two_letters import mixed_responses, zero_out
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
-from shuffle_accountant.losses.two_letters.response import NumberOfResponses
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+from shuffle_accountant.reductions.blanket import blanket
 from shuffle_accountant.reductions.zero_out import null_law
 
 SIDES = pytest.mark.parametrize("side", list(Bound))
@@ -45,7 +45,6 @@ KEPT = (
     zero_out._envelope,
     profiles.profile_table,
     profiles.divergence_bounds,
-    response._blocks,
     mixed_responses._blocks,
 )
 
@@ -182,73 +181,33 @@ def spaced(n: float, rate: float, step: int) -> tuple[Array, Array]:
     return counts, step * binom.pmf(counts, n, rate)
 
 
-@pytest.mark.parametrize("resolution", [1e-3, 0.05])
-def test_a_million_responses(resolution: float) -> None:
+def test_a_million_responses() -> None:
+    """Sums of messages, and counts of random answers, against sums over counts in steps."""
     k, gamma, n = 3, 0.9, 10**6
     eps0 = math.log1p(k * (1.0 - gamma) / gamma)
-    source = NumberOfResponses(k, gamma, 1.0 - gamma, n - 1, eps0)
+    groups = (Decoys(n - 1, gamma, 1.0 - gamma),)
+    source = NumberOfMixedResponses(k, gamma, 1.0 - gamma, eps0, groups)
+    general = blanket(RandomizedResponse(categories=k, eps0=eps0), n).loss
+    pair_rate, other_rate = 2.0 * gamma / k, gamma * (k - 2) / k
     m = 2.0 * gamma / (k * (1.0 - gamma))
-    shown, weight = spaced(n - 1, source.pair_rate, 61)
+    shown, weight = spaced(n - 1, pair_rate, 61)
     for z in (0.5, 2.0):
         epsilon, truth = z * source.deviation, 0.0
         for count, mass in zip(shown.tolist(), weight.tolist(), strict=True):
-            rate = source.other_rate / (1.0 - source.pair_rate)
-            others, chance = spaced(n - 1 - count, rate, 47)
-            for mine, own in ((1.0, 1.0 - gamma + source.pair_rate), (0.0, source.other_rate)):
+            others, chance = spaced(n - 1 - count, other_rate / (1.0 - pair_rate), 47)
+            for mine, own in ((1.0, 1.0 - gamma + pair_rate), (0.0, other_rate)):
                 c = np.full(others.size, count + mine)
                 gap = c / ((1.0 + m) * c + m * (others + 1.0 - mine))
                 truth += mass * own * float(np.sum(chance * mirrored(c, gap, math.exp(epsilon))))
-        low, high = (
-            BinaryLoss(source).delta(epsilon, side, Effort(1e-20, resolution))
-            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
-        )
-        assert low <= truth * (1.0 + 1e-6)  # of the sums in steps
-        assert truth * (1.0 - 1e-6) <= high
-        assert high - low <= (1e-3 + 5.0 * resolution * (1.0 + z * z)) * truth
-
-
-@cache
-def binomial(trials: int, rate: Fraction) -> tuple[Fraction, ...]:
-    return tuple(
-        math.comb(trials, k) * rate**k * (1 - rate) ** (trials - k) for k in range(trials + 1)
-    )
-
-
-@budgets
-@SIDES
-@pytest.mark.parametrize(("tail", "width"), [(1e-30, 1), (1e-30, 3), (1e-30, 7), (0.2, 3)])
-def test_others_are_no_more_than_any_count_of_a_block_leaves(
-    tail: float, width: int, side: Bound, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A block's law of the other values is above each of its counts' in ``E (t - O)_+``, or below.
-
-    The divergence falls with O and is convex in it, a mixture of such functions.
-    """
-    source = NumberOfResponses(4, 0.5, 0.5, 40, math.log(5.0))
-    monkeypatch.setattr(NumberOfResponses, "_width", lambda *_: width)
-    low, high = np.array([0.0, 5.0, 20.0]), np.array([4.0, 19.0, 40.0])
-    blocks = CountBlocks(np.ones(3) / 3.0, low, high, 0.0, 0.0)
-    with stress(**BUDGETS[name]):
-        law = source.others(blocks, side, tail, 1e-3, 1.0)
-    rate = Fraction(1, 4) / Fraction(3, 4)  # of the others, who are not on the pair, at random
-    values = np.broadcast_to(law.count, law.weight.shape)
-    for row, ends in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
-        listed = list(zip(values[row].tolist(), law.weight[row].tolist(), strict=True))
-        listed = [(Fraction(x), Fraction(p)) for x, p in listed]
-        for count in {int(ends[0]), int(ends[1])}:
-            truth = binomial(40 - count, rate)
-            for t in range(0, 42, 3):
-                found = sum(p * max(t - x, Fraction(0)) for x, p in listed)
-                true = sum(p * max(t - o, 0) for o, p in enumerate(truth))
-                # 1/3 is no double, and its last digit moves 40 others by less
-                slack = Fraction(1, 10**12) * t + (Fraction(law.missing) * t if tail > 0.1 else 0)
-                if side is Bound.PESSIMISTIC:
-                    assert found + slack >= true
-                else:
-                    assert found - Fraction(1, 10**12) * t <= true
-        total = sum(p for _, p in listed)
-        if side is Bound.PESSIMISTIC:
-            assert total + Fraction(law.missing) >= 1
+        # blocks of pairs of counts are wider than asked for where they would be too many
+        for loss, wider in ((BinaryLoss(source), 2.0), (general, 1.0)):
+            low, high = (
+                loss.delta(epsilon, side, Effort(1e-20, 1e-3))
+                for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+            )
+            assert low <= truth * (1.0 + 1e-6)  # of the sums in steps
+            assert truth * (1.0 - 1e-6) <= high
+            assert high - low <= wider * (1e-3 + 5e-3 * (1.0 + z * z)) * truth
 
 
 def kept_mass(blocks: Any) -> Fraction:
@@ -267,68 +226,22 @@ def without_the_first(blocks: CountBlocks) -> CountBlocks:
     )
 
 
-def sources(monkeypatch: pytest.MonkeyPatch, lost: str) -> Callable[[Bound, Effort], Any]:
-    """Blocks of a round of k-RR of which one source of error has lost a quarter."""
-    if lost in ("counts", "others", "rare"):
-        if lost == "rare":  # and nothing else
-            every, each = count_blocks, NumberOfResponses.others
-            monkeypatch.setattr(
-                response, "count_blocks", lambda *a, tail, **b: every(*a, tail=1e-300, **b)
-            )
-            monkeypatch.setattr(
-                NumberOfResponses,
-                "others",
-                lambda self, blocks, side, tail, *a: replace(
-                    each(self, blocks, side, 1e-300, *a), missing=0.0
-                ),
-            )
-        if lost == "counts":
-            monkeypatch.setattr(
-                response, "count_blocks", lambda *a, **b: without_the_first(count_blocks(*a, **b))
-            )
-        if lost == "others":
-            others = NumberOfResponses.others
-
-            def fewer(*arguments: Any) -> Any:
-                law = others(*arguments)
-                return replace(law, weight=0.75 * law.weight, missing=law.missing + 0.25)
-
-            monkeypatch.setattr(NumberOfResponses, "others", fewer)
-        return NumberOfResponses(4, 0.5, 0.5, 40, math.log(5.0)).blocks
+@pytest.mark.parametrize("lost", ["decoys", "rare"])
+def test_blocks_say_what_they_miss(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each source of error alone: all that is in no block is missing."""
     if lost == "decoys":
         monkeypatch.setattr(
             mixed_responses, "count_law", lambda *a, **b: without_the_first(count_law(*a, **b))
         )
     groups = Decoys(30, 0.5, 0.5), Decoys(10, 0.25, 0.75)
-    return NumberOfMixedResponses(4, 0.5, 0.5, math.log(5.0), groups).blocks
-
-
-@pytest.mark.parametrize("lost", ["counts", "others", "rare", "decoys", "rare, mixed"])
-def test_blocks_say_what_they_miss(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each source of error alone: all that is in no block is missing."""
-    blocks = sources(monkeypatch, lost)
-    for tail in (0.9, 0.3) if lost.startswith("rare") else (1e-20,):
-        found = blocks(Bound.PESSIMISTIC, Effort(tail, 1e-9))
+    source = NumberOfMixedResponses(4, 0.5, 0.5, math.log(5.0), groups)
+    for tail in (0.9, 0.3) if lost == "rare" else (1e-20,):
+        found = source.blocks(Bound.PESSIMISTIC, Effort(tail, 1e-9))
         left_out = 1 - kept_mass(found)
         assert left_out <= Fraction(found.missing)
-        assert left_out > Fraction(1, 5) or lost.startswith("rare")
-        if lost.startswith("rare"):
+        assert left_out > Fraction(1, 5) or lost == "rare"
+        if lost == "rare":
             assert found.missing < 1.0  # it is a probability
-
-
-def test_roundings_of_all_parts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        response,
-        "count_blocks",
-        lambda *a, **b: replace(count_blocks(*a, **b), round_off=0.25),
-    )
-    others = NumberOfResponses.others
-    monkeypatch.setattr(
-        NumberOfResponses, "others", lambda *a: replace(others(*a), round_off=0.125)
-    )
-    source = NumberOfResponses(4, 0.5, 0.5, 40, math.log(5.0))
-    found = source.blocks(Bound.PESSIMISTIC, Effort(1e-20, 0.0))
-    assert 0.375 < found.round_off < 0.375 + 1e-12
 
 
 @budgets
@@ -357,7 +270,7 @@ def test_blocks_of_mixed_responses_are_on_their_side(tail: float, side: Bound, n
 def test_of_two_values_every_answer_is_one(side: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of the number of decoys alone; a quarter of them is missing."""
     source = NumberOfMixedResponses(2, 0.5, 0.5, math.log(3.0), (Decoys(60, 0.5, 0.5),))
-    truth = binomial(60, Fraction(1, 2))
+    truth = [Fraction(math.comb(60, j), 2**60) for j in range(61)]
     for resolution in (0.0, 0.3):
         found = source.blocks(side, Effort(1e-20, resolution))
         count = found.count.tolist()

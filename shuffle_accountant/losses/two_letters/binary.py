@@ -6,7 +6,7 @@ them letter 0 and ``b = m - a`` letter 1, the pair is
     P(a | m) = f(a) (1 + z),   Q(a | m) = f(a) (1 - z),   f = Bin(m, 1/2),   z = gap (a - b) / m,
 
 and protocols differ in the law of m and in the gap, which may depend on what else was counted; see
-`clones` and `response` beside this file. The pair is symmetric.
+`clones` and `mixed_responses` beside this file. The pair is symmetric.
 De Moivre's identity ``sum_{i >= a} (i - m/2) f(i) = a f(a) / 2`` gives first moments of tails,
 hence hockey-stick divergences and masses of cells, from f and its tail at the ends alone.
 """

@@ -1,14 +1,16 @@
-"""Counts that hide a k-RR message among users with other probabilities to answer at random.
+"""Counts that hide a k-RR message when the adversary knows which *others* answered at random.
 
-The others' random answers are uniform over the k values whatever their level, so all that differs
-from `response` beside this file is their number J, a sum of binomial ones. Given J, the
-number of random answers that show one of the target's two values is binomial; with C such messages
-in all, the target's included, the gap is
+Theorem 15 of 'Numerical Accounting in the Shuffle Model', with the counts taken jointly, for users
+who may have probabilities of their own to answer at random: their random answers are uniform over
+the k values whatever these are, so only their number J, a sum of binomial ones, depends on them.
+Given J, the number of random answers that show one of the target's two values is binomial; with C
+such messages in all, the target's included, the first value's count is binomial, with the gap
 
     C / (C + M (J + 1)),   M = 2 gamma / (k (1 - gamma)),
 
-gamma the target's own. The divergence falls in J (one answer more can be added afterwards), and a
-block of C takes the mean of the signs from one end and the gap from the other. Given C, the
+gamma the target's own. The divergence falls in J (one answer more can be added afterwards). The
+pair's z is the mean of C signs times the gap; the mean falls in convex order as C grows and the gap
+grows, so a block of C takes the one from one end and the other from the other end. Given C, the
 divergence is convex in J, so a block of J may be replaced by its mean (OPTIMISTIC) or by its ends
 with the same mean (PESSIMISTIC): second order in its width. Masses and means of blocks are sums
 over much smaller ones.
@@ -125,7 +127,8 @@ class NumberOfMixedResponses:
         messages = number + 1.0
         scale = np.minimum(scale, messages)
         size = scale + self._m * messages
-        with np.errstate(divide="ignore", invalid="ignore"):
+        # nothing is asked of blocks without messages, whose size may be too small to divide by
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             gap = np.where(scale > 0.0, scale / size, 0.0)
             log_rest = self._log_m + np.log(messages / size)
         return np.broadcast_to(count, gap.shape), gap, log_rest
