@@ -77,3 +77,16 @@ def test_sums_of_messages_have_room_for_their_additions() -> None:
     """At most 128 of them, four times, and masses and values of 16 roundings."""
     assert far_messages._SET.sum_error >= (128 + 2 * 16) * UNIT_ROUNDOFF
     assert far_messages._SET.mass_error >= (128 + 16) * UNIT_ROUNDOFF
+
+
+def test_sums_over_groups_whose_roundings_err(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Terms are powers times a number, and are added up group by group."""
+    unit = 2.0**-20
+    settings = replace(far_messages._SET, sum_error=0.0, mass_error=0.0)
+    monkeypatch.setattr(far_messages, "_SET", settings)
+    monkeypatch.setattr(far_messages, "UNIT_ROUNDOFF", unit)
+    parts = [1.0, -0.25, 0.125, 0.5, 0.0625, 0.25, 0.75, 1.25]
+    table = FarMessages(*(np.full((1, 20), x) for x in parts), np.zeros(1))
+    gain, sent, off, off_sent = (float(x[0]) for x in table.probabilities(3))
+    assert off >= (20 + 6) * unit * abs(gain)
+    assert off_sent >= (20 + 6) * unit * sent

@@ -1,0 +1,312 @@
+"""Sums over nodes, where everything that is stated to err does, one source at a time.
+
+Transforms are chosen; the true ones differ by all that one source may move them. Nodes are so close
+to the real axis, next to theta, that the real part of every term is about its modulus.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shuffle_accountant.sums import spectra, survey, tilted
+from shuffle_accountant.sums.tilted import Tilted
+
+THETA, T, WINDOW = 4.0, 2.0**-10, 2.0 * math.pi
+OFF, UNIT = 2.0**-12, 2.0**-20
+NEARLY = 0.99  # of what is stated: the rest is second order
+
+
+def tilted_row(**chosen: Any) -> Tilted:
+    """One row of two messages with step 1."""
+    one = np.ones(1)
+    values = {
+        "index": np.zeros(1, dtype=np.intp),
+        "theta": THETA * one,
+        "variance": 1e-9 * one,
+        "log_scale": 0.0 * one,
+        "per_message": 0.0 * one,
+        "others": np.array([-1]),
+        "held": one,
+        "common": np.zeros((2, 1)),
+        "alias": np.zeros((2, 1)),
+        "y": np.array([[-1.0, 1.0]]),
+        "weight": np.array([[0.5, 0.5]]),
+        "sent": np.array([[0.25, 0.5]]),
+        "mean": 0.0 * one,
+        "spread": one,
+        "window": WINDOW * one,
+        "level": 700.0 * one,
+        "last": 0.0 * one,
+        "lost": np.zeros((2, 1)),
+    }
+    return Tilted(**values | chosen)
+
+
+def made(
+    rows: Tilted, users: int, phi: float, off: float = 0.0, sent: float = 0.75
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums over one node and bounds of their errors, from these transforms."""
+    find = spectra._unlisted if rows.others[0] >= 0 else spectra._coefficients
+    one = np.ones(1)
+    less = (phi - 1.0) * one + 0j, (sent - rows.sent.sum()) * one + 0j
+    top = min(phi + off, 1.0) * one
+    row, dropped = np.zeros(1, dtype=np.intp), np.zeros((3, 1))
+    nodes = find(rows, (users, users), row, T * one, less, off * one, top, dropped)
+    value, error = nodes.sums(users)
+    return value[:, 0], error[:, 0]
+
+
+def exactly(rows: Tilted, n: int, phi: complex, sent: complex) -> np.ndarray:
+    """The three sums over one node, by the definition of what they stand for."""
+    z, variance = complex(THETA, T), float(rows.variance[0])
+    scale = 2.0 / WINDOW * cmath.exp(0.5 * variance * (z * z - THETA**2))
+    w, k = 1.0 - float(rows.held[0]), int(rows.others[0])
+    if k < 0:
+        turn = cmath.exp(1j * n * T * float(rows.mean[0]))
+        every, one = turn * phi**n, turn * sent * phi ** (n - 1)
+    else:
+        x = float(rows.held[0]) * phi
+        more, few = (
+            sum(math.comb(n - 1, c) * w ** (n - 1 - c) * x**c for c in range(first, n))
+            for first in (k + 1, k)
+        )
+        every = w * more + x * few
+        one = float(rows.common[1, 0]) * more + float(rows.held[0]) * sent * few
+        turn = cmath.exp(1j * n * T * float(rows.common[0, 0]))
+        every, one = every * turn, one * turn
+    return np.array([x.real for x in (scale / z**2 * every, scale * every, n * scale / z * one)])
+
+
+def check(found: tuple[np.ndarray, np.ndarray], truth: np.ndarray) -> None:
+    value, error = found
+    assert np.all(np.abs(value - truth) <= error + 1e-13)
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """No source errs but those that are chosen."""
+
+    def choose(*, unit: float = 0.0, rounding: float = 0.0) -> None:
+        monkeypatch.setattr(spectra, "UNIT_ROUNDOFF", unit)
+        monkeypatch.setattr(Tilted, "rounding", rounding)
+
+    choose()
+    return choose
+
+
+LISTED = {"others": np.array([0]), "held": np.array([0.125])}
+KINDS = pytest.mark.parametrize("more", [{}, LISTED], ids=["all", "unlisted"])
+
+
+@KINDS
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_transforms_that_are_off(sign: float, more: dict[str, Any]) -> None:
+    rows = tilted_row(**more)
+    for n in (1, 6):
+        for phi in (1.0 - OFF, 0.75):
+            check(made(rows, n, phi, OFF), exactly(rows, n, phi + sign * NEARLY * OFF, 0.75))
+
+
+@KINDS
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_other_transforms_whose_arguments_and_sums_err(
+    sign: float, more: dict[str, Any], quiet: Callable[..., None]
+) -> None:
+    """By their relative error, of the terms and of their angles, which are as large here."""
+    quiet(rounding=OFF)
+    rows = tilted_row(y=np.array([[-1.0, 1.0]]) / T, **more)
+    for n in (1, 6):
+        moved = 0.75 + sign * NEARLY * OFF * (0.75 + 0.75)
+        check(made(rows, n, 1.0), exactly(rows, n, 1.0, moved))
+
+
+@KINDS
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_messages_of_no_weight_are_in_the_other_transform(sign: float, more: Any) -> None:
+    rows = tilted_row(lost=np.array([[0.0], [OFF]]), **more)
+    for n in (1, 6):
+        check(made(rows, n, 1.0), exactly(rows, n, 1.0, 0.75 + sign * OFF))
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_logarithms_whose_roundings_err(sign: float, quiet: Callable[..., None]) -> None:
+    """And those of angles, which are far larger."""
+    quiet(unit=UNIT)
+    rows, n, phi = tilted_row(mean=np.array([64.0 / T])), 6, 0.25
+    moved = 48.0 * UNIT * (abs(math.log(phi)) + 64.0)
+    check(made(rows, n, phi), exactly(rows, n, phi * math.exp(sign * moved), 0.75))
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_unlisted_sums_whose_roundings_err(sign: float, quiet: Callable[..., None]) -> None:
+    """Those of the distance of the others' mean from the commonest message."""
+    quiet(unit=UNIT)
+    gap = 16.0 / T
+    rows = tilted_row(mean=np.array([gap]), **LISTED)
+    # waves of the distance would turn the transform: it is turned back
+    off = UNIT * (64.0 + 40.0 * 16.0) * NEARLY
+    for n in (1, 6):
+        for sent in (0.75, 0.75 * (1.0 + sign * off)):
+            for phi in (1.0, 1.0 + sign * off):
+                turn = cmath.exp(-16j)
+                one = np.ones(1)
+                less = (turn - 1.0) * one, (0.75 * turn - 0.75) * one
+                row, dropped = np.zeros(1, dtype=np.intp), np.zeros((3, 1))
+                nodes = spectra._unlisted(rows, (n, n), row, T * one, less, 0.0 * one, one, dropped)
+                value, error = nodes.sums(n)
+                check((value[:, 0], error[:, 0]), exactly(rows, n, phi, sent))
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_turns_of_the_commonest_message_whose_roundings_err(
+    sign: float, quiet: Callable[..., None]
+) -> None:
+    """A quarter turn away, where the angle's error counts most."""
+    quiet(unit=UNIT)
+    n, angle = 5, 0.1 * math.pi * (1.0 + 4.0 * 250.0)
+    rows = tilted_row(common=np.array([[angle / T], [0.0]]), mean=np.array([angle / T]), **LISTED)
+    moved = tilted_row(
+        common=np.array([[angle * (1.0 + sign * 7.0 * UNIT) / T], [0.0]]),
+        mean=rows.mean,
+        **LISTED,
+    )
+    check(made(rows, n, 1.0), exactly(moved, n, 1.0, 0.75))
+
+
+def blocks(rows: Tilted, n: int, left_out: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    with np.errstate(divide="ignore"):
+        nodes = spectra.of_blocks(rows, (n, n), np.zeros((1, 1)), np.full((3, 1), left_out))
+    value, error = nodes.sums(n)
+    return value[:, 0], error[:, 0]
+
+
+def test_transforms_of_blocks_that_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Node 1 by a large part of itself, node 0 by nothing."""
+    off = 0.125
+    monkeypatch.setattr(Tilted, "off", lambda self, t: off * t)
+    rows, n = tilted_row(y=np.array([[-1.0, 1.0]]) * math.pi / 3.0, last=np.ones(1)), 6
+    value, error = blocks(rows, n)
+    for phi in (0.5 - off, 0.5 + off):
+        assert abs(value[1] - (1.0 + 2.0 * phi**n) / WINDOW) <= error[1]
+
+
+def test_nodes_that_are_left_out_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of left-out blocks and all beyond the last one, though phi is 1 there."""
+    monkeypatch.setattr(Tilted, "off", lambda self, t: 0.0 * t)
+    rows, n = tilted_row(variance=np.array([0.05]), last=np.array([2.0])), 6
+    j = np.arange(3.0, 99.0)
+    z = np.hypot(THETA, j)
+    for left_out in (0.0, 0.5):
+        _, error = blocks(rows, n, left_out)
+        for i, size in enumerate((1.0 / z**2, np.ones(j.size), 0.75 / z)):
+            least = float(np.sum(np.exp(-0.025 * j**2) * size)) + left_out * (0.75, 1.0)[i < 2]
+            assert error[i] >= (n if i == 2 else 1) * 2.0 / WINDOW * least
+
+
+# ------------------------------------------------------------------------------- tilted messages
+
+
+def test_other_transforms_count_messages_of_no_weight() -> None:
+    rows = tilted_row(lost=np.array([[0.0], [0.25]]), common=np.array([[0.0], [0.5]]))
+    assert rows.most_sent[0] >= 0.5 + 0.75 + 0.25
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_waves_that_err_are_an_error_of_phi(sign: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # roundings as they are stated
+    monkeypatch.setattr(tilted, "UNIT_ROUNDOFF", UNIT)
+    y, weight = np.array([[-12.0, 4.0]]), np.array([[0.25, 0.75]])
+    rows = tilted_row(y=y, weight=weight)
+    for t in (1.0, 5.0):
+        angle = t * y[0]
+        wave = np.exp(1j * angle) * (1.0 + sign * tilted.WAVE_ERROR * UNIT * np.abs(angle)) - 1.0
+        moved = abs(np.sum(weight[0] * (wave - np.expm1(1j * angle))))
+        assert moved <= float(rows.off(np.full((1, 1), t))[0, 0])
+
+
+def test_phi_is_a_sum_of_one_and_less() -> None:
+    """Which is rounded, and so is its modulus."""
+    rows = tilted_row(y=np.zeros((1, 2)))
+    assert float(rows.off(np.zeros((1, 1)))[0, 0]) >= 2.0 * 2.0**-53
+
+
+def test_messages_of_no_weight_are_in_phi() -> None:
+    """Half a turn away, where a wave less one is -2."""
+    rows = tilted_row(lost=np.array([[OFF], [0.0]]))
+    assert float(rows.off(np.full((1, 1), T))[0, 0]) >= 2.0 * OFF
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_windows_of_weights_that_are_off(sign: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each by as many roundings as there are messages, those of one sign up, others down."""
+    y, weight, sent = np.array([[-2.0, -0.5, 1.5]]), np.array([[0.25, 0.25, 0.5]]), np.ones((1, 3))
+    if sign < 0.0:
+        y, weight = -y[:, ::-1], weight[:, ::-1]
+    one, users, unit = np.ones(1), (50, 50), 2.0**-14
+
+    def window(weight: Any) -> float:
+        law = y, weight, sent, one, 0.0 * one, np.sum(weight * y**2, axis=1), 0.01 * one
+        return float(tilted._windows(law, users, 0.0 * one, -20.0 * one)[0][0])
+
+    monkeypatch.setattr(tilted, "UNIT_ROUNDOFF", unit)
+    found = window(weight)
+    monkeypatch.setattr(tilted, "UNIT_ROUNDOFF", 0.0)
+    truths = [
+        window(weight),
+        *(window(weight * (1.0 + s * 100.0 * unit * np.sign(y))) for s in (-1, 1)),
+    ]
+    assert max(truths) > truths[0]
+    assert found >= max(truths)
+
+
+# ------------------------------------------------------------------------------------- the survey
+
+RARE = {
+    "y": np.array([[-1.0, 1.0, 40.0]]) - 0.8,
+    "weight": np.array([[0.49, 0.49, 0.02]]),
+    "sent": np.array([[0.49, 0.49, 0.02]]),
+    "spread": np.array([32.34]),
+    "window": np.array([2000.0 * math.pi]),
+    "last": np.array([1e5]),
+    "level": np.ones(1),
+}
+
+
+def test_what_is_left_out_of_the_survey_is_counted() -> None:
+    """Two messages cancel each other there; a rare one is all of phi."""
+    rows, n = tilted_row(**RARE), 50
+    few, rare = survey._without_rare(rows, n)
+    t = 0.5 * math.pi
+
+    def phi(law: Tilted, t: float) -> float:
+        return float(abs(np.sum(law.weight * np.exp(1j * t * law.y))))
+
+    assert phi(few, t) < 1e-6
+    assert phi(rows, t) <= (1.0 - rare[0]) * phi(few, t) + rare[0] + 1e-12
+    searched = survey._Survey(rows, (n, n), math.inf)
+    node = float(round(t / 1e-3))
+    middle = (node + 0.5) * 1e-3
+    row, one = np.zeros(1, dtype=np.intp), np.ones(1)
+    near = phi(few, middle) * one
+    searched.examine(row, node * one, one, near, one)
+    assert searched.dropped[1, 0] >= 0.99 * phi(rows, node * 1e-3) ** (n - 1)
+    assert searched.dropped[1, 0] > 0.0
+
+
+@pytest.mark.parametrize("source", ["lost", "unit"])
+def test_moduli_that_are_off(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By messages of no weight; by cosines and sines, and the additions of their products."""
+    lost, unit = (OFF, 0.0) if source == "lost" else (0.0, UNIT)
+    monkeypatch.setattr(survey, "UNIT_ROUNDOFF", unit)
+    rows = tilted_row(lost=np.array([[lost], [0.0]]))
+    zero = np.zeros(1)
+    found = survey._largest_modulus(
+        rows, np.zeros(1, dtype=np.intp), (zero + 0.5, zero), zero, zero
+    )
+    assert found[0] >= 0.5 + lost + (2.0 * 16.0 + 2.0) * unit
