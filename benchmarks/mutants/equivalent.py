@@ -102,6 +102,99 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "sums/tilted.py tilt_rows: left out: total",
         ),
     ),
+    (
+        "Where cells end, how wide they are and which way a sum is taken is a choice: masses go "
+        "to the ends or to the mean of whatever cells there are, and what each way rounds is "
+        "counted there. Edges do not depend on the side.",
+        (
+            "sums/doubling.py sum_cells: other side: _Addition(Bound.OPTIMISTIC, min(width, "
+            "_WIDEST), 0.0, 1)",
+            "sums/doubling.py _Addition._cells: left out: roundings(terms)",
+            "sums/doubling.py _Addition._cells: left out: roundings(terms) * (self.users / "
+            "large.count)",
+            "sums/doubling.py _Addition._edges: left out: roundings(4)",
+            "sums/doubling.py _Addition._unlikely: left out: log_ndtr(-np.abs(score))",
+            "sums/doubling.py _Addition._unlikely: left out: np.log(np.maximum(cost, 1e-300))",
+            "sums/doubling.py _Addition._unlikely: left out: np.maximum(beyond[1:], beyond[:-1])",
+        ),
+    ),
+    (
+        "Twice the slack has 2 k + 6 roundings, k the most atoms in a group; a quotient of two "
+        "sums of k products takes 2 k, a share between two atoms four.",
+        ("sums/doubling.py _coarser: left out: roundings(8)",),
+    ),
+    (
+        "Masses of pairs are raised by ten roundings of their own or more, of which products "
+        "take four and the split three.",
+        (
+            "sums/doubling.py _Addition.add: not rounded: raised(rounded(mass, 3), roundings(4))",
+            "sums/doubling.py _Addition.add: left out: roundings(4)",
+        ),
+    ),
+    (
+        "A tail that is chosen from the other end of a rough bracket; what it leaves out is "
+        "counted.",
+        (
+            "sums/heavy_tails.py heavy_positive_part: other side: _positive_part(one, n, "
+            "Bound.OPTIMISTIC, _ROUGH, tail)",
+        ),
+    ),
+    (
+        "Masses sum to less than one but for rounding, which mass_error holds 512 of: without "
+        "what is lost errors are larger.",
+        ("sums/far_messages.py _Groups._errors: left out: lost",),
+    ),
+    (
+        "With a the computed mean, true and computed moments per mass of a sum differ by at "
+        "most the doubt plus |a| times the product of the masses' errors, which is the slack: "
+        "it is counted twice, so no further factor is needed for a slack below one.",
+        (
+            "sums/even_cells.py EvenCells.means_error: left out: 4.0 * self.slack",
+            "sums/even_cells.py EvenCells.spaced: left out: 4.0 * slack",
+            "sums/even_cells.py EvenCells.plus: left out: 4.0 * slack",
+        ),
+    ),
+    (
+        "The one addition of listed histograms: upper ends are raised by 16 roundings "
+        "afterwards, which three more additions share, and both summands of q have 60 to spare.",
+        ("sums/nodes.py NodeTable.ends: left out: 4 * UNIT_ROUNDOFF",),
+    ),
+    (
+        "Sums of pairs state ten roundings of each product or more: the product takes four, a "
+        "share of a probability two.",
+        ("sums/statistic.py Hypotheses.add: left out: roundings(8)",),
+    ),
+    (
+        "Waves take 19 roundings of their argument, their products and sums four for each "
+        "message and ten: the other terms, nine for each message and 256, hold both.",
+        ("sums/tilted.py Tilted.rounding: left out: 3.0 * WAVE_ERROR",),
+    ),
+    (
+        "phi is that of distances from the mean as it was rounded. That angles t times the mean "
+        "are rounded, five times, is in the 64 roundings of the phase, for each of n messages.",
+        (
+            "sums/spectra.py _coefficients: left out: 16.0 * UNIT_ROUNDOFF * t * np.abs(mean)",
+            "sums/tilted.py Tilted.off: left out: 16.0 * UNIT_ROUNDOFF * np.abs(self.mean)",
+        ),
+    ),
+    (
+        "s phi^m - s' phi'^m = (s - s') phi^m + s' (phi^m - phi'^m) with s' as computed, "
+        "without messages of no weight: those are in the first term, by the doubled sum of "
+        "their weights.",
+        (
+            "sums/spectra.py _coefficients: left out: rows.lost[1][row]",
+            "sums/spectra.py _unlisted: left out: rows.lost[1][row]",
+        ),
+    ),
+    (
+        "Subtraction c rounds by F_c at |x|, and term c by eight roundings for each of c "
+        "factors: all together that is ten times the mean number of others, n times held, which "
+        "has 64 roundings.",
+        (
+            "sums/spectra.py _unlisted: left out: UNIT_ROUNDOFF * 32.0 * "
+            "np.maximum(rows.others[row], 0)",
+        ),
+    ),
 )
 """Pairs of a proof and the ids of the mutants that it is about."""
 

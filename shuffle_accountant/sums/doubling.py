@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.positive import convolution_roundings
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import Ratios
 from shuffle_accountant.numerics.rounding import (
     Array,
@@ -127,7 +128,8 @@ class SumLaw:
         total = self.lost if swapped else self.lost_gain
         ratios = Ratios.of(self.value, self.moved)
         terms = ratios.below(epsilon) if swapped else ratios.above(epsilon)
-        total += float(np.sum(self.mass * terms.positive(upper=side is Bound.PESSIMISTIC)))
+        positive = self.mass * terms.positive(upper=side is Bound.PESSIMISTIC)
+        total += rounded(float(np.sum(positive)), 64)
         rounding = sign * (pairwise_sum(own=8) * total + 1e-300)
         return min(max(total + rounding, 0.0), 1.0)
 
@@ -205,8 +207,9 @@ def _coarser(law: SumLaw, width: float, side: Bound) -> SumLaw:
         return law
     slack = sequential_sum(most + 1, own=2)
     if side is Bound.OPTIMISTIC:
-        mass = np.add.reduceat(law.mass, starts)
-        moment = np.add.reduceat(law.mass * law.value, starts)
+        mass = rounded(np.add.reduceat(law.mass, starts), most)
+        # against the masses, so that means err as well
+        moment = rounded(np.add.reduceat(law.mass * law.value, starts), -most)
         value = np.divide(moment, mass, out=law.value[starts], where=mass > 0.0)
         mass = lowered(mass, slack)
     else:
@@ -218,7 +221,8 @@ def _coarser(law: SumLaw, width: float, side: Bound) -> SumLaw:
         share = np.clip(share, 0.0, 1.0)
         above = law.mass * share
         total = np.bincount(left - 1, law.mass - above, kept.size)
-        mass = raised(np.asarray(total + np.bincount(left, above, kept.size), np.float64), slack)
+        total = rounded(total + np.bincount(left, above, kept.size), most)
+        mass = raised(np.asarray(total, np.float64), slack)
     return replace(law, value=value, mass=mass, moved=law.moved + 2.0 * slack + roundings(8))
 
 
@@ -276,14 +280,14 @@ class _Addition:
             above = mass * share
             mass = mass - above
             mass[1:] += above[:-1]
-            mass = raised(mass, roundings(4))
+            mass = raised(rounded(mass, 3), roundings(4))
         else:
             value = edges + inside
         law = _sum_law(a, b, value, mass)
         # a mean's distance from its cell's lower end has the error of masses and moments; it is no
         # larger than the mean itself where no value is negative
-        rounded = 2.0 * error * (float(np.max(run)) / law.reach if law.signed else 1.0)
-        return pruned(replace(law, moved=law.moved + rounded), self.budget, self.users)
+        doubt = 2.0 * error * (float(np.max(run)) / law.reach if law.signed else 1.0)
+        return pruned(replace(law, moved=law.moved + doubt), self.budget, self.users)
 
     def _cells(self, a: SumLaw, b: SumLaw) -> EvenCells | None:
         """The sum's law on a lattice as fine as the cells; None where no lattice will do."""
@@ -392,7 +396,7 @@ def _sum_law(a: SumLaw, b: SumLaw, value: Array, mass: Array) -> SumLaw:
     count = a.count + b.count
     shares = a.count / count, b.count / count
     return SumLaw(
-        value=value,
+        value=rounded(value, 4),
         mass=mass,
         count=count,
         # mass left out of one law takes the other's gain along

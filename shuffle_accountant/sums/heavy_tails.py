@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, lowered, pairwise_sum, raised, roundings
 from shuffle_accountant.sums.doubling import SumLaw, additions, power, pruned
 
@@ -52,7 +53,7 @@ def heavy_positive_part(
     if resolution < _ROUGH:
         rough = _positive_part(one, n, Bound.OPTIMISTIC, _ROUGH, tail)
         tail = max(tail, _NEGLIGIBLE * rough / n)
-    found = scale * _positive_part(one, n, side, resolution, tail)
+    found = rounded(scale * _positive_part(one, n, side, resolution, tail), 3)
     if side is Bound.PESSIMISTIC:
         return min(raised(found, roundings(4)), alone)
     return lowered(found, roundings(4))
@@ -66,7 +67,8 @@ def _positive_part(one: SumLaw, n: int, side: Bound, resolution: float, tail: fl
     law = power(one, n, side, width=width, tail=tail)
     error = law.moved * law.sizes(law.value)
     if side is Bound.PESSIMISTIC:
-        total = float(np.sum(law.mass * np.maximum(law.value + error, 0.0))) + n * law.lost_gain
+        part = rounded(float(np.sum(law.mass * np.maximum(law.value + error, 0.0))), 70)
+        total = part + n * law.lost_gain
         return raised(total, pairwise_sum(own=6))
-    total = float(np.sum(law.mass * np.maximum(law.value - error, 0.0)))
+    total = rounded(float(np.sum(law.mass * np.maximum(law.value - error, 0.0))), 70)
     return lowered(total, pairwise_sum(own=6))

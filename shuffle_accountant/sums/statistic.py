@@ -101,13 +101,14 @@ class Hypotheses:
         keep = np.minimum(np.cumsum(weight), np.cumsum(weight[::-1])[::-1]) > tail
         if keep.all() or not keep.any():
             return self
+        dropped = rounded(float(weight[~keep].sum()), 64)
         return replace(
             self,
             value=self.value[keep],
             null=self.null[keep],
             first=self.first[keep],
             second=self.second[keep],
-            lost=self.lost + raised(float(weight[~keep].sum()), self.error + pairwise_sum(own=8)),
+            lost=self.lost + raised(dropped, self.error + pairwise_sum(own=8)),
         )
 
 
