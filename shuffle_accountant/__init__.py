@@ -103,6 +103,7 @@ from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.facades.lazy import lazy_attributes
 from shuffle_accountant.losses.tables.tabulated import PldTable as LossTable
 from shuffle_accountant.randomizers.approximate import ApproximateRandomizer
+from shuffle_accountant.randomizers.channel import DiscreteRandomizer
 from shuffle_accountant.randomizers.count_laws import (
     AsymmetricGeometric,
     Binomial,
@@ -110,7 +111,6 @@ from shuffle_accountant.randomizers.count_laws import (
     NegativeBinomial,
     Poisson,
 )
-from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
 from shuffle_accountant.randomizers.gaussian_vectors import GaussianVectors
 from shuffle_accountant.randomizers.general import GeneralRandomizer
@@ -123,7 +123,7 @@ from shuffle_accountant.randomizers.randomized_response import (
 )
 from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
-from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
+from shuffle_accountant.reductions.base import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.rounds.protocol import Protocol, conditions
 from shuffle_accountant.rounds.registry import register
 from shuffle_accountant.rounds.shuffle import ShuffleRound

@@ -19,11 +19,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.engine.ends import GridTooFine, loss_grid
+from shuffle_accountant.engine.ends import loss_grid
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, LetterSource
 from shuffle_accountant.losses.alphabets.letters import LetterPair
-from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.base import Effort, GridTooFine, PrivacyLoss
 from shuffle_accountant.losses.combined.diluted import DilutedLoss
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss

@@ -17,7 +17,7 @@ formula gives 0.0029836429.
 For k = 2 nothing is left over, w = 0, and the formula is that of the sound reduction "clones". It
 is here to be compared with; use ``reduction="blanket"`` instead.
 
-By the density lemma (`shuffle_accountant.reductions.decoys`) the formula's value at alpha =
+By the density lemma (`shuffle_accountant.reductions.base`) the formula's value at alpha =
 e^epsilon is
 
     (1/n) E[ (A (E - alpha) + B (1 - alpha E) + (n - A - B) (1 - alpha) w/(1 - 2p))_+ ]

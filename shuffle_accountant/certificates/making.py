@@ -31,7 +31,7 @@ from shuffle_accountant.certificates.verification import Grid
 from shuffle_accountant.engine.evaluation import evaluate
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.randomizers.base import FiniteRandomizer
-from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
+from shuffle_accountant.randomizers.channel import DiscreteRandomizer
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound

@@ -22,22 +22,13 @@ from shuffle_accountant.engine.stacked import StackedComposition
 from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
 from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
 from shuffle_accountant.lattice.grid import Bound, PldGrid
-from shuffle_accountant.losses.base import Effort, PrivacyLoss, Tabled
+from shuffle_accountant.losses.base import Effort, EqualCells, GridTooFine, PrivacyLoss, Tabled
 from shuffle_accountant.numerics.kept import kept
 from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.roots import find_crossing
-from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.progress import share_of_bar
 
-__all__ = ["End", "GridTooFine", "find_end", "loss_grid"]
-
-
-class GridTooFine(Exception):
-    """The spacing must grow by this factor for the grid to fit into memory."""
-
-    def __init__(self, factor: float) -> None:
-        super().__init__(factor)
-        self.factor = factor
+__all__ = ["End", "find_end", "loss_grid"]
 
 
 # The cache holds the grids of a few questions about a thousand different rounds, usually.
@@ -57,13 +48,8 @@ def loss_grid(
     Raises:
         GridTooFine: more cells than that would be needed.
     """
-
-    def edges(largest: float) -> Array:
-        if largest > spacing * most_cells:
-            raise GridTooFine(largest / (spacing * most_cells))
-        step = spacing if side is Bound.PESSIMISTIC else spacing / SUBCELLS
-        return np.arange(math.ceil(largest / step) + 2, dtype=np.float64) * step
-
+    finer = 1 if side is Bound.PESSIMISTIC else SUBCELLS
+    edges = EqualCells(spacing / finer, most_cells * finer)
     grid = discretize(loss.atoms(side, edges, effort), spacing)
     if not grid.mass.any():
         # all mass is at infinity: something to take averages over, too little to be seen

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shuffle_accountant.bracket import ErrorLedger, in_order
-from shuffle_accountant.engine.ends import End, GridTooFine, find_end
+from shuffle_accountant.engine.ends import End, find_end
 from shuffle_accountant.engine.plan import (
     Plan,
     Problem,
@@ -18,7 +18,7 @@ from shuffle_accountant.engine.plan import (
 from shuffle_accountant.engine.question import Answer, Query, excess
 from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.base import GridTooFine, PrivacyLoss
 from shuffle_accountant.numerics.limits import LIMITS
 
 __all__ = ["lower_end", "refine"]

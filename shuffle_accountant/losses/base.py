@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self, runtime_checkable
 
+import numpy as np
+
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.rounding import Array
@@ -14,6 +16,8 @@ from shuffle_accountant.numerics.rounding import Array
 __all__ = [
     "CellEdges",
     "Effort",
+    "EqualCells",
+    "GridTooFine",
     "OrderedLoss",
     "PrivacyLoss",
     "SumOfLosses",
@@ -24,9 +28,37 @@ __all__ = [
     "way_of",
 ]
 
+
+class GridTooFine(Exception):
+    """The spacing must grow by this factor for the grid to fit into memory."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__(factor)
+        self.factor = factor
+
+
 # Edges of the cells that atoms may be merged in: from the largest loss to increasing edges that
 # start at 0 and end above it.
 CellEdges = Callable[[float], Array]
+
+
+@dataclass(frozen=True)
+class EqualCells:
+    """Edges 0, step, 2 step, … of the cells that atoms may be merged in.
+
+    Attributes:
+        step: width of a cell, nats.
+        most: cells between 0 and the largest loss that memory allows.
+    """
+
+    step: float
+    most: float = math.inf
+
+    def __call__(self, largest: float) -> Array:
+        """The edges up to the first above the largest loss, or `GridTooFine`."""
+        if largest > self.step * self.most:
+            raise GridTooFine(largest / (self.step * self.most))
+        return np.arange(math.ceil(largest / self.step) + 2, dtype=np.float64) * self.step
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.ratios import log_ratio_above
+from shuffle_accountant.randomizers.arguments import require_fields
 from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
     LetterClasses,
@@ -28,7 +30,7 @@ from shuffle_accountant.randomizers.checks import (
 from shuffle_accountant.randomizers.error_bounds import largest_mean_deviation
 from shuffle_accountant.randomizers.estimation import Estimate, Estimator, tally_of
 
-__all__ = ["ChannelRandomizer", "checked_channel"]
+__all__ = ["ChannelRandomizer", "DiscreteRandomizer", "checked_channel"]
 
 # Rounding errors that a channel may have, seen in its eps0.
 _EPS0_ERROR = 1e-9
@@ -251,3 +253,44 @@ def checked_channel(**named: ArrayLike) -> NDArray[np.float64]:
     rough = np.abs(sums - 1.0) > 1e-14 * matrix.shape[1]
     matrix[rough] /= sums[rough, None]
     return matrix
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class DiscreteRandomizer(ChannelRandomizer):
+    """A randomizer given by its channel matrix.
+
+    Compared and hashed by the value of the matrix.
+
+    Args:
+        channel: shape (inputs, messages); row x holds the probabilities of the messages from input
+            x. At least two rows, entries in [0, 1], rows that sum to 1 within 1e-9, and no column
+            of zeros (a message that is never sent).
+    """
+
+    kind: ClassVar[str] = "discrete"
+
+    _entries: bytes
+    _shape: tuple[int, int]
+
+    def __init__(self, channel: ArrayLike) -> None:
+        matrix = checked_channel(channel=channel)
+        object.__setattr__(self, "_entries", matrix.tobytes())
+        object.__setattr__(self, "_shape", matrix.shape)
+
+    def __repr__(self) -> str:
+        return f"DiscreteRandomizer(channel={self.channel.tolist()!r})"
+
+    @property
+    def channel(self) -> NDArray[np.float64]:
+        """The matrix, shape (inputs, messages), read-only."""
+        return np.frombuffer(self._entries).reshape(self._shape)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {"kind": self.kind, "channel": self.channel.tolist()}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> DiscreteRandomizer:
+        """Inverse of `to_dict`, without the ``kind``."""
+        require_fields(cls.kind, fields, ("channel",))
+        return cls(**fields)

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from shuffle_accountant.randomizers import (  # noqa: F401 - which register themselves
     approximate,
-    discrete,
     gaussian,
     gaussian_vectors,
     general,

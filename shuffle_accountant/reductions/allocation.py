@@ -11,7 +11,7 @@ Applied one after the other to (y_1, …, y_t) these kernels turn the first law 
 with the record and the second into that without it.
 
 The likelihood ratio of that pair is the mean of t i.i.d. ratios X = dP/dQ under Q: the density
-lemma of `shuffle_accountant.reductions.decoys`, for a target among t - 1 decoys.
+lemma of `shuffle_accountant.reductions.base`, for a target among t - 1 decoys.
 
 * *Part of an epoch*: of s released steps out of t the ratio is ``1 - s/t`` plus 1/t times the sum
   of s ratios. s must not depend on the outputs.

@@ -1,14 +1,99 @@
-"""The results of reduction theorems: pairs of distributions that dominate a round."""
+"""Pairs of distributions that dominate a round, as reduction theorems return them.
+
+One target message among n - 1 decoys: every measure of leakage is a functional of this pair.
+
+Density lemma. Let ``shuffle(p, q)`` be the law of n shuffled messages of which one (the target's)
+is drawn from p and the others i.i.d. from q. Relative to n independent draws from q its density at
+``(y_1, …, y_n)`` is the mean likelihood ratio ``(1/n) sum_i p(y_i)/q(y_i)``. Hence the hockey-stick
+divergence between ``shuffle(p0, q)`` and ``shuffle(p1, q)`` at alpha is
+
+    E[ ((1/n) sum_i (p0(Y_i) - alpha p1(Y_i)) / q(Y_i))_+ ],   Y_i i.i.d. from q,
+
+an expectation over a sum of i.i.d. real numbers, whatever the alphabet.
+
+Sampling. Lemma 7 of 'Numerical Accounting in the Shuffle Model' (Zhu et al. 2022, Proposition 30):
+if a pair dominates the round for its m users, the round on m users drawn without replacement from N
+is dominated by the mixture with weight m/N; see `losses.combined.subsampled` for the explicit pair.
+Adjacency: one user's value among the N is replaced. Bound: upper bound.
+
+Colluders. If the adversary knows c of those drawn among m' people it knows in all, the others are
+``m - c`` drawn from ``N - m'``. Whatever c, that is at least ``m - m' - 1`` decoys and a fraction
+of at most ``m / (N - m')``; more decoys and a smaller fraction are more private.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
-from shuffle_accountant.losses.base import PrivacyLoss
-from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["DominatingPair", "Reduction"]
+from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
+
+__all__ = [
+    "DensitiesAmongDecoys",
+    "DominatingPair",
+    "Reduction",
+    "TargetAmongDecoys",
+    "among_colluders",
+    "fraction_of",
+    "subsampled",
+]
+
+Density = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class TargetAmongDecoys:
+    """A finite alphabet's target laws, decoy law and number of messages.
+
+    Attributes:
+        p0: law of the target's message under the dataset X, one probability per letter.
+        p1: law of the target's message under the neighbour X' (the target's value replaced).
+        q: law of each of the ``n - 1`` decoys. Its last letter may be a blank that the target
+            never sends: a message that depends on no input.
+        n: number of shuffled messages, the target's included.
+    """
+
+    p0: tuple[float, ...]
+    p1: tuple[float, ...]
+    q: tuple[float, ...]
+    n: int
+
+    def __post_init__(self) -> None:
+        if not len(self.p0) == len(self.p1) == len(self.q):
+            raise ValueError(
+                f"p0, p1, q must have one length, got {len(self.p0)}, {len(self.p1)}, {len(self.q)}"
+            )
+        for name in ("p0", "p1", "q"):
+            law = getattr(self, name)
+            # as closely as the rows of a channel must add up to one
+            if min(law) < 0 or abs(math.fsum(law) - 1.0) > 2e-9:
+                raise ValueError(f"{name} must be a probability law, got sum {math.fsum(law)!r}")
+
+
+@dataclass(frozen=True)
+class DensitiesAmongDecoys:
+    """A continuous alphabet's target densities, decoy density and number of messages.
+
+    Attributes:
+        p0: density of the target's message under the dataset X, a function of arrays.
+        p1: the same under the neighbour X'.
+        q: density of each of the ``n - 1`` decoys that are not blank; its integral is
+            ``1 - blank``.
+        blank: probability that a decoy is blank.
+        n: number of shuffled messages, the target's included.
+    """
+
+    p0: Density
+    p1: Density
+    q: Density
+    blank: float
+    n: int
 
 
 class DominatingPair(Protocol):
@@ -43,3 +128,47 @@ class Reduction:
     name: str
     decoys: TargetAmongDecoys | DensitiesAmongDecoys
     loss: PrivacyLoss
+
+
+def subsampled(inner: Reduction, users: int, population: int) -> Reduction:
+    """The reduction of a round on a random subset of the population, drawn anew every round.
+
+    Args:
+        inner: reduction of the round given who takes part; its pair must be symmetric.
+        users: size m of the subset.
+        population: size N >= m that it is drawn from.
+    """
+    if population == users:
+        return inner
+    return fraction_of(inner, users / population)
+
+
+def fraction_of(inner: Reduction, fraction: float) -> Reduction:
+    """The reduction of a round that each person takes part in with a given chance.
+
+    Args:
+        inner: as for `subsampled`.
+        fraction: of the population that takes part, in (0, 1].
+    """
+    return replace(
+        inner,
+        name=f"{inner.name}, subsampled",
+        loss=SubsampledLoss(inner=inner.loss, fraction=fraction),
+    )
+
+
+def among_colluders(
+    inner: DominatingPair, users: int, population: int, colluding: int
+) -> DominatingPair:
+    """The reduction of such a round if the adversary knows some of the population.
+
+    Args:
+        inner: reduction of a round of as many users as are certainly not known, at least one; its
+            pair must be symmetric.
+        users: size of the subset.
+        population: size that it is drawn from.
+        colluding: how many of the population are known, fewer than all.
+    """
+    if not isinstance(inner, Reduction) or population - colluding <= users:
+        return inner
+    return subsampled(inner, users, population - colluding)

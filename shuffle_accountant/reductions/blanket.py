@@ -33,9 +33,8 @@ from shuffle_accountant.randomizers.base import (
     Mixture,
 )
 from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
-from shuffle_accountant.reductions.base import Reduction
+from shuffle_accountant.reductions.base import DensitiesAmongDecoys, Reduction, TargetAmongDecoys
 from shuffle_accountant.reductions.clones import clones
-from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 
 __all__ = ["InputPair", "blanket"]
 

@@ -6,13 +6,12 @@ import math
 
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.randomizers.base import ConcreteRandomizer, LocalRandomizer
-from shuffle_accountant.reductions.base import DominatingPair
+from shuffle_accountant.reductions.base import DominatingPair, subsampled
 from shuffle_accountant.reductions.blanket import blanket
 from shuffle_accountant.reductions.clones import clones
 from shuffle_accountant.reductions.example import example
 from shuffle_accountant.reductions.null_clones import null_clones
 from shuffle_accountant.reductions.strong import VARIANTS, strong
-from shuffle_accountant.reductions.subsampling import subsampled
 from shuffle_accountant.reductions.zero_out import null_law
 
 __all__ = ["REDUCTIONS", "check", "reduce", "theorem"]

@@ -29,8 +29,7 @@ import math
 
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
-from shuffle_accountant.reductions.base import Reduction
-from shuffle_accountant.reductions.decoys import TargetAmongDecoys
+from shuffle_accountant.reductions.base import Reduction, TargetAmongDecoys
 
 __all__ = ["clones"]
 

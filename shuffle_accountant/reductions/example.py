@@ -13,8 +13,7 @@ from shuffle_accountant.losses.combined.by_side import by_side, share_of
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.numerics.between import quotient
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
-from shuffle_accountant.reductions.base import Reduction
-from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys
+from shuffle_accountant.reductions.base import DensitiesAmongDecoys, Reduction
 
 __all__ = ["example"]
 

@@ -35,9 +35,8 @@ from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import outwards, roundings, sequential_sum
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.reductions.base import DominatingPair, Reduction
+from shuffle_accountant.reductions.base import DominatingPair, Reduction, TargetAmongDecoys
 from shuffle_accountant.reductions.choice import reduce
-from shuffle_accountant.reductions.decoys import TargetAmongDecoys
 
 __all__ = ["ParticipationPair", "participation"]
 

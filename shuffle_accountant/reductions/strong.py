@@ -25,8 +25,7 @@ from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.randomizers.base import Mixture
-from shuffle_accountant.reductions.base import Reduction
-from shuffle_accountant.reductions.decoys import TargetAmongDecoys
+from shuffle_accountant.reductions.base import Reduction, TargetAmongDecoys
 
 __all__ = ["VARIANTS", "strong"]
 

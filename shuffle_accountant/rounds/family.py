@@ -8,9 +8,8 @@ from functools import cached_property, lru_cache
 
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.randomizers.base import ConcreteRandomizer, LocalRandomizer
-from shuffle_accountant.reductions.base import Reduction
+from shuffle_accountant.reductions.base import Reduction, fraction_of
 from shuffle_accountant.reductions.choice import reduce
-from shuffle_accountant.reductions.subsampling import fraction_of
 
 __all__ = ["ShuffleFamily", "family_of"]
 

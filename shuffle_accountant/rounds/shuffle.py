@@ -19,14 +19,18 @@ from shuffle_accountant.randomizers.base import (
 )
 from shuffle_accountant.randomizers.count_laws import Binomial, count_law_from_dict
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
-from shuffle_accountant.reductions.base import DominatingPair, Reduction
+from shuffle_accountant.reductions.base import (
+    DensitiesAmongDecoys,
+    DominatingPair,
+    Reduction,
+    TargetAmongDecoys,
+    among_colluders,
+)
 from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce, theorem
 from shuffle_accountant.reductions.crowd import Groups, crowd, messages_in_common
 from shuffle_accountant.reductions.dataset import attained
-from shuffle_accountant.reductions.decoys import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.reductions.participation import participation
 from shuffle_accountant.reductions.strong import VARIANTS
-from shuffle_accountant.reductions.subsampling import among_colluders
 from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.family import family_of
 

@@ -13,8 +13,8 @@ from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.decoys.counts import count_blocks
 from shuffle_accountant.losses.two_letters import binary
+from shuffle_accountant.reductions.base import subsampled
 from shuffle_accountant.reductions.clones import clones
-from shuffle_accountant.reductions.subsampling import subsampled
 
 
 def divergence(atoms: PldAtoms, epsilon: float) -> float:

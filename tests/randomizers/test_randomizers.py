@@ -32,7 +32,7 @@ from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
     FiniteRandomizer,
 )
-from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
+from shuffle_accountant.randomizers.channel import DiscreteRandomizer
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
 from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
 from shuffle_accountant.randomizers.randomized_response import (

@@ -1,7 +1,7 @@
 """Divergence ``Phi_n(P, Q)`` of n shuffled messages, one of them from P: certified for any n.
 
 ``Phi_n = D(law of the shuffled messages ‖ Q^n) = E[X log X]``, X the mean of n i.i.d. likelihood
-ratios (see `shuffle_accountant.reductions.decoys`). It falls from ``D(P‖Q)`` at n = 1 to about
+ratios (see `shuffle_accountant.reductions.base`). It falls from ``D(P‖Q)`` at n = 1 to about
 ``chi^2 / 2n``, and every mutual information of this package is a difference of such numbers.
 
 As ``x log x = int_0^inf (x e^-t - x e^-tx) dt/t``, it is an integral over v = log s, a real number,

@@ -23,8 +23,8 @@ from shuffle_accountant.leakage.qif.comparison import equivalent, merge_columns,
 from shuffle_accountant.leakage.qif.histograms import require_room
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import FiniteRandomizer
+from shuffle_accountant.randomizers.channel import DiscreteRandomizer
 from shuffle_accountant.randomizers.checks import row_sums
-from shuffle_accountant.randomizers.discrete import DiscreteRandomizer
 
 
 def stochastic(**named: ArrayLike) -> Array:

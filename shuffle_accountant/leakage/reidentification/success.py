@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.arguments import MOST_USERS, law, numbers, two_laws
 from shuffle_accountant.leakage.reidentification.layers import expected_hits, layers
-from shuffle_accountant.reductions.decoys import TargetAmongDecoys
+from shuffle_accountant.reductions.base import TargetAmongDecoys
 
 
 def success_probability(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> float:

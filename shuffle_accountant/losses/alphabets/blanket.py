@@ -1,7 +1,7 @@
 """The loss of a target among decoys with any message space, from its profile at chosen points.
 
 The profile at one alpha is an expectation over a sum of n i.i.d. values (see
-`shuffle_accountant.reductions.decoys`), taken exactly over all histograms of messages where these
+`shuffle_accountant.reductions.base`), taken exactly over all histograms of messages where these
 are few, and from a few distributions, each for a range of alpha, where they are not; alpha by alpha
 where likelihood ratios are too uneven for either. Several pairs of inputs share one profile, the
 pointwise maximum over ordered pairs, which is that of a dominating pair (Zhu et al. 2022).

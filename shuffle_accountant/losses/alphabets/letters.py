@@ -1,6 +1,6 @@
 """One target among decoys over a finite message space, seen through its likelihood ratios.
 
-By the density lemma (see `shuffle_accountant.reductions.decoys`) everything depends on the ratios
+By the density lemma (see `shuffle_accountant.reductions.base`) everything depends on the ratios
 ``r0 = p0/q`` and ``r1 = p1/q`` of each message (called a letter) alone:
 
     H_alpha = E[ ((1/n) sum_i (r0(Y_i) - alpha r1(Y_i)))_+ ],   Y_i i.i.d. from q.

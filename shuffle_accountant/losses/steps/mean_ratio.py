@@ -1,7 +1,7 @@
 """The loss when one dataset makes all messages i.i.d.: the mean of their likelihood ratios.
 
 If the target's message under Q has the distribution of all others, the density lemma (see
-`shuffle_accountant.reductions.decoys`) says that P/Q is the mean of n i.i.d. ratios W. One
+`shuffle_accountant.reductions.base`) says that P/Q is the mean of n i.i.d. ratios W. One
 distribution, that of their sum under Q, then answers for every alpha and for both orders of the
 pair. If the target takes part with probability g only, the ratio is ``1 + g (mean - 1)``.
 """
