@@ -131,8 +131,10 @@ def on_page_markdown(markdown: str, page: Page | None = None, **_: Any) -> str:
 
 
 def included(path: str, heading: str | None) -> str:
-    """A file of the repository, or its section under a heading of the second level."""
+    """A file of the repository, or its section under a heading; a program as a block of code."""
     text = (ROOT / path).read_text(encoding="utf-8")
+    if path.endswith(".py"):
+        return f"```python\n{text}```"
     if heading is None:
         return text
     _, found, rest = text.partition(f"\n## {heading}\n")
