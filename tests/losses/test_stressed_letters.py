@@ -20,9 +20,9 @@ from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.decoys.counts import count_blocks
 from shuffle_accountant.losses.two_letters import (
+    atoms,
     binary,
     clone_table,
-    listing,
     mixed_responses,
 )
 from shuffle_accountant.losses.two_letters.binary import BinaryBlocks, BinaryLoss
@@ -197,7 +197,7 @@ def test_masses_of_cells_state_their_error(
     gap: float, adverse: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tails at the two ends of a cell err opposite ways."""
-    m, ratio = 400, listing.upper_tail_ratio
+    m, ratio = 400, atoms.upper_tail_ratio
 
     def wrong(a: Array, n: float, p: float, q: float) -> Any:
         with stress():
@@ -211,12 +211,12 @@ def test_masses_of_cells_state_their_error(
         signs = np.where(np.arange(a.size) % 2 == 0, adverse, -adverse)
         return found + signs * log_pmf_error(a, n, p, found)
 
-    monkeypatch.setattr(listing, "upper_tail_ratio", wrong)
-    monkeypatch.setattr(listing, "log_pmf", logs)
+    monkeypatch.setattr(atoms, "upper_tail_ratio", wrong)
+    monkeypatch.setattr(atoms, "log_pmf", logs)
     blocks, first, last = blocks_of([0.5], [m], gap), 201.0, 300.0
     grid = np.arange(0.0, 1.3, 0.01) * gap
     with stress(roundoff=2.0**-30):
-        found = listing._celled(blocks, 0, first, last, grid)
+        found = atoms._celled(blocks, 0, first, last, grid)
     assert np.all(found.slack < 1e-2)
     reach = np.minimum(np.tanh(0.5 * grid) / gap, 1.0)
     ends = np.clip(np.ceil(0.5 * m * (1.0 + reach)), first, last + 1.0)

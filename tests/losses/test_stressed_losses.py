@@ -35,10 +35,10 @@ from shuffle_accountant.losses.steps import antipodal, null_clones
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile
 from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable, TabulatedLoss
-from shuffle_accountant.losses.two_letters import binary, clone_table, listing
+from shuffle_accountant.losses.two_letters import atoms, binary, clone_table
 from shuffle_accountant.losses.two_letters import tail as tail_module
+from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms
 from shuffle_accountant.losses.two_letters.binary import BinaryBlocks, BinaryLoss
-from shuffle_accountant.losses.two_letters.cells import CellSums, HalfAtoms
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.numerics.budget import stress
@@ -60,7 +60,7 @@ budgets = pytest.mark.parametrize("name", BUDGETS)
 KEPT = (
     counts.count_blocks,
     count_law,
-    listing._unit_atoms,
+    atoms._unit_atoms,
     clone_table._weights,
     clone_table._rows,
     antipodal._atoms,
@@ -323,7 +323,7 @@ def test_atoms_listed_in_runs_state_their_error(name: str) -> None:
     first, last = np.array([4.0, 201.0, 201.0]), np.array([7.0, 330.0, 401.0])
     arrays = m, gap, np.log1p(-gap), first, last
     with stressed(name):
-        lengths, found = listing._unit_atoms(*(x.tobytes() for x in arrays))
+        lengths, found = atoms._unit_atoms(*(x.tobytes() for x in arrays))
         rest = np.exp(np.log1p(-gap))
     place = 0
     for i, length in enumerate(lengths.tolist()):

@@ -23,9 +23,9 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
-from shuffle_accountant.losses.two_letters.cells import CellSums
-from shuffle_accountant.losses.two_letters.listing import (
+from shuffle_accountant.losses.two_letters.atoms import (
     BinaryBlocks,
+    CellSums,
     gather,
     loss_at,
     pieces,
@@ -40,6 +40,7 @@ from shuffle_accountant.numerics.binomial import (
 )
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     Array,
     exponential,
@@ -52,27 +53,8 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["BinaryBlocks", "BinaryLoss", "BlockSource"]
 
-# A block whose counts of letter 0 are fewer than this many times the cells is listed atom by atom.
-_LIST_WHEN_FEWER = 6
-
-# Largest number of atoms listed at once; more are added up cell by cell, in pieces that fit into a
-# processor's cache.
+# Most atoms that are listed at once: a piece fits into a processor's cache.
 _AT_ONCE = 1 << 17
-
-# From the first number of blocks on, values that they share are computed once: for all pairs (a, m)
-# if no m is above the third number; or, from the second number of blocks on, for the pairs that
-# occur, which takes sorting.
-_MANY, _MANY_LARGE, _LISTED_COUNTS = 1024, 4096, 511.0
-
-# Upper bound of the sum of all masses that are too small for a double.
-_UNDERFLOW = 1e-305
-
-# Upper bound of what numbers below the smallest normal double lose, in a sum weighted by
-# probabilities.
-_SUBNORMAL = 1e-315
-
-# Above this loss e^epsilon is large and the tail formula is regrouped; see `_bracket`.
-_REGROUP_FROM = 1.0
 
 
 class BlockSource(Protocol):
@@ -141,9 +123,8 @@ class BinaryLoss(SymmetricLoss):
         upper = side is Bound.PESSIMISTIC
         total = rounded(float(np.sum(blocks.weight * (high if upper else low))), 4)
         total = outwards(total, pairwise_sum(own=4), upper=upper)
-        if upper:
-            return min(total + blocks.missing + _SUBNORMAL, 1.0)
-        return max(total - _SUBNORMAL, 0.0)
+        lost = 1e-315  # at most, by numbers below the smallest normal double
+        return min(total + blocks.missing + lost, 1.0) if upper else max(total - lost, 0.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """PldAtoms of the pair: one by one for small blocks, cell masses for large ones."""
@@ -166,7 +147,7 @@ class BinaryLoss(SymmetricLoss):
         # cells up to each block's own largest loss
         cells = np.searchsorted(grid, np.where(np.isfinite(top), top, np.inf)) + 1
         lengths = last - first + 1
-        listed = (lengths <= _LIST_WHEN_FEWER * cells) | (m < 4096)
+        listed = (lengths <= 6.0 * cells) | (m < 4096)
         size = int(lengths[listed].sum()) + int(cells[~listed].sum())
         most = min(effort.most_atoms, _AT_ONCE)
         half = gather(
@@ -189,7 +170,7 @@ class BinaryLoss(SymmetricLoss):
             side=side,
             mass=outwards(everything, slack, upper=upper),
             loss=np.concatenate([loss, -loss, [0.0]]),
-            infinite=max(infinite + sign * _UNDERFLOW, 0.0) + (truncated if upper else 0.0),
+            infinite=max(infinite + sign * LIMITS.underflow, 0.0) + (truncated if upper else 0.0),
             truncated=truncated,
             round_off=blocks.round_off + float(np.sum(everything * slack)),
             loss_error=float(half.loss_error.max(initial=0.0)),
@@ -240,12 +221,12 @@ def _of_pairs(function: Callable[[Array, Array], Array], a: Array, m: Array) -> 
     Blocks that differ in their gap alone often share their pair.
     """
     largest = float(m.max(initial=0.0))
-    if m.size < _MANY or largest >= 2.0**26:
+    if m.size < 1024 or largest >= 2.0**26:  # few, or too large for keys in a double
         return function(a, m)
-    if largest <= _LISTED_COUNTS:
+    if largest < 512.0:
         size = 1 << math.ceil(math.log2(largest + 1.0))
         return _all_pairs(function, size)[(m * size + a).astype(np.intp)]
-    if m.size < _MANY_LARGE or bool(np.all(np.diff(m) > 0)):
+    if bool(np.all(np.diff(m) > 0)):
         return function(a, m)
     keys, place = np.unique(m * 2.0**27 + a, return_inverse=True)
     count = np.floor(keys / 2.0**27)
@@ -263,7 +244,7 @@ def _bracket(epsilon: float, a: Array, blocks: BinaryBlocks) -> Difference:
     """``sum_{i >= a} (P - alpha Q)(i) / f(a)``."""
     m, gap = blocks.count, blocks.gap
     b, share = m - a, a / m
-    if epsilon < _REGROUP_FROM:
+    if epsilon < 1.0:
         growth = math.expm1(epsilon)
         tail = _of_pairs(_half_tail, a, m)
         gain, cost = (2.0 + growth) * gap * share, growth * tail

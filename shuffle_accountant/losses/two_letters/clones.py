@@ -19,8 +19,8 @@ from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.decoys.counts import count_blocks
+from shuffle_accountant.losses.two_letters.atoms import BinaryBlocks
 from shuffle_accountant.losses.two_letters.clone_table import clone_table, tabled_atoms
-from shuffle_accountant.losses.two_letters.listing import BinaryBlocks
 from shuffle_accountant.numerics.ratios import log_ratio_above
 
 __all__ = ["NumberOfClones"]

@@ -29,7 +29,7 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.decoys.counts import CountBlocks, bulk, tail_differences
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys, average, count_law, joined
-from shuffle_accountant.losses.two_letters.listing import BinaryBlocks
+from shuffle_accountant.losses.two_letters.atoms import BinaryBlocks
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, outwards, roundings, sequential_sum

@@ -1,4 +1,7 @@
-"""PldAtoms of a binary target: one by one in small blocks, by cell masses in large ones."""
+"""PldAtoms of a binary target: one by one in small blocks, by cell masses in large ones.
+
+Many atoms are added up cell by cell, so that memory does not grow with their number.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.losses.two_letters.cells import CellSums, HalfAtoms
 from shuffle_accountant.numerics.binomial import (
     RUN,
     log_pmf,
@@ -27,13 +29,9 @@ from shuffle_accountant.numerics.rounding import (
     log1p,
     pairwise_sum,
     product,
+    sequential_sum,
 )
 
-__all__ = ["BinaryBlocks", "gather", "loss_at", "pieces", "ties", "ties_error"]
-
-
-# Largest number of atoms that have error bounds of their own; with more, all share the largest.
-_OWN_ERRORS = 1 << 12
 # Logarithm below which numbers are about to lose digits.
 _TINY = -690.0
 
@@ -59,6 +57,92 @@ class BinaryBlocks:
     silent: float
     missing: float
     round_off: float
+
+
+@dataclass(frozen=True, eq=False)
+class HalfAtoms:
+    """PldAtoms of a symmetric pair with loss > 0; each has a mirror image of the opposite loss.
+
+    Attributes:
+        mass: P-masses, shape (m,): those of the mirror images under Q.
+        other: Q-masses, shape (m,): those of the mirror images under P.
+        difference: ``mass - other``, shape (m,), good to as many digits.
+        loss: ``log(mass / other)``, nats, +inf where ``other`` is 0.
+        slack: bounds on the relative errors of both masses.
+        loss_error: bounds on the errors of the losses, nats.
+    """
+
+    mass: Array
+    other: Array
+    difference: Array
+    loss: Array
+    slack: Array
+    loss_error: Array
+
+
+class CellSums:
+    """Total masses of atoms between the edges of a grid of losses.
+
+    Merging the atoms of a cell keeps both masses: a cell is as good as an atom for connecting the
+    dots, and merging is a post-processing for the lower side.
+    """
+
+    def __init__(self, edges: Array) -> None:
+        size = edges.size + 2  # below, between and above the edges, and at +inf
+        self._edges = edges
+        self._other, self._difference = np.zeros(size), np.zeros(size)
+        self._slack = self._shift = 0.0
+        self._added = 0
+
+    def add(self, atoms: HalfAtoms) -> None:
+        """Add atoms to their cells; losses of +inf share one with nothing else."""
+        if atoms.mass.size == 0:
+            return
+        # next to an edge rounding decides; no loss is further from its cell than by that
+        cell = np.searchsorted(self._edges, atoms.loss, side="right")
+        cell[np.isinf(atoms.loss)] = self._edges.size + 1
+        low, high = int(cell.min()), int(cell.max()) + 1
+        span, place = slice(low, high), cell - low
+        for total, weight in (
+            (self._other, atoms.other),
+            (self._difference, atoms.difference),
+        ):
+            total[span] += np.bincount(place, weights=weight, minlength=high - low)
+        self._slack = max(self._slack, float(atoms.slack.max()))
+        self._shift = max(self._shift, float(atoms.loss_error.max()))
+        self._added += int(np.bincount(place).max()) + 1
+
+    def atoms(self) -> HalfAtoms:
+        """One atom per cell that holds mass."""
+        held = np.flatnonzero(self._difference > 0)
+        other, difference = self._other[held], rounded(self._difference[held], self._added)
+        mass = other + difference
+        share = difference / mass
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # the difference keeps the digits of a small loss, the quotient those of a large one
+            small = -np.log1p(-np.minimum(share, 0.75))
+            loss = np.where(share < 0.5, small, np.log(mass / other))
+        rounding = sequential_sum(self._added, own=8)
+        return HalfAtoms(
+            mass=mass,
+            other=other,
+            difference=difference,
+            loss=np.where(other > 0, loss, np.inf),
+            slack=np.full(held.size, product(self._slack, rounding)),
+            loss_error=self._shift + 4.0 * rounding * np.where(other > 0, loss, 0.0),
+        )
+
+
+def gather(pieces: Iterator[HalfAtoms], sums: CellSums | None) -> HalfAtoms:
+    """All pieces as one: concatenated, or added up cell by cell if there are ``sums``."""
+    if sums is not None:
+        for piece in pieces:
+            sums.add(piece)
+        return sums.atoms()
+    parts = list(pieces)
+    return HalfAtoms(
+        **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(HalfAtoms)}
+    )
 
 
 def pieces(
@@ -126,8 +210,9 @@ def ties_error() -> float:
 
 def ties(weight: Array, m: Array) -> float:
     """Mass at loss 0, where both letters have the same count."""
-    even = m[m % 2 == 0]
-    return float(np.sum(weight[m % 2 == 0] * np.exp(log_pmf(0.5 * even, even, 0.5, 0.5))))
+    even = m % 2 == 0
+    count = m[even]
+    return float(np.sum(weight[even] * np.exp(log_pmf(0.5 * count, count, 0.5, 0.5))))
 
 
 def loss_at(gap: Array, log_rest: Array, a: Array, m: Array) -> Array:
@@ -173,22 +258,10 @@ def _unit_atoms(
         loss = loss_at(np.repeat(gaps, lengths), rest, a, total)
     else:
         loss = rounded(np.log1p(more / less), ELEMENTARY + 20)
-    slack, error = _errors(off, np.where(np.isinf(loss), 0.0, loss))
-    return lengths, HalfAtoms(f * (less + more), f * less, f * more, loss, slack, error)
-
-
-def _errors(off: Array, loss: Array) -> tuple[Array, Array]:
-    """Bounds on the relative errors of masses and on the errors of losses.
-
-    Of many atoms, which are to be added up, all have the largest.
-    """
-    shape = loss.shape
-    if loss.size > _OWN_ERRORS:
-        loss = np.full(1, float(loss.max()))
-    slack = exponential(off, own=12)
     # the quotient is that of sums of products with the gap and the rest, which are rounded too
-    error = log1p(loss, own=24)
-    return np.broadcast_to(slack, shape), np.broadcast_to(error, shape)
+    error = log1p(np.where(np.isinf(loss), 0.0, loss), own=24)
+    slack = exponential(off, own=12)
+    return lengths, HalfAtoms(f * (less + more), f * less, f * more, loss, slack, error)
 
 
 def _ranges(start: Array, lengths: NDArray[np.intp]) -> Array:
@@ -212,8 +285,7 @@ def _binomials(
         a: all of them.
 
     Returns:
-        The probabilities, of the shape of ``a``, and bounds on the errors of their logarithms; of
-        many the largest.
+        The probabilities, of the shape of ``a``, and bounds on the errors of their logarithms.
     """
     counts, which = np.unique(count, return_inverse=True)
     low, high = np.full(counts.size, np.inf), np.full(counts.size, -np.inf)
@@ -225,18 +297,4 @@ def _binomials(
     first = np.repeat(low - RUN * before, runs) + RUN * np.arange(float(m.size))
     law, error = pmf_runs(first, m, 0.5, 0.5)
     place = (np.repeat((RUN * before - low)[which], lengths) + a).astype(np.intp)
-    if a.size > _OWN_ERRORS:
-        return law.ravel()[place], np.full(1, float(error.max()))
     return law.ravel()[place], error[place // RUN]
-
-
-def gather(pieces: Iterator[HalfAtoms], sums: CellSums | None) -> HalfAtoms:
-    """All pieces as one: concatenated, or added up cell by cell if there are ``sums``."""
-    if sums is not None:
-        for piece in pieces:
-            sums.add(piece)
-        return sums.atoms()
-    parts = list(pieces)
-    return HalfAtoms(
-        **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(HalfAtoms)}
-    )

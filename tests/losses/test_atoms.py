@@ -17,9 +17,9 @@ from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.decoys.decoy_counts import Decoys
-from shuffle_accountant.losses.two_letters import binary, listing, mixed_responses
+from shuffle_accountant.losses.two_letters import atoms, binary, mixed_responses
+from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
-from shuffle_accountant.losses.two_letters.cells import CellSums, HalfAtoms
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
 from tests.oracles import clones as clones_oracle
@@ -36,7 +36,7 @@ def test_probabilities_in_runs_are_binomial_ones(shared: bool) -> None:
         count, start, end = (np.tile(x[2:4], 40) for x in (count, start, end))
     lengths = np.maximum(end - start + 1, 0).astype(int)
     a = np.concatenate([np.arange(x, y + 1) for x, y in zip(start, end, strict=True)])
-    found, errors = listing._binomials(count, start, end, lengths, a)
+    found, errors = atoms._binomials(count, start, end, lengths, a)
     for m, k, f, error in zip(np.repeat(count, lengths), a, found, errors, strict=True):
         exact = Fraction(comb(int(m), int(k)), 2 ** int(m))
         # an exponential has a few roundings of its own
@@ -56,9 +56,6 @@ def test_many_pieces_are_one(side: Bound, monkeypatch: pytest.MonkeyPatch) -> No
     effort, grids = Effort(tail=1e-20, resolution=1e-3), []
     for most in (1 << 30, 1 << 10):
         monkeypatch.setattr(binary, "_AT_ONCE", most)
-        # each atom has its own bounds, or all of a piece the same
-        monkeypatch.setattr(listing, "_OWN_ERRORS", most >> 2)
-        listing._unit_atoms.cache_clear()
         atoms = loss.atoms(side, edges, effort)
         grids.append(discretize(atoms, spacing))
     # the first cell of either may hold next to nothing
