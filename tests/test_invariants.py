@@ -238,7 +238,7 @@ def test_one_by_one_is_all_at_once(one: sa.ShuffleRound, count: int, delta: floa
 
 
 @pytest.mark.slow
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(rounds(), rounds(), rounds(), counts, deltas)
 def test_the_order_of_rounds_is_irrelevant(
     a: sa.ShuffleRound, b: sa.ShuffleRound, c: sa.ShuffleRound, count: int, delta: float
