@@ -67,7 +67,7 @@ class BlanketLoss(SymmetricLoss):
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
         if effort.tail < LIMITS.underflow:
-            effort = replace(effort, resolution=max(effort.resolution, PROFILES.coarse))
+            effort = replace(effort, resolution=max(effort.resolution, 1e-3))
         found = largest_divergence(self.pairs, self.users, epsilon, side, effort)
         if side is Bound.PESSIMISTIC and epsilon > PROFILES.largest_epsilon:
             # no larger than before; rounding is followed worse for numbers that large
@@ -112,15 +112,15 @@ class BlanketLoss(SymmetricLoss):
         else:
             sides = found.upper, found.upper  # the hull needs no lower bounds
             atoms = profile_atoms(losses, sides, sides, certain, side)
-        return replace(atoms, limited=float(np.mean(found.narrow)) < PROFILES.mostly)
+        return replace(atoms, limited=float(np.mean(found.narrow)) < 0.9)
 
     def points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
         """Points of the profile, the same for both directions; the step is in deviations."""
         if not self._listed(effort):
             return self.spaced_points(side, edges, effort, step)
-        # any number of points is answered at once
+        # any number of points is answered at once: some thousands
         inside, _ = self._inside(side, edges, effort)
-        return self._settled(inside[:: -(-inside.size // PROFILES.most_listed)], effort)
+        return self._settled(inside[:: -(-inside.size // 4096)], effort)
 
     def spaced_points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
         """The same points, no more of them than the profile's curvature needs."""
@@ -135,30 +135,27 @@ class BlanketLoss(SymmetricLoss):
         by a factor e, times the number of deviations, as an epsilon depends the less on a profile
         the deeper in the tail. Where the likelihood ratio of a single message outweighs all others,
         that length is larger, and the number of deviations would be too large a factor: it is
-        capped at ``furthest``, or for a small message space replaced by the root of loss over
-        length. The distance is larger where the profile is below ``tails`` tails.
+        capped at 6, or for a small message space replaced by the root of loss over length. The
+        distance is larger where the profile is below 1e5 tails. Half or twice as large numbers
+        change widths and times of brackets little.
         """
         if losses[-1] <= PROFILES.bulk * self.deviation:
             return np.full(losses.shape, self.deviation)
         letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
-        few = np.geomspace(self.deviation, float(losses[-1]), PROFILES.scales)
+        few = np.geomspace(self.deviation, float(losses[-1]), 48)
         found = np.minimum.accumulate(far_bounds(letters, self.users, np.expm1(few)))
         logs = np.log(np.maximum(found, LIMITS.underflow))
-        length = -1.0 / np.minimum(np.gradient(logs, few), -1.0 / (PROFILES.falls * few))
+        length = -1.0 / np.minimum(np.gradient(logs, few), -2.0 / few)
         if self._few_letters(effort):
-            scale = PROFILES.shorter_of_few * np.sqrt(few * length)
+            scale = 0.45 * np.sqrt(few * length)
         else:
-            scale = (
-                PROFILES.shorter
-                * length
-                * np.minimum(np.hypot(1.0, few / self.deviation), PROFILES.furthest)
-            )
-        scale *= np.sqrt(1.0 + PROFILES.tails * effort.tail * np.exp(-logs))
+            scale = 0.6 * length * np.minimum(np.hypot(1.0, few / self.deviation), 6.0)
+        scale *= np.sqrt(1.0 + 1e5 * effort.tail * np.exp(-logs))
         return np.asarray(np.maximum(np.interp(losses, few, scale), self.deviation))
 
     def _few_letters(self, effort: Effort) -> bool:
         """Whether the message space is small, so that single messages bend the profile."""
-        return _most_letters(self.pairs, effort) <= PROFILES.few_messages
+        return _most_letters(self.pairs, effort) <= 16
 
     def ends_at_largest(self, effort: Effort) -> bool:
         """Whether losses count up to the largest there is."""
@@ -170,7 +167,7 @@ class BlanketLoss(SymmetricLoss):
         # edges are finer on the lower side
         places = edges(end)[:: SUBCELLS if side is Bound.OPTIMISTIC else 1]
         # the smaller the tail, the further out what counts may lie, unless its places are known
-        share = 0.0 if self._finite_losses(effort).size else PROFILES.central_share
+        share = 0.0 if self._finite_losses(effort).size else 0.25
         centre = max(PROFILES.centre * self.deviation, share * end)
         if self.ends_at_largest(effort) and self._few_letters(effort):
             centre = math.inf  # up to its end the profile counts, by bends of its own
@@ -183,7 +180,7 @@ class BlanketLoss(SymmetricLoss):
         apart = PROFILES.beyond * (1.0 + end)
         picked = np.union1d(picked, self._kinks(end - apart, effort))
         # slopes between points that are closer would be round-off
-        picked = picked[np.append(True, np.diff(picked) > PROFILES.apart * picked[1:])]
+        picked = picked[np.append(True, np.diff(picked) > 2.0**-24 * picked[1:])]
         # clearly above the largest loss nothing is left, whatever the rounding
         return np.append(picked, end + apart if end >= self.largest else end)
 

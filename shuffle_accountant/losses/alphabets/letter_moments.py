@@ -76,7 +76,7 @@ def far_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Array:
         Bounds, shape (k,).
     """
     best = moment_bounds(pairs, users, excess).max(axis=0)
-    for part in PROFILES.cuts:
+    for part in (2.0, 5.0, 12.0):
         with np.errstate(over="ignore"):
             least = users * excess[:, None] / part
         found = np.zeros(excess.shape)
@@ -115,9 +115,7 @@ def lone_message(pair: LetterPair, users: int, epsilon: float) -> float:
     best = 0.0
     if value.size < 2:
         return best
-    for first in np.unique(
-        np.linspace(1, value.size - 1, PROFILES.thresholds).astype(int)
-    ).tolist():
+    for first in np.unique(np.linspace(1, value.size - 1, 400).astype(int)).tolist():
         if not 0.0 < above[first] < 1.0 or value[first] <= 0.0:
             continue
         light = others * (moment[first - 1] - PROFILES.summed * size[first - 1])

@@ -199,7 +199,8 @@ class LetterPair:
         p0, p1, _ = self.scarce
         both = (p0 > 0.0) & (p1 > 0.0)
         told = float(np.sum(p0[both] * (np.log(p0[both]) - np.log(p1[both])) ** 2))
-        found = min(math.sqrt(self.spread**2 / users + told), self.largest, PROFILES.most_deviation)
+        # with heavy tails that of the ratios says little
+        found = min(math.sqrt(self.spread**2 / users + told), self.largest, 40.0)
         return found if found > 0.0 else 1.0  # a loss that is 0 or infinite
 
 

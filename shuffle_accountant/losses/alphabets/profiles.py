@@ -226,8 +226,9 @@ class _PairEnds:
         self._exposed = pair.exposed(excess)
         self._tables: list[ListedProfile | NodeTable] = []
         share = pair.allowed(excess, self._moments) / self._moments
-        share *= PROFILES.alone if excess.size == 1 else 1.0
-        share *= PROFILES.discretized if len(pair.ends) > 1 else 1.0
+        share *= 0.1 if excess.size == 1 else 1.0  # a single alpha costs little
+        # the distance of messages for upper ends from those for lower ones needs the rest
+        share *= 0.7 if len(pair.ends) > 1 else 1.0
         for messages in pair.ends:
             if self.way is Way.LISTS:
                 tail = PROFILES.unlisted * pair.effort.tail
@@ -343,14 +344,13 @@ class _Largest:
     ) -> None:
         self.pairs, self.users, self.excess = pairs, users, excess
         self.upper = np.full((len(pairs), excess.size), math.inf)
-        self.best = np.full(
-            excess.shape, PROFILES.negligible * effort.tail if len(pairs) > 1 else -1.0
-        )
+        # pairs below a quarter of the tail everywhere are left out
+        self.best = np.full(excess.shape, 0.25 * effort.tail if len(pairs) > 1 else -1.0)
         self.rest = np.zeros(excess.shape)
 
     def compare(self) -> None:
         """Bounds from moments at few alpha, then from coarse tables there, then at all alpha."""
-        few = np.linspace(0, self.excess.size - 1, PROFILES.coarse_points).round().astype(int)
+        few = np.linspace(0, self.excess.size - 1, 24).round().astype(int)
         few = np.unique(few)
         place = self.excess[few]
         moments = moment_bounds([pair.high for pair in self.pairs], self.users[0], place)
@@ -361,7 +361,7 @@ class _Largest:
             waiting, step = order, 1
             while waiting:
                 some, waiting = waiting[:step], waiting[step:]
-                step = max(PROFILES.at_once * few.size // chosen.size, 1)
+                step = max(32 * few.size // chosen.size, 1)
                 open_ = self.upper[some][:, chosen] > self.best[chosen]
                 self._look(
                     [(i, chosen[row]) for i, row in zip(some, open_, strict=True) if row.any()],
@@ -427,7 +427,7 @@ def _coarse_bounds(
             stacked[row, i, : column[row].size] = column[row]
     space = np.repeat(np.arange(len(asked)), counts)
     rows = MessageRows(stacked, np.concatenate([excess for _, excess in asked]), space)
-    table = node_table(rows, users, np.full(rows.excess.size, PROFILES.coarse_width), passes=1)
+    table = node_table(rows, users, np.full(rows.excess.size, 0.3), passes=1)
     high, low = table.ends(users[0]), table.ends(users[1])
     found, first = [], 0
     for (pair, excess), count in zip(asked, counts, strict=True):
@@ -534,7 +534,8 @@ def _doubled(pair: OrderedMessages, epsilon: float, side: Bound) -> float:
     # values below make every sum negative
     value = np.maximum(value, -2.0 * n * top) / top
     effort = pair.effort
-    resolution, tail = PROFILES.gathering * effort.resolution, effort.tail / top
+    # changes of the sum's variance that are far below the width of bounds
+    resolution, tail = 40.0 * effort.resolution, effort.tail / top
     found = heavy_positive_part(value, q, n, side, resolution=resolution, tail=tail)
     found = outwards(top * found / n, roundings(8.0), upper=upper)
     if upper:

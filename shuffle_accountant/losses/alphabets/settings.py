@@ -20,47 +20,21 @@ class ProfileSettings:
         plain: least probability whose quotients and products are normal doubles.
         summed: upper bound of the errors of sums over messages, relative to the sum of sizes.
         beyond: relative distance that no rounding of alpha reaches.
-        most_deviation: largest deviation: with heavy tails that of the ratios says little.
         width: bounds of a profile z deviations out may be this times the resolution times ``1 +
             z^2`` apart, relative to the profile: that changes epsilon by about that times the
             resolution.
         tail_share: share of the tail that bounds may be apart besides.
         widest: largest relative width of bounds, apart from ``tail_share``.
-        alone: relative width of the table for a single alpha, as a share of the allowed width.
-        discretized: the same for two message spaces, one for upper and one for lower bounds, whose
-            distance needs the rest.
         unlisted: share of the tail that histograms which are not listed may have.
-        coarse_points: number of alpha at which pairs are compared first.
-        coarse_width: relative width of the tables that compare pairs.
-        at_once: number of pairs that are compared at once.
-        negligible: pairs below this share of the tail everywhere are left out.
-        gathering: change of a sum's variance that doubling may cause, in resolutions.
-        cuts: ratios are cut off at ``n (alpha - 1)`` divided by each of these where moments bound a
-            profile; the least bound counts.
-        thresholds: number of values tried above which one message outweighs the others.
         step: distance of a profile's points near loss 0, in deviations times sqrt(resolution); the
             width of a bracket falls with its square.
         step_shared: the same where rounds of several sizes share a table.
         shared: numbers of messages within this ratio share a table.
-        mostly: the atoms count as accurate as requested if this share of the points is.
         kinks: a profile with at most this many finite losses has points beside each.
         beside: distance of the points on both sides of a kink, relative to its loss.
-        apart: least distance of two points, relative to the loss: closer ones are dropped.
-        most_listed: largest number of points where histograms are listed.
         centre: points are evenly apart up to this many deviations; beyond, their distance grows
             with the square of the loss.
-        central_share: or up to this share of the profile's end, if that is more and kinks are not
-            listed.
-        few_messages: in a message space of at most this size single ones bend the profile.
         bulk: a profile that ends within this many deviations is about that of a normal.
-        scales: number of losses at which the length is estimated over which the profile falls by a
-            factor e.
-        falls: largest such length, as a share of the loss.
-        shorter: scale of the points, in such lengths times numbers of deviations.
-        shorter_of_few: the same for a small message space, in geometric means of length and loss.
-        furthest: largest number of deviations for ``shorter``.
-        tails: where the profile is below this many tails, points are further apart.
-        coarse: finest resolution for tails below the smallest double.
         tried: number of losses at which the profile is bounded at once when its end is searched.
     """
 
@@ -71,39 +45,17 @@ class ProfileSettings:
     plain: float = 1e-290
     summed: float = 1e-10
     beyond: float = 2.0**-40
-    most_deviation: float = 40.0
     width: float = 5.0
     tail_share: float = 0.1
     widest: float = 0.5
-    alone: float = 0.1
-    discretized: float = 0.7
     unlisted: float = 1e-2
-    coarse_points: int = 24
-    coarse_width: float = 0.3
-    at_once: int = 32
-    negligible: float = 0.25
-    gathering: float = 40.0
-    cuts: tuple[float, ...] = (2.0, 5.0, 12.0)
-    thresholds: int = 400
     step: float = 1.4
     step_shared: float = 1.0
     shared: float = 1.25
-    mostly: float = 0.9
     kinks: int = 1024
     beside: float = 2.0**-16
-    apart: float = 2.0**-24
-    most_listed: int = 1 << 12
     centre: float = 2.5
-    central_share: float = 0.25
-    few_messages: int = 16
     bulk: float = 12.0
-    scales: int = 48
-    falls: float = 0.5
-    shorter: float = 0.6
-    shorter_of_few: float = 0.45
-    furthest: float = 6.0
-    tails: float = 1e5
-    coarse: float = 1e-3
     tried: int = 8
 
 
