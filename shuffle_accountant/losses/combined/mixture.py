@@ -24,12 +24,6 @@ from shuffle_accountant.numerics.rounding import (
 
 __all__ = ["MixtureLoss", "Part", "PartSource"]
 
-# With more parts than the first, each is resolved more coarsely: by the second factor, but at most
-# up to the third number, a relative width of blocks of decoy counts.
-_MANY, _WIDER, _WIDEST = 8, 4.0, 4e-4
-# Least value of `Effort.most_atoms` of a part, whatever the number of parts.
-_FEWEST_ATOMS = 1 << 15
-
 
 @dataclass(frozen=True)
 class Part:
@@ -199,8 +193,9 @@ class _Sums:
 
 def _of_each(effort: Effort, parts: int) -> Effort:
     """The accuracy requested of each of that many parts: coarser where there are many."""
-    few = replace(effort, most_atoms=max(effort.most_atoms // (2 * parts), _FEWEST_ATOMS))
-    if parts <= _MANY:
+    few = replace(effort, most_atoms=max(effort.most_atoms // (2 * parts), 1 << 15))
+    if parts <= 8:
         return few
-    wider = min(_WIDER * effort.resolution, _WIDEST)
+    # blocks of decoy counts may be four times as wide, but no wider than 4e-4 of their counts
+    wider = min(4.0 * effort.resolution, 4e-4)
     return replace(few, resolution=max(effort.resolution, wider))

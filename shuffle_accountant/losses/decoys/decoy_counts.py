@@ -22,8 +22,6 @@ from shuffle_accountant.numerics.rounding import Array, outwards, roundings, seq
 
 __all__ = ["Decoys", "average", "count_law", "joined", "starts_of"]
 
-# Below this probability, relative to the likeliest block's, blocks do not become any wider.
-_RARE = 1e-12
 # Largest number of cells of all groups together.
 _CELLS = 4096
 # Relative error of the chance of a group, which is a ratio of sums of probabilities.
@@ -156,7 +154,7 @@ def starts_of(
     """
     place = np.log1p(blocks.low) / np.log1p(resolution)
     if share > 0.0:
-        width = (blocks.weight.max() / np.maximum(blocks.weight, _RARE * blocks.weight.max())) ** (
+        width = (blocks.weight.max() / np.maximum(blocks.weight, 1e-12 * blocks.weight.max())) ** (
             share
         )
         width = width[:-1] + spare / (resolution * (blocks.low[1:] + 1.0))

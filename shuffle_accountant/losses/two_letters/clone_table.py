@@ -49,12 +49,6 @@ MOST_COUNTS = 2.0**27
 
 # Number of rows that are made, and kept, at once.
 _ROWS = 128
-# Least width of cells in y: narrower ones would not have enough digits left for shares of them.
-_NARROWEST = 2.0**-30
-# Least tail for which tables are made: smaller probabilities are about to lose digits.
-_LEAST_TAIL = 1e-200
-# Least 1 - gap for which tables are used: a smaller one leaves no digits in 1 - gap y.
-_LEAST_REST = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +224,8 @@ def clone_table(step: float, gap: float, resolution: float, tail: float) -> Clon
         tail: mass that may be cut off.
     """
     wide = math.tanh(0.5 * step) / gap
-    if resolution <= 0.0 or tail < _LEAST_TAIL or wide < _NARROWEST:
+    # narrower cells would not have enough digits left for shares of them, nor smaller tails
+    if resolution <= 0.0 or tail < 1e-200 or wide < 2.0**-30:
         return None
     # powers of the square root of 2, so that rounds of other gaps and other questions share it
     cells = math.ceil(2.0 ** (0.5 * math.ceil(-2.0 * math.log2(min(wide, 0.5)))))
@@ -262,7 +257,8 @@ def tabled_atoms(
         The atoms, or None where a table loses digits or does not pay.
     """
     rest = math.exp(log_rest)
-    if min(rate, idle) <= 1e-6 or trials < 1 or rest < _LEAST_REST:
+    # a smaller rest leaves no digits in 1 - gap y
+    if min(rate, idle) <= 1e-6 or trials < 1 or rest < 1e-9:
         return None
     if trials * rate > MOST_COUNTS:
         return None

@@ -36,15 +36,11 @@ from shuffle_accountant.numerics.rounding import Array, outwards, roundings, seq
 
 __all__ = ["NumberOfMixedResponses"]
 
-# Largest number of pairs of small blocks of (J, C) that are added up.
-_MOST_PAIRS = 120_000
 # Blocks are wider by one over this power of their probability relative to the likeliest.
 _SHARE = 0.25
 # Up to this number of counts (of J, or of C), blocks do not widen where they are rare; those of C
 # are single counts.
 _FEW = 256
-# Number of counts at which the widths of blocks of C are computed; interpolated in between.
-_PLACES = 1024
 
 
 @dataclass(frozen=True)
@@ -148,7 +144,7 @@ def _blocks(
         numbers = joined(every, side, resolution, _SHARE if every.low.size > _FEW else 0.0)
         number = numbers.low if side is Bound.PESSIMISTIC else numbers.high
         edges = _edges(number, source.categories, share, resolution)
-        if number.size * edges.size <= _MOST_PAIRS:
+        if number.size * edges.size <= 120_000:  # what can be added up in some tenths of a second
             break
         resolution = max(1.5 * resolution, 1e-6)
     return _several_values(source, numbers, number, edges, side, tail, resolution)
@@ -248,7 +244,7 @@ def _edges(number: Array, categories: int, tail: float, resolution: float) -> Ar
     mean = 0.5 * (float(number[0]) + float(number[-1])) * rate
     goal = math.sqrt(2.0 * _SHARE * min(-math.log(tail), 700.0))
     reach = max(mean - first, last - mean, 1.0)
-    places = np.geomspace(first + 1.0, last + 2.0, _PLACES) - 1.0
+    places = np.geomspace(first + 1.0, last + 2.0, 1024) - 1.0  # interpolated in between
     away = np.minimum(np.abs(places - mean) / reach, 1.0)
     width = np.maximum(resolution * (places + 1.0) * np.exp(0.5 * (goal * away) ** 2), 1.0)
     step = 0.5 * (1.0 / width[1:] + 1.0 / width[:-1]) * np.diff(places)

@@ -30,6 +30,7 @@ from shuffle_accountant.losses.divergence import PROBABILISTIC_DP, Divergence
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 from shuffle_accountant.numerics.binomial import log_pmf, log_upper_tail
 from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     SMALLEST,
@@ -46,17 +47,9 @@ __all__ = ["ProbabilisticDpLoss"]
 # Largest number of counts C whose probabilities are computed one by one, each parity in blocks of
 # its own; with more, both parities share blocks.
 _COUNTED = 200_000
-# Relative width of blocks in one round's delta, in resolutions.
-_WIDTH_PER_RESOLUTION = 4.0
 # Largest number of values of R of one parity and sign that are listed one by one; more of them
 # share cells, about as many as the second number.
 _LISTED, _SHARED = 1 << 21, 1 << 16
-# Largest number of table entries (blocks times values of R) that are made at once.
-_AT_ONCE = 1 << 18
-# Roundings of the pmf at the centre, whose logarithm is at most 40 in size.
-_CENTRE_ERROR = 512.0
-# Products below this may have lost digits; all of them together are less than the second number.
-_FEW_DIGITS, _UNDERFLOW = 1e-300, 1e-299
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +117,7 @@ class ProbabilisticDpLoss:
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of ``P(loss >= epsilon)``, epsilon >= 0."""
-        blocks = self._blocks(side, 0.5 * effort.tail, _WIDTH_PER_RESOLUTION * effort.resolution)
+        blocks = self._blocks(side, 0.5 * effort.tail, 4.0 * effort.resolution)
         upper = side is Bound.PESSIMISTIC
         part = rounded(math.tanh(0.5 * epsilon), ELEMENTARY)
         if epsilon > 0.0:
@@ -158,7 +151,7 @@ class ProbabilisticDpLoss:
         cells = _Cells(side, spacing, last, blocks.shift)
         step = 2.0 if reach <= 2.0 * _LISTED else 2.0 * math.ceil(0.5 * reach / _SHARED)
         values = np.arange(0.0, reach + 1.0, step)
-        for weight, low, high in blocks.parts(max(_AT_ONCE // values.size, 1)):
+        for weight, low, high in blocks.parts(max(LIMITS.at_once // values.size, 1)):
             cells.add(weight, low, high, values + low[0] % 2.0)
         mass, infinite, round_off = cells.total()
         missing = blocks.missing + beyond
@@ -166,7 +159,7 @@ class ProbabilisticDpLoss:
             side=side,
             mass=mass,
             loss=rounded(spacing * np.arange(-last, last + 1, dtype=np.float64), 4.0),
-            infinite=infinite + missing + _UNDERFLOW if upper else infinite,
+            infinite=infinite + missing + 10.0 * LIMITS.underflow if upper else infinite,
             truncated=missing,
             round_off=blocks.round_off + round_off,
             loss_error=roundings(4.0) * spacing * last,
@@ -238,7 +231,7 @@ class _Cells:
             outward = (sign > 0.0) == self._upper
             chance = _half_law(high if outward else low, values, inside + 2.0, upper=self._upper)
             if not self._upper:
-                chance[chance < _FEW_DIGITS] = 0.0
+                chance[chance < LIMITS.underflow] = 0.0
             chance *= weight[:, None]
             majority = sign * (values + (inside if outward else 0.0)) + self._majority
             place = self._places(majority, low[:, None] + 1.0, high[:, None] + 1.0)
@@ -265,7 +258,8 @@ class _Cells:
 
     def total(self) -> tuple[Array, float, float]:
         """Masses of the points, mass at infinity, and how much rounding was allowed for."""
-        error = sequential_sum(float(self._added), own=3.0 * self._values + _CENTRE_ERROR)
+        # 512 of the pmf at the centre, whose logarithm is at most 40 in size
+        error = sequential_sum(float(self._added), own=3.0 * self._values + 512.0)
         mass = outwards(rounded(self._mass, self._added), error, upper=self._upper)
         return mass[1:-1], float(mass[-1]), error * float(mass.sum())
 
