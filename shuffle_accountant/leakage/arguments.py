@@ -12,7 +12,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 
 # Largest distance of a sum of probabilities from one, as for rows of a channel. What is left is
-# spread over the letters, in proportion: that is the law a sampler runs.
+# spread over the messages, in proportion: that is the distribution a sampler runs.
 _SLACK = 1e-9
 
 MOST_USERS = 2**53
@@ -33,10 +33,10 @@ def numbers(**named: object) -> Array:
 
 
 def law(**named: ArrayLike) -> Array:
-    """The one named argument as a probability law over letters 0, 1, ….
+    """The one named argument as a distribution over messages 0, 1, ….
 
     Returns:
-        Probabilities, shape (letters,), adding up to one to round-off.
+        Probabilities, shape (messages,), adding up to one to round-off.
     """
     ((name, values),) = named.items()
     probabilities = numbers(**{name: values})

@@ -20,16 +20,13 @@ def optimal_decoy(p: ArrayLike) -> Array:
 
     It is proportional to ``sqrt(p (1 - p))``: by the inequality of Cauchy and Schwarz that
     minimises the leading constant ``sum_y P(1 - P)/Q / 2`` of ``n I(Y1; Z)``, to ``(sum_y sqrt(P(1
-    - P)))^2 / 2``. It is neither p nor proportional to ``sqrt(p)``. For two letters it is uniform.
+    - P)))^2 / 2``. It is neither p nor proportional to ``sqrt(p)``. For two messages it is uniform.
     A message that is always the same has nothing to hide, and its decoys are copies.
 
     'Mutual Information Bounds in the Shuffle Model', Theorem 6 and Corollary 1.
 
-    Args:
-        p: law of the target's message, shape (letters,).
-
     Returns:
-        Probabilities, shape (letters,).
+        Probabilities, shape (messages,).
     """
     target = law(p=p)
     others = math.fsum(target.tolist()) - target
@@ -42,8 +39,7 @@ def leading_constant(p: ArrayLike, q: ArrayLike | None = None) -> float:
     """The limit of ``n I(Y1; Z)``: ``sum_y P(1 - P)/Q / 2``, nats; infinite unless P << Q.
 
     Args:
-        p: law of the target's message, shape (letters,).
-        q: law of every other message, same shape; by default the optimal one.
+        q: distribution of every other message, same shape; by default the optimal one.
     """
     target, decoys = two_laws(p, optimal_decoy(p) if q is None else q)
     spread = target * (1.0 - target)
@@ -58,12 +54,12 @@ def leading_constant(p: ArrayLike, q: ArrayLike | None = None) -> float:
 class Expansion:
     """``limit + exposed log n + first/n + second/n^2 + O(n^-3)``, not certified.
 
-    Good only where n times the least probability of a decoy's letter, and n over the chi-squared
+    Good only where n times the least probability of a decoy's message, and n over the chi-squared
     divergence, are large. Nothing is rounded in a direction.
 
     Attributes:
         limit: nats, as n grows (beside the logarithm).
-        exposed: factor of ``log n``: probability of letters that only the target sends.
+        exposed: factor of ``log n``: probability of messages that only the target sends.
         first: coefficient of 1/n.
         second: coefficient of 1/n^2; infinite where ratios above 1e100 leave no double.
     """
@@ -89,10 +85,6 @@ def position_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
 
     'Mutual Information Bounds in the Shuffle Model', Theorems 4 and 7, with one more term; m_3 is
     ``E_Q[(P/Q - 1)^3]``. The remainder is ``O(n^-3)``.
-
-    Args:
-        p: law of the target's message, shape (letters,).
-        q: law of every other message, same shape.
     """
     target, decoys = given_laws(p, q)
     exposure = Exposure.of(target, decoys)
@@ -112,10 +104,6 @@ def message_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
         (sum_y P(1 - Q^2)/Q^2 / 12 - chi^2^2/4 + m_3/6) / n^2,
 
     so the remainder is ``O(n^-3)``.
-
-    Args:
-        p: law of the target's message, shape (letters,).
-        q: law of every other message, same shape.
     """
     target, decoys = given_laws(p, q)
     exposure = Exposure.of(target, decoys)

@@ -1,7 +1,7 @@
 """Mutual information of an input and n shuffled messages: its own and those of decoys.
 
-An input x has prior pi(x) and is sent as a message of law R_x. The other n - 1 messages are i.i.d.
-from Q. With Rbar the mean of R_x over the prior, the shuffled messages Z have
+An input x has prior pi(x) and is sent as a message of distribution R_x. The other n - 1 messages
+are i.i.d. from Q. With Rbar the mean of R_x over the prior, the shuffled messages Z have
 
     I(X; Z) = sum_x pi(x) Phi_n(R_x, Q) - Phi_n(Rbar, Q)
 
@@ -35,9 +35,8 @@ def information(
 
     Args:
         weights: prior of the inputs, which sum to one.
-        rows: R_x to Q of each, over classes of letters of its own.
+        rows: R_x to Q of each, over classes of messages of its own.
         mean: Rbar to Q.
-        users: number n of messages.
     """
     *given, average = shuffled_divergences([*rows, mean], users)
     total = Estimate(0.0)
@@ -123,7 +122,7 @@ class Signal:
 
 
 def _merged(p: Array, q: Array) -> tuple[Array, Array]:
-    """Letters whose ratios are within 16 units in the last place, as one letter."""
+    """Messages whose ratios are within 16 units in the last place, as one message."""
     sent = q > 0.0
     p, q = p[sent], q[sent]
     # the bits of positive doubles are in the order of the doubles

@@ -56,7 +56,6 @@ class Estimate:
         """The bracket of a number that is known to be in [0, ``most``].
 
         Args:
-            reduction: name of the formula or theorem.
             most: an upper bound that holds for other reasons, itself off by rounding alone.
         """
         most = raised(most, roundings(4))

@@ -19,14 +19,15 @@ from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, lowered, rai
 
 @dataclass(frozen=True)
 class HeterogeneousPosition:
-    """Upper bounds of ``I(K; Z)`` for independent users with laws of their own, nats.
+    """Upper bounds of ``I(K; Z)`` for independent users with distributions of their own, nats.
 
     Attributes:
         entropy: ``log n``.
-        blanket: the position leakage among n - 1 decoys that send what all others' laws share.
+        blanket: the position leakage among n - 1 decoys that send what all others' distributions
+            share.
         swap: ``(1/n) sum_l (D(P_1‖P_l) + D(P_l‖P_1))`` over all others: divergences are convex and
             an exchange of two places changes two messages.
-        paper: ``2 eps``, e^eps the largest ratio of any two users' probabilities of one letter:
+        paper: ``2 eps``, e^eps the largest ratio of any two users' probabilities of one message:
             'Mutual Information Bounds in the Shuffle Model', Theorem 12.
     """
 
@@ -48,10 +49,10 @@ def heterogeneous_message(
 
     The others' messages are draws from ``mu(y) = min_l P_l(y)`` or else blank: Theorems 9 and 10 of
     'Mutual Information Bounds in the Shuffle Model'. Users who are unlike the rest shrink mu; the
-    messages of any of them may be left out, since whoever knows their laws can add them again.
+    messages of any of them may be left out, since whoever knows their distributions can add them
+    again.
 
     Args:
-        laws: one law per user over the same letters, shape (users, letters).
         among: which other users hide the target, none twice; by default all.
 
     Returns:
@@ -67,9 +68,6 @@ def heterogeneous_position(laws: Sequence[ArrayLike] | Array) -> HeterogeneousPo
     """Upper bounds of ``I(K; Z)`` for independent users, user 0 the target.
 
     Here nobody may be left out: without some messages K has fewer values.
-
-    Args:
-        laws: one law per user over the same letters, shape (users, letters).
     """
     table = _table(laws)
     others = _others(None, len(table))
@@ -134,7 +132,7 @@ def _symmetric(one: Array, other: Array) -> float:
 
 
 def _largest_ratio(table: Array) -> float:
-    """Largest log-ratio of two users' probabilities of one letter."""
+    """Largest log-ratio of two users' probabilities of one message."""
     high, low = table.max(axis=0), table.min(axis=0)
     if np.any((high > 0.0) & (low == 0.0)):
         return math.inf

@@ -36,10 +36,10 @@ _ELEMENTARY = roundings(ELEMENTARY)
 
 @dataclass(frozen=True, eq=False)
 class Problems:
-    """Several pairs of laws over as many letters each; letters of no mass fill up.
+    """Several pairs of distributions over as many messages each; messages of no mass fill up.
 
     Attributes:
-        p: probabilities of the target's letter, shape (b, m).
+        p: probabilities of the target's message, shape (b, m).
         q: those of a decoy's, shape (b, m).
         gap: ``p - q``, shape (b, m).
         centred: ``p/q - 1``, shape (b, m).
@@ -61,7 +61,6 @@ def integrand(problems: Problems, v: Array) -> tuple[Array, Array]:
     - 1 + x`` is off by ``(2 + u) r`` and ``1 - e^(-x)`` by ``(1 + u) r`` at most, because x >= -u.
 
     Args:
-        problems: b pairs of laws.
         v: shape (b, k).
 
     Returns:

@@ -48,9 +48,7 @@ def input_bound(
     message tells.
 
     Args:
-        randomizer: any local randomizer.
-        users: number n of messages, the target's included, 1 <= n <= 2^53.
-        prior: law of the target's input, uniform by default, shape (inputs,). Inputs of a
+        prior: distribution of the target's input, uniform by default, shape (inputs,). Inputs of a
             `LaplaceRandomizer` and a `GaussianRandomizer` are the two numbers 0 and 1; for Laplace
             noise the others' inputs may be anything in [0, 1], for Gaussian noise they are 0 or 1.
             Frequency oracles allow 12 inputs of positive prior, or the uniform prior; with an eps0
@@ -118,7 +116,7 @@ class PositionBounds:
             changes two messages, each of divergence at most ``eps0 tanh(eps0/2)``.
         blanket: the largest over inputs of ``D(R_x‖B) - Phi_n(R_x, B)``, B the blanket and its
             blank; None unless the randomizer has finitely many inputs.
-        alike: ``eps0 tanh(eps0/2)``: holds only if all others' messages have one law.
+        alike: ``eps0 tanh(eps0/2)``: holds only if all others' messages have one distribution.
     """
 
     entropy: float
@@ -137,16 +135,7 @@ class PositionBounds:
 
 
 def position_bounds(randomizer: LocalRandomizer, *, users: int) -> PositionBounds:
-    """Every bound of the position leakage side by side; each is rounded up.
-
-    Args:
-        randomizer: any local randomizer that all users apply.
-        users: number n of messages, the target's included, 1 <= n <= 2^53.
-
-    Raises:
-        ValueError: an interactive randomizer, for which the place of a message in the order decides
-            which randomizer is applied.
-    """
+    """Every bound of the position leakage side by side; each is rounded up."""
     randomizer = validate.instance(LocalRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
     if randomizer.interactive:

@@ -31,7 +31,7 @@ class Ratios:
         p: probabilities under P, shape (m,).
         q: probabilities under Q, all > 0, shape (m,).
         gap: ``p - q``, to a few units in the last place of the *difference*.
-        inexact: relative error of the entries of ``p`` that the laws were given with.
+        inexact: relative error of the entries of ``p`` that the distributions were given with.
     """
 
     p: Array
@@ -43,19 +43,18 @@ class Ratios:
     def of(p: Array, q: Array, inexact: float = 0.0) -> Ratios:
         """The ratios of two vectors of masses, each of which is a law once divided by its sum.
 
-        What the two sums miss to one is known exactly, so that laws that differ in their tenth
-        digit have ratios that are known to as many digits as any.
+        What the two sums miss to one is known exactly, so that distributions that differ in their
+        tenth digit have ratios that are known to as many digits as any.
 
         Args:
-            p: masses, shape (letters,); 0 wherever ``q`` is 0.
-            q: masses, shape (letters,).
+            p: masses, shape (messages,); 0 wherever ``q`` is 0.
             inexact: relative error of the entries of ``p``.
         """
         sent = q > 0.0
         p, q = p[sent], q[sent]
         p, q, inexact = _near_one(p), _near_one(q), inexact
         heard = p > 0.0
-        if np.count_nonzero(~heard) > 1:  # letters of ratio zero are one letter
+        if np.count_nonzero(~heard) > 1:  # messages of ratio zero are one message
             p = np.append(p[heard], 0.0)
             q = np.append(q[heard], math.fsum(q[~heard].tolist()))
         over_p, over_q = (math.fsum([*x.tolist(), -1.0]) for x in (p, q))
@@ -95,8 +94,9 @@ class Ratios:
     def least_divergence(self, users: int) -> float:
         """``n D((1 - 1/n) Q + P/n ‖ Q)``, a lower bound of the shuffled divergence.
 
-        Each message of the shuffled output has the law in it, and relative entropy to a product is
-        at least the sum over the marginals. Exact for n = 1, and to first order for many users.
+        Each message of the shuffled output has the distribution in it, and relative entropy to a
+        product is at least the sum over the marginals. Exact for n = 1, and to first order for
+        many users.
         """
         t = self.centred / users
         near = np.abs(t) < _SERIES_BELOW
@@ -156,10 +156,10 @@ class Exposure:
         return tau * math.log(max(values, 2.0)) + 2.0 * math.sqrt(tau)
 
     def rest(self, p: Array, q: Array) -> tuple[float, Ratios | None]:
-        """The probability of the other letters, and the target's law given one of them.
+        """The probability of the other messages, and the target's distribution given one of them.
 
         Returns:
-            ``(1 - a, ratios)``; no ratios where the target never sends other letters.
+            ``(1 - a, ratios)``; no ratios where the target never sends other messages.
         """
         if not self.exposed.any():
             return 1.0, Ratios.of(p, q)

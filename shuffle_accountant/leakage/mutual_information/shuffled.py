@@ -8,11 +8,11 @@ As ``x log x = int_0^inf (x e^-t - x e^-tx) dt/t``, it is an integral over v = l
 of the function F of `integrand`, here by the trapezoidal rule. Its errors are bounded as follows.
 
 *Discretisation.* In the strip |Im v| < a < pi/2 F is analytic and goes to 0 at both ends. With E~
-the expectation under the shuffled law (of density X), ``F = E~[e^-s - e^-sX]``. On the ray of angle
-b, ``|e^-s - e^-sx| <= |int_1^x |s| e^(-|s| t cos b) dt|``, whose integral over v is ``|log x| / cos
-b``. So that of |F| is at most ``M = E~|log X| / cos a``, and ``E~|log X| = E[X |log X|] <= Phi_n +
-2/e``. By Trefethen and Weideman (2014, Theorem 5.1) the rule is off by at most ``2 M / (e^(2 pi
-a/h) - 1)``; the spacing h makes that smaller than rounding.
+the expectation under the shuffled distribution (of density X), ``F = E~[e^-s - e^-sX]``. On the ray
+of angle b, ``|e^-s - e^-sx| <= |int_1^x |s| e^(-|s| t cos b) dt|``, whose integral over v is ``|log
+x| / cos b``. So that of |F| is at most ``M = E~|log X| / cos a``, and ``E~|log X| = E[X |log X|] <=
+Phi_n + 2/e``. By Trefethen and Weideman (2014, Theorem 5.1) the rule is off by at most ``2 M /
+(e^(2 pi a/h) - 1)``; the spacing h makes that smaller than rounding.
 
 *Truncation, left.* For s <= 1, ``x e^-sx`` is below its tangent at 1, so F >= 0; by Jensen's
 inequality ``F <= e^-s - e^(-s(1 + chi^2/n)) <= s chi^2/n``. The nodes left out before s_0 sum to
@@ -44,12 +44,7 @@ _BLOCK = 1 << 17
 
 
 def shuffled_divergences(pairs: Sequence[Ratios], users: int) -> list[Estimate]:
-    """``Phi_n(P, Q)`` of each pair, with relative accuracy.
-
-    Args:
-        pairs: laws P << Q.
-        users: number n of messages, >= 1.
-    """
+    """``Phi_n(P, Q)`` of each pair, with relative accuracy."""
     if users == 1:
         return [_given(pair, pair.divergence, users) for pair in pairs]
     found: list[Estimate] = [Estimate(0.0)] * len(pairs)
@@ -81,7 +76,7 @@ def _given(pair: Ratios, found: Estimate, users: int) -> Estimate:
 
 
 def _integrals(pairs: list[Ratios], users: int) -> list[Estimate]:
-    """The integrals of pairs with equally many letters, P != Q, n >= 2."""
+    """The integrals of pairs with equally many messages, P != Q, n >= 2."""
     plans = [_Plan(pair, users) for pair in pairs]
     count = max(plan.nodes for plan in plans)
     start = np.array([plan.start for plan in plans])[:, None]

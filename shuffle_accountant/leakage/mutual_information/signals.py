@@ -23,12 +23,7 @@ _MOST_BITS = 12
 
 
 def signals(randomizer: ConcreteRandomizer, prior: ArrayLike | None) -> tuple[Signal, Signal]:
-    """Two signals, no more and no less informative than the randomizer's; one twice if it is exact.
-
-    Args:
-        randomizer: any whose distribution of messages is known.
-        prior: distribution of the inputs, shape (inputs,); uniform if None.
-    """
+    """Two signals, no more and no less informative than the randomizer's; equal if exact."""
     if randomizer.mixture is not None:
         return _twice(_mixed(randomizer.mixture, prior))
     if not isinstance(randomizer, FiniteRandomizer):

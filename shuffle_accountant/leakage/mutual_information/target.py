@@ -20,24 +20,19 @@ from shuffle_accountant.numerics.rounding import Array, lowered, raised, roundin
 def position(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
     """Certified ``I(K; Z)`` of one target among decoys, for any number of users.
 
-    The target's message has law p, those of all others are i.i.d. from q, and K is the place of the
-    target's message in their random order Z. For P << Q
+    The target's message has distribution p, those of all others are i.i.d. from q, and K is the
+    place of the target's message in their random order Z. For P << Q
 
-        I(K; Z) = D(P‖Q) - Phi_n(P, Q),    Phi_n = D(law of Z ‖ Q^n),
+        I(K; Z) = D(P‖Q) - Phi_n(P, Q),    Phi_n = D(Z ‖ Q^n),
 
-    which rises to ``D(P‖Q)``. A letter that only the target sends gives its place away: with a
-    their probability and P' the law P given any other letter,
+    which rises to ``D(P‖Q)``. A message that only the target sends gives its place away: with a
+    their probability and P' the distribution P given any other message,
 
         I(K; Z) = a log n + (1 - a) (D(P'‖Q) - Phi_n(P', Q)).
 
     Both are exact for every n; 'Mutual Information Bounds in the Shuffle Model', Theorems 2, 4 and
     7, has their expansions. `Phi_n` is an integral with a certified error, see
     `shuffle_accountant.leakage.mutual_information.shuffled`.
-
-    Args:
-        p: law of the target's message, shape (letters,), sums to one within 1e-9.
-        q: law of every other message, same shape.
-        users: number n of messages, the target's included, 1 <= n <= 2^53.
 
     Returns:
         Bracket in nats, in [0, log n]. Its width is about 1e-13 of ``Phi_n`` and 1e-15 of D.
@@ -66,9 +61,10 @@ def position_estimate(p: Array, q: Array, users: int) -> Estimate:
 
 
 def given_laws(p: ArrayLike, q: ArrayLike) -> tuple[Array, Array]:
-    """Two checked laws, as close to what was given as floats are.
+    """Two checked distributions, as close to what was given as floats are.
 
-    A law that sums to one up to round-off is not divided by its sum: `Ratios` does so exactly.
+    A distribution that sums to one up to round-off is not divided by its sum: `Ratios` does so
+    exactly.
     """
     two_laws(p, q)
     return np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
@@ -77,23 +73,19 @@ def given_laws(p: ArrayLike, q: ArrayLike) -> tuple[Array, Array]:
 def message(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
     """Certified ``I(Y1; Z)`` of one target among decoys, for any number of users.
 
-    The target's message Y1 has law p, those of all others are i.i.d. from q, Z is all of them in
-    random order. For P << Q
+    The target's message Y1 has distribution p, those of all others are i.i.d. from q, Z is all of
+    them in random order. For P << Q
 
-        I(Y1; Z) = sum_y P(y) Phi_n(delta_y, Q) - Phi_n(P, Q),    Phi_n(P, Q) = D(law of Z ‖ Q^n),
+        I(Y1; Z) = sum_y P(y) Phi_n(delta_y, Q) - Phi_n(P, Q),    Phi_n(P, Q) = D(Z ‖ Q^n),
 
-    without the cancellation of the textbook form ``I(K; Z) + H(P) - log n + E[log N_Y1]``. Letters
-    that only the target sends, of probability a, are seen: with P' the law P given any other one,
+    without the cancellation of the textbook form ``I(K; Z) + H(P) - log n + E[log N_Y1]``. Messages
+    that only the target sends, of probability a, are seen: with P' the distribution P given any
+    other one,
 
         I(Y1; Z) = h(a) + a H(P | exposed) + (1 - a) (the same for P').
 
     Exact for every n; 'Mutual Information Bounds in the Shuffle Model', Theorems 3, 5 and 8, has
     the expansions.
-
-    Args:
-        p: law of the target's message, shape (letters,), sums to one within 1e-9.
-        q: law of every other message, same shape.
-        users: number n of messages, the target's included, 1 <= n <= 2^53.
 
     Returns:
         Bracket in nats, in [0, H(P)]. Its width is about 1e-13 of the two terms.
@@ -120,7 +112,7 @@ def message_estimate(p: Array, q: Array, users: int) -> Estimate:
     if rest is None:
         return estimate
     heard = (p > 0.0) & ~exposure.exposed
-    # letters of one q are one row
+    # messages of one q are one row
     chances, index = np.unique(q[heard], return_inverse=True)
     weights = np.asarray(np.bincount(index.ravel(), p[heard], chances.size), dtype=np.float64)
     weights /= math.fsum(weights.tolist())
@@ -130,7 +122,7 @@ def message_estimate(p: Array, q: Array, users: int) -> Estimate:
 
 
 def _one_letter(chance: float, others: float) -> Ratios:
-    """A target that always sends one letter: ratio ``1/q`` there, else 0."""
+    """A target that always sends one message: ratio ``1/q`` there, else 0."""
     if others <= 0.0:
         return Ratios.of(np.ones(1), np.ones(1))
     return Ratios.of(np.array([1.0, 0.0]), np.array([chance, others]))
@@ -141,15 +133,6 @@ def shuffled_divergence(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
 
     Falls from ``D(P‖Q)`` at one user to ``chi^2(P‖Q) / 2n``, and is convex in p. Infinite unless P
     << Q. See `shuffle_accountant.leakage.mutual_information.shuffled` for the certificate.
-
-    Args:
-        p: law of the target's message, shape (letters,).
-        q: law of every other message, same shape.
-        users: number n of messages, the target's included, 1 <= n <= 2^53.
-
-    Raises:
-        ValueError: a message that decoys send with a probability below 1e-280 or 1e-150 of the
-            target's.
     """
     target, decoys = given_laws(p, q)
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
@@ -171,15 +154,6 @@ def closed_form(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
     from below by 0 and from above by a third of the fourth power; ``log(1 + m_2/n)`` is Jensen's
     inequality; the sum of the messages' own divergences is what independence leaves. Hence also
     ``D - log(1 + m_2/n) <= I(K; Z) <= D``.
-
-    Args:
-        p: law of the target's message, shape (letters,).
-        q: law of every other message, same shape.
-        users: number n of messages, 1 <= n <= 2^53.
-
-    Raises:
-        ValueError: a message that decoys send with a probability below 1e-280 or 1e-150 of the
-            target's.
     """
     target, decoys = given_laws(p, q)
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)

@@ -58,11 +58,7 @@ class UniversalBounds:
 
 
 def first_order(*, eps0: float) -> FirstOrder:
-    """The paper's and the sharp first-order constant of the input leakage.
-
-    Args:
-        eps0: local privacy parameter, nats, finite, >= 0.
-    """
+    """The paper's and the sharp first-order constant of the input leakage."""
     eps0 = validate.finite_nonnegative(eps0=eps0)
     if eps0 > _LARGE_EPS0:
         return FirstOrder(math.inf, math.inf)
@@ -71,10 +67,6 @@ def first_order(*, eps0: float) -> FirstOrder:
 
 def universal_bounds(*, eps0: float, users: int) -> UniversalBounds:
     """Distribution-free, non-asymptotic upper bounds of the input leakage.
-
-    Args:
-        eps0: local privacy parameter, nats, in [0, inf].
-        users: number n of messages, the target's included, 1 <= n <= 2^53.
 
     Returns:
         The bounds, each rounded up by more than its rounding error.
@@ -114,12 +106,7 @@ class ResponseConstants:
 
 
 def response_constants(*, categories: int, eps0: float) -> ResponseConstants:
-    """First-order constants of the input leakage of k-ary randomized response.
-
-    Args:
-        categories: number k of values, >= 2.
-        eps0: local privacy parameter, nats, in (0, 300].
-    """
+    """First-order constants of the input leakage of k-ary randomized response."""
     k = validate.integer(minimum=2, maximum=2**53, categories=categories)
     eps0 = validate.positive(eps0=eps0)
     if eps0 > _LARGE_EPS0:
@@ -140,15 +127,13 @@ def response_constants(*, categories: int, eps0: float) -> ResponseConstants:
 def clones_message(p: ArrayLike, *, eps0: float, users: int) -> Bracket:
     """Upper bound of ``I(Y1; Z)`` by the clones of one input, itself as a certified bracket.
 
-    The others' messages are draws from p, the target's own law of messages, with probability
-    ``e^-eps0``, else blank. The leading term is ``e^eps0 (letters - 1)/2n``. About the message, not
-    the input; the blanket is never worse. 'Mutual Information Bounds in the Shuffle Model', Section
-    V.
+    The others' messages are draws from p, the target's own distribution of messages, with
+    probability ``e^-eps0``, else blank. The leading term is ``e^eps0 (messages - 1)/2n``. About the
+    message, not the input; the blanket is never worse. 'Mutual Information Bounds in the Shuffle
+    Model', Section V.
 
     Args:
-        p: law of the target's message given its input, shape (letters,).
-        eps0: local privacy parameter, nats, finite, >= 0.
-        users: number n of messages, the target's included, 1 <= n <= 2^53.
+        p: distribution of the target's message given its input, shape (messages,).
     """
     target = law(p=p)
     eps0 = validate.finite_nonnegative(eps0=eps0)

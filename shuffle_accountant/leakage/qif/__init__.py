@@ -5,6 +5,11 @@ of a right guess for any number of users: `posterior_vulnerability_shuffle`,
 `posterior_vulnerability_krr_shuffle`, `all_but_one_vulnerability`. After Jurado, Gonze, Alvim and
 Palamidessi, 'Analyzing the Shuffle Model Through the Lens of Quantitative Information Flow' (CSF
 2023).
+
+In all of them `users` is the number n of users and `categories` the number k of values, each at
+most 2^53; p is the chance that randomized response sends the true value, and each other value has
+the chance (1 - p)/(k - 1). A channel has one row of message probabilities for each value, shape
+(values, messages), and a prior one probability for each value; by default all are equally likely.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The adversary of differential privacy, who knows everyone's value but the target's.
 
 Section V of Jurado et al. (CSF 2023). The adversary sees the histogram z of all messages, knows the
-law of the other users' part of it, and guesses the target's value:
+distribution of the other users' part of it, and guesses the target's value:
 
     V = sum_z max_a pi_a P(z | target a, others).
 
@@ -9,8 +9,8 @@ For randomized response on two values, with B the number of the others' messages
 
     V = 1/2 + (2p - 1)/2 sum_z |P(B = z - 1) - P(B = z)|/2 = 1/2 + (2p - 1)/2 max_j P(B = j),
 
-because the law of B, a sum of independent bits, is unimodal. Its mode is less than 1 away from its
-mean (Darroch 1964).
+because the distribution of B, a sum of independent bits, is unimodal. Its mode is less than 1
+away from its mean (Darroch 1964).
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ def all_but_one_vulnerability(*, users: int, p: float, known: int) -> float:
     target's bit. Takes a millisecond for any number of users.
 
     Args:
-        users: number n of users, in [1, 2^53].
-        p: probability to send the true bit, in [1/2, 1].
         known: how many of the other users hold the value a, in [0, n - 1].
 
     Returns:
@@ -58,8 +56,8 @@ def all_but_one_vulnerability(*, users: int, p: float, known: int) -> float:
 def _largest_mass(ones: int, zeros: int, p: float) -> float:
     """``max_j P(B = j)`` for B = Bin(ones, p) + Bin(zeros, 1 - p), by a discrete Fourier sum.
 
-    The characteristic function falls like that of a normal law; hence few frequencies matter if the
-    period is some 13 standard deviations; what wraps around is below 1e-30.
+    The characteristic function falls like that of a normal distribution; hence few frequencies
+    matter if the period is some 13 standard deviations; what wraps around is below 1e-30.
     """
     q, bits = 1.0 - p, ones + zeros
     variance = bits * p * q
@@ -87,11 +85,9 @@ def all_but_one_vulnerability_of(
     """Vulnerability of a value under any local channel and shuffling, all other values known.
 
     Args:
-        channel: row a holds the message probabilities of value a, shape (values, messages).
         known: how many of the other users hold each value, shape (values,), integers >= 0. With m
             messages and n users in all the table of n^(m - 1) probabilities must fit into 2^24
             numbers.
-        prior: adversary's law of the target's value, shape (values,); uniform if None.
 
     Returns:
         Chance of a right guess, in [max(prior), 1]; exact to round-off.

@@ -23,10 +23,6 @@ def asymptotic_vulnerability_shuffle(*, users: int, categories: int) -> float:
     """Three terms of the vulnerability under shuffling, uniform prior.
 
     An approximation, neither upper nor lower bound; for two values its third term is 0.
-
-    Args:
-        users: number n of users, in [1, 2^53].
-        categories: number k of values, in [2, 2^53].
     """
     users, categories = checked_sizes(users, categories)
     first, second = maximum_moments(categories)
@@ -35,11 +31,7 @@ def asymptotic_vulnerability_shuffle(*, users: int, categories: int) -> float:
 
 
 def leading_factor(*, categories: int) -> float:
-    """Limit of the factor of ``sqrt(ln k/(k n))`` for many users: ``E[M]/sqrt(ln k)``.
-
-    Args:
-        categories: number k of values, in [2, 2^53].
-    """
+    """Limit of the factor of ``sqrt(ln k/(k n))`` for many users: ``E[M]/sqrt(ln k)``."""
     _, categories = checked_sizes(1, categories)
     return maximum_moments(categories)[0] / math.sqrt(math.log(categories))
 
@@ -52,7 +44,6 @@ def printed_vulnerability_shuffle(*, users: int, categories: int, factor: float 
 
     Args:
         users: number n of users, at least k ln k, as printed.
-        categories: number k of values, in [2, 2^53].
         factor: f >= 0.
     """
     users, categories = checked_sizes(users, categories)
@@ -72,8 +63,6 @@ def printed_vulnerability_krr_shuffle(
 
     Args:
         users: number n of users, at least k ln k, as printed.
-        categories: number k of values, in [2, 2^53].
-        p: probability to send the true value, in [1/k, 1].
         factor: f >= 0 in place of the Theta.
     """
     users, categories = checked_sizes(users, categories)
@@ -92,7 +81,6 @@ def asymptotic_all_but_one_vulnerability(*, users: int, p: float) -> float:
 
     Args:
         users: number n of users, in [2, 2^53].
-        p: probability to send the true bit, in [1/2, 1).
     """
     users = validate.integer(minimum=2, maximum=MOST_USERS, users=users)
     number = validate.open_unit(p=p)

@@ -151,12 +151,7 @@ class Channel:
     def prior_vulnerability(
         self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
     ) -> float:
-        """``max_w sum_x pi_x g(w, x)``: expected gain of the best blind guess (Definition 1).
-
-        Args:
-            prior: law of the secret, shape (inputs,); uniform if None.
-            gain: ``g(w, x)`` >= 0, shape (guesses, inputs); 1 for the right secret if None.
-        """
+        """``max_w sum_x pi_x g(w, x)``: expected gain of the best blind guess (Definition 1)."""
         pi = prior_over(len(self.inputs), prior)
         return float(np.max(pi if gain is None else gains_over(len(self.inputs), gain) @ pi))
 
@@ -166,10 +161,6 @@ class Channel:
         """``sum_y max_w sum_x pi_x C[x, y] g(w, x)``: expected gain, given the output (Def. 2).
 
         Never below the prior vulnerability.
-
-        Args:
-            prior: law of the secret, shape (inputs,); uniform if None.
-            gain: ``g(w, x)`` >= 0, shape (guesses, inputs); 1 for the right secret if None.
         """
         joint = prior_over(len(self.inputs), prior)[:, None] * self.matrix
         gained = joint if gain is None else gains_over(len(self.inputs), gain) @ joint
@@ -178,12 +169,7 @@ class Channel:
     def additive_leakage(
         self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
     ) -> float:
-        """Posterior less prior vulnerability, >= 0.
-
-        Args:
-            prior: see `posterior_vulnerability`.
-            gain: see `posterior_vulnerability`.
-        """
+        """Posterior less prior vulnerability, >= 0."""
         before = self.prior_vulnerability(prior, gain)
         return max(self.posterior_vulnerability(prior, gain) - before, 0.0)
 
@@ -193,11 +179,7 @@ class Channel:
         """Posterior over prior vulnerability, >= 1.
 
         Args:
-            prior: see `posterior_vulnerability`.
             gain: see `posterior_vulnerability`; not all 0 where the prior is not.
-
-        Raises:
-            ValueError: the prior vulnerability is 0.
         """
         before = self.prior_vulnerability(prior, gain)
         if before == 0.0:
@@ -205,11 +187,7 @@ class Channel:
         return max(self.posterior_vulnerability(prior, gain) / before, 1.0)
 
     def min_entropy_leakage(self, prior: ArrayLike | None = None) -> float:
-        """Bits of min-entropy that the output takes away: log2 of the multiplicative leakage.
-
-        Args:
-            prior: law of the secret, shape (inputs,); uniform if None.
-        """
+        """Bits of min-entropy that the output takes away: log2 of the multiplicative leakage."""
         return math.log2(self.multiplicative_leakage(prior))
 
     def min_capacity(self) -> float:
@@ -237,7 +215,6 @@ class Channel:
         """Whether no prior and no gain distinguish the channels: their canonical forms agree.
 
         Args:
-            other: a channel with the same inputs.
             tolerance: see `canonical`; also for the weights of the merged columns.
         """
         tolerance = validate.finite_nonnegative(tolerance=tolerance)
@@ -250,11 +227,7 @@ class Channel:
         over (outputs of this one) x (outputs of the other) variables, after merging columns.
 
         Args:
-            other: a channel with the same inputs.
             tolerance: largest difference of an entry of the cascade.
-
-        Raises:
-            ValueError: the inputs differ, or the linear program is too large.
         """
         tolerance = validate.finite_nonnegative(tolerance=tolerance)
         fine, coarse = self.canonical(), self._partner(other).canonical()
@@ -264,15 +237,9 @@ class Channel:
     def post_processing_to(self, other: Channel) -> tuple[Channel, float]:
         """The channel D for which this channel in cascade with D comes closest to ``other``.
 
-        Args:
-            other: a channel with the same inputs.
-
         Returns:
             ``(D, distance)``: the largest difference of an entry, 0 to round-off if ``other``
             refines this channel.
-
-        Raises:
-            ValueError: the inputs differ, or the linear program is too large.
         """
         matrix, distance = post_processing(self.matrix, self._partner(other).matrix)
         return Channel(matrix, inputs=self.outputs, outputs=other.outputs), distance

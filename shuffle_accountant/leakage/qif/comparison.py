@@ -47,7 +47,6 @@ def equivalent(one: Array, other: Array, tolerance: float) -> bool:
     """Whether the channels have the same posteriors with the same weights.
 
     Args:
-        one: channel, shape (inputs, outputs).
         other: channel with as many inputs.
         tolerance: of posteriors and of weights, absolute.
     """

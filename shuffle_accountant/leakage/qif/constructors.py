@@ -37,12 +37,7 @@ Histogram = tuple[int, ...]
 
 
 def datasets(users: int, categories: int) -> list[tuple[int, ...]]:
-    """All datasets: tuples of n values in 0 … k - 1, in lexicographic order.
-
-    Args:
-        users: number n of users, >= 1.
-        categories: number k of values, >= 1.
-    """
+    """All datasets: tuples of n values in 0 … k - 1, in lexicographic order."""
     users, categories = _sizes(users, categories)
     # beyond 64 users two values are too many, without computing a huge power
     require_room(
@@ -56,7 +51,6 @@ def keep_probability(*, eps0: float, categories: int) -> float:
 
     Args:
         eps0: local privacy in nats, in [0, inf].
-        categories: number k of values, >= 2.
     """
     eps0 = validate.nonnegative(eps0=eps0)
     categories = validate.integer(minimum=2, categories=categories)
@@ -67,12 +61,7 @@ def keep_probability(*, eps0: float, categories: int) -> float:
 
 
 def krr(*, categories: int, p: float) -> Channel:
-    """k-ary randomized response for one user: p on the diagonal, (1 - p)/(k - 1) elsewhere.
-
-    Args:
-        categories: number k of values, >= 2.
-        p: probability to send the true value, in [0, 1].
-    """
+    """k-ary randomized response for one user: p on the diagonal, (1 - p)/(k - 1) elsewhere."""
     categories = validate.integer(minimum=2, categories=categories)
     p = validate.closed_unit(p=p)
     require_room("categories", "the channel of one user", categories * categories)
@@ -85,7 +74,6 @@ def local_channel(channel: Channel | ArrayLike, *, users: int) -> Channel:
     """N: every user's value goes through the channel independently (Definition 10).
 
     Args:
-        channel: of one user, shape (values, messages).
         users: number n of users, >= 1; (values * messages)^n <= 2^24.
     """
     one = _one_user(channel)
@@ -103,8 +91,6 @@ def krr_channel(*, users: int, categories: int, p: float) -> Channel:
 
     Args:
         users: number n of users, >= 1; k^(2n) <= 2^24.
-        categories: number k of values, >= 2.
-        p: probability to send the true value, in [0, 1].
     """
     return local_channel(krr(categories=categories, p=p), users=users)
 
@@ -114,7 +100,6 @@ def shuffle_channel(*, users: int, categories: int) -> Channel:
 
     Args:
         users: number n of users, >= 1; k^(2n) <= 2^24.
-        categories: number k of values, >= 1.
     """
     users, categories = _sizes(users, categories)
     rows = datasets(users, categories)
@@ -130,7 +115,6 @@ def reduced_shuffle_channel(*, users: int, categories: int) -> Channel:
 
     Args:
         users: number n of users, >= 1; k^n C(n + k - 1, k - 1) <= 2^24.
-        categories: number k of values, >= 1.
     """
     users, categories = _sizes(users, categories)
     rows = datasets(users, categories)
@@ -144,7 +128,6 @@ def reduced_local_channel(channel: Channel | ArrayLike, *, users: int) -> Channe
     The definition is a mean over the datasets of one histogram; its terms are equal.
 
     Args:
-        channel: of one user, shape (values, messages).
         users: number n of users, >= 1; the matrix must have at most 2^24 entries.
     """
     one = _one_user(channel)
@@ -165,8 +148,6 @@ def reduced_krr_channel(*, users: int, categories: int, p: float) -> Channel:
 
     Args:
         users: number n of users, >= 1; C(n + k - 1, k - 1)^2 <= 2^24.
-        categories: number k of values, >= 2.
-        p: probability to send the true value, in [0, 1].
     """
     return reduced_local_channel(krr(categories=categories, p=p), users=users)
 
@@ -208,8 +189,6 @@ def single_target_gain(*, users: int, categories: int, target: int = 0) -> Array
     """g_T: 1 for the target's value, whatever the others hold (Definition 13).
 
     Args:
-        users: number n of users, >= 1.
-        categories: number k of values, >= 1.
         target: whose value is guessed, in [0, n - 1].
 
     Returns:
@@ -226,11 +205,7 @@ def single_target_gain(*, users: int, categories: int, target: int = 0) -> Array
 
 
 def identity_gain(secrets: int) -> Array:
-    """1 for the right secret: the gain of Bayes vulnerability and min-entropy leakage.
-
-    Args:
-        secrets: number of secrets, >= 1.
-    """
+    """1 for the right secret: the gain of Bayes vulnerability and min-entropy leakage."""
     secrets = validate.integer(minimum=1, secrets=secrets)
     require_room("secrets", "the gain", secrets * secrets)
     return np.eye(secrets)

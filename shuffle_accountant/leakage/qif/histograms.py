@@ -1,4 +1,4 @@
-"""All histograms of n messages, and the law of the histogram of independent ones."""
+"""All histograms of n messages, and the distribution of the histogram of independent ones."""
 
 from __future__ import annotations
 
@@ -33,13 +33,7 @@ def require_room(names: str, what: str, cells: int) -> None:
 
 
 def require_steps(users: int, letters: int, laws: int) -> None:
-    """Refuse laws of histograms that would take too long.
-
-    Args:
-        users: number of messages.
-        letters: number of letters.
-        laws: how many laws.
-    """
+    """Refuse distributions of histograms that would take too long."""
     # the tables of the first users are smaller than that of all; at least 2^11 steps
     table = max((users + 1) ** (letters - 1) // letters, 1 << 11)
     if letters > 1 and laws * users * table > MOST_STEPS:
@@ -54,7 +48,7 @@ def all_histograms(users: int, letters: int) -> NDArray[np.int64]:
 
     Args:
         users: n >= 0.
-        letters: number k of letters, >= 1.
+        letters: number k of possible messages, >= 1.
 
     Returns:
         Shape (C(n + k - 1, k - 1), k), in descending order of the first count, then the second, ….
@@ -62,7 +56,7 @@ def all_histograms(users: int, letters: int) -> NDArray[np.int64]:
     require_room(
         "users", "the table of histograms", math.comb(users + letters - 1, letters - 1) * letters
     )
-    if users < letters:  # the letters that there are, in the same order
+    if users < letters:  # the messages that are sent, in the same order
         multisets = itertools.combinations_with_replacement(range(letters), users)
         held = np.fromiter(itertools.chain.from_iterable(multisets), dtype=np.int64)
         held = held.reshape(-1, users) if users else np.zeros((1, 0), dtype=np.int64)
@@ -83,15 +77,15 @@ def all_histograms(users: int, letters: int) -> NDArray[np.int64]:
 
 
 def histogram_law(channel: Array, counts: Sequence[int]) -> Array:
-    """Law of the histogram of independent messages.
+    """Distribution of the histogram of independent messages.
 
     Args:
-        channel: row x holds the message probabilities of input x, shape (inputs, letters).
+        channel: row x holds the message probabilities of input x, shape (inputs, messages).
         counts: how many users hold each input, shape (inputs,).
 
     Returns:
-        Probabilities by the counts of all letters but the last, shape (n + 1,) * (letters - 1), for
-        n users; a shape of () for one letter.
+        Probabilities by the counts of all messages but the last, shape (n + 1,) * (messages - 1),
+        for n users; a shape of () for one message.
     """
     letters, users = channel.shape[1], sum(counts)
     require_room("users", "the table of histogram probabilities", (users + 1) ** (letters - 1))
@@ -100,13 +94,14 @@ def histogram_law(channel: Array, counts: Sequence[int]) -> Array:
 
 
 def histogram_laws(channel: Array, counts: NDArray[np.int64]) -> Iterator[Array]:
-    """Laws of the histograms of independent messages, for one number of users.
+    """Distributions of the histograms of independent messages, for one number of users.
 
     As many at a time as a cache of the processor holds: 2^16 numbers, half a megabyte.
 
     Args:
-        channel: row x holds the message probabilities of input x, shape (inputs, letters).
-        counts: how many users hold each input, all rows of the same sum, shape (laws, inputs).
+        channel: row x holds the message probabilities of input x, shape (inputs, messages).
+        counts: how many users hold each input, all rows of the same sum, shape (distributions,
+            inputs).
 
     Yields:
         `histogram_law` of some rows, in their order, shape (rows, n + 1, …, n + 1).
@@ -120,7 +115,7 @@ def histogram_laws(channel: Array, counts: NDArray[np.int64]) -> Iterator[Array]
 
 
 def _laws(channel: Array, counts: NDArray[np.int64]) -> Array:
-    """The laws of the histograms, one for each row of the counts.
+    """The distributions of the histograms, one for each row of the counts.
 
     One user after another is added; all terms are positive, so each probability has a relative
     error of a few units per user.
@@ -136,11 +131,11 @@ def _laws(channel: Array, counts: NDArray[np.int64]) -> Array:
 
 
 def one_more(laws: Array, rows: Array) -> Array:
-    """Laws of histograms with one more message, one longer along every axis of counts.
+    """Distributions of histograms with one more message, one longer along every axis of counts.
 
     Args:
-        laws: by the counts of all letters but the last, shape (laws, n + 1, …, n + 1).
-        rows: probabilities of the further message, shape (laws, letters).
+        laws: by the counts of all messages but the last, shape (distributions, n + 1, …, n + 1).
+        rows: probabilities of the further message, shape (distributions, messages).
     """
     more = np.zeros([len(laws), *(size + 1 for size in laws.shape[1:])])
     same = [slice(None), *[slice(None, -1)] * (laws.ndim - 1)]

@@ -36,10 +36,6 @@ MOST_COUNTED = 100
 def partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """All ways to write a number as a sum of positive parts in descending order.
 
-    Args:
-        total: the number n, >= 0.
-        parts: the most parts, >= 0.
-
     Yields:
         Tuples of at most ``parts`` parts, in descending lexicographic order.
     """
@@ -63,16 +59,8 @@ def _partitions(total: int, parts: int, largest: int) -> Iterator[tuple[int, ...
 def remixed_keys_number(*, users: int, categories: int) -> int:
     """The sum of the largest counts of all k^n datasets, equation 23.
 
-    Args:
-        users: number n of users, >= 1.
-        categories: number k of values, >= 2.
-
     Returns:
         ``k^n n V_S``, an integer.
-
-    Raises:
-        ValueError: more than `MOST_COUNTED` users and more than `MOST_PARTITIONS` partitions, or
-            `MOST_PARTS` in all.
     """
     users, categories = _integers(users, categories)
     if users <= MOST_COUNTED:
@@ -106,13 +94,6 @@ def brown_number(*, users: int, categories: int) -> int:
     """B(n, k), equation 24: the same number in the form of Brown.
 
     ``sum lambda_1 n!/(prod lambda_i! prod multiplicities!) l! C(k, l)``.
-
-    Args:
-        users: number n of users, >= 1.
-        categories: number k of values, >= 2.
-
-    Raises:
-        ValueError: more than `MOST_PARTITIONS` partitions, or `MOST_PARTS` in all.
     """
     users, categories = _integers(users, categories)
     _check_partitions(users, categories)
@@ -126,12 +107,7 @@ def brown_number(*, users: int, categories: int) -> int:
 
 
 def partition_vulnerability_shuffle(*, users: int, categories: int) -> Fraction:
-    """Vulnerability of the target under shuffling, uniform prior, as a fraction (equation 22).
-
-    Args:
-        users: number n of users, >= 1.
-        categories: number k of values, >= 2.
-    """
+    """Vulnerability of the target under shuffling, uniform prior, as a fraction (equation 22)."""
     users, categories = _integers(users, categories)
     total = remixed_keys_number(users=users, categories=categories)
     return Fraction(total, users * categories**users)

@@ -7,7 +7,7 @@ sum begins there; it is smooth in m from there on (the counts of points in a gro
 that a hundred thresholds do for any n (`shuffle_accountant.leakage.qif.sums`).
 
 Beside this there are two short cuts, both exact to the stated accuracy: two bins have the closed
-form of the binomial law's mean deviation; and bins of equal means lambda >= 10^8 have
+form of the binomial distribution's mean deviation; and bins of equal means lambda >= 10^8 have
 
     E[max] = lambda + e sqrt(lambda) + (E[M^2] - 1)/6 + O(1/sqrt(lambda)),
 
@@ -43,10 +43,6 @@ _LARGE_MEAN = 1e8
 def expected_maximum_load(*, users: int, categories: int) -> float:
     """``E[max_j N_j]`` for n balls that fall independently and uniformly into k bins.
 
-    Args:
-        users: number n of balls, in [1, 2^53].
-        categories: number k of bins, in [2, 2^53].
-
     Returns:
         The expectation, in [max(1, n/k), n]; absolute error below 1e-11 n/k.
     """
@@ -57,10 +53,6 @@ def expected_maximum_load(*, users: int, categories: int) -> float:
 def expected_minimum_load(*, users: int, categories: int) -> float:
     """``E[min_j N_j]`` for n balls that fall independently and uniformly into k bins.
 
-    Args:
-        users: number n of balls, in [1, 2^53].
-        categories: number k of bins, in [2, 2^53].
-
     Returns:
         The expectation, in [0, n/k]; absolute error below 1e-11 n/k.
     """
@@ -69,12 +61,11 @@ def expected_minimum_load(*, users: int, categories: int) -> float:
 
 
 def expected_maximum_load_of(theta: ArrayLike, *, users: int) -> float:
-    """``E[max_j N_j]`` for n balls that fall independently into bins by a law.
+    """``E[max_j N_j]`` for n balls that fall independently into bins by a distribution.
 
     Time grows with the number of different probabilities that may yield the fullest bin.
 
     Args:
-        theta: probability of each bin, shape (k,).
         users: number n of balls, in [1, 2^53]; at most 10^10 if the largest probabilities differ
             but too little to identify the fullest bin.
 
@@ -86,10 +77,9 @@ def expected_maximum_load_of(theta: ArrayLike, *, users: int) -> float:
 
 
 def expected_minimum_load_of(theta: ArrayLike, *, users: int) -> float:
-    """``E[min_j N_j]`` for n balls that fall independently into bins by a law.
+    """``E[min_j N_j]`` for n balls that fall independently into bins by a distribution.
 
     Args:
-        theta: probability of each bin, shape (k,).
         users: number n of balls, in [1, 2^53]; at most 10^10 if the smallest probabilities differ
             but too little to identify the emptiest bin.
 

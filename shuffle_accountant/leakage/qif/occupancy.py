@@ -1,7 +1,7 @@
 """The chance that no bin is fuller, or emptier, than a threshold, when n balls fall into bins.
 
 N is multinomial with n balls. Independent Poisson counts X_j of the means ``n theta_j``, given that
-they add up to n, have its law, so that
+they add up to n, have its distribution, so that
 
     P(N_j <= m for all j) = P(X_j <= m for all j, sum_j X_j = n) / P(Poi(n) = n).
 
@@ -9,9 +9,10 @@ The numerator is a coefficient of a product of power series: a mean over L equid
 t of ``prod_j Z_j(t)``, where ``Z_j(t) = E[e^(it(X_j - n theta_j)); X_j <= m]``. Totals n - L,
 n + L, … are taken for n; with L = 13 sqrt(n) + 60 they have less than 1e-30 of the chance of n.
 
-Z is the characteristic function of the whole law, whose logarithm is ``n theta_j (e^it - 1 - it)``,
-less the transform of the tail that is excluded. In this form rounding in the product over a
-trillion bins is a multiple of their tails, which are small where the chance is not.
+Z is the characteristic function of the whole distribution, whose logarithm is ``n theta_j (e^it
+- 1 - it)``, less the transform of the tail that is excluded. In this form rounding in the
+product over a trillion bins is a multiple of their tails, which are small where the chance is
+not.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def log_characteristic(mean: float, angles: Array) -> Complex:
     """``mean (e^it - 1 - it)``, the log of the characteristic function of a centred Poisson law.
 
     Args:
-        mean: of the law, >= 0.
+        mean: of the distribution, >= 0.
         angles: t in [0, pi], any shape.
     """
     square = angles * angles
@@ -118,9 +119,10 @@ class Occupancy:
     def _frequencies(self, worst: Integers) -> int:
         """Number of frequencies that matter, 0 included, at the threshold with the largest tails.
 
-        |Z(t)| is at most |characteristic function| + tail and, because a cut Poisson law is
-        unimodal, at most (largest mass)/sin(t/2): summing by parts, twice the largest mass is its
-        total variation. Both fall in t, so the first frequency of a block bounds the others.
+        |Z(t)| is at most |characteristic function| + tail and, because a cut Poisson
+        distribution is unimodal, at most (largest mass)/sin(t/2): summing by parts, twice the
+        largest mass is its total variation. Both fall in t, so the first frequency of a block
+        bounds the others.
         """
         most = self._length // 2
         starts = np.unique(np.rint(np.geomspace(1, most + 1, 400)).astype(np.int64))
@@ -174,7 +176,7 @@ class Occupancy:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The characteristic function of a law, and its log, at some angles."""
+    """The characteristic function of a distribution, and its log, at some angles."""
 
     log: Complex
     value: Complex

@@ -25,7 +25,6 @@ def sum_over_integers(
 
     Args:
         function: takes distinct integers in ascending order, shape (m,); returns its values.
-        first: first integer.
         last: last integer; the sum is 0 if it is below ``first``.
         tolerance: absolute, of one value, >= some multiple of the function's rounding error.
     """

@@ -1,12 +1,17 @@
 """Re-identification: how often a Bayesian adversary names the target's message.
 
-One of n shuffled messages is the target's. An adversary who knows every user's law names the
-position that is most likely its own, or k positions. How often that is right is computed exactly
-for two laws (`success_probability`), bracketed for continuous ones (`success_from_ratio_law`), and
-bounded for a round of a local randomizer whatever the other users' inputs (`bound`, `bracket`).
+One of n shuffled messages is the target's. An adversary who knows every user's distribution names
+the position that is most likely its own, or k positions. How often that is right is computed
+exactly for two distributions (`success_probability`), bracketed for continuous ones
+(`success_from_ratio_law`), and bounded for a round of a local randomizer whatever the other users'
+inputs (`bound`, `bracket`).
 
 From 'Bayesian Advantage of Re-Identification Attack in the Shuffle Model', whose theorems are in
 `published` as they are printed and whose worked examples are in `examples`.
+
+In all of them p is the distribution of the target's message and q that of each decoy, shape
+(messages,); `users` is the number n of all messages, the target's included, in [1, 2^53]; `guesses`
+is the number k of positions that the adversary names, in [1, n]; and `eps0` is in nats.
 """
 
 from __future__ import annotations

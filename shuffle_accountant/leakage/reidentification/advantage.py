@@ -26,14 +26,8 @@ def additive_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int =
     """``Adv+ = beta_n^k(p, q) - k/n``, with relative accuracy for one guess.
 
     The difference is not taken: ``n Adv+ = (n - k) f + int_0^inf (m_k(n, Q) - k Q)(w > t) dt``, and
-    for one guess the integrand is ``Q(w <= t) (1 - Q(w <= t)^(n-1))``. So laws that agree to ten
-    digits still have an advantage with six.
-
-    Args:
-        p: the target's probabilities, shape (letters,).
-        q: the decoys' probabilities of the same letters.
-        users: messages n, the target's included, in [1, 2^53].
-        guesses: positions k the adversary may name, in [1, n].
+    for one guess the integrand is ``Q(w <= t) (1 - Q(w <= t)^(n-1))``. So distributions that agree
+    to ten digits still have an advantage with six.
 
     Returns:
         A number in [0, 1 - k/n]; for k > 1 guesses its error is up to some units in the last place
@@ -58,12 +52,6 @@ def additive_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int =
 def multiplicative_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> float:
     """``Advx = (n/k) beta_n^k(p, q)``: how many times better than blind guesses.
 
-    Args:
-        p: the target's probabilities, shape (letters,).
-        q: the decoys' probabilities of the same letters.
-        users: messages n, the target's included, in [1, 2^53].
-        guesses: positions k the adversary may name, in [1, n].
-
     Returns:
         A number in [1, n/k], to round-off.
     """
@@ -71,12 +59,7 @@ def multiplicative_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses:
 
 
 def total_variation(p: ArrayLike, q: ArrayLike) -> float:
-    """Total variation distance ``(1/2) sum |p - q|``, in [0, 1].
-
-    Args:
-        p: probabilities, shape (letters,).
-        q: probabilities of the same letters.
-    """
+    """Total variation distance ``(1/2) sum |p - q|``, in [0, 1]."""
     one, other = two_laws(p, q)
     return min(0.5 * math.fsum(np.abs(one - other).tolist()), 1.0)
 
@@ -91,11 +74,6 @@ def advantage_bounds(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
     Below: the largest ratio has a mean of at least that of max(w_1, 1), by Jensen's inequality.
     Above: the step before the last one in the proof of Theorem 5, which keeps M. The theorem's own
     bounds are `published.theorem_5`. For n = 1 both ends are 0.
-
-    Args:
-        p: the target's probabilities, shape (letters,).
-        q: the decoys' probabilities of the same letters.
-        users: messages n, the target's included, in [1, 2^53].
 
     Returns:
         Bracket of the advantage; its width is that of the theorem, not of arithmetic.
@@ -122,14 +100,8 @@ def asymptote(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> fl
     """``f + min(k M / n, 1 - f)``: upper bound and limit of the success probability.
 
     M is the largest finite ratio and f = P(Q = 0). The difference to the success probability is
-    o(1/n) (Theorem 3), and for laws over finitely many letters exponentially small: at most
-    ``(M/n) (1 - Q(w = M))^n`` for one guess.
-
-    Args:
-        p: the target's probabilities, shape (letters,).
-        q: the decoys' probabilities of the same letters.
-        users: messages n, the target's included, in [1, 2^53].
-        guesses: positions k the adversary may name, in [1, n].
+    o(1/n) (Theorem 3), and for distributions over finitely many messages exponentially small: at
+    most ``(M/n) (1 - Q(w = M))^n`` for one guess.
     """
     target, decoys = two_laws(p, q)
     users, guesses = checked_counts(users, guesses)
@@ -139,7 +111,7 @@ def asymptote(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> fl
 
 
 def _ratios_less_one(p: Array, q: Array) -> tuple[float, Array, Array]:
-    """P(Q = 0), and of the other letters ``w - 1``, without cancellation, and the decoys' mass."""
+    """P(Q = 0), and of the other messages ``w - 1``, without cancellation, and the decoys' mass."""
     common = q > NEGLIGIBLE
     certain = math.fsum(p[~common].tolist())
     return certain, (p[common] - q[common]) / q[common], q[common]

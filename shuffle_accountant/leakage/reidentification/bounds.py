@@ -40,20 +40,18 @@ def bound(
     who knows every input names k positions. The bound is the success probability psi against one
     to whom it is also revealed which of the others' messages were not draws from the common part
     (Theorems 6 to 9 of 'Bayesian Advantage of Re-Identification Attack in the Shuffle Model', in
-    closed form; see `psi`). It also holds when inputs are drawn from known laws.
+    closed form; see `psi`). It also holds when inputs are drawn from known distributions.
 
     Args:
         randomizer: what every user applies. Of a `GeneralRandomizer` only the clones are common to
             all inputs, whatever the method. With ``interactive=True`` the inputs are shuffled
             before the randomizers run, and the position in that order is what is named.
-        users: messages n, the target's included, in [1, 2^53].
         target: the target's input: an integer for finite randomizers, a number in [0, 1] for
             Laplace and Gaussian noise (whose blanket is that of the inputs 0 and 1); or, for finite
-            ones, the law that it is drawn from, shape (inputs,). None is the worst input.
+            ones, the distribution that it is drawn from, shape (inputs,). None is the worst input.
         method: "blanket", the largest common part, which is the best; or "clones", the largest
-            multiple of the target's own law: ``(M/n) (1 - (1 - 1/M)^n)`` for one guess, M of
-            `sup_ratio`, and 1 if that is infinite, as for Gaussian noise.
-        guesses: positions k the adversary may name, in [1, n].
+            multiple of the target's own distribution: ``(M/n) (1 - (1 - 1/M)^n)`` for one guess, M
+            of `sup_ratio`, and 1 if that is infinite, as for Gaussian noise.
 
     Returns:
         Bracket of psi, a float: its upper end, no smaller than the exact value of psi. The ledger
@@ -85,9 +83,7 @@ def bracket(
     Args:
         randomizer: as in `bound`. The lower end of a `GeneralRandomizer` is attained by binary
             randomized response, the one with finite `eps0` of which nothing else is known.
-        users: messages n, the target's included, in [1, 2^53].
         target: as in `bound`; None is the worst input.
-        guesses: positions k the adversary may name, in [1, n].
 
     Returns:
         Bracket of the largest ``beta_n^k`` over datasets.
@@ -111,7 +107,6 @@ def sup_ratio(randomizer: LocalRandomizer, *, target: float | ArrayLike | None =
     ``(M/n) (1 - (1 - gamma)^n)`` with gamma the blanket's mass lies between it and `bound`.
 
     Args:
-        randomizer: as in `bound`.
         target: as in `bound`; None is the worst input, for which M is ``e^eps0``.
 
     Returns:
@@ -125,16 +120,15 @@ def sup_ratio(randomizer: LocalRandomizer, *, target: float | ArrayLike | None =
 def bound_among(
     p: ArrayLike, others: ArrayLike, *, users: int | None = None, guesses: int = 1
 ) -> Bracket:
-    """Upper bound for a target among users whose messages follow different known laws.
+    """Upper bound for a target among users whose messages follow different known distributions.
 
-    The common part is taken over the other users only: the least of their laws, letter by letter.
+    The common part is taken over the other users only: the least of their distributions, message by
+    message.
 
     Args:
-        p: the target's probabilities, shape (letters,).
-        others: the others' laws, one per row, shape (laws, letters).
-        users: messages n, the target's included, if several users share a law; in [2, 2^53], by
-            default one more than the rows.
-        guesses: positions k the adversary may name, in [1, n].
+        others: the others' distributions, one per row, shape (distributions, messages).
+        users: messages n, the target's included, if several users share a distribution; in [2,
+            2^53], by default one more than the rows.
 
     Returns:
         Bracket of psi, a float: its upper end.
@@ -161,14 +155,12 @@ def success_in_population(
 ) -> float:
     """Success probability when the other users' inputs are independent draws from a known law.
 
-    Then the decoys are independent with one law, and the value is exact, to round-off.
+    Then the decoys are independent with one distribution, and the value is exact, to round-off.
 
     Args:
         randomizer: what every user applies, with finitely many inputs and messages.
-        users: messages n, the target's included, in [1, 2^53].
-        target: the target's input, or the law it is drawn from, shape (inputs,).
-        others: the law of each other user's input, shape (inputs,).
-        guesses: positions k the adversary may name, in [1, n].
+        target: the target's input, or the distribution it is drawn from, shape (inputs,).
+        others: the distribution of each other user's input, shape (inputs,).
     """
     validate.instance(FiniteRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
     users, guesses = checked_counts(users, guesses)

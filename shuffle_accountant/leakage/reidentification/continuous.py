@@ -1,9 +1,9 @@
 """Continuous laws, by the distribution of their likelihood ratio, between two certified ends.
 
-All that counts of two laws is how the ratio w = P/Q is distributed: ``Q(w > t)`` and ``P(w > t)``,
-the complements of the distribution functions G and F of 'Bayesian Advantage of Re-Identification
-Attack in the Shuffle Model', equation 6. On a grid of ratios t_0 = 0 < t_1 < … the mean of
-``Q(w > t)`` over a cell is known exactly,
+All that counts of two distributions is how the ratio w = P/Q is distributed: ``Q(w > t)`` and ``P(w
+> t)``, the complements of the distribution functions G and F of 'Bayesian Advantage of
+Re-Identification Attack in the Shuffle Model', equation 6. On a grid of ratios t_0 = 0 < t_1 < …
+the mean of ``Q(w > t)`` over a cell is known exactly,
 
     A = (H(a) - H(b)) / (b - a),    H(t) = E_Q (w - t)_+ = P(w > t) - t Q(w > t),
 
@@ -48,9 +48,7 @@ def success_from_tails(tails: RatioTails, users: int, guesses: int, name: str) -
     """Bracket of the success probability of k guesses among n messages.
 
     Args:
-        tails: distribution of the ratio of the target's law to the decoys'.
-        users: messages n, in [1, 2^53].
-        guesses: positions k that are named, in [1, n].
+        tails: distribution of the ratio of the target's distribution to the decoys'.
         name: the reduction that the bracket names.
     """
     if guesses == users:
@@ -96,7 +94,7 @@ def success_from_ratio_law(
     guesses: int = 1,
     error: float = 1e-15,
 ) -> Bracket:
-    """Success probability for any two laws whose likelihood ratio w has known tails.
+    """Success probability for any two distributions whose likelihood ratio w has known tails.
 
     Discrete, continuous or mixed; see the module for the method. The bracket holds on any grid;
     its width falls with the square of the largest step of the ratios' logarithm.
@@ -106,8 +104,6 @@ def success_from_ratio_law(
         decoys_above: ``Q(w > t)``; at most ``1/t``.
         ratios: the grid: at least 1e-280, finite, strictly rising; 0 is put before it. It
             should reach to the largest ratio, or to where ``P(w > t)`` does not count.
-        users: messages n, the target's included, in [1, 2^53].
-        guesses: positions k the adversary may name, in [1, n].
         error: relative error of the two functions' values, in [0, 1].
 
     Returns:
@@ -162,8 +158,6 @@ def laplace_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
 
     Args:
         gap: distance D of the means in units of the scale, finite, >= 0.
-        users: messages n, the target's included, in [1, 2^53].
-        guesses: positions k the adversary may name, in [1, n].
 
     Returns:
         Bracket of the success probability.
@@ -175,12 +169,6 @@ def laplace_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
 
 def laplace_blanket(eps0: float, target: float, *, users: int, guesses: int = 1) -> Bracket:
     """Bound for Laplace noise on [0, 1]: the blanket is ``e^(-eps0/2)`` of the noise around 1/2.
-
-    Args:
-        eps0: local privacy parameter, nats, finite, > 0; the scale is its inverse.
-        target: the target's input, in [0, 1].
-        users: messages n, the target's included, in [1, 2^53].
-        guesses: positions k the adversary may name, in [1, n].
 
     Returns:
         Bracket of psi, an upper bound of the success probability whatever the other inputs.
@@ -196,8 +184,6 @@ def gaussian_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
 
     Args:
         gap: distance d of the means in standard deviations, finite, >= 0.
-        users: messages n, the target's included, in [1, 2^53].
-        guesses: positions k the adversary may name, in [1, n].
 
     Returns:
         Bracket of the success probability.
@@ -213,9 +199,6 @@ def gaussian_blanket(sigma: float, target: float, *, users: int, guesses: int = 
 
     Args:
         sigma: standard deviation of the noise, finite, > 0.
-        target: the target's input, in [0, 1].
-        users: messages n, the target's included, in [1, 2^53].
-        guesses: positions k the adversary may name, in [1, n].
 
     Returns:
         Bracket of psi, an upper bound of the success probability whatever the other inputs.

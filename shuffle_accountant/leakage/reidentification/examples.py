@@ -40,10 +40,6 @@ def linear_density(*, users: int, guesses: int = 1) -> float:
     """Example IV.1: the target's density is x + 1/2 on [0, 1], the decoys' is 1.
 
     ``k (3n + 2 - k) / (2 n (n + 1))``, for any number of guesses.
-
-    Args:
-        users: messages n, in [1, 2^53].
-        guesses: positions k that are named, in [1, n].
     """
     users, guesses = checked_counts(users, guesses)
     return guesses * (3 * users + 2 - guesses) / (2 * users * (users + 1))
@@ -56,9 +52,6 @@ def zipf_honeywords(
 
     Args:
         users: n, the password and its n - 1 honeywords, in [1, 2^53].
-        passwords: number of passwords, in [1, 10^7].
-        exponent: of Zipf's law, finite, >= 0.
-        guesses: words k that the attacker tries, in [1, n].
     """
     users, guesses = checked_counts(users, guesses)
     return _zipf(*_checked_zipf(passwords, exponent)).success(users, guesses)
@@ -73,8 +66,6 @@ def zipf_limit(*, users: int, exponent: float = 0.7, guesses: int = 1) -> float:
 
     Args:
         users: n, the password and its n - 1 honeywords, in [1, 2^53].
-        exponent: of Zipf's law, in (0, 1).
-        guesses: words k that the attacker tries, in [1, n].
     """
     from scipy.special import poch
 
@@ -87,12 +78,7 @@ def honeywords_needed(level: float, *, passwords: int | None = None, exponent: f
     """The least n with which one guess succeeds with a chance below the level, in example IV.2.
 
     Args:
-        level: in (0, 1).
         passwords: number of passwords, in [1, 10^7]; None is the limit of many.
-        exponent: of Zipf's law, >= 0; below 1 for the limit.
-
-    Raises:
-        ValueError: a level that 2^53 words do not reach.
     """
     level = validate.open_unit(level=level)
     sliced = None if passwords is None else _zipf(*_checked_zipf(passwords, exponent))
@@ -118,9 +104,6 @@ def upper_end_pair(share: float) -> Pair:
 
     ``P = (a, 1 - a, 0)``, ``Q = (0, 1 - a, a)``: the distance is a, the advantage ``a - a^n/n``.
     The pair printed in Section V.B reaches ``(1 - 1/n) a``.
-
-    Args:
-        share: a, in (0, 1).
     """
     share = validate.open_unit(share=share)
     return (share, 1.0 - share, 0.0), (0.0, 1.0 - share, share)
@@ -131,21 +114,13 @@ def lower_end_pair(share: float) -> Pair:
 
     ``P = (0, 1)``, ``Q = (p, 1 - p)``: the distance is p, the advantage
     ``(p - p^n) / ((1 - p) n)``.
-
-    Args:
-        share: p, in (0, 1).
     """
     share = validate.open_unit(share=share)
     return (0.0, 1.0), (share, 1.0 - share)
 
 
 def laplace_ratio(*, eps0: float, target: float) -> float:
-    """Example VI.1: Theorem 10's M of Laplace noise on [0, 1], ``e^(eps0 (|target - 1/2| + 1/2))``.
-
-    Args:
-        eps0: local privacy parameter, nats, finite, > 0.
-        target: the target's input, in [0, 1].
-    """
+    """Example VI.1: M of Laplace noise on [0, 1], ``e^(eps0 (|target - 1/2| + 1/2))``."""
     return sup_ratio(LaplaceRandomizer(eps0=eps0), target=target)
 
 
@@ -156,7 +131,6 @@ def response_ratio(*, first: float, eps0: float = math.log(3.0)) -> float:
 
     Args:
         first: chance p of the target to hold 0, in [0, 1].
-        eps0: local privacy parameter, nats, in [0, inf].
     """
     first = validate.closed_unit(first=first)
     response = RandomizedResponse(categories=2, eps0=eps0)

@@ -1,17 +1,18 @@
-"""The likelihood ratio of a finite alphabet, in layers, and the success probability it gives.
+"""The likelihood ratio of a finite message space, in layers, and the success probability it gives.
 
-The shuffled word has the density ``(1/n) sum_i w(z_i)`` relative to n draws from the decoys' law Q,
-w = P/Q, and given the word position i is the target's with probability ``w(z_i) / sum_j w(z_j)``.
-So whoever names k positions is right with probability at most
+The shuffled word has the density ``(1/n) sum_i w(z_i)`` relative to n draws from the decoys'
+distribution Q, w = P/Q, and given the word position i is the target's with probability ``w(z_i) /
+sum_j w(z_j)``. So whoever names k positions is right with probability at most
 
     beta = f + (1/n) E[sum of the k largest of w(Y_1), …, w(Y_n)],    f = P(Q = 0),
          = f + (1/n) int_0^inf m_k(n, Q(w > t)) dt,                   m_k: see `hits`,
 
-by slicing each w into layers: ``w = int_0^inf 1{w > t} dt``. Over a finite alphabet the integrand
-is a step function, and the integral a sum of terms that are all positive. Ties need no rule, for
-the sum is continuous in w; a difference of powers of distribution functions is never taken.
+by slicing each w into layers: ``w = int_0^inf 1{w > t} dt``. Over a finite message space the
+integrand is a step function, and the integral a sum of terms that are all positive. Ties need no
+rule, for the sum is continuous in w; a difference of powers of distribution functions is never
+taken.
 
-Q may have a mass below one: what is left is a letter "blank" that the target never sends.
+Q may have a mass below one: what is left is a message "blank" that the target never sends.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ def expected_hits(users: int, above: Array, guesses: int) -> Array:
     """``E min(k, Bin(n, q))`` with relative accuracy, however small it is.
 
     Args:
-        users: n, in [1, 2^53].
         above: probabilities q in [0, 1], any shape.
         guesses: k, in [1, n].
 
@@ -91,12 +91,12 @@ NEGLIGIBLE = 1e-306
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """Layers of the likelihood ratio w of the target's law over the decoys'.
+    """Layers of the likelihood ratio w of the target's distribution over the decoys'.
 
     Attributes:
         certain: probability of a message that no decoy sends: it is recognised for sure.
-        heights: widths of the steps of the ratio, from the largest ratio down, shape (letters,).
-        above: decoys' mass of the ratios that reach the top of each step, shape (letters,).
+        heights: widths of the steps of the ratio, from the largest ratio down, shape (messages,).
+        above: decoys' mass of the ratios that reach the top of each step, shape (messages,).
     """
 
     certain: float
@@ -111,10 +111,6 @@ class Layers:
     def success(self, users: int, guesses: int) -> float:
         """Probability that the target is among the k positions of the best adversary.
 
-        Args:
-            users: messages n, in [1, 2^53].
-            guesses: positions k that are named, in [1, n].
-
         Returns:
             A probability, relative error at most `error`.
         """
@@ -125,7 +121,7 @@ class Layers:
 
     @staticmethod
     def error(guesses: int) -> float:
-        """Bound on the relative error of `success` for laws that are doubles.
+        """Bound on the relative error of `success` for distributions that are doubles.
 
         Ratios, sums of masses and a sum of positive terms, beside `hits_error`; the hits' relative
         change is at most that of the mass above.
@@ -137,7 +133,6 @@ def layers(p: Array, q: Array) -> Layers:
     """Slice the likelihood ratio of two mass functions.
 
     Args:
-        p: the target's probabilities, shape (letters,).
         q: the decoys', same shape, of sum at most one.
     """
     common = q > NEGLIGIBLE

@@ -2,7 +2,7 @@
 
 'Bayesian Advantage of Re-Identification Attack in the Shuffle Model'. What the package computes is
 never above these where they are upper bounds, and equals them where they are exact; Theorem 1
-taken for laws with ties, and Theorem 5 for one user, are not true, and say so.
+taken for distributions with ties, and Theorem 5 for one user, are not true, and say so.
 """
 
 from __future__ import annotations
@@ -31,12 +31,6 @@ def theorem_1(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> fl
     """Equation 8 with G(t) = Q(w <= t): right without ties, and wrong for laws over letters.
 
     It counts a tie between target and decoy as a win, and so may exceed even one.
-
-    Args:
-        p: the target's probabilities, shape (letters,).
-        q: the decoys' probabilities of the same letters.
-        users: messages n, in [1, 2^53].
-        guesses: positions k that are named, in [1, n].
     """
     from scipy.special import gammaln, xlogy
 
@@ -56,11 +50,6 @@ def theorem_2(p: ArrayLike, q: ArrayLike, *, users: int) -> float:
     """Equation 10: ``(M - int_0^M G^n)/n + f``. Exact for every pair of laws, ties included.
 
     The difference cancels where the success probability is far below M/n.
-
-    Args:
-        p: the target's probabilities, shape (letters,).
-        q: the decoys' probabilities of the same letters.
-        users: messages n, in [1, 2^53].
     """
     users, _ = checked_counts(users, 1)
     certain, ratio, mass = _ratio_law(p, q)
@@ -70,13 +59,7 @@ def theorem_2(p: ArrayLike, q: ArrayLike, *, users: int) -> float:
 
 
 def theorem_4(p: ArrayLike, q: ArrayLike, *, users: int) -> float:
-    """``f + (1/n) sum_t t (G(t)^n - G(t-)^n)``. Exact; the differences cancel for small masses.
-
-    Args:
-        p: the target's probabilities, shape (letters,).
-        q: the decoys' probabilities of the same letters.
-        users: messages n, in [1, 2^53].
-    """
+    """``f + (1/n) sum_t t (G(t)^n - G(t-)^n)``. Exact; the differences cancel for small masses."""
     users, _ = checked_counts(users, 1)
     certain, ratio, mass = _ratio_law(p, q)
     powers = np.minimum(np.cumsum(mass), 1.0) ** users
@@ -87,11 +70,6 @@ def theorem_5(p: ArrayLike, q: ArrayLike, *, users: int) -> tuple[float, float]:
     """``(D/n, D)`` around the additive advantage, D the total variation. True for n >= 2.
 
     It is stated for n >= 1, where the advantage is 0 and the first is D.
-
-    Args:
-        p: the target's probabilities, shape (letters,).
-        q: the decoys' probabilities of the same letters.
-        users: messages n, in [1, 2^53].
     """
     users, _ = checked_counts(users, 1)
     distance = total_variation(p, q)
@@ -102,8 +80,7 @@ def theorem_7(p: ArrayLike, common: ArrayLike, *, gamma: float, users: int) -> f
     """Psi as the mean of ``beta_(m+1)`` over m ~ Bin(n - 1, gamma): a sum of n terms.
 
     Args:
-        p: the target's probabilities, shape (letters,).
-        common: the law that every user's is a mixture with, of the same letters.
+        common: the distribution that every user's is a mixture with, of the same messages.
         gamma: its share, in [0, 1].
         users: messages n, in [1, 10^6].
     """
@@ -119,12 +96,7 @@ def theorem_7(p: ArrayLike, common: ArrayLike, *, gamma: float, users: int) -> f
 
 
 def theorem_8(*, eps0: float, users: int) -> float:
-    """``min(e^eps0 / n, 1)``: upper bound for every eps0-LDP randomizer.
-
-    Args:
-        eps0: local privacy parameter, nats, in [0, inf].
-        users: messages n, in [1, 2^53].
-    """
+    """``min(e^eps0 / n, 1)``: upper bound for every eps0-LDP randomizer."""
     eps0 = validate.nonnegative(eps0=eps0)
     users, _ = checked_counts(users, 1)
     return math.exp(min(eps0 - math.log(users), 0.0))
@@ -136,9 +108,7 @@ def theorem_10(
     """``min(M / n, 1)``: upper bound that no smaller M gives for all n; see `sup_ratio`.
 
     Args:
-        randomizer: what every user applies.
-        users: messages n, in [1, 2^53].
-        target: the target's input, or the law of it; None is the worst one.
+        target: the target's input, or the distribution of it; None is the worst one.
     """
     users, _ = checked_counts(users, 1)
     return min(sup_ratio(randomizer, target=target) / users, 1.0)

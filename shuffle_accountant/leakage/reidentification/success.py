@@ -17,21 +17,15 @@ def success_probability(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int 
     """Probability that the best adversary names the position of the target's message.
 
     One message is a draw from p and the other n - 1 are independent draws from q; all n are
-    shuffled. The adversary knows both laws, sees the shuffled word and names k positions. This is
-    ``beta_n^k(p, q)`` of 'Bayesian Advantage of Re-Identification Attack in the Shuffle Model'
-    (Theorems 2 and 4, here for any number of guesses and with ties), exact to round-off: the
+    shuffled. The adversary knows both distributions, sees the shuffled word and names k positions.
+    This is ``beta_n^k(p, q)`` of 'Bayesian Advantage of Re-Identification Attack in the Shuffle
+    Model' (Theorems 2 and 4, here for any number of guesses and with ties), exact to round-off: the
     relative error is at most 64 + 32 k units of 2^-53 up to 64 guesses, and below 1e-11 for more.
-    Time is that of sorting the letters, whatever n.
-
-    Args:
-        p: the target's probabilities, shape (letters,).
-        q: the decoys' probabilities of the same letters.
-        users: number n of messages, the target's included, in [1, 2^53].
-        guesses: positions k the adversary may name, in [1, n].
+    Time is that of sorting the messages, whatever n.
 
     Returns:
-        A probability in [k/n, 1] (up to round-off): 1 if the laws have no letter in common, and k/n
-        if they are equal.
+        A probability in [k/n, 1] (up to round-off): 1 if the distributions have no message in
+        common, and k/n if they are equal.
     """
     target, decoys = two_laws(p, q)
     users, guesses = checked_counts(users, guesses)
@@ -46,7 +40,6 @@ def success_among_decoys(decoys: TargetAmongDecoys, *, guesses: int = 1) -> floa
 
     Args:
         decoys: `ShuffleRound.target_among_decoys` of a finite randomizer.
-        guesses: positions k the adversary may name, in [1, n].
     """
     validate.instance(TargetAmongDecoys, decoys=decoys)
     users, guesses = checked_counts(decoys.n, guesses)
@@ -64,13 +57,10 @@ def psi(p: ArrayLike, common: ArrayLike, *, users: int, guesses: int = 1) -> flo
     """Success probability against a target among users who share a common part.
 
     Args:
-        p: the target's probabilities, shape (letters,).
-        common: masses mu that no other user's law is below, same shape, of sum at most 1.
-        users: messages n, the target's included, in [1, 2^53].
-        guesses: positions k the adversary may name, in [1, n].
+        common: masses mu that no other user's distribution is below, same shape, of sum at most 1.
 
     Returns:
-        Upper bound of the success probability whatever the others' laws, to round-off.
+        Upper bound of the success probability whatever the others' distributions, to round-off.
     """
     target = law(p=p)
     users, guesses = checked_counts(users, guesses)
@@ -92,9 +82,8 @@ def clones_psi(gamma: float, *, users: int, guesses: int = 1) -> float:
     Theorem 8 is the bound ``1 / (n gamma)`` of it, with ``gamma = e^-eps0``.
 
     Args:
-        gamma: share of each other user's law that is the target's, in [0, 1]; with 0, psi is 1.
-        users: messages n, the target's included, in [1, 2^53].
-        guesses: positions k the adversary may name, in [1, n].
+        gamma: share of each other user's distribution that is the target's, in [0, 1]; with 0, psi
+            is 1.
 
     Returns:
         Upper bound of the success probability, to round-off.

@@ -1,7 +1,7 @@
 """Laws of one user's message, when the input is fixed or itself drawn from a known law.
 
-A user whose input is drawn from V sends a message of law ``R*(V) = sum_x V(x) R(x)``. The blanket
-of R* is that of R, for no mixture of rows is below their least entry.
+A user whose input is drawn from V sends a message of distribution ``R*(V) = sum_x V(x) R(x)``.
+The blanket of R* is that of R, for no mixture of rows is below their least entry.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_BITS = 15
 
 @dataclass(frozen=True)
 class Input:
-    """A law of inputs.
+    """A distribution of inputs.
 
     Attributes:
         values: the inputs that have a positive chance.
@@ -51,11 +51,11 @@ class Input:
 
 
 def checked_input(inputs: int, **named: int | ArrayLike) -> Input:
-    """The one named argument: an input 0 … ``inputs`` - 1, or a law of them."""
+    """The one named argument: an input 0 … ``inputs`` - 1, or a distribution of them."""
     ((name, value),) = named.items()
     try:
         dimensions = np.ndim(value)
-    except ValueError:  # nested lists of different lengths, which are no law
+    except ValueError:  # nested lists of different lengths, which are no distribution
         dimensions = 1
     if dimensions == 0:
         return Input((validate.integer(minimum=0, maximum=inputs - 1, **{name: value}),), (1.0,))
@@ -69,22 +69,15 @@ def checked_input(inputs: int, **named: int | ArrayLike) -> Input:
 
 
 def message_laws(randomizer: FiniteRandomizer, inputs: Sequence[Input]) -> tuple[Array, Array]:
-    """Laws of the messages of users with the given inputs, and the blanket.
-
-    Args:
-        randomizer: what the users apply.
-        inputs: their laws of inputs.
+    """Distributions of the messages of users with the given inputs, and the blanket.
 
     Returns:
-        ``(laws, blanket)``, shapes (len(inputs), letters) and (letters,). Letters are classes of
+        ``(laws, blanket)``, shapes (len(inputs), messages) and (messages,). Messages are classes of
         messages that these inputs and the blanket do not distinguish.
-
-    Raises:
-        ValueError: too many inputs for a randomizer whose classes double with each one.
     """
     held, chances = _mixtures(inputs)
     mixture = randomizer.mixture
-    if mixture is not None:  # every input that is held is a letter, all others are one
+    if mixture is not None:  # every input that is held is a message, all others are one
         blanket = np.full(len(held) + 1, mixture.lie_probability)
         blanket[-1] = mixture.gamma * ((mixture.categories - len(held)) / mixture.categories)
         return mixture.truthful * np.pad(chances, ((0, 0), (0, 1))) + blanket, blanket
@@ -98,7 +91,7 @@ def message_laws(randomizer: FiniteRandomizer, inputs: Sequence[Input]) -> tuple
 
 
 def _mixtures(inputs: Sequence[Input]) -> tuple[tuple[int, ...], Array]:
-    """The inputs that are held at all, and the chances of each, one row for each law."""
+    """The inputs that are held at all, and the chances of each, one row for each distribution."""
     held = tuple(dict.fromkeys(x for one in inputs for x in one.values))
     place = {x: i for i, x in enumerate(held)}
     chances = np.zeros((len(inputs), len(held)))
@@ -128,7 +121,7 @@ class Targets(ABC, Generic[T]):
 
     @abstractmethod
     def log_ratio(self, target: T) -> float:
-        """Logarithm (nats) of the largest ratio of the target's law to the common part."""
+        """Logarithm (nats) of the largest ratio of the target's distribution to the common part."""
 
     def ratio(self, target: T) -> float:
         """The largest ratio itself, inf where it is too large for a double."""
