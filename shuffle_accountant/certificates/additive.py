@@ -1,10 +1,10 @@
 """Sums of independent variables, on grids that widen, bounded from above in convex order.
 
-A law here is one of masses, integers over ``2**bits``, on integer multiples of a unit: the places
-of a *graded* grid, whose spacing is the same near its origin and then doubles with the distance, so
-that ratios of 10^9 to 1 need some tens of blocks instead of 10^9 cells. Splitting a mass over its
-two neighbours with its mean kept, and rounding a mass up, only add to ``E f(S)`` for convex
-``f >= 0``, and sums of independent variables inherit that. `Rising` bounds nondecreasing f,
+A distribution here is one of masses, integers over ``2**bits``, on integer multiples of a unit: the
+places of a *graded* grid, whose spacing is the same near its origin and then doubles with the
+distance, so that ratios of 10^9 to 1 need some tens of blocks instead of 10^9 cells. Splitting a
+mass over its two neighbours with its mean kept, and rounding a mass up, only add to ``E f(S)`` for
+convex ``f >= 0``, and sums of independent variables inherit that. `Rising` bounds nondecreasing f,
 `Falling` nonincreasing ones: they differ in what may be cut off, and what that costs. All steps are
 exact arithmetic with integers.
 """
@@ -55,10 +55,9 @@ class GradedLaw(ABC):
 
     @classmethod
     def of(cls, atoms: Sequence[Atom], cost: int, effort: Effort) -> Self:
-        """The graded law of masses at ascending places, without negligible tails.
+        """The graded distribution of masses at ascending places, without negligible tails.
 
         Args:
-            atoms: the places with their masses.
             cost: of what was cut before.
             effort: how closely; masses and cost are over ``2**effort.fine_bits``.
         """
@@ -133,14 +132,14 @@ class GradedLaw(ABC):
         return self.of(atoms, (crossed + up) >> self.bits, effort)
 
     def _widened(self, spacing: int) -> Sequence[Sequence[int]]:
-        """The law's blocks on another spacing, no finer than its own."""
+        """The distribution's blocks on another spacing, no finer than its own."""
         if spacing == self.spacing:
             return self.blocks
         return _split(self.atoms(), self.origin, spacing, self.half)
 
 
 class Rising(GradedLaw):
-    """Bound of variables S: ``E f(S + R) <= E f(S' + R) + cost`` for the law's own S'.
+    """Bound of variables S: ``E f(S + R) <= E f(S' + R) + cost`` for the distribution's own S'.
 
     Here f is any nondecreasing convex function of Lipschitz constant one, R is independent, and the
     cost is in units. Small values may be moved up; the top may be cut off for its excess.
@@ -170,7 +169,6 @@ class Rising(GradedLaw):
         """Upper bounds of ``E(S - a)_+`` at exact points a.
 
         Args:
-            points: the points.
             unit: of the places.
         """
         xs, masses, moments = _sums(self.atoms())
@@ -184,7 +182,7 @@ class Rising(GradedLaw):
 
 
 class Falling(GradedLaw):
-    """Bound of variables S >= 0: ``E f(S) <= E f(S') + cost f(0)`` for the law's own S'.
+    """Bound of variables S >= 0: ``E f(S) <= E f(S') + cost f(0)`` for the distribution's own S'.
 
     Here f is any nonincreasing convex function >= 0. Large values may be moved down; small ones may
     be given up for 0, and their masses are the cost.
@@ -207,7 +205,6 @@ class Falling(GradedLaw):
         """Upper bounds of ``E(c - S')_+`` at exact points c.
 
         Args:
-            points: the points.
             unit: of the places.
         """
         xs, masses, moments = _sums(self.atoms())
@@ -230,12 +227,11 @@ def graded(origin: int, spacing: int, half: int) -> Iterator[int]:
 
 
 def spread(letters: Sequence[tuple[arb, arb]], unit: fmpq, effort: Effort) -> Falling:
-    """A law of few values >= 0, each split over its two neighbours with its mean kept.
+    """A distribution of few values >= 0, each split over its two neighbours with its mean kept.
 
     Args:
         letters: values, which are rounded down, and their probabilities, which are rounded up.
         unit: of the places.
-        effort: how closely.
     """
     held: dict[int, int] = {}
     for value, probability in letters:
@@ -250,7 +246,7 @@ def spread(letters: Sequence[tuple[arb, arb]], unit: fmpq, effort: Effort) -> Fa
 
 
 def power(law: Law, count: int, effort: Effort) -> Law:
-    """The sum of ``count`` >= 1 independent variables of one law."""
+    """The sum of ``count`` >= 1 independent variables of one distribution."""
     result: Law | None = None
     while True:
         if count & 1:

@@ -5,7 +5,7 @@ With X = dP/dQ of one step under Q, an epoch's ratio is ``1 - s/t + (X_1 + … +
     H(α)  = E(X_1 + … + X_s - (tα - t + s))_+ / t,
     H'(α) = α E(t/α - t + s - X_1 - … - X_s)_+ / t,
 
-the second for the other order. X is replaced by a law on a graded grid that has the same
+the second for the other order. X is replaced by a distribution on a graded grid that has the same
 ``E(X - x)_+`` at all points of it: chords of that function. In the first case ratios below the
 first point are moved up to it, and beyond the last point what is left is an excess. In the second
 one ratios below the first point are split between it and 0, where the whole epoch counts as seen,
@@ -167,7 +167,6 @@ class AllocatedSteps:
             start: of the places, about.
             reach: what the first block of the grid has to resolve.
             end: the last place is no less.
-            effort: how many cells.
         """
         exponent = math.frexp(reach / effort.cells)[1] - 1
         unit = fmpq(1 << exponent) if exponent >= 0 else fmpq(1, 1 << -exponent)

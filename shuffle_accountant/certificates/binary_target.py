@@ -41,7 +41,7 @@ class BinaryTarget:
     """The pair; its numbers are balls.
 
     Attributes:
-        u: probability of the letter that the dataset X makes likely.
+        u: probability of the message that the dataset X makes likely.
         v: the other one, ``1 - u``.
         rate: probability that a decoy is not blank, in [0, 1].
         decoys: their number N.

@@ -15,7 +15,7 @@ from flint import arb, ctx, fmpz_poly
 from shuffle_accountant.certificates.balls import Effort, dyadic
 from shuffle_accountant.certificates.work import EXP, Work, deviations, price, product_work, spend
 
-# Tails are cut this number of bits below ``2**-cut`` when laws are composed.
+# Tails are cut this number of bits below ``2**-cut`` when distributions are composed.
 _SPARE = 8
 
 
@@ -92,7 +92,7 @@ class GridLaw:
 
 
 def composed(parts: Iterable[tuple[GridLaw, int]], effort: Effort) -> GridLaw:
-    """The composition of laws, each as often as it is counted, from above."""
+    """The composition of distributions, each as often as it is counted, from above."""
     result = GridLaw(0, (1 << effort.bits,), 0, effort.bits)
     cut = effort.cut + _SPARE
     for law, count in parts:

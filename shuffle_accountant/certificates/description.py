@@ -41,7 +41,7 @@ from shuffle_accountant.certificates.work import BINOMIAL, EXP, Work
 REPLACE_ONE, ZERO_OUT = "replace-one", "zero-out"
 # Most entries of a channel.
 _MOST_ENTRIES = 4096
-# Units of work, and bytes, of a letter of a pair of a channel's inputs.
+# Units of work, and bytes, of a message of a pair of a channel's inputs.
 _EACH_LETTER, _BYTES_PER_LETTER = 40.0, 500.0
 # With less noise ratios are up to e^300 and more, and sums of them take minutes.
 _LEAST_NOISE = 0.1
@@ -74,9 +74,6 @@ class Part:
 
 def parts_of(protocol: State) -> list[Part]:
     """The pairs of a protocol's rounds, in their order; balls are of the working precision.
-
-    Args:
-        protocol: of the schema for protocols.
 
     Raises:
         UnsupportedError: two fields that contradict each other, or a round that is not covered.
@@ -252,12 +249,11 @@ def _bits(
     """Messages that say yes or no to each category, by what they say to two of them.
 
     Args:
-        patterns: chances of yes-yes, yes-no, no-yes, no-no under the law that no input shapes; of
-            the first without messages that say yes to all.
+        patterns: chances of yes-yes, yes-no, no-yes, no-no under the distribution that no input
+            shapes; of the first without messages that say yes to all.
         unanimous: the chance of these, which tell as little as no to both.
         high: what a yes to one's own category multiplies the chance by.
         low: the same of a no.
-        users: messages.
     """
     rows = [(high, high), (high, low), (low, high)]
     pairs = zip(patterns[:3], rows, strict=True)

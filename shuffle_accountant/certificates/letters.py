@@ -1,9 +1,9 @@
-"""A target among decoys with few letters: its profile, exactly or from above.
+"""A target among decoys with few messages: its profile, exactly or from above.
 
-A letter that no decoy sends is seen for what it is: it adds ``(p0 - α p1)_+``. Of the others few
+A message that no decoy sends is seen for what it is: it adds ``(p0 - α p1)_+``. Of the others few
 messages are listed (see `multisets`), and many are added up by doubling: the density of n shuffled
 messages relative to n decoys is the mean likelihood ratio, so ``H(α) = E(S)_+ / n`` with S a sum of
-n independent ``(p0 - α p1)/q``, of letters drawn from q. With M the largest of these values,
+n independent ``(p0 - α p1)/q``, of messages drawn from q. With M the largest of these values,
 ``E(S)_+ = E(n M - T)_+`` for a sum T of what each lacks from M, which a grid resolves best where
 there is anything to gain.
 """
@@ -37,7 +37,7 @@ class LettersAmongDecoys:
     """The pair of one target; its numbers are balls.
 
     Attributes:
-        letters: ``(p0, p1, q)`` of every letter; a blank has p0 = p1 = 0.
+        letters: ``(p0, p1, q)`` of every message; a blank has p0 = p1 = 0.
         users: number n of messages.
     """
 
@@ -50,7 +50,7 @@ class LettersAmongDecoys:
 
     @cached_property
     def sent(self) -> list[tuple[arb, arb, arb]]:
-        """The letters that decoys may send."""
+        """The messages that decoys may send."""
         nothing = arb(0)
         # a chance that rounds to nothing is that of a blank
         return [

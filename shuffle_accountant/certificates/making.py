@@ -55,7 +55,7 @@ _UNEVEN = ((2.0**-40, 0), (1e-5, 1), (1e-4, 16), (1e-3, 128), (1e-2, 1024))
 
 @dataclass(frozen=True)
 class _Witness:
-    """The laws of one part by their order."""
+    """The distributions of one part by their order."""
 
     part: Part
     laws: dict[str, GridLaw]
@@ -78,12 +78,7 @@ def certify(
         protocol: what happens: rounds of any ε0-LDP randomizer, of finite randomizers by their
             blanket, of randomized response against the strong adversary, with or without sampling;
             random allocations with Gaussian or pure steps; tables of losses.
-        delta: in (0, 1); or
-        epsilon: nats, finite, >= 0.
         memory_limit: bytes for the bracket that the grid is chosen by.
-
-    Raises:
-        ValueError: both or none, a round that certificates do not cover, or no finite ε at this δ.
     """
     if (delta is None) == (epsilon is None):
         raise ValueError(f"give delta or epsilon, one of them: {delta!r}, {epsilon!r}")
@@ -193,7 +188,7 @@ def _written(witness: _Witness) -> dict[str, Any]:
 
 
 def _witness(part: Part, grid: Grid) -> _Witness:
-    """The coarse laws that dominate a part, one for each order."""
+    """The coarse distributions that dominate a part, one for each order."""
     effort, profile = grid.effort(0), part.profile
     last = _last_place(part, grid)
     alphas = grid.alphas(-last, 2 * last + 1)
@@ -221,7 +216,7 @@ def _last_place(part: Part, grid: Grid) -> int:
 
 
 def _law(alphas: Sequence[arb], values: Sequence[arb], last: int, grid: Grid) -> GridLaw:
-    """The law whose profile is the convex polygon above the values.
+    """The distribution whose profile is the convex polygon above the values.
 
     Raises:
         _TooFarError: values that are not convex, not even roughly.
@@ -268,7 +263,7 @@ def _above(hull: Sequence[tuple[int, int]], points: Sequence[tuple[int, int]]) -
 
 
 def _masses(hull: Sequence[tuple[int, int]], xs: Sequence[int], last: int, grid: Grid) -> GridLaw:
-    """The law of a polygon.
+    """The distribution of a polygon.
 
     Changes of slope are Q-masses; P-masses are rounded down, and the rest is infinite.
     """

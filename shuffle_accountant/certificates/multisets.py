@@ -1,6 +1,6 @@
 """Enumeration of the multisets of a few messages, for an exact profile of the target.
 
-A multiset with ``c_i`` of letter i, ``n`` in all, has the chance ``n!/(c_1! … c_L!) q_1^c_1 …
+A multiset with ``c_i`` of message i, ``n`` in all, has the chance ``n!/(c_1! … c_L!) q_1^c_1 …
 q_L^c_L`` among decoys alone. P and Q have the mean ratios of its messages, ``(1/n) sum of c_i
 p_i/q_i``, times as much. ``H(α)`` is the sum of ``P - αQ`` over the multisets where that is
 positive, which are those in which P's share of both is above ``α/(1 + α)``.
@@ -29,9 +29,9 @@ from shuffle_accountant.certificates.work import Work, ball_bytes, deviations, p
 _BITS = 128
 # Most multisets that are listed; factor by which the estimate of their number may be off.
 _MOST, _ABOUT = 1 << 17, 4.0
-# Units of work for each count of a letter that is tried, and each multiset that is listed.
+# Units of work for each count of a message that is tried, and each multiset that is listed.
 _EACH_COUNT, _EACH_MULTISET = 6.0, 30.0
-# p0, p1 and q of a letter.
+# p0, p1 and q of a message.
 Letter = tuple[arb, arb, arb]
 
 
@@ -76,7 +76,6 @@ class ListedMultisets:
 
         Args:
             letters: all that decoys send, each with q > 0, or with p0 = p1 = 0.
-            users: number of messages.
             cut: multisets less likely than ``2**-cut`` are not listed.
 
         Raises:
@@ -96,7 +95,7 @@ class ListedMultisets:
         return cls([share for share, _ in listed], masses, above[::-1], total - above[-1][0])
 
     def divergence(self, alpha: arb) -> arb:
-        """A ball of the part of ``H(α)`` that these letters contribute."""
+        """A ball of the part of ``H(α)`` that these messages contribute."""
         share = alpha / (1 + alpha)
         least = bisect_right(self.shares, -ceiling(-share, _BITS))  # none before gains anything
         sure = bisect_left(self.shares, ceiling(share, _BITS) + 2)  # all from there on gain
@@ -134,7 +133,7 @@ def _multisets(
     ratios = [(p0 / q, p1 / q) if q > 0 else (p0, p1) for p0, p1, q in rare_first]
     spend(4.0 * len(letters) * (users + 1) * price(ctx.prec))
     powers = [_powers(q, users) for _, _, q in rare_first]
-    # of what is to come after each letter
+    # of what is to come after each message
     later = list(accumulate((q for _, _, q in reversed(rare_first)), initial=arb(0)))[::-1]
     following = [_powers(q, users) for q in later[1:]]
     last, least = len(letters) - 1, arb(2) ** -cut / users

@@ -21,7 +21,7 @@ Values = Callable[[list[arb], Effort], list[arb]]
 
 
 class Target(Protocol):
-    """A pair of laws whose divergences are known."""
+    """A pair of distributions whose divergences are known."""
 
     def definite(self, effort: Effort) -> bool:
         """Whether divergences are enclosed; else bounded from above."""
@@ -79,7 +79,7 @@ class SymmetricProfile(Profile):
     """The largest of the profiles of targets that are closed under exchange.
 
     Attributes:
-        targets: pairs of laws.
+        targets: pairs of distributions.
         active: probability that the target's message tells anything at all.
         fraction: probability g that the target takes part; then ``H(α) = g H(1 + (α - 1)/g)`` for
             α >= 1.

@@ -63,7 +63,7 @@ _EPSILON = _number(0, _LARGEST)
 _WHOLE = 2**53
 _CATEGORIES = _integer(2, _WHOLE)
 _ADJACENCIES = ["replace-one", "zero-out"]
-# An integer over 2^bits; the sum of a law's is checked to be 2^bits exactly.
+# An integer over 2^bits; the sum of a distribution's is checked to be 2^bits exactly.
 _MASS = {"type": "integer", "minimum": 0}
 # Most masses of one witness, losses of one table, entries of a channel, rounds of a protocol.
 _MOST_MASSES, _MOST_LOSSES, _MOST_ENTRIES, _MOST_ROUNDS = 1 << 16, 1 << 20, 4096, 1 << 12
@@ -196,8 +196,6 @@ def check(value: Any, name: str, schema: Schema = DOCUMENT) -> None:
     """Check a value that was read from JSON.
 
     Args:
-        value: the value.
-        name: what messages call it.
         schema: what it has to be; by default a whole certificate.
     """
     schema = _resolved(schema)

@@ -116,7 +116,6 @@ def verify(certificate: Certificate, *, max_work: float = MAX_WORK) -> Verificat
     """Check a certificate.
 
     Args:
-        certificate: what is to be checked.
         max_work: units of work that the check may take, > 0. A unit is an arithmetic operation on
             intervals of up to 512 bits, about 0.1 µs on an ordinary machine: ten million take a
             second, and the default eight minutes. Work is estimated from above before it is done;
@@ -243,7 +242,7 @@ def _above(value: arb) -> float:
 
 
 def _laws(index: int, part: Part, state: dict[str, Any], grid: Grid) -> dict[str, GridLaw]:
-    """The laws of one witness by their order, of the form that its round needs."""
+    """The distributions of one witness by their order, of the form that its round needs."""
     orders = _ORDERS[:1] if part.profile.symmetric else _ORDERS
     wanted = {"theorem", "count", *orders}
     if set(state) != wanted:
@@ -260,7 +259,7 @@ def _laws(index: int, part: Part, state: dict[str, Any], grid: Grid) -> dict[str
 
 
 def _dominates(name: str, law: GridLaw, part: Part, order: str, grid: Grid, effort: Effort) -> None:
-    """Check 2: a law dominates its round."""
+    """Check 2: a distribution dominates its round."""
     held, weight = law.profile(grid.spacing)
     if weight > 1:
         raise _Refuted(f"the Q-masses of {name} add up to more than one")

@@ -70,9 +70,7 @@ def deviations(variance: float, largest: float, bits: float) -> float:
     Bernstein's inequality: no farther than what is returned.
 
     Args:
-        variance: of the sum.
         largest: difference of a variable from its mean.
-        bits: see above.
     """
     logarithm = math.log(2.0) * bits
     return math.sqrt(2.0 * variance * logarithm) + 2.0 / 3.0 * largest * logarithm

@@ -182,7 +182,6 @@ class Design(Tabular):
 
         Args:
             factors: by which mechanisms' own parameters (ε0, or the noise) are changed, each > 0.
-            ax: axes to draw on; by default new ones.
         """
         ax = new_axes(ax)
         question = self.question

@@ -106,16 +106,12 @@ class Candidate(ABC):
     def quantile(self, mechanism: Any, question: Question, share: float) -> float:
         """Bound that the error of one category or coordinate exceeds with probability ``share``.
 
-        That of normal noise; candidates with noise of another law have their own.
+        That of normal noise; candidates with noise of another distribution have their own.
         """
         return float(-ndtri(0.5 * share)) * self.coordinate_error(mechanism, question)
 
     def row(self, question: Question) -> DesignRow:
-        """The calibrated mechanism with its errors.
-
-        Raises:
-            ValueError: no parameter meets the target, or the error says nothing.
-        """
+        """The calibrated mechanism with its errors."""
         found = self.calibrated(question)
         mechanism = found.mechanism
         error = self.error(mechanism, question, 0.0)
@@ -176,8 +172,8 @@ class Candidate(ABC):
     def largest(self, mechanism: Any, question: Question) -> float:
         """Bound on the errors of all categories or coordinates at once, at 95 % confidence.
 
-        Here for errors whose law does not depend on the data: each of k of them is beyond with a
-        k-th of the probability at most. Other candidates have bounds for any data.
+        Here for errors whose distribution does not depend on the data: each of k of them is beyond
+        with a k-th of the probability at most. Other candidates have bounds for any data.
         """
         failure = 1.0 - CONFIDENCE - question.unlikely
         return self.quantile(mechanism, question, failure / question.size)
@@ -281,11 +277,7 @@ def smallest_multiplier(
     """The smallest noise multiplier that meets the target.
 
     Args:
-        question: the target.
-        protocol: returns the protocol with a noise multiplier.
-        guess: starting point of the search.
         ratio: of neighbouring multipliers; their inverses have six digits if it is None.
-        tolerance: relative width of the brackets that decide; the question's if it is None.
         slope: slope of log-epsilon over the logarithm of the multiplier, roughly, up to its sign.
     """
     tolerance = question.tolerance if tolerance is None else max(tolerance, question.tolerance)

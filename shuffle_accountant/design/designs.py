@@ -32,24 +32,17 @@ def frequency(
 
     Candidates: k-ary randomized response, RAPPOR, Hadamard response, subset selection (its size
     chosen), local hashing (its range chosen), a randomized bit per category, noise messages of
-    three laws, and the augmented shuffle with Poisson, asymmetric and one-sided geometric dummies;
-    the same randomizers without a shuffler; Gaussian, Laplace, discrete Gaussian and discrete
-    Laplace noise of a trusted curator. Each is calibrated to the target by
-    certified brackets of all rounds together, under its own best reduction.
+    three distributions, and the augmented shuffle with Poisson, asymmetric and one-sided geometric
+    dummies; the same randomizers without a shuffler; Gaussian, Laplace, discrete Gaussian and
+    discrete Laplace noise of a trusted curator. Each is calibrated to the target by certified
+    brackets of all rounds together, under its own best reduction.
 
     Args:
-        users: people who are asked in each round, >= 1.
         min_users: the fewest of them who will send, if some may not: privacy and errors are those
             of a round of that many users. By default all of them.
         participation: instead, the probability, in (0, 1], that each of them sends, independently
             and whatever the data are: only if attendance is secret. Errors are those of as few as
             send with all but 1e-4 of the probability.
-        colluding: number of them who work with the observer.
-        categories: number k of categories, >= 2.
-        target_epsilon: nats, finite, > 0, for all rounds together.
-        delta: in (0, 1).
-        rounds: number of times that each user answers, >= 1.
-        tolerance: relative width in epsilon of the brackets that decide, > 0.
         jobs: number of workers, see `shuffle_accountant.sweep`; `joblib.parallel_config` decides
             by default, which may name a cluster.
 
@@ -92,23 +85,15 @@ def mean(
     2-norm (a density that falls like ``e^-|z|``), of a trusted curator.
 
     Args:
-        users: people who are asked in each round, >= 1.
         min_users: the fewest of them who will send, if some may not: privacy and errors are those
             of a round of that many users. By default all of them.
         participation: instead, the probability, in (0, 1], that each of them sends, independently
             and whatever the data are: only if attendance is secret. Errors are those of as few as
             send with all but 1e-4 of the probability.
-        colluding: number of them who work with the observer.
-        dimension: length d of the vectors, >= 1.
-        target_epsilon: nats, finite, > 0, for all rounds together.
-        delta: in (0, 1).
-        rounds: number of times that each user answers, >= 1.
-        tolerance: relative width in epsilon of the brackets that decide, > 0.
         gaussian_messages: whether to calibrate `GaussianVectors` too. Its adjacency is zero-out, as
             its row says: it hides less than the other rows do. Its brackets (null clones) take most
             of a second each, some five seconds in all, and are wide, which costs it half a percent
             of its noise.
-        jobs: number of workers, see `shuffle_accountant.sweep`.
 
     Returns:
         The design; its ``rows`` are empty if no candidate meets the target with an error below 1.

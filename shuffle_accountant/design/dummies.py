@@ -111,7 +111,7 @@ class _Dummies(_NoisyCounts, Noise):
 
 
 class _OneParty(_NoisyCounts):
-    """Dummies that one party draws, of a law with a scale that is free.
+    """Dummies that one party draws, of a distribution with a scale that is free.
 
     Attributes:
         decided_by: relative width of the brackets that decide, at least.

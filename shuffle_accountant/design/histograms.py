@@ -207,10 +207,10 @@ class _Curator(Candidate):
 
 @dataclass(frozen=True)
 class _GeometricCurator(_Curator):
-    """The discrete Laplace law, ``P(c) ∝ e^-|c|/b``: noise on whole numbers.
+    """The discrete Laplace distribution, ``P(c) ∝ e^-|c|/b``: noise on whole numbers.
 
     A count moved by one has a likelihood ratio of ``e^(1/b)`` or its inverse, and nothing between:
-    that of any purely private step, whose pair of laws it is.
+    that of any purely private step, whose pair of distributions it is.
     """
 
     def _mechanism(self, noise: float) -> Any:

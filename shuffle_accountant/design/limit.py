@@ -1,9 +1,9 @@
 """The Gaussian limit of a shuffled round: an approximation for many users, never a bound.
 
 Decoys drawn from a blanket of mass gamma hide the difference ``l = (R_x0 - R_x1)/omega`` of the
-target's laws, relative to the normalised blanket omega. By the central limit theorem the loss of n
-users is that of two normal laws ``mu = sd(l)/sqrt(gamma n)`` apart, under omega, for the pair of
-inputs that makes mu largest; rounds add up mu squared.
+target's distributions, relative to the normalised blanket omega. By the central limit theorem the
+loss of n users is that of two normal distributions ``mu = sd(l)/sqrt(gamma n)`` apart, under omega,
+for the pair of inputs that makes mu largest; rounds add up mu squared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TAIL, _RESOLUTION = 1e-12, 1e-4
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Hockey-stick divergence of two normal laws of variance 1, ``mu`` > 0 apart.
+    """Hockey-stick divergence of two normal distributions of variance 1, ``mu`` > 0 apart.
 
     ``Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)`` (Balle and Wang 2018).
     """
@@ -57,7 +57,7 @@ class GaussianLimit:
     Attributes:
         round: the round.
         rounds: number of rounds.
-        mu: distance of the two normal laws, of all rounds together.
+        mu: distance of the two normal distributions, of all rounds together.
     """
 
     round: ShuffleRound
@@ -84,11 +84,7 @@ class GaussianLimit:
         return float(find_crossing(log_ratio, most, 0.5 * most, 0.1 * most, 1e-12, -1.0).right)
 
     def ratio(self, *, epsilon: float) -> tuple[float, float]:
-        """Exact delta over the limit's: lower and upper end of what the limit is off by.
-
-        Args:
-            epsilon: nats, finite, >= 0.
-        """
+        """Exact delta over the limit's: lower and upper end of what the limit is off by."""
         limit = self.delta(epsilon=epsilon)
         if limit == 0.0:
             raise ValueError(f"epsilon must be where the limit's delta is above 0, got {epsilon!r}")
@@ -100,12 +96,7 @@ def asymptotic(round: ShuffleRound, *, rounds: int = 1) -> GaussianLimit:
     """The Gaussian limit of a shuffled round, for comparison with its exact value.
 
     Args:
-        round: with a randomizer whose law is known, and no sampling.
-        rounds: number of rounds that are composed, >= 1.
-
-    Raises:
-        ValueError: a round without such a limit: nothing is known of its randomizer but eps0, it is
-            sampled, or some messages give an input away.
+        round: with a randomizer whose distribution is known, and no sampling.
     """
     round = validate.instance(ShuffleRound, round=round)
     rounds = validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds=rounds)

@@ -113,7 +113,7 @@ class Question:
 
     @property
     def mu(self) -> float:
-        """Distance of normal laws that meets the target, for one round."""
+        """Distance of normal distributions that meets the target, for one round."""
         return gaussian_mu(self.target_epsilon, self.delta) / math.sqrt(self.rounds)
 
     def to_dict(self) -> dict[str, Any]:

@@ -198,11 +198,11 @@ class _Curator(_Gaussian):
 class _LaplaceCurator(Candidate):
     """A trusted curator adds noise of a density ``∝ e^(-|z|/b)``, of the 2-norm, to the sum.
 
-    On a line that is Laplace noise, and its pair of laws is the largest in any dimension. Given
-    what of the noise is orthogonal to a move, the rest z has a log-concave density
-    ``f ∝ e^(-sqrt(z^2 + w^2)/b)``, so that a test is a threshold. Moving it on, the probability u
-    of its false alarms grows at the rate ``f(F^-1(u))``, which has a slope ``f'/f`` between -1/b
-    and 1/b and is 0 at u = 0 and 1: at most ``min(u, 1 - u)/b``, the rate of Laplace noise.
+    On a line that is Laplace noise, and its pair of distributions is the largest in any dimension.
+    Given what of the noise is orthogonal to a move, the rest z has a log-concave density ``f ∝
+    e^(-sqrt(z^2 + w^2)/b)``, so that a test is a threshold. Moving it on, the probability u of its
+    false alarms grows at the rate ``f(F^-1(u))``, which has a slope ``f'/f`` between -1/b and 1/b
+    and is 0 at u = 0 and 1: at most ``min(u, 1 - u)/b``, the rate of Laplace noise.
     """
 
     name: str = "Laplace noise"
@@ -223,7 +223,7 @@ class _LaplaceCurator(Candidate):
         return replace(mechanism, scale=mechanism.scale / factor)
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
-        # the norm has a gamma law of shape d
+        # the norm has a gamma distribution of shape d
         d = question.size
         return self._scale(mechanism, question) * math.sqrt(d) * math.sqrt(d + 1.0)
 
@@ -234,8 +234,8 @@ class _LaplaceCurator(Candidate):
     def quantile(self, mechanism: Any, question: Question, share: float) -> float:
         """Quantile of a coordinate of the noise: a normal number times ``sqrt(2 G)``.
 
-        G has a gamma law of shape ``a = (d + 1)/2``: the characteristic function of the noise is
-        ``(1 + k^2)^-a``.
+        G has a gamma distribution of shape ``a = (d + 1)/2``: the characteristic function of the
+        noise is ``(1 + k^2)^-a``.
         """
         shape = 0.5 * (question.size + 1.0)
         least = 1e-9 * share  # what is left out
@@ -269,7 +269,6 @@ def mean_candidates(dimension: int, *, gaussian_messages: bool) -> tuple[Candida
     """All candidates of a design of means.
 
     Args:
-        dimension: length of the vectors; on a line there is no sphere.
         gaussian_messages: whether to look at these too.
     """
     kinds: list[tuple[str, Callable[..., LocalRandomizer]]] = [

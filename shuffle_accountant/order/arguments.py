@@ -22,11 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def renamed(**names: str) -> Callable[[F], F]:
-    """Let a function also be called with names that its arguments had in version 0.1.
-
-    Args:
-        names: for each old name the new one.
-    """
+    """Let a function also be called with names that its arguments had in version 0.1."""
 
     def decorate(function: F) -> F:
         @wraps(function)

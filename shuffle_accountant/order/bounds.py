@@ -2,7 +2,7 @@
 
 All theorems are of Meehan et al., 'Privacy Implications of Shuffling'. The mechanism randomizes
 every value with eps local privacy and shuffles so that any two orders of the values inside a group
-differ by a factor e^alpha at most in the law of the output.
+differ by a factor e^alpha at most in the distribution of the output.
 
 * Theorem 4.1 (`posterior_odds_bound`): an adversary with any prior, who knows the values of a group
   without their order and all values outside of it, changes the odds between two inputs of one user
@@ -114,8 +114,6 @@ def reidentification_bound(
       and what it finds is checked and made valid, not believed.
 
     Args:
-        r: members of the group, 2 … 1e6.
-        k: users to be pointed out, 1 … r/2.
         eps0: local privacy of the reports, nats, >= 0, inf allowed.
         alpha: d-sigma-privacy of the shuffle for this group, nats, >= 0, inf allowed.
         method: "paper", "refined" (the best of the three refinements), "best" (of all), or one of

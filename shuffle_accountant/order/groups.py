@@ -28,10 +28,7 @@ class Groups:
     ``from_radius``, ``from_graph`` and ``from_scalar``.
 
     Args:
-        n: number of users.
         members: users' numbers, each slice without repetitions.
-        start: first entry of each group, shape (groups,).
-        stop: end of each group, shape (groups,).
         own: the group of each user, shape (n,), or None if groups belong to nobody.
         symmetric: whether j is in i's own group exactly if i is in j's.
         coordinate: a number per user by which to sort, shape (n,), or None.
@@ -87,7 +84,6 @@ class Groups:
 
         Args:
             points: public coordinates, shape (n, dimensions), or (n,) for one dimension.
-            r: radius in the unit of the points, >= 0.
         """
         places = coordinates((1, 2), points=points)
         r = validate.finite_nonnegative(r=r)
@@ -104,7 +100,6 @@ class Groups:
         Args:
             adjacency: square array or SciPy sparse array, an entry that is not zero being an edge
                 in both directions; or a NetworkX graph, whose i-th node is user i.
-            hops: edges, >= 1.
         """
         hops = validate.integer(minimum=1, hops=hops)
         members, stop = within_hops(adjacency, hops)
@@ -113,12 +108,7 @@ class Groups:
 
     @classmethod
     def from_scalar(cls, t: ArrayLike, r: float) -> Groups:
-        """For each user, the users whose value differs by at most ``r``: intervals, O(n) memory.
-
-        Args:
-            t: public values, shape (n,).
-            r: radius in the unit of the values, >= 0.
-        """
+        """For each user, the users whose value differs by at most ``r``: intervals, O(n) memory."""
         values = coordinates((1,), t=t)
         r = validate.finite_nonnegative(r=r)
         members = np.argsort(values, kind="stable")
@@ -142,11 +132,7 @@ class Groups:
         return self.members[self.start[number] : self.stop[number]].copy()
 
     def of(self, user: int) -> IntArray:
-        """Members of a user's own group.
-
-        Raises:
-            ValueError: the groups belong to nobody.
-        """
+        """Members of a user's own group."""
         user = validate.integer(minimum=0, maximum=self.n - 1, user=user)
         if self.own is None:
             raise ValueError("these groups belong to nobody: there is not one for each user")

@@ -1,7 +1,7 @@
-"""Leavers under the Mallows law of the Hamming distance: exact, at any size.
+"""Leavers under the Mallows distribution of the Hamming distance: exact, at any size.
 
-Per moved point the law has a factor e^-theta; write it as 1 = e^-theta + (1 - e^-theta) for every
-fixed point, and a permutation is one that has some of its fixed points *marked*, at
+Per moved point the distribution has a factor e^-theta; write it as 1 = e^-theta + (1 - e^-theta)
+for every fixed point, and a permutation is one that has some of its fixed points *marked*, at
 ``lambda = e^theta - 1`` each. With s of the m slots of one side marked and j values crossing over
 from the other side, what is left is counted by a binomial coefficient; so
 
@@ -31,8 +31,6 @@ def hamming_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, 
     """Log of the chance of at least ``leavers`` leavers of a set of slots.
 
     Args:
-        n: users.
-        size: slots of the set, l of the module's formula, 1 … n.
         theta: concentration, in [0, 700].
         leavers: fewest leavers, >= 1 and at most min(size, n - size).
 

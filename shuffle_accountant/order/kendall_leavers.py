@@ -1,4 +1,4 @@
-"""Leavers of an interval of the order under the Mallows law of Kendall's distance: exact.
+"""Leavers of an interval of the order under the Mallows distribution of Kendall's distance: exact.
 
 With ``q = e^-theta`` and ``[x] = (1 - q^x)/(1 - q)``, a shuffle that keeps only the block (first,
 second) of every slot and value is a q-analogue of drawing without replacement: of r values of the
@@ -15,7 +15,8 @@ draw. An interval inside has three, and is drawn one kind after the other:
     d     of the x, those that belong to the interval;
     w     values from beyond the interval in its slots.
 
-Leavers are y + w. The laws of x, of y given x, of d given x and of w given (x, y, d) are draws.
+Leavers are y + w. The distributions of x, of y given x, of d given x and of w given (x, y, d) are
+draws.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MOST_CELLS = 10**8
 # Whole numbers, to be broadcast.
 Counts = NDArray[np.int64] | int
 
-# Mass left out on each side of each law of `inner_tail`.
+# Mass left out on each side of each distribution of `inner_tail`.
 _NEGLECTED = 1e-19
 # Mass of a triple (x, y, d) below which it is left out.
 _RARE = 1e-27
@@ -46,8 +47,6 @@ def end_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, floa
     """Log of the chance of at least ``leavers`` leavers of the first (or last) slots of the order.
 
     Args:
-        n: users.
-        size: slots, 1 … n.
         theta: concentration, in [0, 700].
         leavers: fewest leavers, >= 1 and at most min(size, n - size).
 
@@ -90,18 +89,12 @@ def inner_tail(
     """Chance of at least ``leavers`` leavers of the slots start … start + size - 1 of the order.
 
     Args:
-        n: users.
-        start: slots before the interval, >= 1.
-        size: slots, with some after them.
         theta: concentration, in [0, 700].
         leavers: fewest leavers, >= 1.
 
     Returns:
         ``(chance, error, neglected)``: the sum, a bound on its relative error, and on the mass that
         was left out.
-
-    Raises:
-        ValueError: the sum has more than `MOST_CELLS` terms.
     """
     table = _Factorials(n, theta)
     first_x, chance_x = table.draw(start, start, n, above=True)
@@ -137,13 +130,13 @@ def inner_tail(
             )
             counts = (y[part, None] + w >= leavers) & (w + (x - d[part, None]) <= last_z)
             total.append(float(both[part] @ np.where(counts, chance, 0.0).sum(axis=1)))
-    # eight sides of laws, and the rare triples
+    # eight sides of distributions, and the rare triples
     neglected = 9.0 * _NEGLECTED + MOST_CELLS * _RARE
     return math.fsum(total), 8.0 * table.error + roundings(64) * n, neglected
 
 
 class _Factorials:
-    """Logarithms of the q-factorials [0]!, …, [n]!, and the laws of draws made of them."""
+    """Logarithms of the q-factorials [0]!, …, [n]!, and the distributions of draws made of them."""
 
     def __init__(self, n: int, theta: float) -> None:
         numbers = _log_number(np.arange(1.0, n + 1.0), theta)
@@ -172,12 +165,9 @@ class _Factorials:
         return found
 
     def draw(self, r: int, k: int, of: int, *, above: bool) -> tuple[int, Array]:
-        """The law of a draw, without a negligible mass on each side.
+        """The distribution of a draw, without a negligible mass on each side.
 
         Args:
-            r: values of the first kind, below the others.
-            k: slots.
-            of: all values.
             above: whether to count the values above, not those of the first kind.
 
         Returns:

@@ -39,7 +39,7 @@ class PreservationDelta(Bracket):
         log_upper: logarithm of the upper end, nats, in [log_lower, 0].
         truncation: mass that was left out, and is in the upper end.
         leavers: fewest leavers J that are a failure.
-        reduction: name of the law that was summed.
+        reduction: name of the distribution that was summed.
     """
 
     __slots__ = ("_leavers", "_log_lower", "_log_upper", "_truncation")
@@ -148,8 +148,6 @@ def first_descent(ratio: Callable[[int], float], low: int, high: int) -> int:
 
     Args:
         ratio: p(j + 1) / p(j), descending in j.
-        low: first index.
-        high: last index.
     """
     while low < high:
         middle = (low + high) // 2
@@ -166,8 +164,6 @@ def window(ratios: Ratios, anchor: int, low: int, high: int) -> tuple[int, Array
     Args:
         ratios: p(j + 1) / p(j) for j = first … last - 1.
         anchor: an index such that no term of low … high is larger by far.
-        low: first index that counts.
-        high: last index that counts.
 
     Returns:
         ``(first, weights)``: the first index that was kept, and the terms from there on.
@@ -182,7 +178,6 @@ def _terms(ratios: Ratios, count: int) -> Array:
 
     Args:
         ratios: of the terms first … last - 1, counted from 0.
-        count: how many there are.
     """
     blocks: list[Array] = []
     total, last, size = 1.0, 1.0, 128

@@ -22,14 +22,13 @@ MOST_USERS = 10**8
 
 @dataclass(frozen=True)
 class Mallows(ABC):
-    """A law on permutations s of 0..n-1 with mass ``exp(-theta d(s)) / psi``.
+    """A distribution on permutations s of 0..n-1 with mass ``exp(-theta d(s)) / psi``.
 
     d is a distance from the identity. Sampling is exact up to the rounding of double precision; it
     is not hardened against attacks on floating-point samplers.
 
     Args:
-        users: length n, in [1, 10^8].
-        theta: concentration, >= 0. 0 is the uniform law, infinity the identity alone.
+        theta: concentration, >= 0. 0 is the uniform distribution, infinity the identity alone.
     """
 
     distance: ClassVar[str]
@@ -56,11 +55,7 @@ class Mallows(ABC):
         return self._draw(source)
 
     def logpmf(self, permutation: ArrayLike) -> float:
-        """Natural logarithm of a permutation's mass; -inf if it has none.
-
-        Args:
-            permutation: one-line form, shape (n,).
-        """
+        """Natural logarithm of a permutation's mass; -inf if it has none."""
         distance = DISTANCES[self.distance](_checked(self.n, permutation))
         # at infinite theta, 0 times infinity is meant to be 0
         return -self.theta * distance - self.log_psi() if distance else -self.log_psi()
@@ -252,7 +247,7 @@ class MallowsHamming(Mallows):
 
     def _draw(self, rng: np.random.Generator) -> IntArray:
         free, mass = self._law
-        # inversion by hand: it draws one number, whatever the length of the law
+        # inversion by hand: it draws one number, whatever the length of the distribution
         place = int(np.searchsorted(np.cumsum(mass), rng.random(), side="right"))
         count = int(free[min(place, free.size - 1)])
         movers = rng.permutation(self.n)[:count]
@@ -271,7 +266,8 @@ class MallowsHamming(Mallows):
     def _free(self) -> tuple[IntArray, Array]:
         """Numbers of entries that are not pinned, ascending, and masses relative to the largest.
 
-        Beyond 40 plus ten standard deviations a Poisson law has less than 1e-18 of its mass.
+        Beyond 40 plus ten standard deviations a Poisson distribution has less than 1e-18 of its
+        mass.
         """
         if self._concentration == 0.0:
             return np.array([self.n]), np.array([1.0])
@@ -294,7 +290,7 @@ class MallowsHamming(Mallows):
 
 
 class MallowsCayley(Mallows):
-    """Mass proportional to ``exp(theta * cycles)``: Ewens' law with parameter e^theta.
+    """Mass proportional to ``exp(theta * cycles)``: Ewens' distribution with parameter e^theta.
 
     A uniform listing of the entries is cut into cycles; with i entries still to come, the cycle
     closes with probability ``1 / (1 + i e^-theta)`` (Feller's coupling), independently. O(n).

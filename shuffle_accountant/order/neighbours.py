@@ -26,10 +26,6 @@ def check_listable(memberships: int) -> None:
 def within_radius(places: Array, r: float) -> tuple[IntArray, IntArray, IntArray]:
     """Groups of the distinct places; users at one place share a group, which is stored once.
 
-    Args:
-        places: shape (n, dimensions), finite.
-        r: radius, finite, >= 0.
-
     Returns:
         ``(members, stop, own)``: users, group after group; the end of each group; each user's.
     """
@@ -64,7 +60,6 @@ def within_hops(adjacency: Any, hops: int) -> tuple[IntArray, IntArray]:
 
     Args:
         adjacency: square array, SciPy sparse array, or NetworkX graph.
-        hops: >= 1.
 
     Returns:
         ``(members, stop)``: users in ascending order, group after group; the end of each group.

@@ -44,7 +44,6 @@ def reference_order(
     Without, the one with the largest group comes first.
 
     Args:
-        groups: the groups.
         method: one of the four.
         coarse: a coarser collection of groups (its breadth first order is taken) or an order, shape
             (n,); not for "sort".

@@ -48,12 +48,11 @@ def preservation_delta(
     inside the order as far as the sum over all tables of who crossed which border is practical.
 
     Args:
-        users: how many, 1 … 1e8.
         l: slots of the set, 1 … n.
         eta: share to be kept, in [0, 1]; a float counts as the decimal number it is written as, so
             that 0.7 of 10 slots are 7.
-        theta: concentration of the Mallows law, in [0, 700] or inf; 0 is the uniform shuffle,
-            inf none.
+        theta: concentration of the Mallows distribution, in [0, 700] or inf; 0 is the uniform
+            shuffle, inf none.
         distance: "hamming" or "kendall".
         interval: ``(start, l)``, the first rank (from 0) and the number of ranks of the interval;
             for Kendall's distance only, where it must be given.
@@ -62,9 +61,6 @@ def preservation_delta(
         Delta as a bracket, a float that is its own upper (safe) end. `PreservationDelta.log10`
         tells it where a float cannot; relative accuracy is kept there, except inside the order,
         where it is absolute: about 1e-18.
-
-    Raises:
-        ValueError: a theta too small for an interval inside the order.
     """
     n, l, theta = _checked(users, l, theta)  # noqa: E741
     leavers = fewest_leavers(l, eta)
@@ -140,17 +136,13 @@ def preservation_mc(
     An interruption from the keyboard ends the sampling; the answer is then from what was drawn.
 
     Args:
-        users: how many, 1 … 1e8.
         l: slots of the set, 1 … n.
         eta: share to be kept, in [0, 1], as in `preservation_delta`.
-        theta: concentration of the Mallows law, in [0, 700] or inf.
+        theta: concentration of the Mallows distribution, in [0, 700] or inf.
         distance: "kendall", "hamming" or "cayley".
         interval: ``(start, l)``: the set is an interval of the reference order.
         slots: or its ranks in the reference order, from 0, all different, shape (l,). For "hamming"
-            and "cayley" the law does not depend on which, and neither is needed.
-        samples: permutations to draw, in [1, 10^9].
-        confidence: chance that the interval covers delta, in (0, 1).
-        rng: generator or seed.
+            and "cayley" the distribution does not depend on which, and neither is needed.
     """
     n, l, theta = _checked(users, l, theta)  # noqa: E741
     leavers = fewest_leavers(l, eta)
@@ -182,13 +174,7 @@ def preservation_mc(
 
 
 def clopper_pearson(failures: int, samples: int, *, confidence: float) -> tuple[float, float]:
-    """Clopper and Pearson's two-sided interval for a chance, of at least the stated coverage.
-
-    Args:
-        failures: how often it happened, 0 … samples.
-        samples: independent trials, >= 1.
-        confidence: in (0, 1).
-    """
+    """Clopper and Pearson's two-sided interval for a chance, of at least the stated coverage."""
     samples = validate.integer(minimum=1, samples=samples)
     failures = validate.integer(minimum=0, maximum=samples, failures=failures)
     confidence = validate.open_unit(confidence=confidence)

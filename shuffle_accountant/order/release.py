@@ -93,14 +93,8 @@ def permuted(y: Any, permutation: IntArray) -> Any:
 class BlockShuffler(Shuffler):
     """Shuffles uniformly within each of disjoint groups: alpha = 0, and no value leaves its group.
 
-    Permuting the values of a group beforehand does not change the law of the output at all. Users
-    in no group keep their value.
-
-    Args:
-        groups: groups that are disjoint, or equal.
-
-    Raises:
-        ValueError: two groups overlap without being equal.
+    Permuting the values of a group beforehand does not change the distribution of the output at
+    all. Users in no group keep their value.
     """
 
     alpha = 0.0

@@ -50,9 +50,6 @@ def sensitivity(
 
     Returns:
         An integer, >= 0; 0 if all groups have one member.
-
-    Raises:
-        ValueError: more than 3,000,000 users with Spearman's distance.
     """
     validate.instance(Groups, groups=groups)
     largest = _LARGEST[validate.choice(_LARGEST, distance=distance)]
@@ -85,7 +82,6 @@ def group_width(order: IntArray, groups: Groups) -> int:
 
     Args:
         order: reference order, entry k is the user at rank k, shape (n,).
-        groups: the groups.
 
     Returns:
         An integer in [0, n-1], at least the largest size less one.
@@ -196,9 +192,8 @@ def verify_alpha(
     each other are compared. For tests and for looking at small cases.
 
     Args:
-        groups: groups of at most 7 users.
         order: reference order, entry k is the user at rank k, shape (n,).
-        theta: concentration of the Mallows law, in [0, 1e300].
+        theta: concentration of the Mallows distribution, in [0, 1e300].
         distance: any of the six of `sensitivity`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The d-sigma-private shuffle: a Mallows law around a reference order."""
+"""The d-sigma-private shuffle: a Mallows distribution around a reference order."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class DSigmaShuffler(Shuffler):
     1 and Theorem 4.3). With ``sensitivity="exact"`` the factor is attained for distinct values:
     no smaller alpha holds for this mechanism.
 
-    The Mallows law has ``theta = alpha / sensitivity`` around the reference order: with ``rho``
-    drawn around the identity, the value of the user at rank ``rho[k]`` goes to the user at rank k,
-    ``z[sigma0[k]] = y[sigma0[rho[k]]]``. With Kendall's distance values move about ``1 / theta``
-    ranks, which has to be far below n for anything to survive; with the other two distances, which
-    take no account of the order, only about e^theta users keep their value.
+    The Mallows distribution has ``theta = alpha / sensitivity`` around the reference order: with
+    ``rho`` drawn around the identity, the value of the user at rank ``rho[k]`` goes to the user at
+    rank k, ``z[sigma0[k]] = y[sigma0[rho[k]]]``. With Kendall's distance values move about ``1 /
+    theta`` ranks, which has to be far below n for anything to survive; with the other two
+    distances, which take no account of the order, only about e^theta users keep their value.
 
     Everything but the draw depends on public information only.
 
@@ -47,9 +47,9 @@ class DSigmaShuffler(Shuffler):
             "sort" for groups on a line, where nothing is narrower, and "bfs" for others.
 
     Attributes:
-        theta: concentration of the Mallows law; infinite if all groups have one member.
+        theta: concentration of the Mallows distribution; infinite if all groups have one member.
         sigma0: the reference order, entry k is the user at rank k, shape (n,), read-only.
-        law: the Mallows law around the identity.
+        law: the Mallows distribution around the identity.
         sensitivity: largest change of the distance, as asked for.
 
     Warns:
@@ -88,9 +88,6 @@ class DSigmaShuffler(Shuffler):
 
         ``theta`` times their exact sensitivity. For the shuffler's own groups that is `alpha`, or
         less if the shuffler was calibrated with the bound.
-
-        Args:
-            groups: any groups of the same users.
 
         Returns:
             Nats, in [0, inf].

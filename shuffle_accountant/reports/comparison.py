@@ -121,14 +121,8 @@ def compare(
     Args:
         rounds_or_protocol: a round, a `shuffle_accountant.Protocol` or a list of pairs (round,
             count); or None, and ``eps0`` and ``users`` say what happens.
-        eps0: local privacy parameter, nats, finite, >= 0.
-        users: messages in each round, >= 1.
-        delta: privacy parameter of all rounds together, in (0, 1).
-        rounds: number of rounds, >= 0.
-        population: if given, the users of each round are drawn from this many.
         categories: if given, the randomizer is randomized response over this many values;
             otherwise any.
-        tolerance: relative width of the certified bracket, > 0.
 
     Returns:
         A sequence of rows: the certified bracket first (for a randomizer that is more than its eps0

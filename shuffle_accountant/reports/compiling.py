@@ -33,15 +33,9 @@ def report(
     Args:
         subject: a round, a `shuffle_accountant.Protocol`, a list of pairs (round, count), or
             everything that an accountant has recorded.
-        delta: privacy parameter of all rounds, in (0, 1).
         order: the shuffler of the order (`shuffle_accountant.order`) that is used in each round in
             the place of the uniform one. Unless its alpha is 0, nothing is amplified: epsilon is
             that of the local randomizers, and what the order protects is reported beside it.
-        tolerance: relative width of the brackets for rounds; an accountant has its own.
-
-    Raises:
-        ValueError: with an order, a round of another number of users than the shuffler's, a sampled
-            one, or one that is not a shuffled round.
     """
     delta = validate.open_unit(delta=delta)
     accountant = accountant_of(subject, tolerance=tolerance)

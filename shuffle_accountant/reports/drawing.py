@@ -158,7 +158,6 @@ def legend_beside(ax: Axes, left_out: Iterable[str] = ()) -> None:
     """A legend at the right of the axes, which covers nothing.
 
     Args:
-        ax: with labelled curves.
         left_out: what is not drawn, each with the reason; listed below the curves.
     """
     from matplotlib.lines import Line2D

@@ -67,9 +67,6 @@ def profile(
             everything that an accountant has recorded.
         epsilons: nats, finite, >= 0, shape (m,); by default up to where delta is 1e-12, or the
             ``delta`` that is asked for if that is smaller.
-        delta: if given, in (0, 1): the point of this delta is marked, with its epsilon.
-        label: for the legend; by default none.
-        ax: axes to draw on; by default new ones.
     """
     accountant = accountant_of(subject)
     asked = None if delta is None else validate.open_unit(delta=delta)
@@ -179,13 +176,6 @@ def compare(
     Args:
         rounds_or_protocol: a round, a `shuffle_accountant.Protocol` or a list of pairs (round,
             count); or None, and ``eps0`` and ``users`` say what happens.
-        eps0: local privacy parameter, nats, finite, >= 0.
-        users: messages in each round, >= 1.
-        delta: privacy parameter of all rounds together, in (0, 1).
-        rounds: numbers of rounds, each >= 1.
-        population: if given, the users of each round are drawn from this many.
-        categories: if given, the randomizer is randomized response over this many values.
-        ax: axes to draw on; by default new ones.
     """
     counts = [validate.integer(minimum=1, rounds=count) for count in rounds]
     if not counts:
@@ -255,10 +245,6 @@ def report(rows: Report, *, ax: Axes | None = None) -> Axes:
     Bars end at the upper end; on a logarithmic scale, from the smallest share down to a decade.
     The number itself stands beside its bar. Measures that do not apply, or have no largest value,
     are named without a bar.
-
-    Args:
-        rows: what `shuffle_accountant.report` found.
-        ax: axes to draw on; by default new ones.
     """
     rows = validate.instance(Report, rows=rows)
     ax = new_axes(ax)
@@ -318,17 +304,7 @@ def samplings(
     tolerance: float = 1e-3,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw epsilon of DP-SGD against epochs, a band between both ends for each sampling.
-
-    Args:
-        noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
-        steps: number of steps of an epoch, >= 1.
-        delta: privacy parameter of all epochs together, in (0, 1).
-        epochs: numbers of epochs, each >= 1.
-        samplings: see `shuffle_accountant.reports.samplings.compare_samplings`.
-        tolerance: relative width in epsilon of brackets, > 0.
-        ax: axes to draw on; by default new ones.
-    """
+    """Draw epsilon of DP-SGD against epochs, a band between both ends for each sampling."""
     counts = [validate.integer(minimum=1, epochs=count) for count in epochs]
     if not counts:
         raise ValueError("epochs must hold at least one number of epochs, got none")

@@ -59,14 +59,6 @@ def compare_samplings(
     and Poisson sampling that is the bracket of the pair, which Gaussian steps attain. For shuffled
     batches no exact value is known: the lower end is `attained_epsilon`, the upper end the bound by
     null clones, and the interval is as wide as the gap between both.
-
-    Args:
-        noise_multiplier: deviation of the noise over the largest norm, finite, > 0.
-        steps: number of steps of an epoch, >= 1; for "shuffle" the full batches.
-        epochs: number of epochs, each dealt, shuffled or drawn anew, >= 0.
-        delta: privacy parameter of all epochs together, in (0, 1).
-        samplings: which ones, of "allocation", "shuffle" and "poisson".
-        tolerance: relative width in epsilon of brackets, > 0.
     """
     names = [sampling_named(name) for name in samplings]
     delta = validate.open_unit(delta=delta)

@@ -98,8 +98,6 @@ def statement(
     Args:
         subject: a round, a `shuffle_accountant.Protocol`, a list of pairs (round, count), or
             everything that an accountant has recorded.
-        delta: privacy parameter of all rounds together, in (0, 1).
-        tolerance: relative width of the bracket for rounds; an accountant has its own.
     """
     delta = validate.open_unit(delta=delta)
     accountant = accountant_of(subject, tolerance=tolerance)
@@ -129,8 +127,6 @@ def told_apart(epsilon: float, delta: float, question: str) -> str:
     ``e^epsilon`` to one where delta is 0.
 
     Args:
-        epsilon: nats, finite, >= 0.
-        delta: in [0, 1].
         question: what there is to tell, such as "whether it rained".
     """
     odds = math.exp(-epsilon)

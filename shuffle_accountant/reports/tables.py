@@ -22,7 +22,6 @@ def columns(rows: Iterable[Sequence[str]], *, width: int = WIDTH) -> str:
     """Rows of text as aligned columns, two blanks apart; where that is too wide, cells are folded.
 
     Args:
-        rows: as many cells in each.
         width: of the lines. It is exceeded only by words that are too long for their column.
     """
     return "\n".join(line for lines in rows_of_lines(rows, width=width) for line in lines)

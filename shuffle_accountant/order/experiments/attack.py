@@ -76,14 +76,9 @@ def inference_attack(
     An interruption from the keyboard ends the trials; the result is then of those that were done.
 
     Args:
-        values: private inputs, in 0 … categories - 1, shape (n,).
         neighbours: for every user the slots that vote, shape (n, m), for example `nearest_users`.
         permutation: of the shuffle: slot i releases the report of user ``permutation[i]``.
-        categories: number of values, >= 2.
-        eps0: local privacy of the reports, nats, finite, >= 0.
-        trials: how often the reports are drawn, in [1, 10^9].
         threshold: share of the trials from which on a user is vulnerable, in [0, 1].
-        rng: generator or seed.
     """
     categories = validate.integer(minimum=2, categories=categories)
     eps0 = validate.finite_nonnegative(eps0=eps0)
@@ -114,10 +109,6 @@ def inference_attack(
 
 def nearest_users(points: ArrayLike, *, count: int = 25) -> IntArray:
     """The users nearest to each user, themselves not counted.
-
-    Args:
-        points: places, shape (n,) or (n, d).
-        count: how many, 1 … n - 1.
 
     Returns:
         Their numbers, shape (n, count), nearest first.

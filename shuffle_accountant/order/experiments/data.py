@@ -49,10 +49,8 @@ def crescents(
     """Two clusters of two interleaved half-moons of two halves, as in Meehan et al., figure 1.
 
     Args:
-        users: points n, in [1, 10^8].
         noise: standard deviation around the half-moons, in [0, 1e300]; their radius is 1.
         gap: from one cluster to the next, in [0, 1e300].
-        rng: generator or seed.
     """
     n = validate.integer(minimum=1, maximum=10**8, users=users)
     noise, gap = validate.finite_nonnegative(noise=noise), validate.finite_nonnegative(gap=gap)
@@ -95,14 +93,7 @@ class AdultTable(NamedTuple):
 
 
 def read_adult(path: str | os.PathLike[str]) -> AdultTable:
-    """Read a CSV file of the table, as distributed (no header) or with a header.
-
-    Args:
-        path: of the file.
-
-    Raises:
-        ValueError: no such file, a column is missing, or a line is not of the table.
-    """
+    """Read a CSV file of the table, as distributed (no header) or with a header."""
     source = Path(path)
     if not source.is_file():
         raise ValueError(f"path must be a CSV file of the Adult table, got {str(path)!r}")
@@ -156,7 +147,6 @@ def grid_blocks(points: ArrayLike, *, width: float) -> Groups:
     protects nobody from those beyond a border: groups around everyone need `DSigmaShuffler`.
 
     Args:
-        points: places, shape (n,) or (n, d).
         width: of a cell along every axis, > 0.
     """
     places = located(points=points)
@@ -180,12 +170,6 @@ def randomize(
     rng: RandomSource = None,
 ) -> IntArray:
     """k-ary randomized response: every value, or now and then a uniformly random one.
-
-    Args:
-        values: in 0 … categories - 1, shape (n,).
-        categories: number of values, >= 2.
-        eps0: local privacy, nats, finite, >= 0.
-        rng: generator or seed.
 
     Returns:
         The reports, shape (n,).

@@ -35,12 +35,9 @@ def learnability(
     first: ``labels >> 1`` of `crescents` are four classes, ``labels >> 2`` are two.
 
     Args:
-        points: public places, shape (n,) or (n, d).
         released: value in each of their slots, integers >= 0, shape (n,).
         test_points: places of other people, shape (m,) or (m, d).
         test_values: their true values, shape (m,).
-        iterations: trees per class, in [1, 10^9].
-        seed: of the model, in [0, 2^32).
 
     Returns:
         Share of the test values that are named right.
@@ -81,13 +78,9 @@ def distribution_error(
     prediction; for reports give theirs, and no ``eps0``.
 
     Args:
-        points: public places, shape (n,) or (n, d).
         released: value in each of their slots, in 0 … categories - 1, shape (n,).
         truth: distribution at each place, shape (n, categories); see `local_distributions`.
-        categories: number of values, in [2, 2^24].
         eps0: of the randomized response that made the reports, nats, > 0, to predict inputs.
-        iterations: trees per class, in [1, 10^9].
-        seed: of the model, in [0, 2^32).
 
     Raises:
         ImportError: scikit-learn is not installed.
@@ -126,9 +119,6 @@ def local_distributions(
     """Distribution of the values within a radius of each point, that point included.
 
     Args:
-        points: places, shape (n,) or (n, d).
-        values: in 0 … categories - 1, shape (n,).
-        radius: Euclidean, >= 0.
         categories: number of values, >= 1; at most 2^24 numbers are returned.
 
     Returns:
