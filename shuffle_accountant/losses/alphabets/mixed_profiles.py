@@ -118,7 +118,7 @@ def ranges_by_share(
         there = (least <= users) & (users <= most)
         if there.any():
             part = max(float(share[there].sum() / share.sum()), 1e-300)
-            found.append(NumberRange(least, most, max(min(part**-MIXTURES.rare, coarsest), 1.0)))
+            found.append(NumberRange(least, most, max(min(part**-0.3, coarsest), 1.0)))
     return tuple(found)
 
 

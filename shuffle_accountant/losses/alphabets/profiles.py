@@ -119,7 +119,7 @@ class OrderedMessages:
         """Largest distance of the profile's bounds that is narrow enough, shape of ``excess``."""
         z = np.log1p(excess) / self.deviation
         share = PROFILES.width * self.effort.resolution * (1.0 + z**2)
-        least = np.minimum(share, PROFILES.widest) * upper
+        least = np.minimum(share, 0.5) * upper
         return np.asarray(least + PROFILES.tail_share * self.effort.tail)
 
     def moments(self, excess: Array) -> Array:

@@ -149,8 +149,8 @@ def _mixture(
     for numbers, own in places:
         some = [sample for sample in samples if sample.users in numbers]
         if some:
-            least = max(MIXTURES.finer * effort.resolution, MIXTURES.finest)
-            least = min(least, 8.0 * effort.resolution)
+            # finer than the mixture: discretized messages lose a part of the bracket's width there
+            least = min(max(0.4 * effort.resolution, 1e-4), 8.0 * effort.resolution)
             coarse = max(min(numbers.spread * least, MIXTURES.coarsest), least)
             ends, coarser = (numbers.least, numbers.most), replace(effort, resolution=coarse)
             table = profile_table(loss.pairs, ends, own, coarser)
@@ -240,7 +240,7 @@ def _near(loss: RandomUsersLoss, part: int, side: Bound, effort: Effort) -> Mixe
 
 def _unit(loss: RandomUsersLoss, effort: Effort) -> float:
     """Width of the ranges of epsilon that share their points, nats."""
-    return MIXTURES.near * MIXTURES.step_near * math.sqrt(effort.resolution) * loss.deviation
+    return 5.0 * MIXTURES.step_near * math.sqrt(effort.resolution) * loss.deviation
 
 
 @lru_cache(maxsize=64)
@@ -276,7 +276,7 @@ def _shares(loss: RandomUsersLoss, every: list[Sample], excess: float, effort: E
     )
     letters = [source_letters(pair, Bound.OPTIMISTIC, effort) for pair in loss.pairs]
     worst = max(letters, key=lambda pair: pair.deviation(int(users.max())))
-    looked = np.geomspace(users.min(), users.max(), MIXTURES.looked)
+    looked = np.geomspace(users.min(), users.max(), 24)
     looked = np.unique(looked.round().astype(int))
     order = np.argsort(users, kind="stable")
     drawn = np.interp(looked, users[order], fraction[order])

@@ -24,7 +24,6 @@ class ProfileSettings:
             z^2`` apart, relative to the profile: that changes epsilon by about that times the
             resolution.
         tail_share: share of the tail that bounds may be apart besides.
-        widest: largest relative width of bounds, apart from ``tail_share``.
         unlisted: share of the tail that histograms which are not listed may have.
         step: distance of a profile's points near loss 0, in deviations times sqrt(resolution); the
             width of a bracket falls with its square.
@@ -47,7 +46,6 @@ class ProfileSettings:
     beyond: float = 2.0**-40
     width: float = 5.0
     tail_share: float = 0.1
-    widest: float = 0.5
     unlisted: float = 1e-2
     step: float = 1.4
     step_shared: float = 1.0
@@ -69,16 +67,10 @@ class MixtureSettings:
     Attributes:
         fewest: with fewer expected messages, each number of messages has a loss of its own.
         fewest_unlisted: the same if their histograms can be listed, which is exact.
-        finer: resolution of tables, as a share of that of the mixture: what discretized continuous
-            messages lose there is a part of the bracket's width.
-        finest: least resolution of tables, unless eight times that of the mixture is less.
         coarsest: largest resolution of the tables of rare numbers of messages.
-        rare: rare numbers are tabulated more coarsely, by one over this power of their share.
         ratio: numbers of messages within this ratio share the tables of one round.
         step: distance of points near loss 0, in deviations times sqrt(resolution).
         step_near: the same for a single epsilon.
-        near: range of epsilon, in such distances, that shares its points.
-        looked: numbers of messages at which moments say which of them matter.
         largest: largest epsilon that tables answer, nats.
         wide: the mixture's bounds may be this many resolutions apart, relative to it, times about
             one plus the square of the number of deviations.
@@ -91,15 +83,10 @@ class MixtureSettings:
 
     fewest: float = 16.0
     fewest_unlisted: float = 64.0
-    finer: float = 0.4
-    finest: float = 1e-4
     coarsest: float = 0.05
-    rare: float = 0.3
     ratio: float = 2.0
     step: float = 1.9
     step_near: float = 6.0
-    near: float = 5.0
-    looked: int = 24
     largest: float = 50.0
     wide: float = 10.0
     tails: float = 1e3
