@@ -3,11 +3,13 @@
 Import: the clock runs inside a fresh process around the import statement, NumPy included. First
 answer: the clock runs outside, from starting the interpreter to its end. Warm: the same process has
 answered before; the caches are cleared all the same, so that the whole computation is timed.
+``python -m benchmarks.start_up`` prints how long usual questions take without Numba and pyFFTW.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import subprocess
 import sys
 
@@ -26,6 +28,40 @@ _ANSWER = """
 import shuffle_accountant as sa
 one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=4.0), users=10_000)
 print(sa.FourierAccountant().compose(one, count=4).epsilon(delta=1e-6))
+"""
+_WITHOUT = "import sys\nsys.modules.update(numba=None, pyfftw=None)\n"
+# The name of each question, and the least processor seconds of three answers from nothing.
+_SPEEDS = """
+import json
+import shuffle_accountant as sa
+from benchmarks.claims import processor_seconds
+
+def shuffled(randomizer):
+    return sa.ShuffleRound(randomizer, users=100_000)
+
+channel = sa.DiscreteRandomizer([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2]])
+gaussian = sa.GaussianMechanism(noise_multiplier=1.0)
+questions = {
+    "clones, one round": (shuffled(sa.GeneralRandomizer(eps0=4.0)), 1),
+    "clones, 30 rounds": (shuffled(sa.GeneralRandomizer(eps0=4.0)), 30),
+    "clones, 10,000 rounds": (shuffled(sa.GeneralRandomizer(eps0=4.0)), 10_000),
+    "randomized response of 16": (shuffled(sa.RandomizedResponse(categories=16, eps0=2.0)), 1),
+    "the same, 30 rounds": (shuffled(sa.RandomizedResponse(categories=16, eps0=2.0)), 30),
+    "Laplace": (shuffled(sa.LaplaceRandomizer(eps0=2.0)), 1),
+    "Laplace, 30 rounds": (shuffled(sa.LaplaceRandomizer(eps0=2.0)), 30),
+    "channel of 2 x 3": (shuffled(channel), 1),
+    "channel of 2 x 3, 30 rounds": (shuffled(channel), 30),
+    "allocation, 10 epochs of 1,000": (sa.RandomAllocation(gaussian, steps=1_000), 10),
+    "shuffled batches, 10 epochs of 100": (
+        sa.ShuffledBatches(noise_multiplier=1.0, steps=100), 10),
+    "Poisson samples, 1,000 steps": (sa.PoissonSampled(gaussian, rate=0.01), 1_000),
+}
+found = {}
+for name, (asked, rounds) in questions.items():
+    ask = lambda: sa.epsilon(asked, delta=1e-6, rounds=rounds)
+    ask()  # compiles
+    found[name] = min(processor_seconds(ask)[0] for _ in range(3))
+print(json.dumps(found))
 """
 
 
@@ -82,3 +118,25 @@ def run(quick: bool, note: Note) -> Outcome:
 def _process(code: str) -> str:
     command = [sys.executable, "-c", code]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def main() -> None:
+    """Print processor seconds with and without Numba and pyFFTW, and their ratio."""
+    print("| question | with both, s | without, s | ratio |\n|---|---|---|---|")
+    # of the whole process, interpreter included
+    said = "\nimport time\nprint(time.process_time())\n"
+    for name, code in {"import": "import shuffle_accountant", "first answer": _ANSWER}.items():
+        starts = (code + said, _WITHOUT + code + said)
+        times = [min(float(_process(one).split()[-1]) for _ in range(5)) for one in starts]
+        _print_row(f"{name}, of a fresh process", *times)
+    fast, slow = (json.loads(_process(before + _SPEEDS)) for before in ("", _WITHOUT))
+    for name, seconds in fast.items():
+        _print_row(name, seconds, slow[name])
+
+
+def _print_row(name: str, fast: float, slow: float) -> None:
+    print(f"| {name} | {fast:.3g} | {slow:.3g} | {slow / fast:.2g} |")
+
+
+if __name__ == "__main__":
+    main()
