@@ -9,12 +9,16 @@ from __future__ import annotations
 import cmath
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from shuffle_accountant.sums import settings as chosen
 from shuffle_accountant.sums import spectra, survey, tilted
+from shuffle_accountant.sums.question import Question
+from shuffle_accountant.sums.rows import MessageRows
 from shuffle_accountant.sums.tilted import Tilted
 
 THETA, T, WINDOW = 4.0, 2.0**-10, 2.0 * math.pi
@@ -243,6 +247,25 @@ def test_messages_of_no_weight_are_in_phi() -> None:
     """Half a turn away, where a wave less one is -2."""
     rows = tilted_row(lost=np.array([[OFF], [0.0]]))
     assert float(rows.off(np.full((1, 1), T))[0, 0]) >= 2.0 * OFF
+
+
+def test_weights_that_count_as_nothing_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every part of the tilted sums that is left out, up to the rounding of their totals."""
+    unknown, width = np.full(1, math.nan), np.full(1, 1e-3)
+    aims = tilted.Aims(width, unknown, unknown, np.stack([unknown, unknown]))
+    messages = np.array([1.4, 0.6, 0.9]), np.array([0.6, 1.4, 1.1]), np.array([0.5, 0.45, 0.05])
+    laws = []
+    for least in (0.0, 0.1):
+        more = {"histograms": 4, "least_weight": least}
+        monkeypatch.setattr(chosen, "NODES", replace(chosen.NODES, **more))
+        with np.errstate(all="ignore"):
+            asked = Question.of(MessageRows.of(messages, np.zeros(1)), (40, 40), width)
+            laws.append(tilted.tilt_rows(asked, aims, np.zeros(1, dtype=np.intp), 1e5))
+    whole, few = laws
+    gone = float(np.sum(whole.weight - few.weight)), float(np.sum(whole.sent - few.sent))
+    assert gone[0] > 0.01
+    assert few.lost[0, 0] >= gone[0] * (1.0 - 1e-12)
+    assert few.lost[1, 0] >= gone[1] * (1.0 - 1e-12)
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
