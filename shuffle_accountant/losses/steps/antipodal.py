@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.lattice.profile import below_chords, polygon_atoms
+from shuffle_accountant.lattice.profile import below_chords, polygon_atoms, whole_losses
 from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss
 from shuffle_accountant.losses.divergence import divergence_of
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile, profile_end
@@ -129,10 +129,9 @@ def _atoms(sigma: float, steps: int, tail: float) -> PldAtoms:
 def _points(deviation: float, end: float) -> Array:
     """Losses, with their mirror images and -inf."""
     inner = np.linspace(0.0, deviation, _POINTS_NEAR_0)
-    step = math.log1p(min(_GROWTH, 1.0 / _POINTS_NEAR_0))
+    step = math.log1p(_GROWTH)
     count = math.ceil(math.log(end / deviation) / step)
-    ahead = np.append(inner, deviation * np.exp(step * np.arange(1.0, count + 1.0)))
-    return np.concatenate([[-math.inf], -ahead[:0:-1], ahead])
+    return whole_losses(np.append(inner, deviation * np.exp(step * np.arange(1.0, count + 1.0))))
 
 
 def _tilts(deviation: float, end: float) -> list[float]:

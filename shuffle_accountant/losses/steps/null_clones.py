@@ -3,7 +3,7 @@
 The profile is bounded by ``E_K[H_alpha(1 of K)] + (1 + alpha) beta`` for every p in (0, 1), with K
 = 1 + Bin(T - 1, p) and beta from the total variation charged (see `reductions.null_clones`), and by
 the Gaussian mechanism's. What is enclosed is the lower convex envelope of the least of these, with
-p from a fixed lattice and K rounded down to eight binary digits (both only raise the bound): the
+p from a fixed lattice and K rounded down to seven binary digits (both only raise the bound): the
 profile of a pair of laws, which composes.
 """
 
@@ -205,13 +205,11 @@ def _points(rough: Array, bound: Array, fineness: float) -> Array:
 def _gaussian(sigma: float, losses: Array, side: Bound) -> Array:
     """The Gaussian mechanism's profile at the points, or a polygon below it."""
     sides = Bound.OPTIMISTIC, Bound.PESSIMISTIC
-    low, high = (
-        np.array([gaussian_profile(sigma, x, side) for x in losses.tolist()]) for side in sides
-    )
+    ends = [[gaussian_profile(sigma, x, side) for x in losses.tolist()] for side in sides]
+    low, high = (whole_profile(losses, end, end) for end in np.array(ends))
     if side is Bound.PESSIMISTIC:
-        return whole_profile(losses, high, high)
+        return high
     loss = whole_losses(losses)
-    low, high = whole_profile(losses, low, low), whole_profile(losses, high, high)
     return below_chords(whole_places(loss), low, high, loss)
 
 
