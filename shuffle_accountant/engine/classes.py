@@ -29,15 +29,6 @@ from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.numerics.rounding import roundings
 from shuffle_accountant.reductions.base import DominatingPair
 
-__all__ = [
-    "Composable",
-    "Family",
-    "Gathered",
-    "Member",
-    "dominates",
-    "gathered",
-]
-
 # Relative allowance for the roundings of eps0 and of fractions: far more than a few roundings, far
 # less than any tolerance.
 _NUDGE = roundings(2048.0)

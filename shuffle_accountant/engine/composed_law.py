@@ -34,8 +34,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["composed_law"]
-
 # Most points of the window of the sum; a quarter of it: cells up to a round's largest loss.
 _MOST_POINTS = SETTINGS.memory_limit // SETTINGS.bytes_per_cell
 

@@ -36,8 +36,6 @@ from shuffle_accountant.numerics.rounding import (
     underflow,
 )
 
-__all__ = ["Composition", "DeltaTerms", "TiltedSum"]
-
 # Tilts at which Chernoff's bound is tried, relative to the best one of a normal distribution, and
 # smaller ones that are tried if the smallest is the best.
 _STEPS, _SMALLER_STEPS = 2.0 ** np.arange(-5.0, 4.5, 0.5), 2.0 ** np.arange(-4.5, 0.0, 0.5)

@@ -28,8 +28,6 @@ from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.progress import share_of_bar
 
-__all__ = ["End", "find_end", "loss_grid"]
-
 
 # The cache holds the grids of a few questions about a thousand different rounds, usually.
 @kept(1 << 26, lambda grid: grid.mass.nbytes)

@@ -23,8 +23,6 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.reductions.base import DominatingPair
 
-__all__ = ["MEMORY_LIMIT", "evaluate", "theorems"]
-
 MEMORY_LIMIT = SETTINGS.memory_limit
 """Memory that the numerical work may use at once, by default, in bytes."""
 

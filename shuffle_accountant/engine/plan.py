@@ -15,14 +15,6 @@ from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import PrivacyLoss
 
-__all__ = [
-    "Plan",
-    "Problem",
-    "direct_plan",
-    "finer",
-    "first_plan",
-]
-
 
 @dataclass(frozen=True)
 class Problem:

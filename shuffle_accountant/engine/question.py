@@ -16,17 +16,6 @@ from shuffle_accountant.bracket import (
 from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.numerics.rounding import BELOW_ONE, SMALLEST
 
-__all__ = [
-    "EVERYTHING",
-    "NOTHING",
-    "Answer",
-    "Query",
-    "excess",
-    "warn_if_below_floor",
-    "warn_if_delta_is_large",
-    "warn_if_loose",
-]
-
 
 @dataclass(frozen=True)
 class Query:

@@ -44,8 +44,6 @@ from shuffle_accountant.numerics.rounding import (
     underflow,
 )
 
-__all__ = ["DirectSum", "RareLosses", "SplitSum", "without_rare_losses"]
-
 
 def without_rare_losses(composition: Composition, cut: float) -> Composition | None:
     """Composition of the losses below the cut; None if these are all, or if a round has none.

@@ -21,8 +21,6 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import GridTooFine, PrivacyLoss
 from shuffle_accountant.numerics.limits import LIMITS
 
-__all__ = ["lower_end", "refine"]
-
 
 @dataclass(frozen=True)
 class _Ends:

@@ -15,8 +15,6 @@ from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.normal import about_epsilon
 from shuffle_accountant.numerics.roots import find_crossing
 
-__all__ = ["single_answer"]
-
 
 def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution: float) -> Answer:
     """The answer for one round, in the worse of the two directions.

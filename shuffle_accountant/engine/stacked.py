@@ -27,8 +27,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["StackedComposition"]
-
 # Terms lost to underflow, fewer than 1/u, are no more than a rounding of a sum of this size.
 _LEAST_SUM = NORMAL / UNIT_ROUNDOFF / UNIT_ROUNDOFF
 

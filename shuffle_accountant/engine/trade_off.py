@@ -22,8 +22,6 @@ from shuffle_accountant.numerics.budget import disturbed
 from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import Array, roundings
 
-__all__ = ["refined_trade_off", "trade_off_ends"]
-
 # Points of the privacy profile: at first, and after which no more are asked for.
 _POINTS = (7, 41)
 

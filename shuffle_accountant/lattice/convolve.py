@@ -32,17 +32,6 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
 )
 
-__all__ = [
-    "BYTES_PER_POINT",
-    "Factor",
-    "Powers",
-    "WindowedSum",
-    "invert",
-    "per_level",
-    "place_on_circle",
-    "power_sum",
-]
-
 # Peak memory of a tilted sum in bytes per point of the window: about 60 as measured by the
 # benchmarks, with a margin.
 BYTES_PER_POINT = 72

@@ -24,8 +24,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["SUBCELLS", "discretize"]
-
 # The lower side first merges atoms inside a cell of a grid this many times finer; that costs
 # 1/(12 * 4^2) of a squared spacing in variance, against 1/12 or more for the chords themselves.
 SUBCELLS = 4

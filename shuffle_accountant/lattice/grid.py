@@ -9,8 +9,6 @@ import numpy as np
 
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["Array", "Bound", "PldAtoms", "PldGrid"]
-
 
 class Bound(enum.Enum):
     """The side of the truth that an approximation lies on: above (upper) or below (lower)."""

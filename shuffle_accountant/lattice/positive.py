@@ -23,8 +23,6 @@ from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, pairwise_sum, product, roundings
 
-__all__ = ["LOST", "SCALE", "PositiveSum", "convolution_roundings", "convolved", "positive_sum"]
-
 # Masses at most one, and sums of products of two, are doubles when multiplied by it, and by its
 # square.
 SCALE = 2.0**500

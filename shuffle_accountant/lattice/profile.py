@@ -32,16 +32,6 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
 )
 
-__all__ = [
-    "below_chords",
-    "polygon_atoms",
-    "profile_atoms",
-    "symmetric_atoms",
-    "whole_losses",
-    "whole_places",
-    "whole_profile",
-]
-
 # A point (alpha - 1, k) of a profile, and the loss log(alpha).
 Point = tuple[float, float, float]
 

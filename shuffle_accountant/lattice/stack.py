@@ -35,8 +35,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["Stack", "rows_times", "stack_sum"]
-
 # Frequencies at which the logarithm of the spectrum is at most this are not resolved.
 _LEAST = -60.0
 # Rows whose standard deviations differ by no more than this factor share a minimum.

@@ -13,21 +13,6 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = [
-    "CellEdges",
-    "Effort",
-    "EqualCells",
-    "GridTooFine",
-    "OrderedLoss",
-    "PrivacyLoss",
-    "SumOfLosses",
-    "SymmetricLoss",
-    "Tabled",
-    "Ways",
-    "factors",
-    "way_of",
-]
-
 
 class GridTooFine(Exception):
     """The spacing must grow by this factor for the grid to fit into memory."""

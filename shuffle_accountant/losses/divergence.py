@@ -16,8 +16,6 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, outwards, pairwise_sum
 
-__all__ = ["HOCKEY_STICK", "PROBABILISTIC_DP", "Divergence", "divergence_of"]
-
 
 class Divergence(Protocol):
     """A weight of losses above epsilon, between 0 and 1.

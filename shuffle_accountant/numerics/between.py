@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = ["Between", "over_root", "quotient"]
-
 
 @dataclass(frozen=True)
 class Between:

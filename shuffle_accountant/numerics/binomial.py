@@ -28,20 +28,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = [
-    "CHANCE",
-    "RUN",
-    "deviance",
-    "log1p_minus",
-    "log_pmf",
-    "log_pmf_error",
-    "log_upper_tail",
-    "pmf_runs",
-    "stirling_error",
-    "tail_ratio_error",
-    "upper_tail_ratio",
-]
-
 CHANCE = 8.0
 """Roundings that a success probability p, and 1 - p, may each be off by.
 

@@ -17,8 +17,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-__all__ = ["Budget", "budget", "disturbed", "rounded", "stress"]
-
 Numbers = TypeVar("Numbers")
 
 

@@ -7,8 +7,6 @@ from functools import cache
 from types import FunctionType
 from typing import Any
 
-__all__ = ["compiled"]
-
 
 @cache
 def compiled(function: FunctionType, *parts: FunctionType) -> Callable[..., Any]:

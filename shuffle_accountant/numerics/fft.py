@@ -17,7 +17,6 @@ from shuffle_accountant.numerics.rounding import Array
 
 # scipy.fft is imported on first use: it would take a third of the package's import time.
 
-__all__ = ["good_length", "inverse_real_fft", "real_fft", "use_pyfftw"]
 
 Spectrum = NDArray[np.complex128]
 

@@ -18,8 +18,6 @@ import numpy as np
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, UNIT_ROUNDOFF, Array, roundings
 
-__all__ = ["LARGEST_EXPONENT", "Difference", "Ratios", "difference_of"]
-
 LARGEST_EXPONENT = 700.0
 """Above this epsilon (nats) alpha is not a double; no finite ratio here is as large."""
 

@@ -8,8 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, ParamSpec, TypeVar
 
-__all__ = ["Kept", "kept"]
-
 Given = ParamSpec("Given")
 Value = TypeVar("Value")
 

@@ -9,8 +9,6 @@ import numpy as np
 from shuffle_accountant.numerics.budget import budget, disturbed
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["about_epsilon", "normal_cells", "normal_excess"]
-
 # Shifts below this are as good as none but for what is proportional to them.
 _SMALL = 1e-5
 

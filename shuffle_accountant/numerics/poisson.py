@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from shuffle_accountant.numerics.binomial import deviance, stirling_error
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["Side", "Window", "log_pmf", "window"]
-
 
 class Side(enum.Enum):
     """Direction of a tail: the counts above or below a threshold."""

@@ -8,8 +8,6 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["gauss_legendre"]
-
 
 @cache
 def gauss_legendre(order: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

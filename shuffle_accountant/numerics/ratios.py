@@ -9,8 +9,6 @@ import numpy as np
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, raised, roundings
 
-__all__ = ["log_ratio_above"]
-
 
 def log_ratio_above(p0: Array, p1: Array) -> Array:
     """Upper bound of ``log(p0/p1)`` where it is positive, else 0; ``inf`` where only p1 is 0."""

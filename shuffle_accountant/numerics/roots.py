@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["Crossing", "find_crossing"]
-
 # Most evaluations of the function.
 _MOST_TURNS = 300
 # Turns in a row that may not halve the interval before it is halved, and how often that may happen

@@ -22,28 +22,6 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.budget import budget
 
-__all__ = [
-    "BELOW_ONE",
-    "ELEMENTARY",
-    "NORMAL",
-    "SMALLEST",
-    "UNIT_ROUNDOFF",
-    "Array",
-    "difference",
-    "exponential",
-    "log1p",
-    "logarithm",
-    "lowered",
-    "outwards",
-    "pairwise_sum",
-    "product",
-    "raised",
-    "roundings",
-    "sequential_sum",
-    "share",
-    "underflow",
-]
-
 Array = NDArray[np.float64]
 
 Number = TypeVar("Number", float, Array)

@@ -31,8 +31,6 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SecureGenerator", "secure_generator"]
-
 # Numbers that are read from the operating system at once: at first, and at most.
 _FIRST_BLOCK, _LARGEST_BLOCK = 32, 4096
 # What C hands to each function as the state, which none of them needs; not null.

@@ -17,8 +17,6 @@ import numpy as np
 
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
-__all__ = ["TURN_ERROR", "cosines_and_sines"]
-
 TURN_ERROR = 16 * UNIT_ROUNDOFF
 """Absolute error of each cosine and sine, plus an eighth of it for each radian of the angle."""
 

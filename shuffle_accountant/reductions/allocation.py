@@ -41,9 +41,6 @@ from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
 from shuffle_accountant.numerics.between import Between, quotient
 
-__all__ = ["AllocationPair", "allocation", "allocation_in_blocks", "poisson_sampling"]
-
-
 Ratio = Callable[[Bound], RatioSource]
 """Law of the likelihood ratio of one step, with its parameters rounded to a side."""
 

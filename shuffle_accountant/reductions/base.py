@@ -34,16 +34,6 @@ from numpy.typing import NDArray
 from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
 
-__all__ = [
-    "DensitiesAmongDecoys",
-    "DominatingPair",
-    "Reduction",
-    "TargetAmongDecoys",
-    "among_colluders",
-    "fraction_of",
-    "subsampled",
-]
-
 Density = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 

@@ -36,8 +36,6 @@ from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
 from shuffle_accountant.reductions.base import DensitiesAmongDecoys, Reduction, TargetAmongDecoys
 from shuffle_accountant.reductions.clones import clones
 
-__all__ = ["InputPair", "blanket"]
-
 # Effort with which messages' probabilities are computed for a rough deviation.
 _ROUGH = Effort(tail=1e-12, resolution=1e-3)
 # While at most this many random answers are expected to show one of the target's two values, k-ary

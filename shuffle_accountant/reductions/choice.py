@@ -14,8 +14,6 @@ from shuffle_accountant.reductions.null_clones import null_clones
 from shuffle_accountant.reductions.strong import VARIANTS, strong
 from shuffle_accountant.reductions.zero_out import null_law
 
-__all__ = ["REDUCTIONS", "check", "reduce", "theorem"]
-
 REDUCTIONS = ("auto", "clones", "blanket", "strong", "example", "null clones", "null law")
 
 

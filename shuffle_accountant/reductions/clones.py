@@ -31,8 +31,6 @@ from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 from shuffle_accountant.reductions.base import Reduction, TargetAmongDecoys
 
-__all__ = ["clones"]
-
 
 def clones(eps0: float, users: int, *, interactive: bool = False) -> Reduction:
     """Reduce a round of any eps0-LDP randomizer to binary randomized response among clones.

@@ -35,8 +35,6 @@ from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomize
 from shuffle_accountant.randomizers.channel import ChannelRandomizer
 from shuffle_accountant.reductions.clones import clones
 
-__all__ = ["CrowdPair", "Groups", "crowd", "messages_in_common"]
-
 Groups = tuple[tuple[LocalRandomizer, int], ...]
 """The other groups: their randomizers, and how many users apply each."""
 

@@ -15,8 +15,6 @@ from shuffle_accountant.losses.alphabets.ordered_pair import OrderedPairLoss
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 
-__all__ = ["attained", "dataset_losses"]
-
 
 def attained(
     randomizer: FiniteRandomizer, users: int, population: int, epsilon: float

@@ -15,8 +15,6 @@ from shuffle_accountant.numerics.between import quotient
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
 from shuffle_accountant.reductions.base import DensitiesAmongDecoys, Reduction
 
-__all__ = ["example"]
-
 
 def example(sigma: float, users: int, population: int) -> Reduction:
     """The example pair of normal noise.

@@ -46,8 +46,6 @@ from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
 from shuffle_accountant.losses.steps.null_clones import NullCloneLoss
 from shuffle_accountant.numerics.between import over_root
 
-__all__ = ["NullClonePair", "null_clones"]
-
 
 @dataclass(frozen=True)
 class NullClonePair:

@@ -38,8 +38,6 @@ from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.reductions.base import DominatingPair, Reduction, TargetAmongDecoys
 from shuffle_accountant.reductions.choice import reduce
 
-__all__ = ["ParticipationPair", "participation"]
-
 # Blocks of numbers of users: most; most if each number has its own; fewest, if there are as many.
 _MOST_PARTS, _ALL_PARTS, _FEWEST_PARTS = 440, 160, 12
 # Relative width of the likeliest blocks: half of it is what it costs. One round is asked about much

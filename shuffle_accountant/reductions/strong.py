@@ -27,8 +27,6 @@ from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.randomizers.base import Mixture
 from shuffle_accountant.reductions.base import Reduction, TargetAmongDecoys
 
-__all__ = ["VARIANTS", "strong"]
-
 VARIANTS = ("exact", "paper", "tail")
 
 

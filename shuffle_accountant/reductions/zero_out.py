@@ -26,8 +26,6 @@ from shuffle_accountant.losses.combined.diluted import DilutedLoss
 from shuffle_accountant.losses.two_letters.zero_out import LARGEST_EPS0, ZeroOutLoss, among_draws
 from shuffle_accountant.reductions.clones import clones
 
-__all__ = ["NullLawPair", "null_law"]
-
 
 @dataclass(frozen=True)
 class NullLawPair:

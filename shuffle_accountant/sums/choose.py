@@ -9,8 +9,6 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums.lists import listable
 from shuffle_accountant.sums.settings import NODES
 
-__all__ = ["Way", "choose"]
-
 
 class Way(Enum):
     """A way to bound the profile of a target among decoys; brackets name the one that answered."""

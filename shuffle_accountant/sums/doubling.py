@@ -41,17 +41,6 @@ from shuffle_accountant.numerics.rounding import (
 from shuffle_accountant.sums.even_cells import EvenCells, even_cells
 from shuffle_accountant.sums.pairs import pair_sums
 
-__all__ = [
-    "SumLaw",
-    "add",
-    "additions",
-    "near_scores",
-    "power",
-    "pruned",
-    "single_width",
-    "sum_cells",
-]
-
 # Before cells are chosen, a sum's distribution function is sketched: from about this many groups of
 # atoms of the first law, at this many normal scores.
 _SKETCH, _PLACES = 160, 256

@@ -19,8 +19,6 @@ from shuffle_accountant.lattice.positive import convolution_roundings, convolved
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, product, sequential_sum
 
-__all__ = ["EvenCells", "even_cells"]
-
 
 @dataclass(frozen=True, eq=False)
 class EvenCells:

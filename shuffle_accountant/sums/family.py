@@ -9,8 +9,6 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.sums.doubling import SumLaw, add
 
-__all__ = ["BITS", "SumFamily", "rounded_count", "rounded_counts"]
-
 BITS = 7
 """Numbers of values are rounded down to this many significant binary digits."""
 

@@ -34,8 +34,6 @@ from numpy.typing import NDArray
 from shuffle_accountant.numerics.normal import normal_excess
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
-__all__ = ["FarMessages", "far_messages"]
-
 
 @dataclass(frozen=True)
 class _Settings:

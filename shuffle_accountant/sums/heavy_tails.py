@@ -15,8 +15,6 @@ from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, lowered, pairwise_sum, raised, roundings
 from shuffle_accountant.sums.doubling import SumLaw, additions, power, pruned
 
-__all__ = ["heavy_positive_part"]
-
 # Least width of cells, in normal scores.
 _LEAST_WIDTH = 0.005
 # If the mean positive part is at most this part of the largest size of a value, only trivial bounds

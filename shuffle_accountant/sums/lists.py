@@ -21,19 +21,6 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
 )
 
-__all__ = [
-    "Histograms",
-    "ListedProfile",
-    "counted_histograms",
-    "counts_of_others",
-    "every_histogram",
-    "few_others",
-    "histogram_count",
-    "likely_counts",
-    "likely_histograms",
-    "listable",
-]
-
 
 @dataclass(frozen=True)
 class _Settings:

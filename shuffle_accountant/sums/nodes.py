@@ -44,8 +44,6 @@ from shuffle_accountant.sums.spectra import Summed, joined, of_blocks
 from shuffle_accountant.sums.survey import find_blocks
 from shuffle_accountant.sums.tilted import Aims, Tilted, tilt_rows
 
-__all__ = ["NodeTable", "node_table"]
-
 
 class NodeTable:
     """Bounds at some rows for every number of messages in a range.

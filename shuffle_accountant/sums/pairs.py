@@ -16,8 +16,6 @@ from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import Array, sequential_sum
 
-__all__ = ["marked_sums", "pair_sums"]
-
 
 @dataclass(frozen=True)
 class _Settings:

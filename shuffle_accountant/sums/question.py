@@ -26,8 +26,6 @@ from shuffle_accountant.sums.lists import (
 )
 from shuffle_accountant.sums.rows import MessageRows
 
-__all__ = ["Lists", "Question", "log_binomial", "of_others", "tilted_weights"]
-
 
 class Lists:
     """Listed histograms of each message space: those with few messages other than the commonest.

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.sums import settings
 
-__all__ = ["Ends", "MessageRows"]
-
 
 @dataclass(frozen=True, eq=False)
 class MessageRows:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["NODES", "NodeSettings"]
-
 
 @dataclass(frozen=True)
 class NodeSettings:

@@ -23,8 +23,6 @@ from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.survey import transform
 from shuffle_accountant.sums.tilted import Scales, Tilted
 
-__all__ = ["Nodes", "Summed", "Unlisted", "joined", "of_blocks"]
-
 Complex = NDArray[np.complex128]
 _Kind = TypeVar("_Kind", bound="Summed")
 

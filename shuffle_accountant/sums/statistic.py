@@ -26,8 +26,6 @@ from shuffle_accountant.numerics.rounding import (
 from shuffle_accountant.sums.doubling import SumLaw, near_scores, single_width, sum_cells
 from shuffle_accountant.sums.pairs import marked_sums
 
-__all__ = ["Hypotheses", "power_of"]
-
 # Relative width of the cells of results that go through another addition in the same step.
 _FINER = 0.5
 

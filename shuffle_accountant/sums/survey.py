@@ -21,8 +21,6 @@ from shuffle_accountant.numerics.turns import cosines_and_sines
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.tilted import Tilted
 
-__all__ = ["find_blocks", "transform"]
-
 
 class _Survey:
     """Intervals of nodes that are left out, or kept as blocks: see `find_blocks`.

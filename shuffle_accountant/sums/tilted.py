@@ -14,8 +14,6 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.question import Question, log_binomial, of_others, tilted_weights
 
-__all__ = ["WAVE_ERROR", "Aims", "Scales", "Tilted", "tilt_rows"]
-
 WAVE_ERROR = 19.0
 """Error of a wave less one, in units of round-off of its argument."""
 

@@ -15,15 +15,6 @@ from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array, lowered
 
-__all__ = [
-    "LetterSource",
-    "far_bounds",
-    "lone_message",
-    "moment_bounds",
-    "row_bounds",
-    "source_letters",
-]
-
 
 class LetterSource(Protocol):
     """A target among decoys with a finite message space on either side of the truth."""

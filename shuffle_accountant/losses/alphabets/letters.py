@@ -32,14 +32,6 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.sums.lists import Histograms, every_histogram, histogram_count
 
-__all__ = [
-    "LetterPair",
-    "gains",
-    "gains_above",
-    "multisets",
-    "times_alpha_less_one",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class LetterPair:

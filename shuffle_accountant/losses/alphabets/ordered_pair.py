@@ -20,8 +20,6 @@ from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.rounding import Array
 
-__all__ = ["OrderedPairLoss"]
-
 
 @dataclass(frozen=True)
 class OrderedPairLoss:

@@ -10,8 +10,6 @@ from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, way_o
 from shuffle_accountant.losses.divergence import Divergence
 from shuffle_accountant.numerics.between import Between
 
-__all__ = ["LossBySide", "by_side", "noise_of", "share_of"]
-
 
 @dataclass(frozen=True)
 class LossBySide:

@@ -19,8 +19,6 @@ from shuffle_accountant.losses.base import (
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, outwards, roundings, share
 
-__all__ = ["DilutedLoss"]
-
 
 @dataclass(frozen=True)
 class DilutedLoss(SymmetricLoss):

@@ -22,8 +22,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["MixtureLoss", "Part", "PartSource"]
-
 
 @dataclass(frozen=True)
 class Part:

@@ -24,8 +24,6 @@ from shuffle_accountant.numerics.rounding import (
     underflow,
 )
 
-__all__ = ["ProductLoss"]
-
 # Largest number of cells of the sum: direct convolution is quadratic in them.
 _MOST_CELLS = 4096
 

@@ -35,8 +35,6 @@ from shuffle_accountant.numerics.rounding import (
     underflow,
 )
 
-__all__ = ["SubsampledLoss"]
-
 
 @dataclass(frozen=True)
 class SubsampledLoss(SymmetricLoss):

@@ -16,8 +16,6 @@ from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, pairwise_sum, product, roundings
 from shuffle_accountant.randomizers.count_laws import CountLaw
 
-__all__ = ["CountTable", "count_table"]
-
 # Counts less likely than this, relative to the mode, are cut off and bounded by a series.
 _LEAST = 1e-60
 # Largest number of counts listed on either side of the mode; more are refused.

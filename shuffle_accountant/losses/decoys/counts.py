@@ -30,8 +30,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["CountBlocks", "bulk", "count_blocks", "tail_differences"]
-
 # Largest number of counts whose probabilities are added one by one; beyond, tails are subtracted.
 _ADD_UP_TO = 200_000
 

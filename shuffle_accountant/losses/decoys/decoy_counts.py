@@ -20,8 +20,6 @@ from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import Array, outwards, roundings, sequential_sum
 
-__all__ = ["Decoys", "average", "count_law", "joined", "starts_of"]
-
 # Largest number of cells of all groups together.
 _CELLS = 4096
 # Relative error of the chance of a group, which is a ratio of sums of probabilities.

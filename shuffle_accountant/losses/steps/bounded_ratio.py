@@ -26,8 +26,6 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.sums.doubling import SumLaw
 
-__all__ = ["LARGEST_LOSS", "LaplaceRatio", "TwoValuedRatio", "check_range"]
-
 LARGEST_LOSS = 500.0
 """Largest size of a log-ratio allowed, nats, so that sums of ratios stay within doubles."""
 

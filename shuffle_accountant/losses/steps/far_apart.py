@@ -24,8 +24,6 @@ from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.normal import normal_cells
 from shuffle_accountant.numerics.rounding import Array, roundings
 
-__all__ = ["FarApartLoss", "gaussian_mean_loss"]
-
 # Number of cells of the normal score.
 _CELLS = 1 << 15
 

@@ -26,8 +26,6 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.sums.doubling import SumLaw
 
-__all__ = ["LEAST_SIGMA", "GaussianRatio", "gaussian_profile", "profile_end"]
-
 LEAST_SIGMA = 0.05
 """With less noise than this, ratios leave the range of doubles."""
 

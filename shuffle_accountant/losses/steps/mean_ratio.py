@@ -31,8 +31,6 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.sums.doubling import SumLaw, additions, power
 
-__all__ = ["MeanRatioLoss", "RatioSource"]
-
 # Least widths of cells in normal scores, usually and for the finest resolutions: narrower cells
 # would take more than half a second. With more additions than `_FEW_ADDITIONS` the first is larger
 # by the factor `_WIDER`, which is accurate enough for most epsilon and delta; but not from

@@ -31,8 +31,6 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.sums.doubling import SumLaw
 
-__all__ = ["ProductRatio"]
-
 # Probability left out of the ratios, and width of the cells of one ratio in normal scores.
 _TAIL = 1e-200
 _WIDTH = 0.002

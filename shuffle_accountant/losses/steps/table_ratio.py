@@ -24,8 +24,6 @@ from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, roundings, sequential_sum
 from shuffle_accountant.sums.doubling import SumLaw
 
-__all__ = ["TableRatio", "least_profile"]
-
 
 @dataclass(frozen=True)
 class TableRatio(RatioSource):

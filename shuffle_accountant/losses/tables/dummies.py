@@ -35,8 +35,6 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.randomizers.count_laws import CountLaw
 
-__all__ = ["ReplacedValue", "dummy_loss", "infinite_mass"]
-
 # Largest number of pairs of counts that are summed one by one for a single round.
 _MOST_PAIRS = 2**22
 

@@ -29,8 +29,6 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
 )
 
-__all__ = ["LossBounds", "PldTable", "TabulatedLoss"]
-
 # Largest excess of the total mass over 1. Tables of other libraries carry their round-off:
 # composing 1e5 cells a thousand times adds 1e-5.
 _EXCESS = 1e-3

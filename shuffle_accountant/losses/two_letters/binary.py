@@ -51,8 +51,6 @@ from shuffle_accountant.numerics.rounding import (
     underflow,
 )
 
-__all__ = ["BinaryBlocks", "BinaryLoss", "BlockSource"]
-
 # Most atoms that are listed at once: a piece fits into a processor's cache.
 _AT_ONCE = 1 << 17
 

@@ -39,8 +39,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["MOST_CELLS", "MOST_COUNTS", "CloneTable", "clone_table", "tabled_atoms"]
-
 MOST_CELLS = 1 << 13
 """Cells of a row that hold mass; with more, losses are put on grids one by one."""
 

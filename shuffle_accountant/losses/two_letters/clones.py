@@ -23,8 +23,6 @@ from shuffle_accountant.losses.two_letters.atoms import BinaryBlocks
 from shuffle_accountant.losses.two_letters.clone_table import clone_table, tabled_atoms
 from shuffle_accountant.numerics.ratios import log_ratio_above
 
-__all__ = ["NumberOfClones"]
-
 
 @dataclass(frozen=True)
 class NumberOfClones:

@@ -34,8 +34,6 @@ from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, outwards, roundings, sequential_sum
 
-__all__ = ["NumberOfMixedResponses"]
-
 # Blocks are wider by one over this power of their probability relative to the likeliest.
 _SHARE = 0.25
 # Up to this number of counts (of J, or of C), blocks do not widen where they are rare; those of C

@@ -42,8 +42,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-__all__ = ["ProbabilisticDpLoss"]
-
 # Largest number of counts C whose probabilities are computed one by one, each parity in blocks of
 # its own; with more, both parities share blocks.
 _COUNTED = 200_000

@@ -33,8 +33,6 @@ from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, outwards, roundings
 
-__all__ = ["LARGEST_EPS0", "ZeroOutLoss", "among_draws"]
-
 LARGEST_EPS0 = 300.0
 """Largest eps0, nats: with larger ones the others hide nothing."""
 
