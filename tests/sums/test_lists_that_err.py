@@ -116,18 +116,19 @@ def test_sums_of_subnormal_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     ways(monkeypatch, 0, normal=1.0)
     monkeypatch.setattr(module, "SMALLEST", 2.0**-16)
     small = Histograms(np.array([8.0, 6.0]), np.array([0.5, 1.0]), np.full(2, 2.0**-6), 0.0, 0.0)
-    law = ListedProfile.of(small, USERS)
-    moved = 2 * 4.0 * 2.0**-16  # of two products
+    law = ListedProfile.of(small, 1)
+    # a mass by two of them, whatever it is times, and a product by eight
     p, q = (float((small.mass * s).sum()) for s in (small.s0, small.s1))
+    off_p, off_q = (2.0**-16 * (2.0 * s.sum() + 8.0 * s.size) for s in (small.s0, small.s1))
     high, low = law.upper(EXCESS), law.lower(EXCESS)
     most, least = law.events(EXCESS)
     for i, x in enumerate(EXCESS.tolist()):
-        for first in (-moved, 0.0, moved):
-            for second in (-moved, 0.0, moved):
-                exact = (p + first - (1.0 + x) * (q + second)) / USERS
+        for first in (-off_p, 0.0, off_p):
+            for second in (-off_q, 0.0, off_q):
+                exact = p + first - (1.0 + x) * (q + second)
                 assert low[i] - TINY <= exact <= high[i] + TINY
-                assert most[i] >= (q + second) / USERS - TINY
-                assert least[i] <= (p + first - q - second) / USERS + TINY
+                assert most[i] >= q + second - TINY
+                assert least[i] <= p + first - q - second + TINY
 
 
 @WAYS
