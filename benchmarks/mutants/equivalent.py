@@ -195,6 +195,21 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "np.maximum(rows.others[row], 0)",
         ),
     ),
+    (
+        "Eight times the slack, which has 64 roundings, is more than two sums and a quotient "
+        "are off by.",
+        ("sums/lists.py ListedProfile.upper: left out: 256 * UNIT_ROUNDOFF",),
+    ),
+    (
+        "A lower end holds for whatever event; its difference is rounded three times, of 128 "
+        "roundings and more in its error, half of which masses and sums may take.",
+        ("sums/lists.py ListedProfile.lower: left out: 64 * UNIT_ROUNDOFF * (1.0 + excess)",),
+    ),
+    (
+        "Sums state twenty roundings or more, and are counted twice: three more roundings of a "
+        "difference are in the second.",
+        ("sums/lists.py ListedProfile._positive_parts: left out: 8 * UNIT_ROUNDOFF",),
+    ),
 )
 """Pairs of a proof and the ids of the mutants that it is about."""
 
