@@ -255,3 +255,11 @@ def test_the_variance_of_both_ends_is_close_to_the_true_one() -> None:
         mean = float(law.mass @ law.value) / law.mass.sum()
         found = float(law.mass @ (law.value - mean) ** 2) / law.mass.sum()
         assert 0.0 < sign * (found / truth - 1.0) <= 20.0 * width**2 / 3.0
+
+
+@pytest.mark.parametrize("factor", [1.0 + 2.0**-4, 1.0 / (1.0 + 2.0**-4)])
+def test_means_of_masses_that_are_off(factor: float) -> None:
+    mass, moment = np.array([0.5, 0.25]), np.array([0.125, -0.125])
+    true = EvenCells(3, 0.5, mass, moment, 0.0, 0.0)
+    found = EvenCells(3, 0.5, mass * factor, moment, 2.0**-4, 0.0)
+    assert np.all(np.abs(found.means - true.means) <= found.means_error)
