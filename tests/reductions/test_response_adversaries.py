@@ -428,8 +428,9 @@ def test_many_categories_and_users(categories: int, users: int, gamma: float) ->
         delta = one.delta(epsilon=answer.upper)
         for bracket in (answer, delta):
             assert_ordered(bracket)
-            assert bracket.upper <= bracket.lower * (1 + 1e-3)
         # delta falls so steeply in epsilon that the width of one is about ten times the other's
+        assert answer.upper <= answer.lower * (1 + 1e-3)
+        assert delta.upper <= delta.lower * (1 + 1e-2)
         assert delta.upper == pytest.approx(1e-6, rel=1e-2)
         if reduction == "auto":
             assert answer.upper <= one.randomizer.eps0
