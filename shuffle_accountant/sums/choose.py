@@ -40,8 +40,9 @@ def choose(
     profile so far out from above, single messages from below: a factor 1000 changes epsilon by a
     few percent there, and few sums are closer, none as fast. Nodes serve any number of messages,
     and all numbers in a range. Doubling has relative accuracy whatever the likelihood ratios are,
-    but takes ten to a hundred times as long, with more than 2^13 messages minutes; it gains nothing
-    where the errors of all messages' probabilities may add up to one, or doubles underflow.
+    but takes ten to a hundred times as long, and minutes for more than 2^13 messages. It gains
+    nothing where the errors of all messages' probabilities may add up to one, or the tail is below
+    the range of doubles.
 
     Args:
         q: probabilities of the messages among decoys, shape (m,).
