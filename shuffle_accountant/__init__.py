@@ -25,6 +25,7 @@ From a target to parameters
     max_rounds           the most rounds
     min_noise_multiplier the least noise of a run of DP-SGD
     design               module: mechanisms that meet a target, and their errors
+    Deployment           what devices, shuffler and analysts agree on, as one file
 
 Rounds
     ShuffleRound         every user sends one message through a shuffler
@@ -71,6 +72,7 @@ Answers
 Modules
     baselines            published bounds, exactly as published
     certificates         claims with a proof that anyone can check
+    deployment           programs for devices, and a reference server
     interop              both ways to dp_accounting
     leakage              re-identification, mutual information, information flow
     order                shuffling that keeps some of the order of the data
@@ -131,6 +133,7 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 if TYPE_CHECKING:
     from shuffle_accountant import baselines as baselines
     from shuffle_accountant import certificates as certificates
+    from shuffle_accountant import deployment as deployment
     from shuffle_accountant import design as design
     from shuffle_accountant import interop as interop
     from shuffle_accountant import leakage as leakage
@@ -138,6 +141,7 @@ if TYPE_CHECKING:
     from shuffle_accountant import training as training
     from shuffle_accountant.calibration.calibrate import max_eps0, max_rounds, min_users
     from shuffle_accountant.calibration.noise import min_noise_multiplier
+    from shuffle_accountant.deployment.description import Deployment
     from shuffle_accountant.reports import plot as plot
     from shuffle_accountant.reports.comparison import compare
     from shuffle_accountant.reports.compiling import report
@@ -169,6 +173,7 @@ __all__ = [
     "Bracket",
     "CrossedEndsError",
     "DensitiesAmongDecoys",
+    "Deployment",
     "DiscreteGaussian",
     "DiscreteRandomizer",
     "ErrorLedger",
@@ -210,6 +215,7 @@ __all__ = [
     "compare",
     "conditions",
     "delta",
+    "deployment",
     "design",
     "epsilon",
     "interop",
@@ -234,6 +240,7 @@ if not TYPE_CHECKING:
         __name__,
         modules={
             "baselines": "baselines",
+            "deployment": "deployment",
             "design": "design",
             "certificates": "certificates",
             "interop": "interop",
@@ -245,6 +252,7 @@ if not TYPE_CHECKING:
         # what the first answer of a process does not need
         names={
             "AugmentedShuffle": "rounds.augmented",
+            "Deployment": "deployment.description",
             "GaussianMechanism": "rounds.mechanisms",
             "LaplaceMechanism": "rounds.mechanisms",
             "NoiseMessages": "rounds.noise_messages",

@@ -106,7 +106,16 @@ def test_dir_lists_what_there_is(package: str) -> None:
 
 def test_what_is_loaded_on_first_use_is_the_module() -> None:
     for name in (
-        *("baselines", "certificates", "design", "interop", "leakage", "order", "training"),
+        *(
+            "baselines",
+            "certificates",
+            "deployment",
+            "design",
+            "interop",
+            "leakage",
+            "order",
+            "training",
+        ),
     ):
         assert getattr(sa, name) is importlib.import_module(f"shuffle_accountant.{name}")
     assert sa.plot is importlib.import_module("shuffle_accountant.reports.plot")

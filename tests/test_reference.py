@@ -22,7 +22,7 @@ REFERENCE = [
     if NAMED.search(page.read_text())
 ]
 MODULES = (
-    *(sa, sa.certificates, sa.design, sa.order, sa.training),
+    *(sa, sa.certificates, sa.deployment, sa.design, sa.order, sa.training),
     *(experiments, mutual_information, qif, reidentification),
 )
 # Constants, and modules for the papers' figures.

@@ -24,6 +24,7 @@ from shuffle_accountant.cli import (
     plot,
     report,
 )
+from shuffle_accountant.cli.deployment import DEPLOYMENT
 from shuffle_accountant.cli.ledger import LEDGER
 from shuffle_accountant.cli.output import PROGRAM, discard, print_json, spelled_out
 from shuffle_accountant.cli.parsing import UsageError, add, epilog, print_help_if_bare
@@ -88,6 +89,7 @@ def _options(
 for _command in COMMANDS:
     add(app, _command, PROGRAM)
 app.add_typer(LEDGER, name="ledger")
+app.add_typer(DEPLOYMENT, name="deployment")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

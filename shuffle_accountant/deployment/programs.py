@@ -1,0 +1,364 @@
+"""What a device runs: reference randomizers that use whole numbers and nothing else.
+
+Each program makes a message from a value and from draws (`draws`): first a blank message, then,
+with a draw below a threshold (`thresholds`), it is fitted to the value. The blank message and the
+draw are made whatever the value is, and no loop or branch on the way depends on it; what the last
+step costs depends on the compiler.
+
+A floating-point sampler has low bits that depend on the value: noise that is added to different
+numbers reaches different sets of doubles, and whoever sees one of them rules out values (Mironov
+2012, "On significance of the least significant bits for differential privacy"). Here messages are
+whole numbers, every one of them comes from every value, and the probabilities are exactly those
+that are accounted for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffle_accountant.deployment.draws import (
+    RANGE,
+    Draws,
+    Integers,
+    many_below,
+    many_draws,
+)
+from shuffle_accountant.deployment.thresholds import (
+    fitting_draws,
+    flipping_draws,
+    loss_of_fitting,
+    loss_of_flipping,
+)
+from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.randomizers.checks import category_values, generator
+from shuffle_accountant.randomizers.hadamard import HadamardResponse
+from shuffle_accountant.randomizers.local_hashing import LocalHashing
+from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+from shuffle_accountant.randomizers.rappor import RAPPOR
+from shuffle_accountant.randomizers.subset_selection import SubsetSelection
+
+# Number of entries of arrays that are made at once.
+_BLOCK = 2**22
+_WORD = 2**64 - 1
+# Most categories of which a device may hold a number for each.
+_MOST_LISTED = 2**24
+
+Message = int | list[int] | list[bool]
+
+
+@dataclass(frozen=True)
+class Program(ABC):
+    """A device's randomizer: a value and random bytes in, a message out.
+
+    Attributes:
+        categories: number k of values.
+        fit: a message is fitted to the value by draws below this; of RAPPOR, draws below it flip a
+            bit.
+    """
+
+    kind: ClassVar[str]
+    categories: int
+    fit: int
+
+    @classmethod
+    @abstractmethod
+    def of(cls, randomizer: Any) -> Program:
+        """The program of a randomizer, its probabilities rounded so that it reveals less."""
+
+    @property
+    @abstractmethod
+    def eps0(self) -> float:
+        """Local privacy parameter of exactly this program, nats, rounded up."""
+
+    @abstractmethod
+    def message(self, value: int, draws: Draws) -> Message:
+        """The message of one value."""
+
+    @abstractmethod
+    def block(self, values: Integers, rng: np.random.Generator) -> NDArray[Any]:
+        """The messages of values, shape (n,)."""
+
+    @property
+    def width(self) -> int:
+        """Number of entries that the arrays for one message have."""
+        return 1
+
+    def messages(self, values: ArrayLike, rng: np.random.Generator | None) -> NDArray[Any]:
+        """The messages of many values, as arrays that `estimate` reads."""
+        own, rng = category_values(values, self.categories), generator(rng)
+        flat = own.ravel()
+        step = max(_BLOCK // self.width, 1)
+        parts = [
+            self.block(flat[first : first + step], rng)
+            for first in range(0, max(flat.size, 1), step)
+        ]
+        found = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return found.reshape((*own.shape, *found.shape[1:]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types: all that a port to another language has to know."""
+        return {"kind": self.kind, **vars(self)}
+
+
+@dataclass(frozen=True)
+class _Fitted(Program):
+    """Programs that draw a blank message, and fit it to the value by one draw below `fit`."""
+
+    @property
+    @abstractmethod
+    def mass(self) -> Fraction:
+        """Probability that a blank message says yes to a value."""
+
+    @property
+    def eps0(self) -> float:
+        """Local privacy parameter of exactly this program, nats, rounded up."""
+        return loss_of_fitting(self.fit, self.mass)
+
+
+@dataclass(frozen=True)
+class ResponseProgram(_Fitted):
+    """k-ary randomized response: a uniform category; fitted, it is the value."""
+
+    kind: ClassVar[str] = RandomizedResponse.kind
+
+    @classmethod
+    def of(cls, randomizer: RandomizedResponse) -> ResponseProgram:
+        """The program of k-ary randomized response."""
+        return cls(randomizer.categories, _response(randomizer))
+
+    @property
+    def mass(self) -> Fraction:
+        """One of k."""
+        return Fraction(1, self.categories)
+
+    def message(self, value: int, draws: Draws) -> int:
+        """A category."""
+        blank = draws.below(self.categories)
+        return value if draws.draw() < self.fit else blank
+
+    def block(self, values: Integers, rng: np.random.Generator) -> Integers:
+        """Categories, shape (n,)."""
+        blank = many_below(rng, self.categories, values.size)
+        return np.where(many_draws(rng, values.size) < self.fit, values, blank)
+
+
+@dataclass(frozen=True)
+class RapporProgram(Program):
+    """RAPPOR: one bit for each category, of which the value's alone is set; each may be flipped."""
+
+    kind: ClassVar[str] = RAPPOR.kind
+
+    @classmethod
+    def of(cls, randomizer: RAPPOR) -> RapporProgram:
+        """The program of RAPPOR."""
+        return cls(_listed(randomizer.categories), flipping_draws(randomizer.eps0))
+
+    @property
+    def eps0(self) -> float:
+        """Local privacy parameter of exactly this program, nats, rounded up."""
+        return loss_of_flipping(self.fit)
+
+    @property
+    def width(self) -> int:
+        """One entry for each category."""
+        return self.categories
+
+    def message(self, value: int, draws: Draws) -> list[bool]:
+        """The bits."""
+        flips = [draws.draw() < self.fit for _ in range(self.categories)]
+        return [flip != (place == value) for place, flip in enumerate(flips)]
+
+    def block(self, values: Integers, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Bits, shape (n, k)."""
+        shape = (values.size, self.categories)
+        bits = many_draws(rng, values.size * self.categories).reshape(shape) < self.fit
+        bits[np.arange(values.size), values] ^= True
+        return bits
+
+
+@dataclass(frozen=True)
+class SubsetProgram(_Fitted):
+    """Subset selection: a uniform set; fitted, the value replaces a member if it is none itself.
+
+    A uniform set that holds the value stays one, and a uniform set of the others, in which a
+    uniform member gives way to the value, is a uniform set that holds it.
+    """
+
+    kind: ClassVar[str] = SubsetSelection.kind
+    size: int
+
+    @classmethod
+    def of(cls, randomizer: SubsetSelection) -> SubsetProgram:
+        """The program of subset selection."""
+        k, d = _listed(randomizer.categories), randomizer.size
+        return cls(k, fitting_draws(randomizer.eps0, Fraction(d, k)), d)
+
+    @property
+    def mass(self) -> Fraction:
+        """``d`` of k."""
+        return Fraction(self.size, self.categories)
+
+    @property
+    def width(self) -> int:
+        """One entry for each category."""
+        return self.categories
+
+    def message(self, value: int, draws: Draws) -> list[int]:
+        """The set, in rising order."""
+        chosen: list[int] = []
+        for last in range(self.categories - self.size, self.categories):  # Floyd's algorithm
+            drawn = draws.below(last + 1)
+            chosen.append(last if drawn in chosen else drawn)
+        place = draws.below(self.size)
+        if draws.draw() < self.fit and value not in chosen:
+            chosen[place] = value
+        return sorted(chosen)
+
+    def block(self, values: Integers, rng: np.random.Generator) -> Integers:
+        """Sets in rising order, shape (n, d)."""
+        count, rows = values.size, np.arange(values.size)
+        chosen = np.empty((count, self.size), dtype=np.int64)
+        held = np.zeros((count, self.categories), dtype=bool)
+        for member in range(self.size):
+            last = self.categories - self.size + member
+            drawn = many_below(rng, last + 1, count)
+            chosen[:, member] = np.where(held[rows, drawn], last, drawn)
+            held[rows, chosen[:, member]] = True
+        place = many_below(rng, self.size, count)
+        fits = np.flatnonzero((many_draws(rng, count) < self.fit) & ~held[rows, values])
+        chosen[fits, place[fits]] = values[fits]
+        return np.sort(chosen, axis=1)
+
+
+@dataclass(frozen=True)
+class HashingProgram(_Fitted):
+    """Local hashing: a random function and a uniform bucket; fitted, it is the value's bucket.
+
+    The function is SplitMix64, started at a draw: its output number ``value``, from 0, modulo the
+    number of buckets. All of that is arithmetic of unsigned integers modulo 2^64.
+    """
+
+    kind: ClassVar[str] = LocalHashing.kind
+    buckets: int
+
+    @classmethod
+    def of(cls, randomizer: LocalHashing) -> HashingProgram:
+        """The program of local hashing."""
+        g = randomizer.buckets
+        fit = fitting_draws(randomizer.eps0, Fraction(1, g))
+        return cls(randomizer.categories, fit, g)
+
+    @property
+    def mass(self) -> Fraction:
+        """One bucket of g."""
+        return Fraction(1, self.buckets)
+
+    def message(self, value: int, draws: Draws) -> list[int]:
+        """The seed of the function, and a bucket."""
+        seed = draws.draw()
+        blank = draws.below(self.buckets)
+        own = _split_mix(seed, value + 1) % self.buckets
+        return [seed, own if draws.draw() < self.fit else blank]
+
+    def block(self, values: Integers, rng: np.random.Generator) -> Integers:
+        """Seeds and buckets, shape (n, 2)."""
+        seeds = many_draws(rng, values.size)
+        blank = many_below(rng, self.buckets, values.size)
+        hashing = LocalHashing(categories=self.categories, eps0=1.0, buckets=self.buckets)
+        own = hashing.hash(seeds, values)
+        fits = many_draws(rng, values.size) < self.fit
+        return np.stack([seeds, np.where(fits, own, blank)], axis=1)
+
+
+@dataclass(frozen=True)
+class HadamardProgram(_Fitted):
+    """Hadamard response: a uniform column; fitted, its entry in the value's row is +1.
+
+    Row x + 1 belongs to the value x, and an entry is +1 if row and column have an even number of
+    bits in common. Flipping the row's lowest bit in the column changes that, and pairs the columns,
+    so that the fitted column is uniform among those with +1.
+    """
+
+    kind: ClassVar[str] = HadamardResponse.kind
+    columns: int
+
+    @classmethod
+    def of(cls, randomizer: HadamardResponse) -> HadamardProgram:
+        """The program of Hadamard response."""
+        if randomizer.columns > RANGE:
+            raise ValueError(f"categories must be < 2^53, got {randomizer.categories}")
+        fit = fitting_draws(randomizer.eps0, Fraction(1, 2))
+        return cls(randomizer.categories, fit, randomizer.columns)
+
+    @property
+    def mass(self) -> Fraction:
+        """Half of the columns."""
+        return Fraction(1, 2)
+
+    def message(self, value: int, draws: Draws) -> int:
+        """A column."""
+        column, row = draws.below(self.columns), value + 1
+        wrong = (row & column).bit_count() & 1
+        return column ^ (row & -row) if draws.draw() < self.fit and wrong else column
+
+    def block(self, values: Integers, rng: np.random.Generator) -> Integers:
+        """Columns, shape (n,)."""
+        columns, rows = many_below(rng, self.columns, values.size), values + 1
+        common = rows & columns
+        for shift in (32, 16, 8, 4, 2, 1):
+            common ^= common >> shift
+        fits = (many_draws(rng, values.size) < self.fit) & ((common & 1) == 1)
+        return np.where(fits, columns ^ (rows & -rows), columns)
+
+
+_PROGRAMS: dict[type[LocalRandomizer], Callable[[Any], Program]] = {
+    RandomizedResponse: ResponseProgram.of,
+    RAPPOR: RapporProgram.of,
+    SubsetSelection: SubsetProgram.of,
+    LocalHashing: HashingProgram.of,
+    HadamardResponse: HadamardProgram.of,
+}
+
+
+def program_of(randomizer: LocalRandomizer) -> Program:
+    """The program of a randomizer that devices can run exactly."""
+    make = _PROGRAMS.get(type(randomizer))
+    if make is None:
+        known = ", ".join(kind.__name__ for kind in _PROGRAMS)
+        raise ValueError(
+            f"randomizer of a deployment must be one of {known}, got {randomizer!r:.80}"
+        )
+    return make(randomizer)
+
+
+def _response(randomizer: RandomizedResponse) -> int:
+    """Draws that fit a message, of the parameter that was given: the other one is rounded."""
+    gamma = randomizer.to_dict().get("gamma")
+    if gamma is None:
+        return fitting_draws(randomizer.eps0, Fraction(1, randomizer.categories))
+    if gamma == 0.0:
+        raise ValueError("eps0 of a deployment must be finite, got inf")
+    return min(int(RANGE * (1 - Fraction(gamma))), RANGE - 1)
+
+
+def _listed(categories: int) -> int:
+    if categories > _MOST_LISTED:
+        raise ValueError(
+            f"categories must be at most 2^24 on devices whose messages list them, got {categories}"
+        )
+    return categories
+
+
+def _split_mix(start: int, steps: int) -> int:
+    """Output number ``steps`` (from 1) of SplitMix64 started at ``start``."""
+    state = (start + steps * 0x9E3779B97F4A7C15) & _WORD
+    state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+    state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _WORD
+    return state ^ (state >> 31)
