@@ -33,6 +33,8 @@ class Settings:
         direct_cells: cells of the first grid of direct convolution: milliseconds; doubled twice.
         tilts: length of a ladder of tilts, for a composed law or the error of rare losses.
         negligible: part of delta that one round may leave out.
+        usual_delta: a delta of one round that is not known is taken to be this large at first:
+            larger ones need one look, smaller ones another.
         smallest_tail: least probability that one round is asked to leave out.
         rough: relative width of blocks while epsilon or delta of one round is located.
     """
@@ -54,6 +56,7 @@ class Settings:
     direct_cells: int = 2000
     tilts: int = 12
     negligible: float = 1e-14
+    usual_delta: float = 1e-4
     smallest_tail: float = 1e-320
     rough: float = 1e-3
 

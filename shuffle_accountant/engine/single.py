@@ -66,7 +66,7 @@ def _delta(
     loss: PrivacyLoss, epsilon: float, resolution: float
 ) -> tuple[float, float, ErrorLedger]:
     """Lower end, upper end and error budget of delta at epsilon."""
-    tail, low, high = 1e-20, 0.0, 1.0
+    tail, low, high = SETTINGS.negligible * SETTINGS.usual_delta, 0.0, 1.0
     # how much may be cut off is found out roughly, then put to the proof
     for blocks in (max(resolution, SETTINGS.rough), resolution):
         if low > 0.0:  # the rough look may have cut off far less than it had to
