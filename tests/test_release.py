@@ -226,7 +226,8 @@ def test_the_reference_has_every_public_name() -> None:
     inside = {name.split(".")[0] for name in documented if "." in name}
     public = {f"training.{name}" for name in sa.training.__all__} | set(sa.__all__)
     public |= {f"certificates.{name}" for name in sa.certificates.__all__}
-    assert public - documented - inside <= {"plot"}  # documented as reports.plot
+    # `plot` is documented as reports.plot, and what `deployment` holds by its own name
+    assert public - documented - inside <= {"plot", "deployment"}
 
 
 def test_extras_are_installed_from_a_clone() -> None:
