@@ -30,6 +30,7 @@ from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce, theo
 from shuffle_accountant.reductions.crowd import Groups, crowd, messages_in_common
 from shuffle_accountant.reductions.dataset import attained
 from shuffle_accountant.reductions.participation import participation
+from shuffle_accountant.reductions.several_messages import in_blocks
 from shuffle_accountant.reductions.strong import VARIANTS
 from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.family import family_of
@@ -49,8 +50,8 @@ class ShuffleRound(Round):
     Args:
         randomizer: the local randomizer that all users of the round apply. It may have been chosen
             by looking at the outputs of earlier rounds.
-        users: messages that are shuffled, >= 1; with ``others`` those of users who apply
-            ``randomizer``. Or a `Binomial`: each of ``trials`` people takes part independently with
+        users: how many send a message (or several, see ``messages_per_user``), >= 1; with
+            ``others`` those who apply ``randomizer``. May be left out with ``messages``. Or a `Binomial`: each of ``trials`` people takes part independently with
             that probability, and the number of messages is visible. Only if attendance is secret
             (and does not depend on the data); otherwise give the fewest who will send. Probability
             1 is everybody, which equals ``users=trials``.
@@ -62,6 +63,11 @@ class ShuffleRound(Round):
             the others. Who applies which must be fixed before anybody looks at data.
         colluding: how many of all users (of the population, if there is one) the adversary knows
             everything about, fewer than all; which ones may be any.
+        messages_per_user: number of messages that every user of the round sends, >= 1, each
+            randomized with fresh coins; all of them may change at once. Clients must enforce it,
+            and it must not depend on the data.
+        messages: if users may send different numbers of messages: the number N of honest messages
+            in all, of which the person whose privacy is asked for sends ``messages_per_user``.
         reduction: theorem for the upper bound. "clones" holds for any eps0-LDP randomizer;
             "blanket" for known ones, and is never above the clones; "strong" for k-ary randomized
             response against an adversary who also sees which users answered at random; "null
@@ -84,12 +90,16 @@ class ShuffleRound(Round):
     variant: str | None
     others: Groups
     colluding: int
+    messages_per_user: int
+    messages: int | None
 
     def __init__(
         self,
         randomizer: LocalRandomizer,
         *,
-        users: int | Binomial,
+        users: int | Binomial | None = None,
+        messages_per_user: int = 1,
+        messages: int | None = None,
         others: Mapping[LocalRandomizer, int] | None = None,
         colluding: int = 0,
         population: int | None = None,
@@ -97,6 +107,11 @@ class ShuffleRound(Round):
         variant: str | None = None,
     ) -> None:
         random = isinstance(users, Binomial)
+        several = validate.integer(minimum=1, maximum=2**53, messages_per_user=messages_per_user)
+        if messages is not None:
+            messages = validate.integer(minimum=several, maximum=2**53, messages=messages)
+        if users is None and messages is not None:
+            users = messages // several
         users = _checked_users(users)
         if isinstance(users, Binomial) and users.probability == 1.0:
             users, random = users.trials, False  # equal rounds are to be equal values
@@ -116,6 +131,8 @@ class ShuffleRound(Round):
             "variant": None if variant is None else validate.choice(VARIANTS, variant=variant),
             "others": _checked_others(others),
             "colluding": validate.integer(minimum=0, colluding=colluding),
+            "messages_per_user": several,
+            "messages": messages,
         }
         check(randomizer, reduction, variant, sampled=random or population is not None)
         if reduction == "strong" and variant is None:
@@ -126,11 +143,13 @@ class ShuffleRound(Round):
         for name, value in values.items():
             object.__setattr__(self, name, value)
         _check_crowd(self)
+        _check_messages(self)
 
     @property
     def plain(self) -> bool:
-        """Whether the number of users is fixed, all apply one randomizer, and nobody colludes."""
-        return isinstance(self.users, int) and not self.others and self.colluding == 0
+        """Whether all of a fixed number of users send one message, and nobody colludes."""
+        alike = isinstance(self.users, int) and not self.others and self.colluding == 0
+        return alike and self.messages_per_user == 1 and self.messages is None
 
     @property
     def plain_users(self) -> int:
@@ -141,7 +160,8 @@ class ShuffleRound(Round):
         """
         if not isinstance(self.users, int) or not self.plain:
             raise ValueError(
-                "round must have one randomizer, a fixed number of users and colluding=0, got "
+                "round must have one randomizer, a fixed number of users, one message of each and "
+                "colluding=0, got "
                 f"{self!r:.120}"
             )
         return self.users
@@ -211,6 +231,17 @@ class ShuffleRound(Round):
             attendance = (
                 "As many users as stated send a message in each round, or more: if fewer send, the "
                 "number does not hold, so design for the fewest who will send"
+            )
+        if self.messages is not None:
+            attendance = (
+                "As many messages as stated are sent by honest users in each round, or more, and "
+                "the person whose privacy is asked for sends no more of them than stated: clients "
+                "enforce that number, which does not depend on the data"
+            )
+        elif self.messages_per_user > 1:
+            attendance += (
+                "; and every user sends exactly as many messages as stated, a number that clients "
+                "enforce and that does not depend on the data"
             )
         independent = "" if self.randomizer.interactive else ", whatever the other messages are"
         found = [
@@ -314,6 +345,10 @@ class ShuffleRound(Round):
             ]
         if self.colluding:
             state["colluding"] = self.colluding
+        if self.messages_per_user > 1:
+            state["messages_per_user"] = self.messages_per_user
+        if self.messages is not None:
+            state["messages"] = self.messages
         return state
 
     @classmethod
@@ -326,7 +361,8 @@ class ShuffleRound(Round):
         wanted = {"randomizer", "users", "population", "reduction", "variant"}
         if isinstance(state, dict):
             state = {"variant": None, **state}  # schema 1 knew no variants
-        if not isinstance(state, dict) or set(state) - {"others", "colluding"} != wanted:
+        further = {"others", "colluding", "messages_per_user", "messages"}
+        if not isinstance(state, dict) or set(state) - further != wanted:
             raise ValueError(
                 f"round must be an object with fields {sorted(wanted)}, got {state!r:.80}"
             )
@@ -341,6 +377,8 @@ class ShuffleRound(Round):
             users=users,
             others=_others_from_list(state.get("others", [])),
             colluding=state.get("colluding", 0),
+            messages_per_user=state.get("messages_per_user", 1),
+            messages=state.get("messages"),
             population=state["population"],
             reduction=reduction,
             variant=state["variant"],
@@ -474,8 +512,42 @@ def _check_crowd(one: ShuffleRound) -> None:
     messages_in_common(one.randomizer, one.others)
 
 
+def _check_messages(one: ShuffleRound) -> None:
+    """Raise ValueError for rounds of several messages a user that no theorem covers."""
+    several, sent = one.messages_per_user, one.messages
+    if several == 1 and sent is None:
+        return
+    given = f"messages_per_user={several}, messages={sent}"
+    if isinstance(one.users, Binomial) or one.population is not None:
+        raise ValueError(
+            "users must be a fixed number who all take part if one sends several messages, got "
+            f"users={one.users!r:.80}, population={one.population}, {given}"
+        )
+    if one.reduction == "example" or one.randomizer.interactive:
+        raise ValueError(
+            "messages_per_user must be 1 with reduction='example' and for interactive randomizers, "
+            f"whose messages may depend on one another, got {given}"
+        )
+    if sent is not None and (one.others or one.colluding):
+        raise ValueError(
+            "messages counts honest messages of one randomizer: others must be empty and "
+            f"colluding 0 with it, got {given}"
+        )
+
+
 @lru_cache(maxsize=128)
 def _reduced(one: ShuffleRound) -> DominatingPair:
+    if one.messages_per_user > 1 or one.messages is not None:
+        users = one.users if one.messages is None else one.messages // one.messages_per_user
+        block = ShuffleRound(
+            one.randomizer,
+            users=users,
+            others=dict(one.others),
+            colluding=one.colluding,
+            reduction=one.reduction,
+            variant=one.variant,
+        )
+        return in_blocks(block.reduced(), one.messages_per_user)
     randomizer, reduction, variant = one.randomizer, one.reduction, one.variant
     if isinstance(one.users, Binomial):
         # whether those the adversary knows take part is known to it
