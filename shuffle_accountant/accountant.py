@@ -99,13 +99,23 @@ class FourierAccountant:
         self._total += count * len(further)
         return self
 
-    def epsilon(self, *, delta: float) -> Bracket:
-        """Bracket of the epsilon (nats) of everything composed so far, at delta in (0, 1)."""
-        return self._answer(Query(delta=validate.open_unit(delta=delta)))
+    def epsilon(self, *, delta: float, group: int = 1) -> Bracket:
+        """Bracket of the epsilon (nats) of everything composed so far, at delta in (0, 1).
 
-    def delta(self, *, epsilon: float) -> Bracket:
-        """Bracket of the delta of everything composed so far, at a finite epsilon >= 0 (nats)."""
-        return self._answer(Query(epsilon=validate.finite_nonnegative(epsilon=epsilon)))
+        Args:
+            delta: in (0, 1).
+            group: number of people whose data change at once, >= 1.
+        """
+        return self._answer(Query(delta=validate.open_unit(delta=delta)), group)
+
+    def delta(self, *, epsilon: float, group: int = 1) -> Bracket:
+        """Bracket of the delta of everything composed so far, at a finite epsilon >= 0 (nats).
+
+        Args:
+            epsilon: nats, finite, >= 0.
+            group: number of people whose data change at once, >= 1.
+        """
+        return self._answer(Query(epsilon=validate.finite_nonnegative(epsilon=epsilon)), group)
 
     def profile(self, epsilons: ArrayLike) -> PrivacyProfile:
         """The curve delta(epsilon) between two certified curves.
@@ -177,8 +187,8 @@ class FourierAccountant:
             self.protocol, delta=delta, epsilon=epsilon, memory_limit=self.memory_limit
         )
 
-    def _answer(self, query: Query) -> Bracket:
-        return answered(self.protocol.distinct, query, self.tolerance, self.memory_limit)
+    def _answer(self, query: Query, group: int = 1) -> Bracket:
+        return answered(self.protocol.distinct, query, self.tolerance, self.memory_limit, group)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere, in plain JSON types, with a digest of it."""
@@ -244,6 +254,7 @@ def epsilon(
     *,
     delta: float,
     rounds: int = 1,
+    group: int = 1,
     tolerance: float = 1e-3,
 ) -> Bracket:
     """Bracket of epsilon (nats) for ``rounds`` times what happens in ``round``.
@@ -252,6 +263,8 @@ def epsilon(
         round: a round, a `Protocol`, or a list of pairs (round, count).
         delta: in (0, 1).
         rounds: number of rounds, >= 0.
+        group: number of people whose data change at once, >= 1 (with ZERO_OUT any of them may
+            appear or vanish).
         tolerance: relative width of the bracket to aim for, > 0.
 
     Example:
@@ -259,7 +272,7 @@ def epsilon(
         >>> sa.epsilon(survey, delta=1e-6, rounds=4)
         Bracket(0.853864 <= x <= 0.853881, reduction='clones')
     """
-    return _record(round, rounds, tolerance).epsilon(delta=delta)
+    return _record(round, rounds, tolerance).epsilon(delta=delta, group=group)
 
 
 def delta(
@@ -267,6 +280,7 @@ def delta(
     *,
     epsilon: float,
     rounds: int = 1,
+    group: int = 1,
     tolerance: float = 1e-3,
 ) -> Bracket:
     """Bracket of delta for ``rounds`` times what happens in ``round``.
@@ -275,6 +289,8 @@ def delta(
         round: a round, a `Protocol`, or a list of pairs (round, count).
         epsilon: nats, finite, >= 0.
         rounds: number of rounds, >= 0.
+        group: number of people whose data change at once, >= 1 (with ZERO_OUT any of them may
+            appear or vanish).
         tolerance: relative width in epsilon of the bracket to aim for, > 0.
 
     Example:
@@ -282,7 +298,7 @@ def delta(
         >>> sa.delta(survey, epsilon=0.854, rounds=4)
         Bracket(9.9703e-7 <= x <= 9.9739e-7, reduction='clones')
     """
-    return _record(round, rounds, tolerance).delta(epsilon=epsilon)
+    return _record(round, rounds, tolerance).delta(epsilon=epsilon, group=group)
 
 
 def _record(round: Rounds, rounds: int, tolerance: float) -> FourierAccountant:

@@ -134,19 +134,21 @@ class Bracket(float):
             neighbouring datasets.
         conditions: returns the bracket's conditions; called only when they are asked for. None
             where the answer is not about rounds.
+        regroup: returns the bracket for the keyword ``group``; see `group`.
 
     Raises:
         ValueError: the ends are NaN or negative, which is always a bug in the code that built them
             and never the fault of user input.
     """
 
-    __slots__ = ("_adjacency", "_conditions", "_ledger", "_lower", "_reduction")
+    __slots__ = ("_adjacency", "_conditions", "_ledger", "_lower", "_reduction", "_regroup")
 
     _adjacency: Adjacency | None
     _conditions: Callable[[], tuple[str, ...]] | None
     _ledger: ErrorLedger
     _lower: float
     _reduction: str
+    _regroup: Callable[..., Bracket] | None
 
     def __new__(
         cls,
@@ -157,6 +159,7 @@ class Bracket(float):
         reduction: str,
         adjacency: Adjacency | None = None,
         conditions: Callable[[], tuple[str, ...]] | None = None,
+        regroup: Callable[..., Bracket] | None = None,
     ) -> Bracket:
         """Check the ends and build the float."""
         if not (lower >= 0.0 and upper >= 0.0):  # also false for NaN
@@ -170,6 +173,7 @@ class Bracket(float):
         self._reduction = reduction
         self._adjacency = adjacency
         self._conditions = conditions
+        self._regroup = regroup
         return self
 
     @property
@@ -206,6 +210,19 @@ class Bracket(float):
     def width(self) -> float:
         """Upper minus lower end."""
         return 0.0 if self._lower == self.upper else self.upper - self._lower
+
+    def group(self, people: int) -> Bracket:
+        """The answer to the same question if the data of this many people change at once.
+
+        Args:
+            people: >= 1.
+
+        Raises:
+            ValueError: the bracket is not about one person's data in rounds.
+        """
+        if self._regroup is None:
+            raise ValueError("group needs a bracket of rounds about one person, got another one")
+        return self._regroup(group=people)
 
     def contains(self, value: float) -> bool:
         """Whether lower <= value <= upper."""
@@ -256,6 +273,7 @@ class Bracket(float):
             self._reduction,
             self._adjacency,
             self._conditions,
+            self._regroup,
         )
 
 
@@ -266,6 +284,7 @@ def _rebuild(
     reduction: str,
     adjacency: Adjacency | None = None,  # brackets pickled by 0.1.0 have none
     conditions: Callable[[], tuple[str, ...]] | None = None,  # nor have those of 0.2.0
+    regroup: Callable[..., Bracket] | None = None,
 ) -> Bracket:
     """Inverse of `Bracket.__reduce__`: pickling and copying."""
     return Bracket(
@@ -275,6 +294,7 @@ def _rebuild(
         reduction=reduction,
         adjacency=adjacency,
         conditions=conditions,
+        regroup=regroup,
     )
 
 

@@ -21,17 +21,26 @@ Verbose = Annotated[
     typer.Option("--verbose", "-v", help="Print the error budget and which method answered, too."),
 ]
 
+Group = Annotated[
+    int, typer.Option(help="Number of people whose data change at once: for them, too.")
+]
+
 
 @examples(
     "epsilon --eps0 4 --users 1e4 --rounds 4 --delta 1e-6",
+    "epsilon --eps0 1 --users 1e4 --group 3 --delta 1e-6",
     "epsilon --randomizer hadamard --categories 1000 --eps0 2 --users 1e5 --delta 1e-8 --json",
 )
 @with_flags_of(Protocol)
 def epsilon(
-    protocol: Protocol, delta: Delta, as_json: AsJson = False, verbose: Verbose = False
+    protocol: Protocol,
+    delta: Delta,
+    group: Group = 1,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Print the ε of shuffled rounds at a given δ: a number to report, and both certified ends."""
-    _answer("epsilon", {"delta": delta}, protocol, as_json, verbose)
+    _answer("epsilon", {"delta": delta}, protocol, group, as_json, verbose)
 
 
 @examples(
@@ -41,19 +50,25 @@ def epsilon(
 def delta(
     protocol: Protocol,
     epsilon: Annotated[float, typer.Option(help="ε, >= 0.")],
+    group: Group = 1,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Print the δ of shuffled rounds at a given ε: a number to report, and both certified ends."""
-    _answer("delta", {"epsilon": epsilon}, protocol, as_json, verbose)
+    _answer("delta", {"epsilon": epsilon}, protocol, group, as_json, verbose)
 
 
 def _answer(
-    quantity: str, at: dict[str, float], protocol: Protocol, as_json: bool, verbose: bool
+    quantity: str,
+    at: dict[str, float],
+    protocol: Protocol,
+    group: int,
+    as_json: bool,
+    verbose: bool,
 ) -> None:
     """Put a question and print the answer as a JSON object or as a table."""
     with computing("composing") as warnings:
-        bracket: Bracket = getattr(protocol.accountant(), quantity)(**at)
+        bracket: Bracket = getattr(protocol.accountant(), quantity)(**at, group=group)
     if not as_json:
         print(_as_table(quantity, at, bracket, verbose))
         return
@@ -67,7 +82,7 @@ def _answer(
         "ledger": bracket.ledger.to_dict(),
         "limited_by": bracket.ledger.limited_by,
         "method": bracket.ledger.method,
-        "question": protocol.question() | at,
+        "question": protocol.question() | at | ({"group": group} if group > 1 else {}),
         "warnings": warnings,
     }
     print_json(answer)

@@ -176,6 +176,9 @@ class Protocol(NamedRandomizer):
     ] = None
     colluding: Colluding = 0
     participation: Participation = None
+    messages_per_user: Annotated[
+        int, typer.Option(help="Number of messages that every user sends in a round, >= 1.")
+    ] = 1
     interactive: Interactive = False
     tolerance: Tolerance = 1e-3
 
@@ -186,6 +189,8 @@ class Protocol(NamedRandomizer):
         for name in ("others", "colluding", "participation"):
             if not every[name]:
                 del every[name]
+        if self.messages_per_user == 1:
+            del every["messages_per_user"]
         return every | self.given()
 
     def one_round(self) -> ShuffleRound:
@@ -198,6 +203,7 @@ class Protocol(NamedRandomizer):
             users=users,
             others={make(eps0=eps0): count for eps0, count in groups},
             colluding=self.colluding,
+            messages_per_user=self.messages_per_user,
             population=self.population,
             reduction=self.reduction,
             variant=self.variant,

@@ -94,6 +94,15 @@ def evaluate(
     return found.worse(refine(backward, query, tolerance, memory_limit, largest, back_lower))
 
 
+def largest_loss(parts: Sequence[tuple[DominatingPair, int]]) -> float:
+    """Upper bound of the finite losses of the composition, in the worse order, nats."""
+    both = [
+        math.fsum(count * loss.largest for loss, count in losses)
+        for losses in (_losses(parts), _reversed(_losses(parts)))
+    ]
+    return raised(max(both), roundings(4))
+
+
 def _losses(parts: Sequence[tuple[DominatingPair, int]]) -> list[tuple[PrivacyLoss, int]]:
     """The losses of all pairs that are not always 0, with their counts."""
     alone = sum(count for _, count in parts) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -11,13 +12,23 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, WeakPrivacyWarning, warn_loose
 from shuffle_accountant.engine.classes import Member, gathered
-from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, theorems
+from shuffle_accountant.engine.evaluation import (
+    MEMORY_LIMIT,
+    evaluate,
+    largest_loss,
+    theorems,
+)
+from shuffle_accountant.engine.groups import group_loss
 from shuffle_accountant.engine.question import (
     Query,
     warn_if_below_floor,
     warn_if_delta_is_large,
     warn_if_loose,
 )
+from shuffle_accountant.engine.settings import SETTINGS
+from shuffle_accountant.engine.single import single_answer
+from shuffle_accountant.losses.divergence import HOCKEY_STICK
+from shuffle_accountant.numerics.rounding import raised, roundings
 from shuffle_accountant.reductions.base import DominatingPair
 from shuffle_accountant.registry import Kinds, Stored
 
@@ -35,6 +46,14 @@ _FIXED = (
     "The rounds, their number and their parameters are fixed beforehand: they depend neither on "
     "the data nor on what earlier rounds released (adaptive composition).",
 )
+_GROUPS = (
+    "The data of no more people than the group has change at once, each to any other data that the "
+    "adjacency allows for one person (group privacy).",
+)
+# Relative width in epsilon that answers about groups aim for: a second route makes them no wider.
+_GROUP_WIDTH = 1e-2
+LARGEST_GROUP = 10**5
+"""Most people that one group has."""
 
 
 # Modules of the kinds of rounds that are read back, imported when a state names one.
@@ -99,6 +118,17 @@ class Round(Stored, ABC):
         """Bracket of the delta left at every epsilon, for rounds with dummies; else None."""
         return None
 
+    def in_blocks(self, group: int) -> Round | None:
+        """A round that bounds what this one reveals of a group of people, by a theorem of its own.
+
+        Args:
+            group: number of people whose data change at once, >= 2.
+
+        Returns:
+            A round whose answers about one person hold for the group; None if there is none.
+        """
+        return None
+
     @property
     def people(self) -> int | None:
         """Number of people whose data the round may use; None if it is not known."""
@@ -131,6 +161,7 @@ def certified(
     query: Query,
     tolerance: float,
     memory_limit: int = MEMORY_LIMIT,
+    group: int = 1,
 ) -> tuple[Bracket, str | None]:
     """Bracket of the answer about rounds, and what kept it wider than the tolerance; never warns.
 
@@ -139,10 +170,13 @@ def certified(
         query: the question.
         tolerance: relative width in epsilon to aim for, > 0.
         memory_limit: bytes.
+        group: number of people whose data change at once, >= 1.
 
     Returns:
         The bracket, and None if it is as narrow as asked for.
     """
+    if group > 1 and rounds:
+        return _of_group(rounds, query, tolerance, memory_limit, group)
     goal = min(tolerance, _LOOSEST)
     width = _CLASS_WIDTH * min(goal, 1.0)
     while True:
@@ -158,8 +192,57 @@ def certified(
         reduction=theorems(parts.above),
         adjacency=rounds[0][0].adjacency if rounds else None,
         conditions=partial(conditions_of, tuple(one for one, _ in rounds)),
+        regroup=partial(answered, tuple(rounds), query, tolerance, memory_limit),
     )
     return found, answer.cause
+
+
+def _of_group(
+    rounds: Sequence[tuple[Round, int]],
+    query: Query,
+    tolerance: float,
+    memory_limit: int,
+    group: int,
+) -> tuple[Bracket, str | None]:
+    """As `certified`, for a group of two or more people.
+
+    The smaller of two upper bounds: the best chain of one person's profile, and the rounds' own
+    theorems about groups where all of them have one.
+    """
+
+    def ask(inner: Query) -> tuple[float, float]:
+        found = certified(rounds, inner, tolerance, memory_limit)[0]
+        return found.lower, found.upper
+
+    pairs = [(one.reduced(), count) for one, count in rounds]
+    if any(pair.loss.divergence is not HOCKEY_STICK for pair, _ in pairs):
+        raise ValueError(f"group must be 1 with variant='tail', got {group}")
+    largest = largest_loss(pairs)
+    chain = group_loss(ask, query, group, largest)
+    answer = single_answer(chain, query, max(tolerance, _GROUP_WIDTH), SETTINGS.rough)
+    alone = certified(rounds, query, tolerance, memory_limit)[0]
+    lower, upper, ledger = max(answer.lower, alone.lower), answer.upper, answer.ledger
+    name, cause = f"{alone.reduction}, group of {group}", answer.cause
+    blocks = [(one.in_blocks(group), count) for one, count in rounds]
+    held = [(block, count) for block, count in blocks if block is not None]
+    if len(held) == len(blocks):
+        other, why = certified(held, query, tolerance, memory_limit)
+        lower = min(lower, other.lower)
+        if other.upper < upper:
+            upper, ledger, name, cause = other.upper, other.ledger, other.reduction, why
+    if query.delta is not None and upper > group * largest:
+        upper = raised(group * largest, roundings(2))
+    if upper == math.inf:
+        cause = "the range of double precision"
+    found = Bracket(
+        lower=min(lower, upper),
+        upper=upper,
+        ledger=ledger,
+        reduction=name,
+        adjacency=alone.adjacency,
+        conditions=partial(_conditions_of_group, tuple(one for one, _ in rounds)),
+    )
+    return found, cause
 
 
 def answered(
@@ -167,6 +250,7 @@ def answered(
     query: Query,
     tolerance: float = _TOLERANCE,
     memory_limit: int = MEMORY_LIMIT,
+    group: int = 1,
 ) -> Bracket:
     """Bracket of the answer about rounds, as `certified`; warns of all there is to be said of it.
 
@@ -175,8 +259,10 @@ def answered(
         query: the question.
         tolerance: relative width in epsilon to aim for, > 0.
         memory_limit: bytes.
+        group: number of people whose data change at once, >= 1.
     """
-    found, cause = certified(rounds, query, tolerance, memory_limit)
+    group = validate.integer(minimum=1, maximum=LARGEST_GROUP, group=group)
+    found, cause = certified(rounds, query, tolerance, memory_limit, group)
     warn_if_loose(found, cause, min(tolerance, _LOOSEST))
     warn_if_below_floor(found, query, [(one.floor, count) for one, count in rounds])
     warn_if_weak((one for one, _ in rounds), query)
@@ -194,6 +280,11 @@ def warn_if_weak(rounds: Iterable[Round], query: Query) -> None:
     warn_if_delta_is_large(query.delta, people)
     for reason in weaknesses:
         warn_loose(reason, WeakPrivacyWarning)
+
+
+def _conditions_of_group(rounds: Iterable[Round]) -> tuple[str, ...]:
+    """`conditions_of`, and which changes of a group's data are covered."""
+    return (*conditions_of(rounds), *_GROUPS)
 
 
 def needed(theorem: str, *sentences: str) -> tuple[str, ...]:

@@ -51,10 +51,11 @@ class ShuffleRound(Round):
         randomizer: the local randomizer that all users of the round apply. It may have been chosen
             by looking at the outputs of earlier rounds.
         users: how many send a message (or several, see ``messages_per_user``), >= 1; with
-            ``others`` those who apply ``randomizer``. May be left out with ``messages``. Or a `Binomial`: each of ``trials`` people takes part independently with
-            that probability, and the number of messages is visible. Only if attendance is secret
-            (and does not depend on the data); otherwise give the fewest who will send. Probability
-            1 is everybody, which equals ``users=trials``.
+            ``others`` those who apply ``randomizer``. May be left out with ``messages``. Or a
+            `Binomial`: each of ``trials`` people takes part independently with that probability,
+            and the number of messages is visible. Only if attendance is secret (and does not depend
+            on the data); otherwise give the fewest who will send. Probability 1 is everybody, which
+            equals ``users=trials``.
         population: if given, the ``users`` are drawn anew for this round, uniformly without
             replacement, from this many (>= ``users``); the privacy is that of one person of the
             population. A population equal to ``users`` is no population.
@@ -274,6 +275,22 @@ class ShuffleRound(Round):
     def reduced(self) -> DominatingPair:
         """The dominating pair of this round, with the theorem it comes from."""
         return _reduced(self)
+
+    def in_blocks(self, group: int) -> ShuffleRound | None:
+        """The round of ``group`` messages a user (of each message) among as many fewer users."""
+        users = self.users // group if isinstance(self.users, int) else 0
+        fixed = self.population is None and not self.others and self.messages is None
+        alone = self.reduction == "example" or self.randomizer.interactive
+        if users == 0 or not fixed or alone:
+            return None
+        return ShuffleRound(
+            self.randomizer,
+            users=users,
+            messages_per_user=group * self.messages_per_user,
+            colluding=min(-(-self.colluding // group), users - 1),
+            reduction=self.reduction,
+            variant=self.variant,
+        )
 
     @property
     def member(self) -> Member | None:

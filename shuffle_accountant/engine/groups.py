@@ -1,0 +1,224 @@
+"""What several people lose together, from the privacy profile of one.
+
+Let h be the profile of one person's change, ``h(alpha) >= H_alpha`` in both orders and for every
+alpha >= 0, and F(x) = inf_alpha (alpha x + h(alpha)), above which no test has its power at the
+false positive rate x. Changing m people's data one after the other, a test of rate x has at most
+the power F(x), F(F(x)), …: that of m people is at most F applied m times, and equals it for some
+pair with this profile. Hence, for every alpha_1, …, alpha_m >= 0 with the product alpha,
+
+    H_alpha <= sum over i of (alpha_1 … alpha_(i-1)) h(alpha_i).
+
+Every such split is an upper bound, whatever it was chosen by. A lower end of the right-hand side's
+least value comes from the power of F applied m times at any rates, with F from a lower end of h.
+Adjacency: m changes as the profile's, in any order; for ZERO_OUT any mix of both directions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.profile import (
+    polygon_atoms,
+    profile_atoms,
+    symmetric_atoms,
+    whole_losses,
+    whole_places,
+    whole_profile,
+)
+from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable, TabulatedLoss
+from shuffle_accountant.numerics.limits import LIMITS
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, lowered, raised, roundings
+
+Ask = Callable[[Query], tuple[float, float]]
+"""Both certified ends of an answer about one person."""
+
+# Points of one person's profile: twice as many make the bracket four times narrower. Looks, at a
+# quarter of them, that find out which stretch of the profile matters for a delta.
+_POINTS, _LOOKS = 96, 4
+# False positive rates at which F is applied. Points of the profile below this share of the answer
+# have no influence on it.
+_RATES, _SHARE = 400, 1e-4
+# Largest log of a weight that this share allows for: beyond it, points are too far apart.
+_MOST_WEIGHT = 60.0
+# Applications of F whose kinks are followed exactly; later ones are met by the rates.
+_FOLLOWED = 6
+
+
+def group_loss(ask: Ask, query: Query, group: int, largest: float) -> TabulatedLoss:
+    """Privacy loss of the pair that bounds what a group loses, good near the question.
+
+    Args:
+        ask: answers questions about one person, in the worse order.
+        query: the question about the group.
+        group: number m of people, >= 2.
+        largest: no loss of one person is larger, nats; may be inf.
+    """
+    most = min(LIMITS.largest_log / group, largest)
+    if query.delta is not None:
+        weight = (group - 1) * ask(query)[1]
+        last = ask(Query(delta=max(_share(weight) * query.delta, LIMITS.underflow)))[1]
+    else:
+        last = _reach(ask, query.required, group, most)
+    last = min(last, most) or most
+    losses = np.linspace(0.0, last, _POINTS)
+    if last < largest == most:
+        losses = np.append(losses, largest)
+    low, high = _profile(ask, losses)
+    if losses[-1] == largest:
+        low[-1] = high[-1] = 0.0
+    upper = _table(_above(losses, high, group))
+    lower = _table(_below(losses, low, high, group))
+    bounds = LossBounds(upper=upper, lower=lower)
+    return TabulatedLoss(bounds=bounds, backward=bounds)
+
+
+def _share(weight: float) -> float:
+    """Points below this share of a delta have no influence, with the log of the largest weight."""
+    return _SHARE * math.exp(-min(weight, _MOST_WEIGHT))
+
+
+def _reach(ask: Ask, epsilon: float, group: int, most: float) -> float:
+    """The loss of one person beyond which the profile has no influence on delta at epsilon."""
+    last = min(epsilon, most)
+    losses, high, share = np.zeros(0), np.zeros(0), _share(epsilon)
+    # a bound from few points is too large, and what seems to be without influence may not be
+    for _ in range(_LOOKS):
+        further = np.setdiff1d(np.linspace(0.0, last, _POINTS // 4), losses)
+        losses = np.append(losses, further)
+        high = np.append(high, _profile(ask, further)[1])
+        order = np.argsort(losses)
+        losses, high = losses[order], np.minimum.accumulate(high[order])
+        table = _table(_above(losses, high, group))
+        start = table.losses > epsilon
+        gain = table.probabilities[start] * -np.expm1(epsilon - table.losses[start])
+        found = float(np.sum(gain)) + table.infinity_mass
+        last = float(losses[np.argmax(high <= max(share * found, float(high[-1])))])
+        if last <= 0.0:
+            break
+    return last
+
+
+def _profile(ask: Ask, losses: Array) -> tuple[Array, Array]:
+    """Both ends of delta at the losses."""
+    low, high = np.zeros(losses.size), np.zeros(losses.size)
+    least = None
+    # the smallest delta first: what was prepared for it serves the others
+    for i in range(losses.size - 1, -1, -1):
+        low[i], high[i] = ask(Query(epsilon=float(losses[i]), least=least))
+        least = low[i] if least is None and low[i] > 0.0 else least
+    # a profile falls, so each point bounds the others
+    return np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
+
+
+def _above(losses: Array, high: Array, group: int) -> PldAtoms:
+    """The pair of laws whose profile is the lower hull of what the best splits give."""
+    # lines alpha x + h(alpha), by log(alpha): 1 at alpha = 0, below 1 by exchange of the order
+    slack = roundings(2 * ELEMENTARY + 4)
+    mirrored = raised(-np.expm1(-losses) + np.exp(-losses) * high, slack)
+    slopes = np.concatenate([[-math.inf], -losses[:0:-1], losses])
+    heights = np.concatenate([[1.0], mirrored[:0:-1], high])
+    corners, slopes, heights = _envelope(slopes, heights)
+    values = heights[:-1] + np.exp(slopes[:-1]) * corners
+    far = math.exp(-min(group * float(losses[-1]), LIMITS.largest_log))
+    rates = _rates(corners, np.append(values, 1.0), np.append(corners, 1.0), group, far)
+    rates = np.sqrt(rates[1:] * rates[:-1])  # inside of the segments, where one line is least
+    split, power, offset = np.zeros(rates.size), rates, np.zeros(rates.size)
+    for _ in range(group):
+        line = np.searchsorted(corners[::-1], power, side="right")
+        line = slopes.size - 1 - line
+        with np.errstate(under="ignore"):
+            slope = np.exp(slopes[line])
+            offset = np.where(slope > 0.0, slope * offset, 0.0) + heights[line]
+            power = np.minimum(slope * power + heights[line], 1.0)
+        split = split + slopes[line]
+    offset = raised(offset, roundings((ELEMENTARY + 4.0) * group))
+    # the product of the alphas is rounded: a profile falls, so it is asked a little further on
+    kept = (split > 0.0) & (split <= LIMITS.largest_log)
+    places = np.append(0.0, raised(split[kept], roundings(2.0 * group)))
+    found = np.append(min(group * float(high[0]), 1.0), np.minimum(offset[kept], 1.0))
+    places, first = np.unique(places[np.argsort(found)], return_index=True)
+    found = np.minimum.accumulate(np.sort(found)[first])
+    whole = whole_losses(places)
+    value = whole_profile(places, found, found)
+    return polygon_atoms(whole_places(whole), value, whole, float(value[-1]), Bound.PESSIMISTIC)
+
+
+def _envelope(slopes: Array, heights: Array) -> tuple[Array, Array, Array]:
+    """The lines that are least somewhere, by ascending slope, and where they meet, descending."""
+    kept: list[tuple[float, float]] = []
+    meets: list[float] = []
+    for log_slope, height in zip(slopes.tolist(), heights.tolist(), strict=True):
+        slope = math.exp(log_slope)
+        while kept:
+            before = math.exp(kept[-1][0])
+            if height >= kept[-1][1] or slope <= before:
+                break
+            meet = (kept[-1][1] - height) / (slope - before)
+            if meets and meet >= meets[-1]:
+                kept.pop()
+                meets.pop()
+                continue
+            meets.append(meet)
+            break
+        if not kept or (height < kept[-1][1] and slope > math.exp(kept[-1][0])):
+            kept.append((log_slope, height))
+    return np.array(meets), np.array([k[0] for k in kept]), np.array([k[1] for k in kept])
+
+
+def _below(losses: Array, low: Array, high: Array, group: int) -> PldAtoms:
+    """The pair of laws below F applied several times, from a pair below the profile."""
+    atoms = profile_atoms(losses, (low, high), (low, high), 0.0, Bound.OPTIMISTIC)
+    order = np.argsort(-atoms.loss)
+    loss, mass = atoms.loss[order] - atoms.loss_error, atoms.mass[order]
+    slack = roundings(ELEMENTARY + 4.0 + 2.0 * loss.size)
+    x = raised(np.cumsum(mass * np.exp(-loss)), slack)
+    y = lowered(atoms.infinite + np.cumsum(mass), slack)
+    corner = np.append(0.0, x)
+    height = np.minimum(np.append(atoms.infinite, y), 1.0)
+    kept = np.append(True, np.diff(corner) > 0.0)
+    corner, height = corner[kept], np.maximum.accumulate(height[kept])
+    far = math.exp(-min(group * float(losses[-1]), LIMITS.largest_log))
+    rates = _rates(corner[1:], height[1:], corner[1:], group, far)
+    power = rates
+    for _ in range(group):
+        power = np.interp(power, corner, height) * (1.0 - roundings(8.0))
+    start = 0.0
+    for _ in range(group):
+        start = float(np.interp(start, corner, height)) * (1.0 - roundings(8.0))
+    gain = (power - rates) - roundings(4.0) * power
+    return symmetric_atoms(rates, gain, start)
+
+
+def _rates(corners: Array, heights: Array, places: Array, group: int, far: float) -> Array:
+    """False positive rates to look at: the kinks of F applied several times, and many between.
+
+    Args:
+        corners: rates at which F has kinks, > 0, any order.
+        heights: F there, and at further rates.
+        places: the rates of the heights.
+        group: how often F is applied.
+        far: how much smaller the least rate of interest is than the first kink.
+    """
+    held = corners[corners > 0.0]
+    least = max(float(held.min(initial=1.0)) * 1e-3 * far, LIMITS.underflow)
+    order = np.argsort(places)
+    at, value = np.append(0.0, places[order]), np.append(0.0, heights[order][: places.size])
+    value = np.maximum.accumulate(value)
+    found = [np.geomspace(least, 1.0, _RATES), held]
+    for _ in range(min(group - 1, _FOLLOWED)):
+        found.append(np.interp(found[-1], value, at))
+    rates = np.unique(np.concatenate(found))
+    return rates[(rates >= LIMITS.underflow) & (rates <= 1.0)]
+
+
+def _table(atoms: PldAtoms) -> PldTable:
+    """The atoms as a table, their losses moved by their error."""
+    moved = atoms.loss_error if atoms.side is Bound.PESSIMISTIC else -atoms.loss_error
+    loss, where = np.unique(atoms.loss + moved, return_inverse=True)
+    mass = np.bincount(where, atoms.mass, loss.size)
+    return PldTable(loss, np.minimum(mass, 1.0), infinity_mass=min(atoms.infinite, 1.0))
