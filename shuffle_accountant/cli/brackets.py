@@ -67,8 +67,9 @@ def _answer(
     verbose: bool,
 ) -> None:
     """Put a question and print the answer as a JSON object or as a table."""
+    people = {"group": group} if group != 1 else {}
     with computing("composing") as warnings:
-        bracket: Bracket = getattr(protocol.accountant(), quantity)(**at, group=group)
+        bracket: Bracket = getattr(protocol.accountant(), quantity)(**at, **people)
     if not as_json:
         print(_as_table(quantity, at, bracket, verbose))
         return
@@ -82,7 +83,7 @@ def _answer(
         "ledger": bracket.ledger.to_dict(),
         "limited_by": bracket.ledger.limited_by,
         "method": bracket.ledger.method,
-        "question": protocol.question() | at | ({"group": group} if group > 1 else {}),
+        "question": protocol.question() | at | people,
         "warnings": warnings,
     }
     print_json(answer)

@@ -113,6 +113,10 @@ class ShuffleRound(Round):
             messages = validate.integer(minimum=several, maximum=2**53, messages=messages)
         if users is None and messages is not None:
             users = messages // several
+        elif users is None:
+            raise TypeError(
+                f"ShuffleRound needs users: write ShuffleRound({randomizer!r:.80}, users=...)"
+            )
         users = _checked_users(users)
         if isinstance(users, Binomial) and users.probability == 1.0:
             users, random = users.trials, False  # equal rounds are to be equal values
