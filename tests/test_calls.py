@@ -46,7 +46,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "nothing": (
         lambda: sa.ShuffleRound(),  # type: ignore[call-arg]
-        "ShuffleRound needs randomizer and users: write ShuffleRound(randomizer=..., users=...)",
+        "ShuffleRound needs randomizer: write ShuffleRound(randomizer=...)",
     ),
     "a long value": (
         lambda: sa.epsilon(ONE, 1e-6),  # type: ignore[misc]
@@ -167,7 +167,7 @@ def test_signatures_stay_visible() -> None:
     told = inspect.signature(sa.ShuffleRound)
     assert list(told.parameters)[:2] == ["randomizer", "users"]
     assert told.parameters["users"].kind is inspect.Parameter.KEYWORD_ONLY
-    assert "epsilon(self, *, delta: 'float') -> 'Bracket'" in pydoc.plain(
+    assert "epsilon(self, *, delta: 'float', group: 'int' = 1) -> 'Bracket'" in pydoc.plain(
         pydoc.render_doc(sa.FourierAccountant)
     )
     assert typing.get_type_hints(sa.epsilon)["return"] is sa.Bracket

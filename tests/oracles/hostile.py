@@ -687,9 +687,12 @@ def _rounds() -> Iterator[Entry]:
         "variant": None,
         "others": {sa.RandomizedResponse(categories=3, eps0=2.0): 50},
         "colluding": 5,
+        "messages_per_user": 2,
+        "messages": None,
     }
-    drawn = crowd | {"others": None, "colluding": 0, "population": 200}
-    yield Entry("ShuffleRound", sa.ShuffleRound, (crowd, drawn))
+    drawn = crowd | {"others": None, "colluding": 0, "population": 200, "messages_per_user": 1}
+    sent = crowd | {"others": None, "colluding": 0, "messages": 150}
+    yield Entry("ShuffleRound", sa.ShuffleRound, (crowd, drawn, sent))
     work = {
         "steps": _up_to(10**5, 10**18),
         "rounds": _up_to(10**5, 10**18),
