@@ -34,6 +34,7 @@ Rounds
     RandomAllocation     an epoch: every record is dealt to one step at random
     ShuffledBatches      an epoch over shuffled records in batches of one size
     PoissonSampled       a step that every record takes part in at random
+    FixedSizeSampled     a step whose batch is a random subset of a fixed size
     GaussianMechanism, LaplaceMechanism, PureMechanism
                          one step with that noise, or with a known epsilon
     PldRound             any mechanism with a known privacy loss distribution
@@ -151,6 +152,7 @@ if TYPE_CHECKING:
     from shuffle_accountant.rounds.attained import attained_epsilon
     from shuffle_accountant.rounds.augmented import AugmentedShuffle
     from shuffle_accountant.rounds.batches import ShuffledBatches
+    from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
     from shuffle_accountant.rounds.mechanisms import (
         GaussianMechanism,
         LaplaceMechanism,
@@ -177,6 +179,7 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteRandomizer",
     "ErrorLedger",
+    "FixedSizeSampled",
     "FloorWarning",
     "FourierAccountant",
     "GaussianMechanism",
@@ -253,6 +256,7 @@ if not TYPE_CHECKING:
         names={
             "AugmentedShuffle": "rounds.augmented",
             "Deployment": "deployment.description",
+            "FixedSizeSampled": "rounds.fixed_size",
             "GaussianMechanism": "rounds.mechanisms",
             "LaplaceMechanism": "rounds.mechanisms",
             "NoiseMessages": "rounds.noise_messages",

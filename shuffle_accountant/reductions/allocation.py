@@ -21,6 +21,12 @@ lemma of `shuffle_accountant.reductions.base`, for a target among t - 1 decoys.
   and the rest of floor(t/k), with one step in each. Given the partition the blocks are independent
   allocations; their product dominates (Lemma 3.2 there). It is an upper bound of the k-subset's own
   pair, whose ratio is the elementary symmetric polynomial of the X over its number of terms.
+* *Several records of one user*, m of them. All in one bin: a step of m times the sensitivity. In
+  independent bins, two bounds. (a) That step too, for Gaussian noise: given the distances between
+  the bins, the outputs are ``M Y / m`` plus noise for the output Y of that step, with M a sum of m
+  signed shifts, and ``1 - M M'/m^2`` is a covariance. (b) Which records share a bin and a random
+  partition of the steps into d blocks are revealed, d the number of bins in use: given that, the
+  bins are independent allocations to blocks, and the whole is a mixture over the patterns.
 * *Poisson sampling*: a step that a record takes part in with probability q, independently of all
   else, has the ratio ``1 - q + q X`` (Zhu, Dong and Wang 2022, Theorem 11: one of the two orders,
   and the other by exchange): the first released step of an epoch of 1/q, so to speak.
@@ -28,18 +34,24 @@ lemma of `shuffle_accountant.reductions.base`, for a target among t - 1 decoys.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.by_side import by_side, share_of
+from shuffle_accountant.losses.combined.patterns import PatternsLoss
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
 from shuffle_accountant.numerics.between import Between, quotient
+
+# Accuracy at which the two bounds for several records are compared, and the delta at which.
+_ROUGH, _USUAL = Effort(tail=1e-12, resolution=1e-3), 1e-6
 
 Ratio = Callable[[Bound], RatioSource]
 """Law of the likelihood ratio of one step, with its parameters rounded to a side."""
@@ -79,6 +91,67 @@ def allocation_in_blocks(ratio: Ratio, steps: int, selected: int) -> AllocationP
     whole = Between(1.0, 1.0)
     parts = tuple((_mean(ratio, block, whole), count) for block, count in counts if count > 0)
     return AllocationPair("allocation, blocks", ProductLoss(parts))
+
+
+def allocation_of_several(
+    ratio: Callable[[int], Ratio], steps: int, records: int
+) -> AllocationPair:
+    """The dominating pair of an epoch in which several records of a user are dealt independently.
+
+    The better of the two bounds where delta is about 1e-6.
+
+    Args:
+        ratio: from a number of records in one step to the law of that step's likelihood ratio.
+        steps: number t of steps of the epoch.
+        records: number m of records, >= 2.
+    """
+    one = _mean(ratio(records), steps, quotient(steps, steps))
+    weighted = []
+    for sizes in _partitions(records):
+        used = len(sizes)
+        if used > steps:
+            continue
+        size, longer = divmod(steps, used)
+        whole = Between(1.0, 1.0)
+        parts = tuple(
+            (_mean(ratio(count), size + (place < longer), whole), 1)
+            for place, count in enumerate(sizes)
+        )
+        chance = _chance(sizes, steps, records)
+        weighted.append((float(chance), parts[0][0] if used == 1 else ProductLoss(parts)))
+    patterns = PatternsLoss(tuple(weighted))
+    epsilon = one.deviation
+    while min(_upper(one, epsilon), _upper(patterns, epsilon)) > _USUAL and epsilon < 1e3:
+        epsilon *= 1.5
+    if _upper(one, epsilon) <= _upper(patterns, epsilon):
+        return AllocationPair("allocation of several records", one)
+    return AllocationPair("allocation of several records, patterns", patterns)
+
+
+def _upper(loss: PrivacyLoss, epsilon: float) -> float:
+    """Upper end of delta in the worse order."""
+    both = (loss, loss.reversed)
+    return max(one.delta(epsilon, Bound.PESSIMISTIC, _ROUGH) for one in both)
+
+
+def _partitions(total: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
+    """All ways to write a number as a sum, the largest terms first."""
+    if total == 0:
+        yield ()
+        return
+    for first in range(min(total, largest or total), 0, -1):
+        for rest in _partitions(total - first, first):
+            yield (first, *rest)
+
+
+def _chance(sizes: tuple[int, ...], steps: int, records: int) -> Fraction:
+    """Probability that independent uniform bins share records in groups of these sizes."""
+    ways = math.factorial(records)
+    for count in sizes:
+        ways //= math.factorial(count)
+    for count in set(sizes):
+        ways //= math.factorial(sizes.count(count))
+    return Fraction(ways * math.perm(steps, len(sizes)), steps**records)
 
 
 def poisson_sampling(ratio: Ratio, rate: float) -> AllocationPair:

@@ -17,6 +17,7 @@ from shuffle_accountant.reports.tables import rounded_up
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import ShuffledBatches
+from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
 from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import Rounds
 from shuffle_accountant.rounds.shuffle import ShuffleRound
@@ -178,6 +179,11 @@ def _batches(one: ShuffledBatches, count: int) -> str:
 @described.register
 def _poisson(one: PoissonSampled, count: int) -> str:
     return f"{_times(count, 'step')} each record takes part at random, {one!r}"
+
+
+@described.register
+def _fixed_size(one: FixedSizeSampled, count: int) -> str:
+    return f"{_times(count, 'step')} a batch of one size is drawn at random, {one!r}"
 
 
 def _times(count: int, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, ClassVar
@@ -9,19 +10,28 @@ from typing import Any, ClassVar
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.reductions.allocation import (
     AllocationPair,
+    Ratio,
     allocation,
     allocation_in_blocks,
+    allocation_of_several,
 )
 from shuffle_accountant.rounds.base import Round, needed
-from shuffle_accountant.rounds.mechanisms import Mechanism
+from shuffle_accountant.rounds.mechanisms import (
+    GaussianMechanism,
+    LaplaceMechanism,
+    Mechanism,
+)
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.steps import step_from_dict, step_ratio, zero_out_step
 
 __all__ = ["RandomAllocation"]
 
 MAX_STEPS = 10**9
+# Most records of a user: in one bin, and in independent ones, where 12 have 77 patterns.
+MOST_RECORDS, MOST_PATTERNS = 10_000, 12
 # Relative width of the bracket for one round of several blocks, as for one of any round.
 _TOLERANCE = 1e-3
 
@@ -52,6 +62,10 @@ class RandomAllocation(Round):
             been fixed beforehand: a stop that looks at the outputs pays for the whole epoch, and
             the rest of the epoch is no second round.
         passes: how often the same deal is gone through.
+        records_per_user: number m of records that one user owns at most, each clipped by itself;
+            the privacy is that of the user, all of whose records are zeroed out. Gaussian steps, or
+            Laplace steps with ``together``; at most 12 records in independent bins.
+        together: whether all records of a user are dealt to one step.
 
     Raises:
         ValueError: the steps' likelihood ratios leave the range of double precision.
@@ -64,6 +78,8 @@ class RandomAllocation(Round):
     selected: int
     released: int | None
     passes: int
+    records_per_user: int
+    together: bool
 
     def __init__(
         self,
@@ -73,6 +89,8 @@ class RandomAllocation(Round):
         selected: int = 1,
         released: int | None = None,
         passes: int = 1,
+        records_per_user: int = 1,
+        together: bool = False,
     ) -> None:
         mechanism = zero_out_step(mechanism)
         steps = validate.integer(minimum=1, maximum=MAX_STEPS, steps=steps)
@@ -85,12 +103,20 @@ class RandomAllocation(Round):
                     "released is for one pass over one selected step, got "
                     f"released={released}, selected={selected}, passes={passes}"
                 )
+        together = validate.flag(together=together)
+        records = validate.integer(
+            minimum=1, maximum=MOST_RECORDS, records_per_user=records_per_user
+        )
+        if records > 1:
+            _check_records(mechanism, records, together, (selected, released, passes))
         values = {
             "mechanism": mechanism,
             "steps": steps,
             "selected": selected,
             "released": None if released == steps else released,
             "passes": passes,
+            "records_per_user": records,
+            "together": together and records > 1,  # equal rounds are to be equal values
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -110,6 +136,12 @@ class RandomAllocation(Round):
             "Every record is dealt to its steps uniformly at random and independently of the other "
             "records, and the deal stays hidden; several epochs are dealt anew, but for passes",
         )
+        if self.records_per_user > 1:
+            place = "in one bin" if self.together else "in bins of their own, independently"
+            dealt += (
+                f"No user owns more records than stated, which are dealt {place}, and each record "
+                "is clipped by itself",
+            )
         if self.released is not None:
             dealt += ("How many steps of the epoch are released was fixed beforehand",)
         return needed(theorem, *dealt) + self.mechanism.conditions
@@ -120,7 +152,7 @@ class RandomAllocation(Round):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
-        return {
+        state = {
             "kind": self.kind,
             "mechanism": self.mechanism.to_dict(),
             "steps": self.steps,
@@ -128,18 +160,67 @@ class RandomAllocation(Round):
             "released": self.released,
             "passes": self.passes,
         }
+        if self.records_per_user > 1:  # others are written as they always were
+            state |= {"records_per_user": self.records_per_user, "together": self.together}
+        return state
 
     @classmethod
     def from_dict(cls, state: Any) -> RandomAllocation:
         """Inverse of `to_dict`."""
         wanted = {"kind", "mechanism", "steps", "selected", "released", "passes"}
+        if isinstance(state, dict) and "records_per_user" in state:
+            wanted |= {"records_per_user", "together"}
         state = validate.fields(wanted, kind=cls.kind, round=state)
         mechanism = step_from_dict(state["mechanism"])
         return cls(mechanism, **{name: state[name] for name in wanted - {"kind", "mechanism"}})
 
 
+def _check_records(
+    mechanism: Mechanism | PldRound, records: int, together: bool, others: tuple[Any, ...]
+) -> None:
+    """Raise ValueError for several records of a user where no theorem covers them."""
+    if others != (1, None, 1):
+        raise ValueError(
+            "records_per_user must be 1 with selected, released or passes, got "
+            f"records_per_user={records}"
+        )
+    gaussian = isinstance(mechanism, GaussianMechanism)
+    if not gaussian and not (together and isinstance(mechanism, LaplaceMechanism)):
+        raise ValueError(
+            "records_per_user must be 1 but for a GaussianMechanism, or a LaplaceMechanism with "
+            f"together=True, got {records} with {mechanism!r:.80}"
+        )
+    if not together and records > MOST_PATTERNS:
+        raise ValueError(
+            f"records_per_user must be at most {MOST_PATTERNS} with together=False, got {records}"
+        )
+
+
+def _joint(mechanism: Mechanism | PldRound, records: int) -> Ratio:
+    """Law of the likelihood ratio of a step that several records of a user are in."""
+
+    def ratio(side: Bound) -> RatioSource:
+        # less noise reveals more
+        outward = 0.0 if side is Bound.PESSIMISTIC else math.inf
+        if isinstance(mechanism, GaussianMechanism):
+            noise = mechanism.noise_multiplier / records
+            noise = noise if records == 1 else math.nextafter(noise, outward)
+            return step_ratio(GaussianMechanism(noise_multiplier=noise), 1, side)
+        assert isinstance(mechanism, LaplaceMechanism)
+        scale = math.nextafter(mechanism.scale / records, outward)
+        return step_ratio(LaplaceMechanism(scale=scale), 1, side)
+
+    return ratio
+
+
 @lru_cache(maxsize=128)
 def _reduced(round: RandomAllocation) -> AllocationPair:
+    if round.records_per_user > 1:
+        joint = partial(_joint, round.mechanism)
+        if round.together:
+            pair = allocation(joint(round.records_per_user), round.steps, round.steps)
+            return AllocationPair("allocation of several records", pair.loss)
+        return allocation_of_several(joint, round.steps, round.records_per_user)
     ratio = partial(step_ratio, round.mechanism, round.passes)
     if round.selected > 1:
         return allocation_in_blocks(ratio, round.steps, round.selected)

@@ -24,6 +24,7 @@ from shuffle_accountant.reductions.dataset import dataset_losses
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import ShuffledBatches
+from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
 from shuffle_accountant.rounds.mechanisms import Mechanism
 from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
@@ -51,6 +52,7 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
     * `RandomAllocation` of a Gaussian, Laplace or pure step, one selected: the bracket's lower end,
       because one query attains the pair, with all others' records 0: ``(1, 0, 0)``.
     * `PoissonSampled` of such a step: the same.
+    * `FixedSizeSampled`: the target holds 1 and all others -1: ``(1, 0, -1)``.
     * `ShuffleRound` of a finite randomizer: the best of the datasets in which all other users hold
       one value, as in `ShuffleRound.attained`.
 
@@ -71,11 +73,19 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
     if isinstance(round, ShuffledBatches):
         return _batches(round, delta, rounds)
     if isinstance(round, RandomAllocation) and isinstance(round.mechanism, Mechanism):
+        if round.records_per_user > 1 and not round.together:
+            raise ValueError(
+                "attained_epsilon needs an allocation with together=True or records_per_user=1, "
+                f"got records_per_user={round.records_per_user}"
+            )
         if round.selected == 1:
             return _own_pair(round, delta, rounds)
         raise ValueError(
             f"attained_epsilon needs an allocation with selected=1, got selected={round.selected}"
         )
+    if isinstance(round, FixedSizeSampled):
+        lower, upper = _both_ends(round.attained_pair().loss, delta, rounds)
+        return Attained(lower=lower, upper=upper, dataset=(1, 0, -1))
     if isinstance(round, PoissonSampled) and isinstance(round.mechanism, Mechanism):
         return _own_pair(round, delta, rounds)
     if isinstance(round, ShuffleRound) and isinstance(round.randomizer, FiniteRandomizer):

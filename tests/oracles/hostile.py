@@ -659,9 +659,13 @@ def _rounds() -> Iterator[Entry]:
     yield Entry("LaplaceMechanism", sa.LaplaceMechanism, ({"scale": 1.0},))
     yield Entry("PureMechanism", sa.PureMechanism, ({"epsilon": 0.5},))
     epoch = {"mechanism": gaussian, "steps": 20, "selected": 1, "released": None, "passes": 1}
+    epoch |= {"records_per_user": 1, "together": False}
     epochs = (epoch, epoch | {"released": 7}, epoch | {"mechanism": pure, "selected": 3})
     yield Entry("RandomAllocation", sa.RandomAllocation, (*epochs, epoch | {"passes": 2}))
-    yield Entry("PoissonSampled", sa.PoissonSampled, ({"mechanism": gaussian, "rate": 0.1},))
+    drawn = {"mechanism": gaussian, "rate": 0.1, "records_per_user": 2}
+    yield Entry("PoissonSampled", sa.PoissonSampled, (drawn,))
+    some = {"mechanism": gaussian, "size": 10, "population": 100}
+    yield Entry("FixedSizeSampled", sa.FixedSizeSampled, (some,))
     batches = {"noise_multiplier": 1.0, "steps": 20, "passes": 1}
     yield Entry("ShuffledBatches", sa.ShuffledBatches, (batches,))
     size, trials = {"size": 2.0, "probability": 0.1}, {"trials": 400, "probability": 0.5}

@@ -93,6 +93,10 @@ def _rounds() -> Iterator[tuple[str, Any]]:
     yield "released", sa.RandomAllocation(sa.LaplaceMechanism(scale=1.0), steps=9, released=4)
     yield "batches", sa.ShuffledBatches(noise_multiplier=1.0, steps=10, passes=2)
     yield "Poisson", sa.PoissonSampled(sa.PureMechanism(epsilon=0.5), rate=0.1)
+    yield "records", sa.PoissonSampled(gaussian, rate=0.1, records_per_user=2)
+    yield "dealt records", sa.RandomAllocation(gaussian, steps=9, records_per_user=2)
+    yield "fixed size", sa.FixedSizeSampled(gaussian, size=3, population=30)
+    yield "messages", sa.ShuffleRound(response, messages=30, messages_per_user=3)
     yield "noise", sa.NoiseMessages(categories=9, dummies=sa.Poisson(mean=5.0))
     yield (
         "augmented",

@@ -86,6 +86,14 @@ SHUFFLED: dict[str, tuple[sa.ShuffleRound, tuple[str, ...]]] = {
         ),
         ("Who applies which randomizer is fixed beforehand", FEWEST),
     ),
+    "several messages": (
+        sa.ShuffleRound(RESPONSE, users=50, messages_per_user=3),
+        ("sends exactly as many messages as stated", "clients enforce"),
+    ),
+    "messages counted": (
+        sa.ShuffleRound(RESPONSE, messages=150, messages_per_user=3),
+        ("sent by honest users", "clients enforce"),
+    ),
     "colluding": (
         sa.ShuffleRound(RESPONSE, users=50, colluding=10),
         ("No more users than stated work with the observer",),
@@ -112,6 +120,18 @@ OTHERS: dict[str, tuple[Any, tuple[str, ...]]] = {
             sa.PldRound.from_tables(TABLE, adjacency=sa.Adjacency.ZERO_OUT), rate=0.1
         ),
         ("independently", "taken as it is"),
+    ),
+    "poisson, several records": (
+        sa.PoissonSampled(NOISE, rate=0.1, records_per_user=3),
+        ("independently", "No user owns more records than stated"),
+    ),
+    "allocation of several records": (
+        sa.RandomAllocation(NOISE, steps=20, records_per_user=2),
+        ("the deal stays hidden", "No user owns more records than stated"),
+    ),
+    "fixed size": (
+        sa.FixedSizeSampled(NOISE, size=10, population=100),
+        ("without replacement and anew for each step", BATCHES),
     ),
     "table": (sa.PldRound.from_tables(TABLE), ("taken as it is",)),
     "noise messages": (

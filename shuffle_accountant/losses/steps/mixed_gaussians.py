@@ -1,0 +1,223 @@
+"""Profiles of steps of DP-SGD with Gaussian noise that are no Poisson sampling of one record.
+
+Masses of the normal law are taken on their small side, in logarithms where they may be below the
+range of doubles. Thresholds of y are found in floating point: a threshold that is off moves the
+difference of two masses by no more than the mass of the first law between both thresholds, which
+is charged, with the round-off of every mass, to both ends.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import gammaln, log_ndtr, logsumexp
+
+from shuffle_accountant.numerics.budget import disturbed, rounded
+from shuffle_accountant.numerics.rounding import Array, roundings
+
+# Relative error of a mass of the normal law from `log_ndtr`, with the exponential, in roundings;
+# and of a threshold, relative to its distance from 0 and to the noise.
+_MASS, _THRESHOLD = 256.0, 64.0
+# Halvings of the interval that holds a threshold: more than a double has bits.
+_HALVINGS = 80
+
+
+def _ends(gain: Array, cost: Array, score: Array) -> tuple[Array, Array]:
+    """Bounds of the differences of masses that were cut at thresholds of these normal scores."""
+    error = roundings(_MASS) * (1.0 + score * score) + roundings(_THRESHOLD) * (1.0 + score) ** 2
+    found = disturbed(rounded(gain - cost), error * (gain + cost))
+    slack = error * (np.abs(gain) + np.abs(cost))
+    return np.clip(found - slack, 0.0, 1.0), np.clip(found + slack + 1e-300, 0.0, 1.0)
+
+
+def _gaussian(distance: float, log_alpha: Array) -> tuple[Array, Array]:
+    """Bounds of the profile of two normal laws of variance 1, at alphas >= 1."""
+    score = log_alpha / distance - 0.5 * distance
+    gain = np.exp(log_ndtr(-score))
+    cost = np.exp(log_alpha + log_ndtr(-score - distance))
+    return _ends(gain, cost, np.abs(score) + distance)
+
+
+@dataclass(frozen=True)
+class FixedSizePair:
+    """Profile of one batch of a fixed size, drawn without replacement; zero-out.
+
+    Given all other places, the last one is the target's with probability q = size/population, else
+    it is another record's. Above 1: ``q N(1) + (1 - q) N(-1)`` against ``q N(0) + (1 - q) N(-1)``,
+    whose record at -1 is the worst; and ``q N(0) + (1 - q) R`` against ``q N(1) + (1 - q) R``,
+    at most q times the profile of N(0) against N(1) at 1 + (alpha - 1)/q.
+
+    Attributes:
+        sigma: noise multiplier.
+        rate: q, in (0, 1].
+        attained: whether the second is that of R = N(-1), which some data attain.
+    """
+
+    sigma: float
+    rate: float
+    attained: bool = False
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation of the loss, nats."""
+        far = math.sqrt(math.expm1(min(1.0 / self.sigma**2, 50.0)))
+        return min(self.rate * far, 1.0 / self.sigma + 1.0)
+
+    @property
+    def largest(self) -> float:
+        """Infinity."""
+        return math.inf
+
+    @property
+    def largest_reversed(self) -> float:
+        """``-log(1 - q)`` for the pair, the bound above it has no largest loss."""
+        return math.inf
+
+    def forward(self, losses: Array) -> tuple[Array, Array]:
+        """With the record against without it."""
+        s, q = self.sigma, self.rate
+        # of u = e^(y/sigma^2): q u^2 - alpha q c u - (alpha - 1)(1 - q) > 0, c = e^(1/(2 sigma^2))
+        half = losses + 0.5 / s**2 - math.log(2.0)
+        with np.errstate(divide="ignore"):
+            other = math.log1p(-q) if q < 1.0 else -math.inf
+            rest = np.log(np.expm1(np.minimum(losses, 700.0))) + other - math.log(q)
+        root = half + np.log1p(np.sqrt(1.0 + np.exp(np.minimum(rest - 2.0 * half, 1400.0))))
+        far = np.logaddexp(half, 0.5 * np.logaddexp(2.0 * half, rest))
+        root = np.where(rest - 2.0 * half > 600.0, far, root)
+        at = s * root
+        gain = q * np.exp(log_ndtr(1.0 / s - at))
+        cost = q * np.exp(losses + log_ndtr(-at))
+        if q < 1.0:
+            grown = np.where(losses < 700.0, np.expm1(np.minimum(losses, 700.0)), math.inf)
+            with np.errstate(divide="ignore"):
+                other = np.log(grown) + math.log1p(-q) + log_ndtr(-at - 1.0 / s)
+            cost = cost + np.where(losses > 0.0, np.exp(other), 0.0)
+        return _ends(gain, cost, np.abs(at) + 1.0 / s)
+
+    def backward(self, losses: Array) -> tuple[Array, Array]:
+        """Without the record against with it."""
+        if self.attained:
+            return self._attained(losses)
+        q = self.rate
+        grown = np.where(
+            losses > 30.0,
+            losses - math.log(q) + np.log1p(-(1.0 - q) * np.exp(-losses)),
+            np.log1p(np.expm1(np.minimum(losses, 30.0)) / q),
+        )
+        low, high = _gaussian(1.0 / self.sigma, grown)
+        return q * low * (1.0 - roundings(4)), q * high * (1.0 + roundings(4))
+
+    def _attained(self, losses: Array) -> tuple[Array, Array]:
+        """``q N(0) + (1 - q) N(-1)`` against ``q N(1) + (1 - q) N(-1)``: between two thresholds.
+
+        Of u: -alpha q u^2 + q c u - (alpha - 1)(1 - q) > 0. Any interval gives a lower bound.
+        """
+        s, q = self.sigma, self.rate
+        alpha = np.exp(np.minimum(losses, 700.0))
+        c = math.exp(min(0.5 / s**2, 600.0))
+        inside = (q * c) ** 2 - 4.0 * alpha * q * np.expm1(np.minimum(losses, 700.0)) * (1.0 - q)
+        square = np.sqrt(np.maximum(inside, 0.0))
+        high = s * np.log((q * c + square) / (2.0 * alpha * q))
+        with np.errstate(divide="ignore"):
+            product = np.expm1(np.minimum(losses, 700.0)) * (1.0 - q) / (alpha * q)
+            low = np.where(product > 0.0, s * np.log(product) - high, -np.inf)
+
+        def mass(centre: float) -> Array:
+            above = np.exp(log_ndtr(centre - low)) - np.exp(log_ndtr(centre - high))
+            below = np.exp(log_ndtr(high - centre)) - np.exp(log_ndtr(low - centre))
+            return np.asarray(np.where(low + high > 2.0 * centre, above, below))
+
+        gain = q * mass(0.0)
+        cost = q * alpha * mass(1.0 / s) + np.expm1(np.minimum(losses, 700.0)) * (1.0 - q) * mass(
+            -1.0 / s
+        )
+        near = np.where(np.isfinite(low), np.abs(low), 0.0) + np.abs(high) + 1.0 / s
+        found = _ends(gain, cost, near)
+        # differences of masses: their absolute error is that of the larger ones
+        lost = roundings(_MASS) * (q + q * alpha + np.expm1(np.minimum(losses, 700.0)))
+        some = (inside > 0.0) & (losses < 700.0)
+        return (
+            np.where(some, np.maximum(found[0] - lost, 0.0), 0.0),
+            np.where(some, np.minimum(found[1] + lost, 1.0), 0.0),
+        )
+
+
+@dataclass(frozen=True)
+class SeveralRecordsPair:
+    """Profile of a Poisson-sampled step in which a user owns several records; zero-out.
+
+    ``sum over c of Bin(m, q)(c) N(c, sigma^2)`` against ``N(0, sigma^2)``: the ratio grows with y.
+
+    Attributes:
+        sigma: noise multiplier, for one record of norm 1.
+        rate: q, in (0, 1), at which every record is drawn.
+        records: number m of records, >= 1.
+    """
+
+    sigma: float
+    rate: float
+    records: int
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation of the loss, nats."""
+        mean, s = self.records * self.rate, self.sigma
+        far = math.sqrt(math.expm1(min(1.0 / s**2, 50.0)))
+        return min(max(mean * far, mean / s), self.records / s + 1.0)
+
+    @property
+    def largest(self) -> float:
+        """Infinity."""
+        return math.inf
+
+    @property
+    def largest_reversed(self) -> float:
+        """No record is drawn with probability (1 - q)^m: the loss is at most its logarithm."""
+        return -self.records * math.log1p(-self.rate) * (1.0 + roundings(8))
+
+    def forward(self, losses: Array) -> tuple[Array, Array]:
+        """With the records against without them."""
+        weights = _weights(self.records, self.rate)
+        at = self._threshold(losses)
+        shifts = np.arange(weights.size) / self.sigma
+        gain = np.exp(logsumexp(weights + log_ndtr(shifts - at[:, None]), axis=1))
+        cost = np.exp(losses + log_ndtr(-at))
+        return _ends(gain, cost, np.abs(at) + shifts[-1])
+
+    def backward(self, losses: Array) -> tuple[Array, Array]:
+        """Without the records against with them."""
+        weights = _weights(self.records, self.rate)
+        beyond = losses >= self.largest_reversed
+        at = self._threshold(-np.where(beyond, 0.0, losses))
+        shifts = np.arange(weights.size) / self.sigma
+        gain = np.exp(log_ndtr(at))
+        cost = np.exp(losses + logsumexp(weights + log_ndtr(at[:, None] - shifts), axis=1))
+        low, high = _ends(gain, cost, np.abs(at) + shifts[-1])
+        return np.where(beyond, 0.0, low), np.where(beyond, 0.0, high)
+
+    def _threshold(self, logs: Array) -> Array:
+        """Normal score y/sigma at which the logarithm of the ratio has these values."""
+        weights = _weights(self.records, self.rate)
+        steps = np.arange(weights.size) / self.sigma
+        terms = weights - 0.5 * steps**2
+        # the last term alone is the value asked for at this score, so the ratio is there before
+        top = (np.maximum(logs, 0.0) - terms[-1]) / max(steps[-1], 1e-300) + 1.0
+        low, high = np.full(logs.shape, -1e4), np.maximum(top, 1.0)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            above = logsumexp(terms + middle[:, None] * steps, axis=1) > logs
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        return np.asarray(0.5 * (low + high))
+
+
+@lru_cache(maxsize=64)
+def _weights(records: int, rate: float) -> Array:
+    """Logarithms of the binomial probabilities."""
+    count = np.arange(records + 1, dtype=np.float64)
+    choices = gammaln(records + 1.0) - gammaln(count + 1.0) - gammaln(records - count + 1.0)
+    logs = choices + count * math.log(rate) + (records - count) * math.log1p(-rate)
+    logs.setflags(write=False)
+    return np.asarray(logs)

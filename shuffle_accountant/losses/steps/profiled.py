@@ -1,0 +1,117 @@
+"""Losses of pairs whose privacy profile is a closed form in both orders.
+
+A pair is known by two functions of losses x >= 0 (nats): bounds of ``H_alpha(P‖Q)`` and of
+``H_alpha(Q‖P)`` at alpha = e^x. They need not be those of one pair: any two profiles that are
+convex together, as ``H_alpha`` above 1 and ``1 - alpha + alpha H_(1/alpha)`` below, are those of
+some pair of laws on the losses, which is what is composed (`lattice.profile`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.profile import profile_atoms
+from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss
+from shuffle_accountant.numerics.limits import LIMITS
+from shuffle_accountant.numerics.rounding import Array
+
+# Cells up to a loss x are as wide as they are asked to be, or x over this number: where the profile
+# falls like e^(-50), that costs it (50/2000)^2 / 8 of its size.
+_CELLS = 2000
+
+
+class ProfiledPair(Protocol):
+    """A pair of laws by its profile; implementations are frozen and hashable."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation of the loss, nats."""
+
+    @property
+    def largest(self) -> float:
+        """No loss of (P, Q) is larger, nats; inf if they are not bounded."""
+
+    @property
+    def largest_reversed(self) -> float:
+        """No loss of (Q, P) is larger, nats."""
+
+    def forward(self, losses: Array) -> tuple[Array, Array]:
+        """Lower and upper bounds of ``H_alpha(P‖Q)`` at e^losses, losses >= 0."""
+
+    def backward(self, losses: Array) -> tuple[Array, Array]:
+        """Lower and upper bounds of ``H_alpha(Q‖P)`` at e^losses, losses >= 0."""
+
+
+@dataclass(frozen=True)
+class ProfiledLoss(OrderedLoss):
+    """The privacy loss of a pair that is known by its profile.
+
+    Attributes:
+        pair: the profile, in both orders.
+    """
+
+    pair: ProfiledPair
+
+    @property
+    def largest(self) -> float:
+        """No loss is larger, nats."""
+        return self.pair.largest_reversed if self.swapped else self.pair.largest
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation of the loss, nats."""
+        return self.pair.deviation
+
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return "closed form"
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound of the divergence at ``alpha = e^epsilon``, epsilon >= 0."""
+        if epsilon >= min(self.largest, LIMITS.largest_log):
+            # beyond the range of doubles, what is at its end is an upper bound
+            if side is Bound.OPTIMISTIC or epsilon >= self.largest:
+                return 0.0
+            epsilon = LIMITS.largest_log
+        profile = self.pair.backward if self.swapped else self.pair.forward
+        low, high = profile(np.array([epsilon]))
+        return float((high if side is Bound.PESSIMISTIC else low)[0])
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The pair of laws on the edges with a profile on that side of the pair's."""
+        places = edges(self._last(effort.tail))
+        places = _thinned(places[places <= LIMITS.largest_log])
+        forward, backward = self.pair.forward(places), self.pair.backward(places)
+        if self.swapped:
+            forward, backward = backward, forward
+        return profile_atoms(places, forward, backward, 0.0, side)
+
+    def _last(self, tail: float) -> float:
+        """A loss beyond which both profiles are at most the tail, or the range of doubles ends."""
+        ends = (self.pair.largest, self.pair.largest_reversed)
+        reach = min(max(ends), LIMITS.largest_log)
+        last = min(self.deviation, reach)
+        while last < reach:
+            here = np.array([last])
+            if max(self.pair.forward(here)[1][0], self.pair.backward(here)[1][0]) <= tail:
+                break
+            last = min(1.25 * last, reach)
+        return last if math.isfinite(last) else LIMITS.largest_log
+
+
+def _thinned(places: Array) -> Array:
+    """The edges, with wider cells far out."""
+    if places.size <= 2 * _CELLS:
+        return places
+    grown = math.log(places.size / _CELLS) / math.log1p(1.0 / _CELLS)
+    far = np.ceil(_CELLS * np.exp(np.arange(math.ceil(grown) + 1) * math.log1p(1.0 / _CELLS)))
+    far = far[far < places.size - 1].astype(np.int64)
+    kept = np.unique(np.concatenate([np.arange(_CELLS), far, [places.size - 1]]))
+    return np.asarray(places[kept])
