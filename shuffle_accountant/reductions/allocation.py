@@ -125,7 +125,7 @@ def allocation_of_several(
         epsilon *= 1.5
     if _upper(one, epsilon) <= _upper(patterns, epsilon):
         return AllocationPair("allocation of several records", one)
-    return AllocationPair("allocation of several records, patterns", patterns)
+    return AllocationPair("allocation of several records", patterns)
 
 
 def _upper(loss: PrivacyLoss, epsilon: float) -> float:

@@ -137,6 +137,7 @@ class RandomAllocation(Round):
             "records, and the deal stays hidden; several epochs are dealt anew, but for passes",
         )
         if self.records_per_user > 1:
+            theorem = "allocation of several records"
             place = "in one bin" if self.together else "in bins of their own, independently"
             dealt += (
                 f"No user owns more records than stated, which are dealt {place}, and each record "

@@ -25,7 +25,7 @@ _MOST = 2**53
 class FixedSizeSampled(Round):
     """One step whose batch is a uniformly random subset of a fixed size, drawn anew each step.
 
-    It is what a loader does that draws exactly so many records without replacement for every step.
+    It is what a loader does that draws a fixed number of records without replacement for each step.
     It is far weaker than Poisson sampling at the same rate: with the target's record in the batch
     another one is not, and moves the sum, too.
 

@@ -73,16 +73,17 @@ class PoissonSampled(Round):
     @property
     def conditions(self) -> tuple[str, ...]:
         """Assumptions on how records are sampled, and on a step; a sentence each."""
+        several: tuple[str, ...] = ()
+        theorem = "Poisson sampling"
+        if self.records_per_user > 1:
+            theorem = "Poisson sampling of several records"
+            several = ("No user owns more records than stated, and each is clipped by itself",)
         drawn = needed(
-            "Poisson sampling",
+            theorem,
             "Every record is in each step with the rate stated, independently of the other records "
             "and steps, and which steps it is in stays hidden: loaders that shuffle do not do that",
+            *several,
         )
-        if self.records_per_user > 1:
-            drawn += needed(
-                "Poisson sampling of several records",
-                "No user owns more records than stated, and each record is clipped by itself",
-            )
         return drawn + self.mechanism.conditions
 
     def reduced(self) -> AllocationPair:

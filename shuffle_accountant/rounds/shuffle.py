@@ -248,6 +248,8 @@ class ShuffleRound(Round):
                 "; and every user sends exactly as many messages as stated, a number that clients "
                 "enforce and that does not depend on the data"
             )
+        if self.messages_per_user > 1:
+            name += ", blocks"
         independent = "" if self.randomizer.interactive else ", whatever the other messages are"
         found = [
             attendance,

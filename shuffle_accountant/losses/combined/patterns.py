@@ -47,7 +47,7 @@ class PatternsLoss:
 
     def way(self, epsilon: float, effort: Effort) -> str:
         """Name of the way that answers at epsilon."""
-        return "patterns"
+        return "table"
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of the divergence at ``alpha = e^epsilon``, epsilon >= 0."""

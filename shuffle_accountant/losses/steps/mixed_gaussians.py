@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import gammaln, log_ndtr, logsumexp
 
 from shuffle_accountant.numerics.budget import disturbed, rounded
+from shuffle_accountant.numerics.hockey_stick import difference_of
 from shuffle_accountant.numerics.rounding import Array, roundings
 
 # Relative error of a mass of the normal law from `log_ndtr`, with the exponential, in roundings;
@@ -116,31 +117,32 @@ class FixedSizePair:
         Of u: -alpha q u^2 + q c u - (alpha - 1)(1 - q) > 0. Any interval gives a lower bound.
         """
         s, q = self.sigma, self.rate
-        alpha = np.exp(np.minimum(losses, 700.0))
+        asked = np.minimum(losses, 700.0)
+        alpha, growth = np.exp(asked), np.expm1(asked)
         c = math.exp(min(0.5 / s**2, 600.0))
-        inside = (q * c) ** 2 - 4.0 * alpha * q * np.expm1(np.minimum(losses, 700.0)) * (1.0 - q)
+        inside = difference_of(np.square(q * c), 4.0 * q * (1.0 - q) * alpha * growth, 0.0).value
         square = np.sqrt(np.maximum(inside, 0.0))
         high = s * np.log((q * c + square) / (2.0 * alpha * q))
         with np.errstate(divide="ignore"):
-            product = np.expm1(np.minimum(losses, 700.0)) * (1.0 - q) / (alpha * q)
-            low = np.where(product > 0.0, s * np.log(product) - high, -np.inf)
+            # the product of both thresholds of u, in logarithms
+            low = s * (np.log(growth) + np.log((1.0 - q) / (alpha * q))) - high
 
-        def mass(centre: float) -> Array:
-            above = np.exp(log_ndtr(centre - low)) - np.exp(log_ndtr(centre - high))
-            below = np.exp(log_ndtr(high - centre)) - np.exp(log_ndtr(low - centre))
-            return np.asarray(np.where(low + high > 2.0 * centre, above, below))
+        def mass(centre: float, start: Array, stop: Array) -> Array:
+            above = np.exp(log_ndtr(centre - start)) - np.exp(log_ndtr(centre - stop))
+            below = np.exp(log_ndtr(stop - centre)) - np.exp(log_ndtr(start - centre))
+            return np.asarray(np.where(start + stop > 2.0 * centre, above, below))
 
-        gain = q * mass(0.0)
-        cost = q * alpha * mass(1.0 / s) + np.expm1(np.minimum(losses, 700.0)) * (1.0 - q) * mass(
-            -1.0 / s
-        )
+        gain = q * mass(0.0, low, high)
+        cost = q * alpha * mass(1.0 / s, low, high)
+        cost = cost + (1.0 - q) * growth * mass(-1.0 / s, low, high)
         near = np.where(np.isfinite(low), np.abs(low), 0.0) + np.abs(high) + 1.0 / s
         found = _ends(gain, cost, near)
         # differences of masses: their absolute error is that of the larger ones
-        lost = roundings(_MASS) * (q + q * alpha + np.expm1(np.minimum(losses, 700.0)))
+        lost = roundings(_MASS) * (q + q * alpha + growth)
         some = (inside > 0.0) & (losses < 700.0)
+        lowest = difference_of(found[0], lost, 0.0).value
         return (
-            np.where(some, np.maximum(found[0] - lost, 0.0), 0.0),
+            np.where(some, np.maximum(lowest, 0.0), 0.0),
             np.where(some, np.minimum(found[1] + lost, 1.0), 0.0),
         )
 

@@ -71,7 +71,7 @@ class ProfiledLoss(OrderedLoss):
 
     def way(self, epsilon: float, effort: Effort) -> str:
         """Name of the way that answers at epsilon."""
-        return "closed form"
+        return "exact"
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of the divergence at ``alpha = e^epsilon``, epsilon >= 0."""
