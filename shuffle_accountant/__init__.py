@@ -37,6 +37,7 @@ Rounds
     FixedSizeSampled     a step whose batch is a random subset of a fixed size
     GaussianMechanism, LaplaceMechanism, PureMechanism
                          one step with that noise, or with a known epsilon
+    Shuffler             what an imperfect shuffler hides
     PldRound             any mechanism with a known privacy loss distribution
     Protocol             rounds with their counts
     Adjacency            how two neighbouring datasets differ
@@ -130,6 +131,7 @@ from shuffle_accountant.reductions.base import DensitiesAmongDecoys, TargetAmong
 from shuffle_accountant.rounds.protocol import Protocol, conditions
 from shuffle_accountant.rounds.registry import register
 from shuffle_accountant.rounds.shuffle import ShuffleRound
+from shuffle_accountant.rounds.shuffler import Shuffler
 
 if TYPE_CHECKING:
     from shuffle_accountant import baselines as baselines
@@ -206,6 +208,7 @@ __all__ = [
     "ReportRow",
     "ShuffleRound",
     "ShuffledBatches",
+    "Shuffler",
     "Statement",
     "SubsetSelection",
     "SweepRecord",

@@ -45,6 +45,10 @@ def design(
     tolerance: Tolerance = 1e-3,
     as_json: AsJson = False,
     output: Annotated[Path | None, picture("error against ε")] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the recommended deployment as a JSON file."),
+    ] = None,
 ) -> None:
     """Find what to deploy: every mechanism that meets a target ε, sorted by its error."""
     if (categories is None) == (dimension is None):
@@ -74,6 +78,8 @@ def design(
     if output is not None:
         with saved_figure(output) as ax:
             found.plot(ax=ax)
+    if export is not None:
+        export.write_text(found.recommended.deployment().to_json(), encoding="utf-8")
     if as_json:
         print_json(found.to_dict() | {"warnings": warnings})
     else:

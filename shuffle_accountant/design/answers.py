@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.evidence import Evidence
+from shuffle_accountant.deployment.description import Deployment
 from shuffle_accountant.design.question import Question
+from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.reports.drawing import (
     curve_style,
     legend_beside,
@@ -19,8 +21,9 @@ from shuffle_accountant.reports.drawing import (
     plain_ticks,
     titled,
 )
-from shuffle_accountant.reports.tables import WIDTH, columns, under
+from shuffle_accountant.reports.tables import WIDTH, columns, rounded_up, under
 from shuffle_accountant.reports.tabular import Tabular
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,6 +70,32 @@ class DesignRow:
     messages: float
     evidence: Evidence
     candidate: Family = field(repr=False)
+    question: Question = field(repr=False)
+
+    @property
+    def interval(self) -> float:
+        """Half width of intervals that hold for every histogram, all categories at once (95 %)."""
+        return self.largest_error
+
+    def deployment(self) -> Deployment:
+        """The deployment of the row's mechanism: one file for devices, shuffler and analysts.
+
+        Raises:
+            ValueError: a mechanism that is not shuffled, or that devices cannot run.
+        """
+        asked = self.question
+        if self.place != "shuffle" or not isinstance(self.mechanism, LocalRandomizer):
+            raise ValueError(
+                f"deployment needs a randomizer whose messages are shuffled, got {self.name}, "
+                f"{self.place}"
+            )
+        one = ShuffleRound(self.mechanism, users=asked.attendance, colluding=asked.colluding)
+        return Deployment(
+            round=one,
+            rounds=asked.rounds,
+            target_epsilon=asked.target_epsilon,
+            delta=asked.delta,
+        )
 
     @property
     def bracket(self) -> Bracket:
@@ -129,9 +158,49 @@ class Design(Tabular):
         """Number of shuffled mechanisms that meet the target."""
         return len(self.rows)
 
+    @property
+    def recommended(self) -> DesignRow:
+        """The row to deploy: the smallest error of all categories or coordinates at once.
+
+        Among randomizers of one message a user, which `DesignRow.deployment` describes to devices,
+        if any meets the target; otherwise among all shuffled mechanisms.
+
+        Raises:
+            ValueError: no shuffled mechanism meets the target.
+        """
+        if not self.rows:
+            raise ValueError("no shuffled mechanism meets the target: see excluded for the reasons")
+        single = [row for row in self.rows if isinstance(row.mechanism, LocalRandomizer)]
+        return min(single or self.rows, key=lambda row: row.largest_error)
+
+    @property
+    def advice(self) -> str:
+        """What to deploy, how accurate it is and what must hold, in a sentence; empty if nothing.
+
+        The accuracy is `DesignRow.interval`.
+        """
+        if not self.rows:
+            return ""
+        row, asked = self.recommended, self.question
+        shown = row.eps0 is not None and math.isfinite(row.eps0)
+        own = f" with eps0 = {row.eps0:.4g}" if shown else ""
+        what = "each share" if asked.of == "categories" else "each coordinate of the mean"
+        if asked.participation is None:
+            fewest = asked.users if asked.min_users is None else asked.min_users
+            only = f"at least {fewest:,} report in every round"
+        else:
+            share = f"{asked.participation:g}"
+            only = f"each of {asked.users:,} reports with probability {share}, in secret"
+        return (
+            f"Deploy {row.name}{own}: {what} to within ± {row.interval:.2g} (95 %, all "
+            f"{asked.size} at once), ε ≤ {rounded_up(row.bracket.upper, 5)} at "
+            f"δ = {asked.delta:g}, if {only}."
+        )
+
     def __str__(self) -> str:
         of_what = _COLUMNS[self.question.of]
-        parts = [textwrap.fill(self.question.told, WIDTH), columns(self.cells()), *of_what]
+        advice = [self.advice] if self.rows else []
+        parts = [*advice, textwrap.fill(self.question.told, WIDTH), columns(self.cells()), *of_what]
         if self.excluded:
             parts.append("left out:")
             parts += [under(f"  {one.name} ({one.place})", one.reason) for one in self.excluded]
@@ -142,6 +211,7 @@ class Design(Tabular):
         return {
             "question": self.question.to_dict(),
             "errors": " ".join(_COLUMNS[self.question.of]),
+            "recommended": self.recommended.to_dict() if self.rows else None,
             "rows": [row.to_dict() for row in self.rows],
             "local": [row.to_dict() for row in self.local],
             "central": [row.to_dict() for row in self.central],

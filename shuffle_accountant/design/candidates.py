@@ -129,6 +129,7 @@ class Candidate(ABC):
             messages=self.messages(mechanism, question),
             evidence=self._told(found.evidence),
             candidate=self,
+            question=question,
         )
 
     def curve(

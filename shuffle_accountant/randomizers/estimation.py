@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,11 +41,56 @@ class Estimate:
         standard_errors: standard deviation of each value over the randomness of the messages, shape
             (k,); infinite where a single message says nothing about it.
         users: number of users who sent the messages.
+        largest_error: from a confidence and a number of categories to a bound on their largest
+            error, for any histogram; None where none is known.
     """
 
     values: NDArray[np.float64]
     standard_errors: NDArray[np.float64]
     users: int
+    largest_error: Callable[[float, int], float] | None = None
+
+    def interval(
+        self, *, confidence: float = 0.95, simultaneous: bool = True
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Intervals that contain the true frequencies, whatever the histogram is.
+
+        Their half width is a proved bound on the errors (Chernoff's, at the worst histogram; see
+        `shuffle_accountant.randomizers.error_bounds`), so they hold at least as often as they say.
+
+        Args:
+            confidence: probability, in (0, 1), that they hold.
+            simultaneous: whether all of them hold at once with that probability, or each by itself.
+
+        Returns:
+            Lower and upper ends, shape (k,) each, cut off at 0 and 1, where no frequency is beyond.
+
+        Raises:
+            ValueError: the estimate is not one of frequencies.
+        """
+        confidence = validate.open_unit(confidence=confidence)
+        simultaneous = validate.flag(simultaneous=simultaneous)
+        if self.largest_error is None:
+            raise ValueError(
+                "interval needs estimated frequencies of a frequency oracle, got other estimates"
+            )
+        off = self.largest_error(confidence, self.values.size if simultaneous else 1)
+        return np.clip(self.values - off, 0.0, 1.0), np.clip(self.values + off, 0.0, 1.0)
+
+    def projected(self) -> NDArray[np.float64]:
+        """The histogram (numbers >= 0 of sum 1) that is nearest to the values in the 2-norm.
+
+        Never farther from the true histogram than the values are, in the 2-norm; but biased: rare
+        categories come out too large on average, and frequent ones too small, as all values below 0
+        are raised. Sums over many categories are better taken of the values.
+
+        Returns:
+            Shape (k,).
+        """
+        ordered = np.sort(self.values)[::-1]
+        excess = (np.cumsum(ordered) - 1.0) / np.arange(1, ordered.size + 1)
+        last = int(np.flatnonzero(ordered > excess)[-1])
+        return np.asarray(np.maximum(self.values - excess[last], 0.0))
 
     def __repr__(self) -> str:
         shown = ", ".join(
@@ -178,7 +225,8 @@ class FrequencyEstimator(Estimator):
         own, other = self.yes_probabilities
         self._require_signal()
         values = (counts / users - other) / (own - other)
-        return Estimate(values, self._errors(np.clip(values, 0.0, 1.0), users), users)
+        errors = self._errors(np.clip(values, 0.0, 1.0), users)
+        return Estimate(values, errors, users, partial(_largest_error, self, users))
 
     def _errors(self, shares: NDArray[np.float64], users: int) -> NDArray[np.float64]:
         own, other = self.yes_probabilities
@@ -228,3 +276,12 @@ def mean_estimate(tally: ArrayLike, users: int, dimension: int) -> Estimate:
         return Estimate(means, np.full(dimension, math.inf), users)
     spread = np.maximum(squares / users - means**2, 0.0)
     return Estimate(means, np.sqrt(spread / (users - 1)), users)
+
+
+def _largest_error(
+    mechanism: FrequencyEstimator, users: int, confidence: float, categories: int
+) -> float:
+    """`FrequencyEstimator.largest_frequency_error` as estimates ask for it."""
+    return mechanism.largest_frequency_error(
+        users=users, confidence=confidence, categories=categories
+    )

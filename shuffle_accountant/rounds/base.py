@@ -60,6 +60,7 @@ LARGEST_GROUP = 10**5
 _MODULES = {
     "allocation": "allocation",
     "augmented-shuffle": "augmented",
+    "capped": "capped",
     "fixed-size": "fixed_size",
     "noise-messages": "noise_messages",
     "pld": "pld",

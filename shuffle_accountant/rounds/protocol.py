@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.rounds.base import Round, conditions_of
+from shuffle_accountant.rounds.capped import capped
 from shuffle_accountant.rounds.registry import round_from_dict
 
 __all__ = ["MAX_ROUNDS", "Protocol", "Rounds", "as_protocol", "conditions"]
@@ -32,11 +33,17 @@ class Protocol:
 
     Args:
         rounds: pairs (round, count), count >= 0.
+        rounds_per_user: number of the rounds that each user takes part in at most (is eligible for,
+            if users are sampled), >= 1, at times that may be chosen adaptively; clients must
+            enforce it. The protocol is then that of one user: its rounds are the costliest that
+            many. Different rounds must be ordered by what they cost, whoever chooses.
     """
 
     __slots__ = ("_counts", "_total")
 
-    def __init__(self, rounds: Iterable[tuple[Round, int]] = ()) -> None:
+    def __init__(
+        self, rounds: Iterable[tuple[Round, int]] = (), *, rounds_per_user: int | None = None
+    ) -> None:
         counts: dict[Round, int] = {}
         total = 0
         given = rounds.distinct if isinstance(rounds, Protocol) else rounds
@@ -46,6 +53,10 @@ class Protocol:
             if count > 0:
                 counts[one] = counts.get(one, 0) + count
                 total += count
+        if rounds_per_user is not None:
+            most = validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds_per_user=rounds_per_user)
+            counts = dict(capped(tuple(counts.items()), most)) if most < total else counts
+            total = sum(counts.values())
         self._counts, self._total = counts, total
         kinds = dict.fromkeys(one.adjacency for one in counts)
         if len(kinds) > 1:

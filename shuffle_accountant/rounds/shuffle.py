@@ -29,11 +29,13 @@ from shuffle_accountant.reductions.base import (
 from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce, theorem
 from shuffle_accountant.reductions.crowd import Groups, crowd, messages_in_common
 from shuffle_accountant.reductions.dataset import attained
+from shuffle_accountant.reductions.leaks import among_weighted, exposed, in_batches
 from shuffle_accountant.reductions.participation import participation
 from shuffle_accountant.reductions.several_messages import in_blocks
 from shuffle_accountant.reductions.strong import VARIANTS
 from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.family import family_of
+from shuffle_accountant.rounds.shuffler import Shuffler
 
 __all__ = ["ShuffleRound", "attendance"]
 
@@ -69,6 +71,7 @@ class ShuffleRound(Round):
             and it must not depend on the data.
         messages: if users may send different numbers of messages: the number N of honest messages
             in all, of which the person whose privacy is asked for sends ``messages_per_user``.
+        shuffler: what the shuffler hides, if it is not a uniformly random order of all messages.
         reduction: theorem for the upper bound. "clones" holds for any eps0-LDP randomizer;
             "blanket" for known ones, and is never above the clones; "strong" for k-ary randomized
             response against an adversary who also sees which users answered at random; "null
@@ -93,6 +96,7 @@ class ShuffleRound(Round):
     colluding: int
     messages_per_user: int
     messages: int | None
+    shuffler: Shuffler | None
 
     def __init__(
         self,
@@ -101,6 +105,7 @@ class ShuffleRound(Round):
         users: int | Binomial | None = None,
         messages_per_user: int = 1,
         messages: int | None = None,
+        shuffler: Shuffler | None = None,
         others: Mapping[LocalRandomizer, int] | None = None,
         colluding: int = 0,
         population: int | None = None,
@@ -138,6 +143,9 @@ class ShuffleRound(Round):
             "colluding": validate.integer(minimum=0, colluding=colluding),
             "messages_per_user": several,
             "messages": messages,
+            "shuffler": None
+            if shuffler is None
+            else validate.instance(Shuffler, shuffler=shuffler),
         }
         check(randomizer, reduction, variant, sampled=random or population is not None)
         if reduction == "strong" and variant is None:
@@ -149,12 +157,14 @@ class ShuffleRound(Round):
             object.__setattr__(self, name, value)
         _check_crowd(self)
         _check_messages(self)
+        _check_shuffler(self)
 
     @property
     def plain(self) -> bool:
         """Whether all of a fixed number of users send one message, and nobody colludes."""
         alike = isinstance(self.users, int) and not self.others and self.colluding == 0
-        return alike and self.messages_per_user == 1 and self.messages is None
+        perfect = self.shuffler is None
+        return alike and perfect and self.messages_per_user == 1 and self.messages is None
 
     @property
     def plain_users(self) -> int:
@@ -250,6 +260,10 @@ class ShuffleRound(Round):
             )
         if self.messages_per_user > 1:
             name += ", blocks"
+        leaks: tuple[str, ...] = ()
+        if self.shuffler is not None:
+            name += f", {_leak(self.shuffler)}"
+            leaks = (self.shuffler.condition,)
         independent = "" if self.randomizer.interactive else ", whatever the other messages are"
         found = [
             attendance,
@@ -258,6 +272,7 @@ class ShuffleRound(Round):
             "The shuffler removes who sent a message, in which order and when, and does not work "
             "with the observer",
         ]
+        found += leaks
         if self.colluding:
             found.append("No more users than stated work with the observer; which ones may be any")
         else:
@@ -286,6 +301,7 @@ class ShuffleRound(Round):
         """The round of ``group`` messages a user (of each message) among as many fewer users."""
         users = self.users // group if isinstance(self.users, int) else 0
         fixed = self.population is None and not self.others and self.messages is None
+        fixed = fixed and self.shuffler is None
         alone = self.reduction == "example" or self.randomizer.interactive
         if users == 0 or not fixed or alone:
             return None
@@ -372,6 +388,8 @@ class ShuffleRound(Round):
             state["messages_per_user"] = self.messages_per_user
         if self.messages is not None:
             state["messages"] = self.messages
+        if self.shuffler is not None:
+            state["shuffler"] = self.shuffler.to_dict()
         return state
 
     @classmethod
@@ -384,7 +402,7 @@ class ShuffleRound(Round):
         wanted = {"randomizer", "users", "population", "reduction", "variant"}
         if isinstance(state, dict):
             state = {"variant": None, **state}  # schema 1 knew no variants
-        further = {"others", "colluding", "messages_per_user", "messages"}
+        further = {"others", "colluding", "messages_per_user", "messages", "shuffler"}
         if not isinstance(state, dict) or set(state) - further != wanted:
             raise ValueError(
                 f"round must be an object with fields {sorted(wanted)}, got {state!r:.80}"
@@ -402,6 +420,7 @@ class ShuffleRound(Round):
             colluding=state.get("colluding", 0),
             messages_per_user=state.get("messages_per_user", 1),
             messages=state.get("messages"),
+            shuffler=Shuffler.from_dict(state["shuffler"]) if "shuffler" in state else None,
             population=state["population"],
             reduction=reduction,
             variant=state["variant"],
@@ -558,8 +577,69 @@ def _check_messages(one: ShuffleRound) -> None:
         )
 
 
+def _leak(shuffler: Shuffler) -> str:
+    """The theorem on a shuffler, as names of pairs end."""
+    if shuffler.weights is not None:
+        return "weights"
+    return "exposure" if shuffler.batches is None and shuffler.minimum_batch is None else "batches"
+
+
+def _check_shuffler(one: ShuffleRound) -> None:
+    """Raise ValueError for imperfect shufflers of rounds that no theorem covers."""
+    leak = one.shuffler
+    if leak is None:
+        return
+    fixed = isinstance(one.users, int) and one.population is None and not one.others
+    if not fixed or one.messages_per_user > 1 or one.messages is not None:
+        raise ValueError(
+            "shuffler must be None but for a fixed number of users who all take part, of one "
+            f"randomizer and one message each, got {leak!r:.80}"
+        )
+    if one.reduction == "example" or one.variant == "tail":
+        raise ValueError(f"shuffler must be None with {one.reduction!r}, got {leak!r:.80}")
+    if leak.persistent:
+        raise ValueError(
+            "shuffler must not be persistent: who is exposed is drawn afresh in every round here; "
+            "for the same people in all rounds add (1 - exposure) times delta of the rounds and "
+            "exposure times delta of as many rounds of one user"
+        )
+    sizes = {
+        "weights": leak.weights and len(leak.weights),
+        "batches": leak.batches and sum(leak.batches),
+    }
+    for name, held in sizes.items():
+        if held is not None and held != one.users:
+            raise ValueError(f"{name} must be for {one.users} users, got {held}")
+    if leak.minimum_batch is not None and leak.minimum_batch > one.users:  # type: ignore[operator]
+        raise ValueError(
+            f"minimum_batch must be at most the {one.users} users, got {leak.minimum_batch}"
+        )
+
+
+def _with_leaks(one: ShuffleRound, leak: Shuffler) -> DominatingPair:
+    """The pair of a round whose shuffler hides less."""
+
+    def inner(users: int) -> DominatingPair:
+        return ShuffleRound(
+            one.randomizer, users=users, reduction=one.reduction, variant=one.variant
+        ).reduced()
+
+    assert isinstance(one.users, int)
+    honest = max(one.users - one.colluding, 1)
+    if leak.weights is not None:
+        # those who collude may be the likeliest other places
+        return among_weighted(inner, honest, leak.weights)
+    if leak.batches is not None:
+        return in_batches(inner, leak.batches, one.colluding, leak.random_batches)
+    if leak.minimum_batch is not None:
+        return in_batches(inner, (leak.minimum_batch,), one.colluding, random=False)
+    return exposed(inner, honest, leak.exposure, leak.everyone)
+
+
 @lru_cache(maxsize=128)
 def _reduced(one: ShuffleRound) -> DominatingPair:
+    if one.shuffler is not None:
+        return _with_leaks(one, one.shuffler)
     if one.messages_per_user > 1 or one.messages is not None:
         users = one.users if one.messages is None else one.messages // one.messages_per_user
         block = ShuffleRound(

@@ -664,6 +664,10 @@ def _rounds() -> Iterator[Entry]:
     yield Entry("RandomAllocation", sa.RandomAllocation, (*epochs, epoch | {"passes": 2}))
     drawn = {"mechanism": gaussian, "rate": 0.1, "records_per_user": 2}
     yield Entry("PoissonSampled", sa.PoissonSampled, (drawn,))
+    leak = {"exposure": 0.1, "everyone": True, "persistent": False, "weights": None}
+    leak |= {"batches": None, "random_batches": False, "minimum_batch": None}
+    few = leak | {"exposure": 0.0, "minimum_batch": 5}
+    yield Entry("Shuffler", sa.Shuffler, (leak, few))
     some = {"mechanism": gaussian, "size": 10, "population": 100}
     yield Entry("FixedSizeSampled", sa.FixedSizeSampled, (some,))
     batches = {"noise_multiplier": 1.0, "steps": 20, "passes": 1}
@@ -693,6 +697,7 @@ def _rounds() -> Iterator[Entry]:
         "colluding": 5,
         "messages_per_user": 2,
         "messages": None,
+        "shuffler": None,
     }
     drawn = crowd | {"others": None, "colluding": 0, "population": 200, "messages_per_user": 1}
     sent = crowd | {"others": None, "colluding": 0, "messages": 150}

@@ -94,6 +94,14 @@ SHUFFLED: dict[str, tuple[sa.ShuffleRound, tuple[str, ...]]] = {
         sa.ShuffleRound(RESPONSE, messages=150, messages_per_user=3),
         ("sent by honest users", "clients enforce"),
     ),
+    "exposure": (
+        sa.ShuffleRound(RESPONSE, users=50, shuffler=sa.Shuffler(exposure=1e-3)),
+        ("recognises any message", "drawn afresh in every round"),
+    ),
+    "batches of a shuffler": (
+        sa.ShuffleRound(RESPONSE, users=50, shuffler=sa.Shuffler(minimum_batch=20)),
+        ("No batch of messages",),
+    ),
     "colluding": (
         sa.ShuffleRound(RESPONSE, users=50, colluding=10),
         ("No more users than stated work with the observer",),
@@ -128,6 +136,10 @@ OTHERS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "allocation of several records": (
         sa.RandomAllocation(NOISE, steps=20, records_per_user=2),
         ("the deal stays hidden", "No user owns more records than stated"),
+    ),
+    "capped": (
+        next(iter(sa.Protocol([(sa.ShuffleRound(RESPONSE, users=50), 9)], rounds_per_user=3)))[0],
+        (FEWEST, "which clients enforce"),
     ),
     "fixed size": (
         sa.FixedSizeSampled(NOISE, size=10, population=100),

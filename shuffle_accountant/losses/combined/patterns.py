@@ -38,7 +38,9 @@ class PatternsLoss:
     @property
     def reversed(self) -> PatternsLoss:
         """The loss of (Q, P)."""
-        return PatternsLoss(tuple((weight, loss.reversed) for weight, loss in self.parts))
+        backward = tuple((weight, loss.reversed) for weight, loss in self.parts)
+        same = all(back is loss for (_, back), (_, loss) in zip(backward, self.parts, strict=True))
+        return self if same else PatternsLoss(backward)
 
     @property
     def divergence(self) -> Divergence:

@@ -1,0 +1,123 @@
+"""Rounds whose shuffler hides less than a uniformly random order does.
+
+Exposure. With probability p the observer recognises the target's message, and a coin says so:
+``(1 - p) H^(n) + p H^(1)``, H^(m) the divergence of a round of m users. If every message may be
+recognised, each independently, the target is hidden among those that are not:
+``p H^(1) + (1 - p) E H^(n - X)``, X the number of others that are, binomial. H^(m) falls with m, so
+the mass of large X may be put to H^(1).
+
+Posterior weights. With psi_i the probability that message i is the target's, the divergence is a
+Schur-convex function of psi: at least H^(n) and, as no weight is above w, at most H^(floor(1/w)).
+
+Batches. Assigned at random, the target is in a batch with a probability in proportion to its size;
+otherwise the smallest batch bounds the others.
+
+Adjacency: that of the round. Bound: an upper bound above, and for weights a lower one below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.combined.by_side import by_side
+from shuffle_accountant.losses.combined.patterns import PatternsLoss
+from shuffle_accountant.reductions.base import DominatingPair
+
+__all__ = ["LeakyPair", "among_weighted", "exposed", "in_batches"]
+
+# Numbers of other exposed messages that are told apart; more are put to the target's exposure once
+# they are rarer than this share of it.
+_FEW, _RARE = 12, 1e-6
+
+Inner = Callable[[int], DominatingPair]
+"""The pair of a round of a number of users."""
+
+
+@dataclass(frozen=True)
+class LeakyPair:
+    """A pair of a round with an imperfect shuffler."""
+
+    name: str
+    loss: PrivacyLoss
+    two_sided: bool
+
+
+def exposed(inner: Inner, users: int, exposure: float, everyone: bool) -> DominatingPair:
+    """The pair of a round in which messages are recognised with a probability.
+
+    Args:
+        inner: the pair for a number of users.
+        users: number of honest users, >= 1.
+        exposure: the probability, in (0, 1].
+        everyone: whether others' messages are recognised, too.
+    """
+    alone, whole = inner(1), inner(users)
+    if exposure == 0.0:
+        return LeakyPair(f"{whole.name}, exposure", whole.loss, whole.two_sided)
+    if exposure == 1.0 or users == 1:
+        parts = [(1.0, alone.loss)]
+    else:
+        hidden = [(1.0 - exposure, users)]
+        caught = exposure
+        if everyone:
+            hidden, rare = _others(users, exposure)
+            caught += rare
+        parts = [(weight, inner(count).loss) for weight, count in hidden]
+        parts.append((min(caught, 1.0), alone.loss))
+    name = f"{whole.name}, exposure"
+    return LeakyPair(name, PatternsLoss(tuple(parts)), whole.two_sided)
+
+
+def _others(users: int, exposure: float) -> tuple[list[tuple[float, int]], float]:
+    """Weights with the number of users left, if the target is hidden; and the mass of the rest."""
+    from scipy.stats import binom  # not quick to import
+
+    law, hidden = binom(users - 1, exposure), 1.0 - exposure
+    far = int(law.isf(_RARE * exposure)) + 1
+    # masses from a library, raised by far more than they are off
+    rest = hidden * float(law.sf(far)) * (1.0 + 1e-9)
+    if far <= _FEW:
+        few = [(hidden * float(law.pmf(x)) * (1.0 + 1e-12), users - x) for x in range(far + 1)]
+        return few, rest
+    return [(hidden, max(users - far, 1))], rest
+
+
+def among_weighted(inner: Inner, users: int, weights: tuple[float, ...]) -> DominatingPair:
+    """The pair of a round after which the target's place has a posterior law.
+
+    Args:
+        inner: the pair for a number of users.
+        users: number of honest users, >= 1.
+        weights: the posterior probabilities.
+    """
+    fewest = max(min(math.floor(1.0 / max(weights) * (1.0 - 1e-12)), users), 1)
+    if abs(1.0 / max(weights) - users) < 1e-6 * users:  # uniform but for rounding
+        fewest = users if max(weights) <= 1.0 / users else fewest
+    few, many = inner(fewest), inner(users)
+    loss = by_side(lambda side: (few if side is Bound.PESSIMISTIC else many).loss)
+    return LeakyPair(f"{many.name}, weights", loss, many.two_sided)
+
+
+def in_batches(
+    inner: Inner, batches: tuple[int, ...], colluding: int, random: bool
+) -> DominatingPair:
+    """The pair of a round whose messages are shuffled in batches.
+
+    Args:
+        inner: the pair for a number of users.
+        batches: their sizes, ascending.
+        colluding: users who work with the observer, who may all be in the target's batch.
+        random: whether users are assigned at random.
+    """
+    if not random:
+        smallest = inner(max(batches[0] - colluding, 1))
+        return LeakyPair(f"{smallest.name}, batches", smallest.loss, smallest.two_sided)
+    total = sum(batches)
+    sizes = {size: batches.count(size) * size / total for size in batches}
+    parts = [(weight, inner(max(size - colluding, 1)).loss) for size, weight in sizes.items()]
+    first = inner(max(batches[-1] - colluding, 1))
+    return LeakyPair(f"{first.name}, batches", PatternsLoss(tuple(parts)), first.two_sided)

@@ -1,0 +1,94 @@
+"""What a design recommends, and intervals of estimates that hold as often as they say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shuffle_accountant as sa
+
+
+def histograms(categories: int) -> dict[str, Any]:
+    zipf = 1.0 / np.arange(1, categories + 1)
+    point = np.zeros(categories)
+    point[0] = 1.0
+    return {"uniform": np.full(categories, 1 / categories), "zipf": zipf / zipf.sum(), "one": point}
+
+
+@pytest.mark.parametrize("name", ["uniform", "zipf", "one"])
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        sa.RandomizedResponse(categories=2, eps0=1.0),
+        sa.RandomizedResponse(categories=50, eps0=4.0),
+        sa.RAPPOR(categories=20, eps0=2.0),
+        sa.HadamardResponse(categories=30, eps0=2.0),
+        sa.SubsetSelection(categories=30, eps0=1.0, size=5),
+    ],
+    ids=lambda oracle: f"{type(oracle).__name__}-{oracle.categories}",
+)
+def test_intervals_hold(oracle: Any, name: str) -> None:
+    """Of 300 repetitions no more than 5 % may fail, but for chance (4 standard deviations)."""
+    rng = np.random.default_rng(1)
+    users, repetitions = 2000, 300
+    shares = histograms(oracle.categories)[name]
+    counts = np.floor(shares * users).astype(int)
+    counts[0] += users - counts.sum()
+    values, truth = np.repeat(np.arange(oracle.categories), counts), counts / users
+    held = 0
+    for _ in range(repetitions):
+        found = oracle.estimate(oracle.randomize(values, rng=rng))
+        low, high = found.interval(confidence=0.95)
+        held += bool(np.all((low <= truth) & (truth <= high)))
+        single = found.interval(confidence=0.95, simultaneous=False)
+        assert np.all(single[1] - single[0] <= high - low + 1e-15)
+        shown = found.projected()
+        assert shown.min() >= 0.0
+        assert shown.sum() == pytest.approx(1.0, abs=1e-9)
+        assert np.sum((shown - truth) ** 2) <= np.sum((found.values - truth) ** 2) + 1e-12
+    assert held / repetitions >= 0.95 - 4 * (0.95 * 0.05 / repetitions) ** 0.5
+
+
+def test_intervals_of_other_estimates_are_refused() -> None:
+    other = sa.DiscreteRandomizer([[0.7, 0.3], [0.2, 0.8]])
+    found = other.estimate(other.randomize([0, 1] * 50))
+    with pytest.raises(ValueError, match="interval"):
+        found.interval()
+    good = sa.RandomizedResponse(categories=4, eps0=1.0)
+    with pytest.raises(ValueError, match="confidence"):
+        good.estimate([0, 1, 2, 3]).interval(confidence=1.0)
+
+
+def test_the_recommended_row_becomes_a_deployment() -> None:
+    question = {"users": 30_000, "min_users": 28_500, "categories": 50, "rounds": 4}
+    design = sa.design.frequency(**question, target_epsilon=1.0, delta=1e-8)  # type: ignore[arg-type]
+    row = design.recommended
+    assert row.place == "shuffle"
+    assert row.interval == min(
+        one.largest_error for one in design.rows if one.messages == 1 and one.eps0 is not None
+    )
+    first = str(design).splitlines()[0]
+    assert first.startswith(f"Deploy {row.name} with eps0 = ")
+    assert "if at least 28,500 report in every round." in first
+    assert "(95 %, all 50 at once)" in first
+    deployment = row.deployment()
+    again = sa.Deployment.load(deployment.to_json())
+    assert again == deployment
+    assert again.check().upper <= 1.0
+    assert again.round.users == 28_500
+    assert json.loads(json.dumps(design.to_dict()))["recommended"]["name"] == row.name
+    with pytest.raises(ValueError, match="deployment"):
+        design.central[0].deployment()
+    # one step further fails
+    assert row.evidence.next_bracket is None or row.evidence.next_bracket.upper > 1.0
+
+
+def test_nothing_is_recommended_where_nothing_meets_the_target() -> None:
+    design = sa.design.frequency(users=3, categories=50, target_epsilon=0.01, delta=1e-9)
+    if not design.rows:
+        assert design.advice == ""
+        with pytest.raises(ValueError, match="no shuffled mechanism"):
+            _ = design.recommended
