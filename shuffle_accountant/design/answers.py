@@ -77,6 +77,10 @@ class DesignRow:
         """Half width of intervals that hold for every histogram, all categories at once (95 %)."""
         return self.largest_error
 
+    @property
+    def _of_one_message(self) -> bool:
+        return isinstance(self.mechanism, LocalRandomizer) and self.messages == 1.0
+
     def deployment(self) -> Deployment:
         """The deployment of the row's mechanism: one file for devices, shuffler and analysts.
 
@@ -84,10 +88,10 @@ class DesignRow:
             ValueError: a mechanism that is not shuffled, or that devices cannot run.
         """
         asked = self.question
-        if self.place != "shuffle" or not isinstance(self.mechanism, LocalRandomizer):
+        if self.place != "shuffle" or not self._of_one_message:
             raise ValueError(
-                f"deployment needs a randomizer whose messages are shuffled, got {self.name}, "
-                f"{self.place}"
+                "deployment needs a randomizer whose messages are shuffled, one of each user, got "
+                f"{self.name}, {self.place}"
             )
         one = ShuffleRound(self.mechanism, users=asked.attendance, colluding=asked.colluding)
         return Deployment(
@@ -170,7 +174,7 @@ class Design(Tabular):
         """
         if not self.rows:
             raise ValueError("no shuffled mechanism meets the target: see excluded for the reasons")
-        single = [row for row in self.rows if isinstance(row.mechanism, LocalRandomizer)]
+        single = [row for row in self.rows if row._of_one_message]
         return min(single or self.rows, key=lambda row: row.largest_error)
 
     @property
@@ -199,7 +203,7 @@ class Design(Tabular):
 
     def __str__(self) -> str:
         of_what = _COLUMNS[self.question.of]
-        advice = [self.advice] if self.rows else []
+        advice = [textwrap.fill(self.advice, WIDTH)] if self.rows else []
         parts = [*advice, textwrap.fill(self.question.told, WIDTH), columns(self.cells()), *of_what]
         if self.excluded:
             parts.append("left out:")

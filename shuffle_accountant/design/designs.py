@@ -12,6 +12,7 @@ from shuffle_accountant.design.histograms import frequency_candidates
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.design.vectors import mean_candidates
 from shuffle_accountant.engine.question import warn_if_delta_is_large
+from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.sweeping import sweep
 
 
@@ -120,9 +121,9 @@ def _design(question: Question, candidates: Sequence[Candidate], jobs: int | Non
     rows: dict[str, list[DesignRow]] = {"shuffle": [], "local": [], "central": []}
     excluded = []
     for candidate, record in zip(candidates, records, strict=True):
-        if record.error is None:
+        if record.error is None and not _is_response(record.answer):
             rows[candidate.place].append(record.answer)
-        else:
+        elif record.error is not None:
             excluded.append(
                 Excluded(name=candidate.name, place=candidate.place, reason=record.error)
             )
@@ -136,6 +137,11 @@ def _design(question: Question, candidates: Sequence[Candidate], jobs: int | Non
         central=central,
         excluded=tuple(excluded),
     )
+
+
+def _is_response(row: DesignRow) -> bool:
+    """Whether the mechanism is k-ary randomized response under another name."""
+    return isinstance(row.mechanism, SubsetSelection) and row.mechanism.size == 1
 
 
 def _row(*, candidate: Candidate, question: Question) -> DesignRow:

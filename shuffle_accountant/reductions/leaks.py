@@ -29,8 +29,8 @@ from shuffle_accountant.reductions.base import DominatingPair
 
 __all__ = ["LeakyPair", "among_weighted", "exposed", "in_batches"]
 
-# Numbers of other exposed messages that are told apart; more are put to the target's exposure once
-# they are rarer than this share of it.
+# Numbers of other exposed messages that are distinguished. More are put to the target's exposure
+# once they are rarer than this share of it.
 _FEW, _RARE = 12, 1e-6
 
 Inner = Callable[[int], DominatingPair]
@@ -81,7 +81,8 @@ def _others(users: int, exposure: float) -> tuple[list[tuple[float, int]], float
     # masses from a library, raised by far more than they are off
     rest = hidden * float(law.sf(far)) * (1.0 + 1e-9)
     if far <= _FEW:
-        few = [(hidden * float(law.pmf(x)) * (1.0 + 1e-12), users - x) for x in range(far + 1)]
+        counts = range(min(far, users - 1) + 1)
+        few = [(hidden * float(law.pmf(x)) * (1.0 + 1e-12), users - x) for x in counts]
         return few, rest
     return [(hidden, max(users - far, 1))], rest
 

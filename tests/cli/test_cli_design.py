@@ -18,7 +18,8 @@ def test_a_table_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str
     picture = tmp_path / "design.png"
     assert main([*QUESTION, "--categories", "4", "--output", str(picture)]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("2000 users, 4 categories, 1 round: ε <= 1")
+    assert printed.startswith("Deploy ")
+    assert "\n2000 users, 4 categories, 1 round: ε <= 1" in printed
     assert "randomized response" in printed
     assert picture.read_bytes()[:4] == b"\x89PNG"
 

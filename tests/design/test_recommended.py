@@ -70,7 +70,8 @@ def test_the_recommended_row_becomes_a_deployment() -> None:
     assert row.interval == min(
         one.largest_error for one in design.rows if one.messages == 1 and one.eps0 is not None
     )
-    first = str(design).splitlines()[0]
+    first = design.advice
+    assert " ".join(str(design).split()).startswith(first)
     assert first.startswith(f"Deploy {row.name} with eps0 = ")
     assert "if at least 28,500 report in every round." in first
     assert "(95 %, all 50 at once)" in first
@@ -84,6 +85,16 @@ def test_the_recommended_row_becomes_a_deployment() -> None:
         design.central[0].deployment()
     # one step further fails
     assert row.evidence.next_bracket is None or row.evidence.next_bracket.upper > 1.0
+
+
+def test_subset_selection_of_one_category_is_randomized_response() -> None:
+    design = sa.design.frequency(users=100_000, categories=20, target_epsilon=1.0, delta=1e-8)
+    names = [row.name for row in design.rows]
+    assert len(names) == len(set(names))
+    assert not any(
+        isinstance(row.mechanism, sa.SubsetSelection) and row.mechanism.size == 1
+        for row in design.all_rows
+    )
 
 
 def test_nothing_is_recommended_where_nothing_meets_the_target() -> None:
