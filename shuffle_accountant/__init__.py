@@ -37,6 +37,7 @@ Rounds
     FixedSizeSampled     a step whose batch is a random subset of a fixed size
     GaussianMechanism, LaplaceMechanism, PureMechanism
                          one step with that noise, or with a known epsilon
+    SampleAndThreshold   sampled reports of which rare values are suppressed
     Shuffler             what an imperfect shuffler hides
     PldRound             any mechanism with a known privacy loss distribution
     Protocol             rounds with their counts
@@ -163,6 +164,7 @@ if TYPE_CHECKING:
     from shuffle_accountant.rounds.noise_messages import NoiseMessages
     from shuffle_accountant.rounds.pld import PldRound
     from shuffle_accountant.rounds.poisson import PoissonSampled
+    from shuffle_accountant.rounds.thresholds import SampleAndThreshold
     from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
 
 __all__ = [
@@ -206,6 +208,7 @@ __all__ = [
     "RandomizedResponse",
     "Report",
     "ReportRow",
+    "SampleAndThreshold",
     "ShuffleRound",
     "ShuffledBatches",
     "Shuffler",
@@ -269,6 +272,7 @@ if not TYPE_CHECKING:
             "RandomAllocation": "rounds.allocation",
             "Report": "reports.rows",
             "ReportRow": "reports.rows",
+            "SampleAndThreshold": "rounds.thresholds",
             "ShuffledBatches": "rounds.batches",
             "Statement": "reports.statements",
             "SweepRecord": "sweeping",

@@ -10,8 +10,8 @@ __all__ = ["Adjacency"]
 class Adjacency(Enum):
     """The difference between two neighbouring datasets: what privacy is about.
 
-    Both leave the number of users as it is, so both hide what one user says and neither hides how
-    many there are. Their answers do not compare, and rounds of both do not compose.
+    The first two leave the number of users as it is, so they hide what one user says and not how
+    many there are. Answers of different ones do not compare, and their rounds do not compose.
     """
 
     REPLACE_ONE = "replace-one"
@@ -19,6 +19,9 @@ class Adjacency(Enum):
 
     ZERO_OUT = "zero-out"
     """One user's record is replaced by a null record, which contributes nothing, or back."""
+
+    ADD_REMOVE = "add-remove"
+    """One user is added, or removed with all that it reports."""
 
     @property
     def named(self) -> str:

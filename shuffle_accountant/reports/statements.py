@@ -21,6 +21,7 @@ from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
 from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import Rounds
 from shuffle_accountant.rounds.shuffle import ShuffleRound
+from shuffle_accountant.rounds.thresholds import SampleAndThreshold
 
 # Significant digits of epsilon in the text, where it is rounded up.
 _DIGITS = 4
@@ -34,6 +35,7 @@ _CERTAINTY = (
 )
 _HIDDEN = {
     Adjacency.REPLACE_ONE: "whether any one person's data are replaced by any other data",
+    Adjacency.ADD_REMOVE: "whether any one person is among those asked, or not",
     Adjacency.ZERO_OUT: "whether any one person's data are used, or nothing in their place",
 }
 
@@ -179,6 +181,12 @@ def _batches(one: ShuffledBatches, count: int) -> str:
 @described.register
 def _poisson(one: PoissonSampled, count: int) -> str:
     return f"{_times(count, 'step')} each record takes part at random, {one!r}"
+
+
+@described.register
+def _threshold(one: SampleAndThreshold, count: int) -> str:
+    what = "each person reports with a probability and rare values are dropped"
+    return f"{_times(count, 'round')} {what}, {one!r}"
 
 
 @described.register

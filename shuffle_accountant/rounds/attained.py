@@ -29,6 +29,7 @@ from shuffle_accountant.rounds.mechanisms import Mechanism
 from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import ShuffleRound
+from shuffle_accountant.rounds.thresholds import SampleAndThreshold
 
 __all__ = ["attained_epsilon"]
 
@@ -38,6 +39,10 @@ _TOLERANCE = 1e-3
 _CLOSE = 1e-10
 # Shares of the epsilon of one round at which the datasets that lose most there are composed.
 _SHARES = (1.0, 0.3)
+# The same for the numbers of users who hold a value.
+_THRESHOLD_SHARES = (1.0, 0.5, 0.25)
+# Further numbers of them, in multiples of the threshold over the probability.
+_LARGER = (0.2, 0.5, 0.8)
 
 
 def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained:
@@ -52,6 +57,7 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
     * `RandomAllocation` of a Gaussian, Laplace or pure step, one selected: the bracket's lower end,
       because one query attains the pair, with all others' records 0: ``(1, 0, 0)``.
     * `PoissonSampled` of such a step: the same.
+    * `SampleAndThreshold`: the worst of some numbers m of others who hold the value: ``(m, 0, 0)``.
     * `FixedSizeSampled`: the target holds 1 and all others -1: ``(1, 0, -1)``.
     * `ShuffleRound` of a finite randomizer: the best of the datasets in which all other users hold
       one value, as in `ShuffleRound.attained`.
@@ -83,6 +89,8 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
         raise ValueError(
             f"attained_epsilon needs an allocation with selected=1, got selected={round.selected}"
         )
+    if isinstance(round, SampleAndThreshold):
+        return _threshold(round, delta, rounds)
     if isinstance(round, FixedSizeSampled):
         lower, upper = _both_ends(round.attained_pair().loss, delta, rounds)
         return Attained(lower=lower, upper=upper, dataset=(1, 0, -1))
@@ -144,6 +152,19 @@ class _Pair:
 def _own_pair(round: RandomAllocation | PoissonSampled, delta: float, rounds: int) -> Attained:
     lower, upper = _both_ends(round.reduced().loss, delta, rounds)
     return Attained(lower=lower, upper=upper, dataset=(1, 0, 0))
+
+
+def _threshold(round: SampleAndThreshold, delta: float, rounds: int) -> Attained:
+    """The best of the numbers of others that are worst for one round at some epsilons."""
+    most = _both_ends(round.reduced().loss, delta, rounds)[1]
+    worst = {round.worst_others(share * min(most, 50.0)) for share in _THRESHOLD_SHARES}
+    # of many rounds it is a larger number, near those that the threshold hardly touches
+    reach = round.threshold / round.probability
+    worst |= {round.threshold + math.ceil(share * reach) for share in _LARGER[: rounds - 1]}
+    ends = {m: _both_ends(round.attained_pair(m).loss, delta, rounds) for m in sorted(worst)}
+    others = max(ends, key=lambda m: ends[m][0])
+    lower, upper = ends[others]
+    return Attained(lower=lower, upper=min(upper, most), dataset=(others, 0, 0))
 
 
 def _datasets(

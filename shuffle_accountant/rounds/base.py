@@ -65,6 +65,7 @@ _MODULES = {
     "noise-messages": "noise_messages",
     "pld": "pld",
     "poisson-sampling": "poisson",
+    "sample-and-threshold": "thresholds",
     "shuffle": "shuffle",
     "shuffled-batches": "batches",
 }

@@ -668,6 +668,8 @@ def _rounds() -> Iterator[Entry]:
     leak |= {"batches": None, "random_batches": False, "minimum_batch": None}
     few = leak | {"exposure": 0.0, "minimum_batch": 5}
     yield Entry("Shuffler", sa.Shuffler, (leak, few))
+    rare = {"probability": 0.1, "threshold": 10, "adjacency": sa.Adjacency.ADD_REMOVE}
+    yield Entry("SampleAndThreshold", sa.SampleAndThreshold, (rare,))
     some = {"mechanism": gaussian, "size": 10, "population": 100}
     yield Entry("FixedSizeSampled", sa.FixedSizeSampled, (some,))
     batches = {"noise_multiplier": 1.0, "steps": 20, "passes": 1}

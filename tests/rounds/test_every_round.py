@@ -141,6 +141,10 @@ OTHERS: dict[str, tuple[Any, tuple[str, ...]]] = {
         next(iter(sa.Protocol([(sa.ShuffleRound(RESPONSE, users=50), 9)], rounds_per_user=3)))[0],
         (FEWEST, "which clients enforce"),
     ),
+    "threshold": (
+        sa.SampleAndThreshold(probability=0.2, threshold=5),
+        ("Nothing is seen of suppressed reports", "who reported stays hidden"),
+    ),
     "fixed size": (
         sa.FixedSizeSampled(NOISE, size=10, population=100),
         ("without replacement and anew for each step", BATCHES),

@@ -68,6 +68,11 @@ class FixedSizePair:
         return min(self.rate * far, 1.0 / self.sigma + 1.0)
 
     @property
+    def limit(self) -> float:
+        """No mass is at an infinite loss."""
+        return 0.0
+
+    @property
     def largest(self) -> float:
         """Infinity."""
         return math.inf
@@ -169,6 +174,11 @@ class SeveralRecordsPair:
         mean, s = self.records * self.rate, self.sigma
         far = math.sqrt(math.expm1(min(1.0 / s**2, 50.0)))
         return min(max(mean * far, mean / s), self.records / s + 1.0)
+
+    @property
+    def limit(self) -> float:
+        """No mass is at an infinite loss."""
+        return 0.0
 
     @property
     def largest(self) -> float:

@@ -18,7 +18,7 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss
 from shuffle_accountant.numerics.limits import LIMITS
-from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.numerics.rounding import Array, roundings
 
 # Cells up to a loss x are as wide as they are asked to be, or x over this number: where the profile
 # falls like e^(-50), that costs it (50/2000)^2 / 8 of its size.
@@ -33,6 +33,10 @@ class ProfiledPair(Protocol):
     @property
     def deviation(self) -> float:
         """Rough standard deviation of the loss, nats."""
+
+    @property
+    def limit(self) -> float:
+        """``H_alpha(P‖Q)`` for alpha to infinity: mass at an infinite loss."""
 
     @property
     def largest(self) -> float:
@@ -77,8 +81,8 @@ class ProfiledLoss(OrderedLoss):
         """Bound of the divergence at ``alpha = e^epsilon``, epsilon >= 0."""
         if epsilon >= min(self.largest, LIMITS.largest_log):
             # beyond the range of doubles, what is at its end is an upper bound
-            if side is Bound.OPTIMISTIC or epsilon >= self.largest:
-                return 0.0
+            if side is Bound.OPTIMISTIC or (epsilon >= self.largest and epsilon < math.inf):
+                return self._infinite
             epsilon = LIMITS.largest_log
         profile = self.pair.backward if self.swapped else self.pair.forward
         low, high = profile(np.array([epsilon]))
@@ -91,7 +95,12 @@ class ProfiledLoss(OrderedLoss):
         forward, backward = self.pair.forward(places), self.pair.backward(places)
         if self.swapped:
             forward, backward = backward, forward
-        return profile_atoms(places, forward, backward, 0.0, side)
+        return profile_atoms(places, forward, backward, self._infinite, side)
+
+    @property
+    def _infinite(self) -> float:
+        """Lower bound of the mass at an infinite loss."""
+        return 0.0 if self.swapped else self.pair.limit * (1.0 - roundings(16))
 
     def _last(self, tail: float) -> float:
         """A loss beyond which both profiles are at most the tail, or the range of doubles ends."""
@@ -100,7 +109,8 @@ class ProfiledLoss(OrderedLoss):
         last = min(self.deviation, reach)
         while last < reach:
             here = np.array([last])
-            if max(self.pair.forward(here)[1][0], self.pair.backward(here)[1][0]) <= tail:
+            most = max(self.pair.forward(here)[1][0], self.pair.backward(here)[1][0])
+            if most <= tail + (1.0 + 1e-6) * self.pair.limit:
                 break
             last = min(1.25 * last, reach)
         return last if math.isfinite(last) else LIMITS.largest_log

@@ -1,0 +1,187 @@
+"""Profiles of sampled reports of which rare values are suppressed.
+
+m others hold the value; each of m + 1 users reports with probability p, and counts below K are
+dropped. P is the law of the count with the target, Q without, and a count c >= K has the ratio
+``P/Q = (m + 1)(1 - p)/(m + 1 - c)``, which grows with c; what is suppressed has a ratio below 1. So
+the hockey-stick divergences are differences of tails of binomial laws. Where no user holds more
+than is scanned, one further report is a post-processing: the law without a threshold at the last m
+bounds all larger ones.
+
+Tables are made by a recursion of positive terms, so that each tail has a relative error that grows
+with the number of additions only; what is below the range of doubles is charged as `_LOST`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
+from shuffle_accountant.numerics.rounding import Array, roundings
+
+_Order = Callable[[Array, NDArray[np.int64], int, float, Array], tuple[Array, Array]]
+
+# Numbers of others that are scanned: up to this multiple of K/p, and no more than the larger of
+# this number and a multiple of K.
+_REACH, _ROWS = 4.0, 3000
+# Counts up to this multiple of K, and this many more, are in the table. Above them is a mass below
+# e^-400, as no law in it has a mean above 4 K.
+_COUNTS, _MORE = 8, 400
+# Bound on the mass that the table leaves out or loses to underflow.
+_LOST = 1e-150
+
+
+@dataclass(frozen=True)
+class ThresholdPair:
+    """Profile of a count that is released if it is at least a threshold.
+
+    Attributes:
+        probability: p, with which each user reports, in (0, 1).
+        threshold: K, the smallest count that is released, >= 1.
+        others: number m of others who hold the value; None for the worst of all numbers.
+    """
+
+    probability: float
+    threshold: int
+    others: int | None = None
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation of the loss, nats."""
+        return max(math.sqrt(self.probability * float(self.forward(np.zeros(1))[1][0])), 1e-9)
+
+    @property
+    def limit(self) -> float:
+        """Probability of a count that cannot be without the target: p^K at m = K - 1."""
+        others = self.threshold - 1 if self.others is None else self.others
+        return math.pow(self.probability, others + 1)
+
+    @property
+    def largest(self) -> float:
+        """Infinity: all users who hold the value report."""
+        return math.inf
+
+    @property
+    def largest_reversed(self) -> float:
+        """``-log(1 - p)``, that of no report."""
+        return -math.log1p(-self.probability) * (1.0 + roundings(8))
+
+    @property
+    def scanned(self) -> NDArray[np.int64]:
+        """The numbers of others that are looked at one by one."""
+        last = _last(self.probability, self.threshold)
+        if self.others is not None:
+            return np.array([self.others])
+        return np.arange(self.threshold - 1, last + 1)
+
+    def forward(self, losses: Array) -> tuple[Array, Array]:
+        """With the target's report against without."""
+        return self._worst(losses, _gains)
+
+    def backward(self, losses: Array) -> tuple[Array, Array]:
+        """Without the target's report against with it."""
+        beyond = losses >= self.largest_reversed
+        low, high = self._worst(np.where(beyond, 0.0, losses), _losses)
+        return np.where(beyond, 0.0, low), np.where(beyond, 0.0, high)
+
+    def each(self, loss: float) -> Array:
+        """Upper bounds of the larger order at one loss, for each number that is scanned."""
+        table = _tails(self.probability, self.threshold)
+        orders = [_gains, *([_losses] if loss < self.largest_reversed else [])]
+        asked = np.array([loss])
+        found = [
+            order(table, self.scanned, self.threshold, self.probability, asked)[1][:, 0]
+            for order in orders
+        ]
+        return np.asarray(np.max(found, axis=0))
+
+    def _worst(self, losses: Array, order: _Order) -> tuple[Array, Array]:
+        table = _tails(self.probability, self.threshold)
+        low, high = np.zeros(losses.size), np.zeros(losses.size)
+        size = max(1 << 22, self.scanned.size) // self.scanned.size
+        for start in range(0, losses.size, size):
+            some = slice(start, start + size)
+            found = order(table, self.scanned, self.threshold, self.probability, losses[some])
+            low[some], high[some] = found[0].max(axis=0), found[1].max(axis=0)
+            if self.others is None:  # all larger numbers, by the last one without a threshold
+                rest = order(table, self.scanned[-1:], 0, self.probability, losses[some])
+                high[some] = np.maximum(high[some], rest[1][0])
+        return low, high
+
+
+def _last(probability: float, threshold: int) -> int:
+    """The largest number of others that is scanned."""
+    wanted = math.ceil(_REACH * threshold / probability)
+    return max(min(wanted, max(_ROWS, 4 * threshold)), threshold)
+
+
+@lru_cache(maxsize=4)
+def _tails(probability: float, threshold: int) -> Array:
+    """``P(Bin(m, p) >= c)``, shape (m, c), m = 0 … last + 1 and c = 0 … the number of counts."""
+    rows = _last(probability, threshold) + 2
+    counts = min(_COUNTS * threshold + _MORE, rows + 1)
+    tails = np.zeros((rows, counts + 1))
+    mass = np.zeros(counts)
+    mass[0] = 1.0
+    for row in range(rows):
+        tails[row, :-1] = np.cumsum(mass[::-1])[::-1]
+        moved = mass * (1.0 - probability)
+        moved[1:] += probability * mass[:-1]
+        mass = moved
+    tails[:, 0] = 1.0
+    tails.setflags(write=False)
+    return tails
+
+
+def _error(table: Array) -> float:
+    """Relative error of the tails: three roundings a row and one for each count."""
+    return float(roundings(3.0 * table.shape[0] + table.shape[1] + 8.0))
+
+
+def _gains(
+    table: Array, others: NDArray[np.int64], threshold: int, probability: float, losses: Array
+) -> tuple[Array, Array]:
+    """Bounds of ``H_alpha(P‖Q)``, shape (others, losses): the counts whose ratio is above alpha."""
+    m = others[:, None].astype(np.float64)
+    first = np.floor((m + 1.0) * -np.expm1(np.log1p(-probability) - losses)) + 1.0
+    first = np.clip(first, threshold, table.shape[1] - 1).astype(np.int64)
+    # any event gives a lower bound: of the neighbours of a rounded place the best is taken
+    places = [np.clip(first + shift, threshold, table.shape[1] - 1) for shift in (-1, 0, 1)]
+    row, error = others[:, None], _error(table)
+    parts = []
+    for place in places:
+        cost = np.exp(np.minimum(losses, 700.0)) * table[row, place]
+        parts.append(difference_of(table[row + 1, place], cost, error + roundings(8.0)))
+    return _best(parts)
+
+
+def _losses(
+    table: Array, others: NDArray[np.int64], threshold: int, probability: float, losses: Array
+) -> tuple[Array, Array]:
+    """Bounds of ``H_alpha(Q‖P)``: what is suppressed, and the smallest counts.
+
+    ``Q(c <= s) - alpha P(c <= s) = alpha P(c > s) - Q(c > s) - (alpha - 1)``.
+    """
+    m = others[:, None].astype(np.float64)
+    last = np.ceil((m + 1.0) * -np.expm1(np.log1p(-probability) + losses)) - 1.0
+    last = np.clip(last, max(threshold - 1, -1), table.shape[1] - 2).astype(np.int64)
+    row, error = others[:, None], _error(table)
+    asked, parts = np.minimum(losses, 700.0), []
+    for shift in (-1, 0, 1):
+        place = np.clip(last + shift + 1, threshold, table.shape[1] - 1)
+        gain = np.exp(asked) * table[row + 1, place]
+        cost = table[row, place] + np.expm1(asked)
+        parts.append(difference_of(gain, cost, error + roundings(8.0)))
+    return _best(parts)
+
+
+def _best(parts: list[Difference]) -> tuple[Array, Array]:
+    """Bounds of the largest of the differences, at least 0."""
+    low = np.max([part.value - part.error for part in parts], axis=0)
+    high = np.max([part.value + part.error for part in parts], axis=0)
+    return np.clip(low - _LOST, 0.0, 1.0), np.clip(high + _LOST, 0.0, 1.0)

@@ -1,0 +1,203 @@
+"""Sampled reports of which rare values are suppressed, as STAR and Nebula do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.losses.combined.product import ProductLoss
+from shuffle_accountant.losses.steps.profiled import ProfiledLoss
+from shuffle_accountant.losses.steps.thresholds import ThresholdPair
+from shuffle_accountant.reductions.allocation import AllocationPair
+from shuffle_accountant.rounds.base import Round, certified, needed
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS
+
+__all__ = ["SampleAndThreshold"]
+
+MOST_THRESHOLD = 2000
+# Bits of the probability that calibration decides.
+_BITS = 30
+# Relative width of the brackets that decide.
+_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, init=False)
+class SampleAndThreshold(Round):
+    """One round in which each user reports with a probability, and rare values are dropped.
+
+    No other noise is added: values that fewer than ``threshold`` users reported are suppressed, and
+    the counts of the others are released. The upper end holds for every number of users who hold a
+    value; `attained_epsilon` is that of one number.
+
+    Args:
+        probability: p, with which each user reports, in (0, 1).
+        threshold: K, the smallest count that is released, in 1 … 2000.
+        adjacency: ADD_REMOVE (a user is there or not), or REPLACE_ONE (a user's value is another,
+            which moves two counts).
+    """
+
+    kind: ClassVar[str] = "sample-and-threshold"
+
+    probability: float
+    threshold: int
+    neighbours: Adjacency
+
+    def __init__(
+        self,
+        *,
+        probability: float,
+        threshold: int,
+        adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    ) -> None:
+        probability = validate.positive(probability=probability)
+        if probability == 1.0:
+            raise ValueError(
+                "probability must be a number in (0, 1), got 1.0: a threshold alone is no privacy"
+            )
+        object.__setattr__(self, "probability", validate.open_unit(probability=probability))
+        threshold = validate.integer(minimum=1, maximum=MOST_THRESHOLD, threshold=threshold)
+        object.__setattr__(self, "threshold", threshold)
+        adjacency = validate.instance(Adjacency, adjacency=adjacency)
+        if adjacency is Adjacency.ZERO_OUT:
+            raise ValueError(
+                f"adjacency must be {Adjacency.ADD_REMOVE.named} or "
+                f"{Adjacency.REPLACE_ONE.named}, got {adjacency.named}"
+            )
+        object.__setattr__(self, "neighbours", adjacency)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """That which was asked for."""
+        return self.neighbours
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Assumptions on reports and on what is released; a sentence each."""
+        return needed(
+            "sample and threshold",
+            "Each user reports with the probability stated, independently of the others and of the "
+            "data, and who reported stays hidden",
+            "Nothing is seen of suppressed reports, not even their number, as that of messages "
+            "which cannot be decoded",
+            "Each user holds one value in a round",
+        )
+
+    def reduced(self) -> AllocationPair:
+        """The dominating pair: the worst number of others who hold the value, at every alpha."""
+        return _reduced(self, None)
+
+    def attained_pair(self, others: int) -> AllocationPair:
+        """The pair of the datasets in which this many others hold the target's value.
+
+        For REPLACE_ONE they hold either value.
+        """
+        return _reduced(self, others)
+
+    def worst_others(self, epsilon: float) -> int:
+        """Number of others who hold the value at which delta is largest, for one round."""
+        pair = ThresholdPair(self.probability, self.threshold)
+        return int(pair.scanned[int(np.argmax(pair.each(epsilon)))])
+
+    @classmethod
+    def calibrate(
+        cls,
+        *,
+        target_epsilon: float,
+        delta: float,
+        threshold: int | None = None,
+        probability: float | None = None,
+        rounds: int = 1,
+        adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    ) -> SampleAndThreshold:
+        """The round with the largest probability, or the smallest threshold, that meets a target.
+
+        Args:
+            target_epsilon: of all rounds together, nats, > 0.
+            delta: in (0, 1).
+            threshold: K, of which the largest probability is wanted; or
+            probability: p, of which the smallest threshold is wanted.
+            rounds: number of rounds, >= 1.
+            adjacency: as for the round.
+
+        Returns:
+            The round; the certified upper end of its epsilon is at most the target.
+
+        Raises:
+            ValueError: not one of threshold and probability, or nothing meets the target.
+        """
+        target = validate.positive(target_epsilon=target_epsilon)
+        delta = validate.open_unit(delta=delta)
+        rounds = validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds=rounds)
+        if (threshold is None) == (probability is None):
+            raise ValueError(
+                "one of threshold and probability must be given, got "
+                f"threshold={threshold!r:.60} and probability={probability!r:.60}"
+            )
+
+        def meets(one: SampleAndThreshold) -> bool:
+            found, _ = certified([(one, rounds)], Query(epsilon=target), _TOLERANCE)
+            return found.upper <= delta
+
+        if threshold is not None:
+            low, high = 0, 1 << _BITS
+            while high - low > 1:
+                middle = (low + high) // 2
+                share = middle / (1 << _BITS)
+                one = cls(probability=share, threshold=threshold, adjacency=adjacency)
+                low, high = (middle, high) if meets(one) else (low, middle)
+            if low == 0:
+                raise ValueError(
+                    f"target_epsilon = {target!r} is met at threshold = {threshold} by no "
+                    f"probability of {2.0**-_BITS:.2g} or more"
+                )
+            share = low / (1 << _BITS)
+            return cls(probability=share, threshold=threshold, adjacency=adjacency)
+        assert probability is not None
+        few, many = 0, 1
+        while not meets(cls(probability=probability, threshold=many, adjacency=adjacency)):
+            few, many = many, 2 * many
+            if many > MOST_THRESHOLD:
+                raise ValueError(
+                    f"target_epsilon = {target!r} is met at probability = {probability!r} by no "
+                    f"threshold up to {few}"
+                )
+        while many - few > 1:
+            middle = (few + many) // 2
+            one = cls(probability=probability, threshold=middle, adjacency=adjacency)
+            few, many = (few, middle) if meets(one) else (middle, many)
+        return cls(probability=probability, threshold=many, adjacency=adjacency)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `from_dict` rebuilds an equal round."""
+        return {
+            "kind": self.kind,
+            "probability": self.probability,
+            "threshold": self.threshold,
+            "adjacency": self.neighbours.value,
+        }
+
+    @classmethod
+    def from_dict(cls, state: Any) -> SampleAndThreshold:
+        """Inverse of `to_dict`."""
+        wanted = {"kind", "probability", "threshold", "adjacency"}
+        state = validate.fields(wanted, kind=cls.kind, round=state)
+        known = [one.value for one in Adjacency]
+        adjacency = Adjacency(validate.choice(known, adjacency=state["adjacency"]))
+        return cls(
+            probability=state["probability"], threshold=state["threshold"], adjacency=adjacency
+        )
+
+
+@lru_cache(maxsize=128)
+def _reduced(one: SampleAndThreshold, others: int | None) -> AllocationPair:
+    loss = ProfiledLoss(ThresholdPair(one.probability, one.threshold, others))
+    if one.neighbours is Adjacency.ADD_REMOVE:
+        return AllocationPair("sample and threshold", loss)
+    # the value that is left loses a report, the other one gains it
+    return AllocationPair("sample and threshold", ProductLoss(((loss, 1), (loss.reversed, 1))))

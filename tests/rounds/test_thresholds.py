@@ -1,0 +1,148 @@
+"""Sample and threshold: against enumeration in exact arithmetic, and references."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shuffle_accountant as sa
+
+REFS = Path(__file__).resolve().parent.parent / "refs"
+ENTRIES = json.loads((REFS / "sample_and_threshold.json").read_text(encoding="utf-8"))
+ADD, REPLACE = sa.Adjacency.ADD_REMOVE, sa.Adjacency.REPLACE_ONE
+
+
+def law(users: int, probability: Fraction, threshold: int) -> dict[int, Fraction]:
+    """Law of the released count: 0 where it is suppressed."""
+    found: dict[int, Fraction] = {}
+    for count in range(users + 1):
+        chance = math.comb(users, count) * probability**count * (1 - probability) ** (users - count)
+        kept = count if count >= threshold else 0
+        found[kept] = found.get(kept, Fraction(0)) + chance
+    return found
+
+
+def divergence(p: dict[Any, Fraction], q: dict[Any, Fraction], alpha: Fraction) -> Fraction:
+    keys = {*p, *q}
+    return sum((max(p.get(k, 0) - alpha * q.get(k, 0), Fraction(0)) for k in keys), Fraction(0))
+
+
+@pytest.mark.parametrize("probability", [Fraction(1, 10), Fraction(1, 2)])
+@pytest.mark.parametrize("threshold", [1, 2, 4])
+@pytest.mark.parametrize("alpha", [Fraction(1), Fraction(11, 10), Fraction(3, 2), Fraction(3)])
+def test_all_numbers_of_users_in_exact_arithmetic(
+    probability: Fraction, threshold: int, alpha: Fraction
+) -> None:
+    one = sa.SampleAndThreshold(probability=float(probability), threshold=threshold)
+    found = one.delta(epsilon=math.log(alpha))
+    worst = Fraction(0)
+    for others in range(60):
+        p, q = (law(others + more, probability, threshold) for more in (1, 0))
+        worst = max(worst, divergence(p, q, alpha), divergence(q, p, alpha))
+    assert found.lower <= float(worst) * (1 + 1e-12) + 1e-300
+    assert found.upper >= float(worst) * (1 - 1e-12)
+    assert found.upper <= float(worst) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("alpha", [Fraction(1), Fraction(6, 5), Fraction(2)])
+def test_replaced_values_in_exact_arithmetic(alpha: Fraction) -> None:
+    """The counts of two values, of up to 7 others each."""
+    probability, threshold = Fraction(1, 4), 2
+    one = sa.SampleAndThreshold(probability=0.25, threshold=threshold, adjacency=REPLACE)
+    found = one.delta(epsilon=math.log(alpha))
+    for first in range(7):
+        for second in range(7):
+            a, b = law(first + 1, probability, threshold), law(second, probability, threshold)
+            c, d = law(first, probability, threshold), law(second + 1, probability, threshold)
+            p = {(x, y): a[x] * b[y] for x in a for y in b}
+            q = {(x, y): c[x] * d[y] for x in c for y in d}
+            assert found.upper >= float(divergence(p, q, alpha))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [pytest.param(e, marks=[pytest.mark.slow] * (e["kind"] != "single")) for e in ENTRIES],
+    ids=lambda entry: entry["id"],
+)
+def test_references(entry: dict[str, Any]) -> None:
+    one = sa.SampleAndThreshold(probability=entry["p"], threshold=entry["K"])
+    if entry["kind"] == "single":
+        found = one.delta(epsilon=entry["epsilon"])
+        assert found.lower <= entry["delta"] * (1 + 1e-12)
+        assert entry["delta"] * (1 - 1e-12) <= found.upper <= entry["delta"] * (1 + 1e-9)
+        assert one.worst_others(entry["epsilon"]) == entry["worst_m"]
+        return
+    found = sa.epsilon(one, delta=entry["delta"], rounds=entry["rounds"])
+    # what one number of users attains is below every upper bound; the references are to 1e-3
+    assert found.upper >= entry["epsilon_attained_single_m"] * (1 - 1e-3)
+    envelope = entry.get("epsilon_upper_envelope")
+    if envelope is not None:
+        assert found.lower <= envelope * (1 + 1e-3)
+        assert envelope * (1 - 1e-3) <= found.upper <= envelope * (1 + 1e-3)
+
+
+def test_what_one_number_of_users_loses() -> None:
+    one = sa.SampleAndThreshold(probability=0.1, threshold=10)
+    real = sa.attained_epsilon(one, delta=1e-6, rounds=3)
+    # some numbers of users are tried, of which one loses .38; the worst of all, .55
+    assert 0.3 <= real.lower <= real.upper <= sa.epsilon(one, delta=1e-6, rounds=3).upper
+    alone = sa.attained_epsilon(one, delta=1e-6)
+    assert alone.lower == pytest.approx(sa.epsilon(one, delta=1e-6).lower, rel=1e-6)
+
+
+def test_the_rule_in_use_leaves_much_room() -> None:
+    """p = (1 - 1/e)/6 and K = 20 for epsilon 1 at 1e-8: p may be .251, or K 11."""
+    target = {"target_epsilon": 1.0, "delta": 1e-8}
+    for_threshold = sa.SampleAndThreshold.calibrate(threshold=20, **target)
+    assert 0.251 <= for_threshold.probability < 0.252
+    for_probability = sa.SampleAndThreshold.calibrate(probability=0.105, **target)
+    assert for_probability.threshold == 11
+    for one in (for_threshold, for_probability):
+        assert sa.delta(one, epsilon=1.0).upper <= 1e-8
+    fewer = sa.SampleAndThreshold(probability=0.105, threshold=10)
+    assert sa.delta(fewer, epsilon=1.0).lower > 1e-8
+    two = sa.SampleAndThreshold.calibrate(probability=0.3, target_epsilon=1.0, delta=1e-4, rounds=2)
+    assert sa.delta(two, epsilon=1.0, rounds=2).upper <= 1e-4
+    one = sa.SampleAndThreshold.calibrate(probability=0.3, target_epsilon=1.0, delta=1e-4)
+    assert one.threshold <= two.threshold
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_rounds_are_stored_and_are_of_their_adjacency(adjacency: sa.Adjacency) -> None:
+    one = sa.SampleAndThreshold(probability=0.2, threshold=8, adjacency=adjacency)
+    state = json.loads(json.dumps(one.to_dict()))
+    assert sa.Protocol.from_list([{"round": state, "count": 1}]) == sa.Protocol([(one, 1)])
+    assert sa.epsilon(one, delta=1e-4).adjacency is adjacency
+    other = sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.0), users=100)
+    if adjacency is ADD:
+        with pytest.raises(ValueError, match="adjacency"):
+            sa.Protocol([(one, 1), (other, 1)])
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"probability": 0.0, "threshold": 5}, "probability"),
+        ({"probability": 1.0, "threshold": 5}, "a threshold alone is no privacy"),
+        ({"probability": 1.5, "threshold": 5}, "probability"),
+        ({"probability": 0.5, "threshold": 0}, "threshold"),
+        ({"probability": 0.5, "threshold": 2.5}, "threshold"),
+        ({"probability": 0.5, "threshold": 5, "adjacency": sa.Adjacency.ZERO_OUT}, "adjacency"),
+    ],
+)
+def test_what_is_no_round_is_refused(options: dict[str, Any], named: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=named) as refused:
+        sa.SampleAndThreshold(**options)
+    assert "\n" not in str(refused.value)
+
+
+def test_calibration_says_what_it_cannot_do() -> None:
+    with pytest.raises(ValueError, match="one of threshold and probability"):
+        sa.SampleAndThreshold.calibrate(target_epsilon=1.0, delta=1e-8)
+    with pytest.raises(ValueError, match="target_epsilon"):
+        sa.SampleAndThreshold.calibrate(probability=0.9, target_epsilon=0.01, delta=1e-8)
