@@ -228,6 +228,62 @@ def _crowds(entry: Mapping[str, Any]) -> Callable[[], Any]:
     return lambda: sa.delta(one(), epsilon=entry["epsilon"])
 
 
+def _group(entry: Mapping[str, Any]) -> Callable[[], Any]:
+    if entry["base"] == "gaussian":
+        step = sa.GaussianMechanism(noise_multiplier=1.0 / entry["mu"])
+        one, rounds = sa.RandomAllocation(step, steps=1), 1
+    else:
+        randomizer = sa.GeneralRandomizer(eps0=entry["eps0"])
+        one, rounds = sa.ShuffleRound(randomizer, users=entry["users"]), entry["rounds"]
+    return functools.partial(
+        sa.epsilon, one, delta=entry["delta"], rounds=rounds, group=entry["group"]
+    )
+
+
+def _user_messages(entry: Mapping[str, Any]) -> Callable[[], Any]:
+    eps0 = entry["eps0"]
+    categories = {"General": 0, "8-RR": 8}.get(entry["randomizer"], 16)
+    known = categories and sa.RandomizedResponse(categories=categories, eps0=eps0)
+    one = sa.ShuffleRound(
+        known or sa.GeneralRandomizer(eps0=eps0),
+        users=entry["users"],
+        messages_per_user=entry["messages_per_user"],
+    )
+    return functools.partial(sa.epsilon, one, delta=entry["delta"])
+
+
+def _training(entry: Mapping[str, Any]) -> Callable[[], Any]:
+    step, rounds = sa.GaussianMechanism(noise_multiplier=entry["noise_multiplier"]), entry["steps"]
+    if "q" in entry:
+        size = round(entry["q"] * 10**5)
+        one: Any = sa.FixedSizeSampled(step, size=size, population=10**5)
+    elif "rate" in entry:
+        one = sa.PoissonSampled(step, rate=entry["rate"], records_per_user=entry["records"])
+    else:
+        one = sa.RandomAllocation(step, steps=rounds, records_per_user=entry["records"])
+        rounds = 1
+    return functools.partial(sa.epsilon, one, delta=entry["delta"], rounds=rounds)
+
+
+def _leaky(entry: Mapping[str, Any]) -> Callable[[], Any]:
+    randomizer, users = sa.GeneralRandomizer(eps0=entry["eps0"]), entry["users"]
+    if "exposure" in entry:
+        leak = sa.Shuffler(exposure=entry["exposure"], everyone=False)
+        one = sa.ShuffleRound(randomizer, users=users, shuffler=leak)
+        return functools.partial(one.epsilon, delta=entry["delta"])
+    weights = np.arange(1.0, users + 1.0) if entry["weights"] == "linear" else np.ones(users)
+    leak = sa.Shuffler(weights=weights / weights.sum())
+    one = sa.ShuffleRound(randomizer, users=users, shuffler=leak)
+    return functools.partial(one.delta, epsilon=entry["epsilon"])
+
+
+def _threshold(entry: Mapping[str, Any]) -> Callable[[], Any]:
+    one = sa.SampleAndThreshold(probability=entry["p"], threshold=entry["K"])
+    if "epsilon" in entry and entry["kind"] == "single":
+        return functools.partial(one.delta, epsilon=entry["epsilon"])
+    return functools.partial(sa.epsilon, one, delta=entry["delta"], rounds=entry["rounds"])
+
+
 _FILES: dict[str, Callable[[Mapping[str, Any]], Callable[[], Any] | None]] = {
     "allocation": _allocation,
     "shuffled": _shuffled,
@@ -238,6 +294,13 @@ _FILES: dict[str, Callable[[Mapping[str, Any]], Callable[[], Any] | None]] = {
     "dsigma": _dsigma,
     "messages": _messages,
     "crowds": _crowds,
+    "group": _group,
+    "leaky": _leaky,
+    "sample_and_threshold": _threshold,
+    "user_allocation": _training,
+    "user_dpsgd_poisson": _training,
+    "user_fixed_size": _training,
+    "user_messages": _user_messages,
 }
 
 
