@@ -284,6 +284,17 @@ def _threshold(entry: Mapping[str, Any]) -> Callable[[], Any]:
     return functools.partial(sa.epsilon, one, delta=entry["delta"], rounds=entry["rounds"])
 
 
+def _memoised(entry: Mapping[str, Any]) -> Callable[[], Any]:
+    one = sa.MemoisedRounds(
+        permanent=sa.RandomizedResponse(categories=2, eps0=entry["eps_permanent"]),
+        instantaneous=sa.RandomizedResponse(categories=2, eps0=entry["eps_instantaneous"]),
+        users=entry["users"],
+        rounds=entry["rounds"],
+        same_participants=True,
+    )
+    return functools.partial(sa.epsilon, one, delta=entry["delta"])
+
+
 _FILES: dict[str, Callable[[Mapping[str, Any]], Callable[[], Any] | None]] = {
     "allocation": _allocation,
     "shuffled": _shuffled,
@@ -296,6 +307,7 @@ _FILES: dict[str, Callable[[Mapping[str, Any]], Callable[[], Any] | None]] = {
     "crowds": _crowds,
     "group": _group,
     "leaky": _leaky,
+    "memoised": _memoised,
     "sample_and_threshold": _threshold,
     "user_allocation": _training,
     "user_dpsgd_poisson": _training,

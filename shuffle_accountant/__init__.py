@@ -29,6 +29,7 @@ From a target to parameters
 
 Rounds
     ShuffleRound         every user sends one message through a shuffler
+    MemoisedRounds       rounds that send noisy copies of one permanent answer
     NoiseMessages        true values among dummy messages that the users add
     AugmentedShuffle     the shuffler drops some values and adds dummies
     RandomAllocation     an epoch: every record is dealt to one step at random
@@ -161,6 +162,7 @@ if TYPE_CHECKING:
         LaplaceMechanism,
         PureMechanism,
     )
+    from shuffle_accountant.rounds.memoised import MemoisedRounds
     from shuffle_accountant.rounds.noise_messages import NoiseMessages
     from shuffle_accountant.rounds.pld import PldRound
     from shuffle_accountant.rounds.poisson import PoissonSampled
@@ -196,6 +198,7 @@ __all__ = [
     "LocalHashing",
     "LooseBracketWarning",
     "LossTable",
+    "MemoisedRounds",
     "NegativeBinomial",
     "NoiseMessages",
     "PldRound",
@@ -265,6 +268,7 @@ if not TYPE_CHECKING:
             "FixedSizeSampled": "rounds.fixed_size",
             "GaussianMechanism": "rounds.mechanisms",
             "LaplaceMechanism": "rounds.mechanisms",
+            "MemoisedRounds": "rounds.memoised",
             "NoiseMessages": "rounds.noise_messages",
             "PldRound": "rounds.pld",
             "PoissonSampled": "rounds.poisson",

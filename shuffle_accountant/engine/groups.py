@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from shuffle_accountant.engine.envelope import table_of
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import (
@@ -30,7 +31,7 @@ from shuffle_accountant.lattice.profile import (
     whole_places,
     whole_profile,
 )
-from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable, TabulatedLoss
+from shuffle_accountant.losses.tables.tabulated import LossBounds, TabulatedLoss
 from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, lowered, raised, roundings
 
@@ -71,8 +72,8 @@ def group_loss(ask: Ask, query: Query, group: int, largest: float) -> TabulatedL
     low, high = _profile(ask, losses)
     if losses[-1] == largest:
         low[-1] = high[-1] = 0.0
-    upper = _table(_above(losses, high, group))
-    lower = _table(_below(losses, low, high, group))
+    upper = table_of(_above(losses, high, group))
+    lower = table_of(_below(losses, low, high, group))
     bounds = LossBounds(upper=upper, lower=lower)
     return TabulatedLoss(bounds=bounds, backward=bounds)
 
@@ -93,7 +94,7 @@ def _reach(ask: Ask, epsilon: float, group: int, most: float) -> float:
         high = np.append(high, _profile(ask, further)[1])
         order = np.argsort(losses)
         losses, high = losses[order], np.minimum.accumulate(high[order])
-        table = _table(_above(losses, high, group))
+        table = table_of(_above(losses, high, group))
         start = table.losses > epsilon
         gain = table.probabilities[start] * -np.expm1(epsilon - table.losses[start])
         found = float(np.sum(gain)) + table.infinity_mass
@@ -214,11 +215,3 @@ def _rates(corners: Array, heights: Array, places: Array, group: int, far: float
         found.append(np.interp(found[-1], value, at))
     rates = np.unique(np.concatenate(found))
     return rates[(rates >= LIMITS.underflow) & (rates <= 1.0)]
-
-
-def _table(atoms: PldAtoms) -> PldTable:
-    """The atoms as a table, their losses moved by their error."""
-    moved = atoms.loss_error if atoms.side is Bound.PESSIMISTIC else -atoms.loss_error
-    loss, where = np.unique(atoms.loss + moved, return_inverse=True)
-    mass = np.bincount(where, atoms.mass, loss.size)
-    return PldTable(loss, np.minimum(mass, 1.0), infinity_mass=min(atoms.infinite, 1.0))

@@ -18,6 +18,7 @@ from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
+from shuffle_accountant.rounds.memoised import MemoisedRounds
 from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import Rounds
 from shuffle_accountant.rounds.shuffle import ShuffleRound
@@ -181,6 +182,12 @@ def _batches(one: ShuffledBatches, count: int) -> str:
 @described.register
 def _poisson(one: PoissonSampled, count: int) -> str:
     return f"{_times(count, 'step')} each record takes part at random, {one!r}"
+
+
+@described.register
+def _memoised(one: MemoisedRounds, count: int) -> str:
+    what = f"each person sends {one.rounds:,} noisy copies of one permanent answer"
+    return f"{_times(count, 'survey')} {what}, {one!r}"
 
 
 @described.register

@@ -62,6 +62,7 @@ _MODULES = {
     "augmented-shuffle": "augmented",
     "capped": "capped",
     "fixed-size": "fixed_size",
+    "memoised": "memoised",
     "noise-messages": "noise_messages",
     "pld": "pld",
     "poisson-sampling": "poisson",

@@ -668,6 +668,11 @@ def _rounds() -> Iterator[Entry]:
     leak |= {"batches": None, "random_batches": False, "minimum_batch": None}
     few = leak | {"exposure": 0.0, "minimum_batch": 5}
     yield Entry("Shuffler", sa.Shuffler, (leak, few))
+    two = sa.RandomizedResponse(categories=2, eps0=1.0)
+    memo = {"permanent": two, "instantaneous": two, "users": 20, "rounds": 9, "colluding": 2}
+    memo |= {"same_participants": True, "smallest_pattern": 3, "values_per_user": 2}
+    memo |= {"change_times": None}
+    yield Entry("MemoisedRounds", sa.MemoisedRounds, (memo,))
     rare = {"probability": 0.1, "threshold": 10, "adjacency": sa.Adjacency.ADD_REMOVE}
     yield Entry("SampleAndThreshold", sa.SampleAndThreshold, (rare,))
     some = {"mechanism": gaussian, "size": 10, "population": 100}

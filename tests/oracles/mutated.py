@@ -97,6 +97,13 @@ def _rounds() -> Iterator[tuple[str, Any]]:
     yield "dealt records", sa.RandomAllocation(gaussian, steps=9, records_per_user=2)
     yield "fixed size", sa.FixedSizeSampled(gaussian, size=3, population=30)
     yield "messages", sa.ShuffleRound(response, messages=30, messages_per_user=3)
+    two = sa.RandomizedResponse(categories=2, eps0=1.0)
+    yield (
+        "memoised",
+        sa.MemoisedRounds(
+            permanent=two, instantaneous=two, users=9, rounds=3, same_participants=True
+        ),
+    )
     yield "threshold", sa.SampleAndThreshold(probability=0.25, threshold=4)
     leak = sa.Shuffler(batches=[40, 60], random_batches=True)
     yield "leak", sa.ShuffleRound(response, users=100, shuffler=leak)

@@ -64,6 +64,13 @@ def test_what_is_said_of_each_kind_of_round() -> None:
         "each person reports with a probability": sa.SampleAndThreshold(
             probability=0.1, threshold=9
         ),
+        "each person sends 5 noisy copies": sa.MemoisedRounds(
+            permanent=sa.RandomizedResponse(categories=2, eps0=2.0),
+            instantaneous=sa.RandomizedResponse(categories=2, eps0=1.0),
+            users=90,
+            rounds=5,
+            same_participants=True,
+        ),
         "1 times PldRound(": sa.PldRound.from_tables(table, adjacency=sa.Adjacency.ZERO_OUT),
     }
     for part, one in parts.items():

@@ -141,6 +141,16 @@ OTHERS: dict[str, tuple[Any, tuple[str, ...]]] = {
         next(iter(sa.Protocol([(sa.ShuffleRound(RESPONSE, users=50), 9)], rounds_per_user=3)))[0],
         (FEWEST, "which clients enforce"),
     ),
+    "memoised": (
+        sa.MemoisedRounds(
+            permanent=sa.RandomizedResponse(categories=2, eps0=2.0),
+            instantaneous=sa.RandomizedResponse(categories=2, eps0=1.0),
+            users=50,
+            rounds=5,
+            same_participants=True,
+        ),
+        ("keeps one permanent answer", "The same users take part in every round"),
+    ),
     "threshold": (
         sa.SampleAndThreshold(probability=0.2, threshold=5),
         ("Nothing is seen of suppressed reports", "who reported stays hidden"),

@@ -1,0 +1,247 @@
+"""Memoised reports: a permanent answer, of which every round sends a fresh noisy copy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.engine.envelope import envelope_loss
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.combined.product import ProductLoss
+from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
+from shuffle_accountant.randomizers.registry import randomizer_from_dict
+from shuffle_accountant.reductions.allocation import AllocationPair
+from shuffle_accountant.rounds.base import Round, certified, needed
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS
+from shuffle_accountant.rounds.shuffle import ShuffleRound
+
+__all__ = ["MemoisedRounds"]
+
+# Epsilons at which the bounds are asked for: twice as many make the bracket four times narrower.
+_POINTS = 128
+# Relative width of the brackets of the bounds there.
+_TOLERANCE = 1e-3
+# Where all bounds are below this delta, points are as far apart as they come.
+_LEAST = 1e-16
+# Relative error of the alpha that a bound is asked at, some exponentials and their quotient.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, init=False)
+class MemoisedRounds(Round):
+    """All rounds of a survey in which each user keeps one answer and sends noisy copies of it.
+
+    User i draws ``permanent(value)`` once and sends ``instantaneous`` of that in every round, which
+    is shuffled (RAPPOR's permanent and instantaneous responses). Two bounds hold if everybody does
+    so: the permanent answers shuffled once, however many rounds there are; and the rounds of
+    instantaneous responses, of which the permanent one hides a part. The envelope of both is taken.
+
+    Adjacency: REPLACE_ONE, for binary values. The round stands for all of its ``rounds``.
+
+    Args:
+        permanent: what makes the memo, a binary randomizer with finite eps0.
+        instantaneous: what sends it, a binary randomizer with finite eps0.
+        users: who take part, >= 1, the colluding ones among them.
+        rounds: number of rounds, >= 1.
+        same_participants: whether the same users take part in all rounds, and no identifier links
+            the messages of different rounds.
+        colluding: users who work with the observer, fewer than all.
+        smallest_pattern: where participants change: the fewest users whose pattern of
+            participation is the target's, for any target; None leaves the first bound out.
+        values_per_user: number of different values that a user has over time, >= 1.
+        change_times: the rounds at which values change, the same for all users and public; needed
+            for the memo to help users of several values.
+    """
+
+    kind: ClassVar[str] = "memoised"
+
+    permanent: LocalRandomizer
+    instantaneous: LocalRandomizer
+    users: int
+    rounds: int
+    same_participants: bool
+    colluding: int
+    smallest_pattern: int | None
+    values_per_user: int
+    change_times: tuple[int, ...] | None
+
+    def __init__(
+        self,
+        *,
+        permanent: LocalRandomizer,
+        instantaneous: LocalRandomizer,
+        users: int,
+        rounds: int,
+        same_participants: bool,
+        colluding: int = 0,
+        smallest_pattern: int | None = None,
+        values_per_user: int = 1,
+        change_times: Iterable[int] | None = None,
+    ) -> None:
+        users = validate.integer(minimum=1, maximum=2**53, users=users)
+        rounds = validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds=rounds)
+        if smallest_pattern is not None:
+            smallest_pattern = validate.integer(
+                minimum=1, maximum=users, smallest_pattern=smallest_pattern
+            )
+        times = None
+        if change_times is not None:
+            every = validate.items(change_times=change_times)
+            times = tuple(sorted({validate.integer(minimum=1, change_times=one) for one in every}))
+        values: dict[str, Any] = {
+            "permanent": _binary("permanent", permanent),
+            "instantaneous": _binary("instantaneous", instantaneous),
+            "users": users,
+            "rounds": rounds,
+            "same_participants": validate.flag(same_participants=same_participants),
+            "colluding": validate.integer(minimum=0, maximum=users - 1, colluding=colluding),
+            "smallest_pattern": smallest_pattern,
+            "values_per_user": validate.integer(
+                minimum=1, maximum=rounds, values_per_user=values_per_user
+            ),
+            "change_times": times,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Replace-one."""
+        return Adjacency.REPLACE_ONE
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Assumptions on memos, on who takes part, and on the shuffler; a sentence each."""
+        who = (
+            "The same users take part in every round"
+            if self.same_participants
+            else "As many users as stated take part in every round, and who does not depend on data"
+        )
+        values = (
+            "The value of a user stays the same in all rounds"
+            if self.values_per_user == 1
+            else "No user has more different values than stated"
+        )
+        same = ("When values change is public and the same for all users",)
+        times = () if self.change_times is None else same
+        return needed(
+            "memoised",
+            "Every user keeps one permanent answer for each value, drawn by the randomizer stated, "
+            "and sends a fresh noisy copy of it in every round",
+            who,
+            values,
+            *times,
+            "The shuffler removes who sent a message, in which order and when, afresh in every "
+            "round; nothing links the messages of one user in different rounds, as a seed would",
+            "No more users than stated as colluding work with the observer",
+        )
+
+    @property
+    def people(self) -> int:
+        """Number of people whose data are used."""
+        return self.users
+
+    def reduced(self) -> AllocationPair:
+        """The dominating pair of all rounds together."""
+        return _reduced(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `from_dict` rebuilds an equal round."""
+        times = self.change_times
+        return {
+            "kind": self.kind,
+            "permanent": self.permanent.to_dict(),
+            "instantaneous": self.instantaneous.to_dict(),
+            "users": self.users,
+            "rounds": self.rounds,
+            "same_participants": self.same_participants,
+            "colluding": self.colluding,
+            "smallest_pattern": self.smallest_pattern,
+            "values_per_user": self.values_per_user,
+            "change_times": None if times is None else list(times),
+        }
+
+    @classmethod
+    def from_dict(cls, state: Any) -> MemoisedRounds:
+        """Inverse of `to_dict`."""
+        wanted = {"kind", *cls.__dataclass_fields__} - {"kinds"}
+        state = dict(validate.fields(wanted, kind=cls.kind, round=state))
+        del state["kind"]
+        memo, copy = (randomizer_from_dict(state.pop(f)) for f in ("permanent", "instantaneous"))
+        return cls(permanent=memo, instantaneous=copy, **state)
+
+
+def _binary(name: str, randomizer: Any) -> LocalRandomizer:
+    found: LocalRandomizer = validate.instance(LocalRandomizer, **{name: randomizer})  # type: ignore[type-abstract]
+    inputs = found.inputs if isinstance(found, FiniteRandomizer) else None
+    if inputs != 2 or not math.isfinite(found.eps0):
+        raise ValueError(
+            f"{name} must be a randomizer of two values with a finite eps0, such as "
+            f"RandomizedResponse(categories=2, eps0=1.0), got {validate.shown(found)}"
+        )
+    return found
+
+
+@lru_cache(maxsize=32)
+def _reduced(one: MemoisedRounds) -> AllocationPair:
+    honest = one.users - one.colluding
+    fresh = ShuffleRound(one.instantaneous, users=honest)
+    alone = fresh.reduced().loss
+    composed: PrivacyLoss = ProductLoss(((alone, one.rounds),)) if one.rounds > 1 else alone
+    if one.values_per_user > 1 and one.change_times is None:
+        # memos do not hide when a value changes
+        return AllocationPair("memoised", composed)
+    hidden = one.values_per_user * one.permanent.eps0
+    profiles = [partial(_behind_memo, one, hidden)]
+    alike = one.users if one.same_participants else one.smallest_pattern
+    if alike is not None and one.values_per_user == 1 and alike > one.colluding:
+        profiles.append(partial(_of_memos, one, alike - one.colluding))
+    most = min(hidden, 600.0)
+    last = most
+    while last > 1e-12 and min(profile(0.7 * last)[1] for profile in profiles) <= _LEAST:
+        last *= 0.7
+    losses = np.linspace(0.0, last, _POINTS)
+    if last < hidden:
+        losses = np.append(losses, hidden if hidden <= 600.0 else 2.0 * last)
+    loss = envelope_loss(profiles, losses)
+    return AllocationPair("memoised", loss)
+
+
+def _of_memos(one: MemoisedRounds, users: int, epsilon: float) -> tuple[float, float]:
+    """Delta of the memos, shuffled once: all rounds depend on how many there are of each."""
+    if epsilon >= one.permanent.eps0:
+        return 0.0, 0.0
+    memos = ShuffleRound(one.permanent, users=users)
+    found, _ = certified([(memos, 1)], Query(epsilon=epsilon), _TOLERANCE)
+    return found.lower, found.upper
+
+
+def _behind_memo(one: MemoisedRounds, hidden: float, epsilon: float) -> tuple[float, float]:
+    """Delta of ``(u D0 + v D1, v D0 + u D1)``, D all rounds of instantaneous responses.
+
+    With ``u/v = e^hidden`` it is ``(u - alpha v) delta_D(log beta)`` for ``alpha < u/v``, with
+    ``beta = (alpha u - v)/(u - alpha v)``, and 0 beyond.
+    """
+    if epsilon >= hidden:
+        return 0.0, 0.0
+    small = math.exp(-hidden)
+    # in units of u: 1 - e^(epsilon - hidden), and beta without cancellation
+    rest = -math.expm1(epsilon - hidden)
+    beta = epsilon + math.log(-math.expm1(-epsilon - hidden)) - math.log(rest)
+    share = rest / (1.0 + small)
+    error = _ROUNDING * (1.0 + beta)
+    rounds = [(ShuffleRound(one.instantaneous, users=one.users - one.colluding), one.rounds)]
+    ends = []
+    for moved in (beta + error, max(beta - error, 0.0)):
+        found, _ = certified(rounds, Query(epsilon=moved), _TOLERANCE)
+        ends.append(found)
+    low, high = share * ends[0].lower * (1.0 - _ROUNDING), share * ends[1].upper * (1.0 + _ROUNDING)
+    return min(low, 1.0), min(high, 1.0)

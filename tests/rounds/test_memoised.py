@@ -1,0 +1,115 @@
+"""Memoised reports: against enumeration of all transcripts in exact arithmetic, and references."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shuffle_accountant as sa
+
+REFS = Path(__file__).resolve().parent.parent / "refs"
+ENTRIES = json.loads((REFS / "memoised.json").read_text(encoding="utf-8"))
+
+
+def response(odds: int) -> sa.RandomizedResponse:
+    return sa.RandomizedResponse(categories=2, eps0=math.log(odds))
+
+
+def coin(odds: int, value: int, bit: int) -> Fraction:
+    return Fraction(odds if bit == value else 1, odds + 1)
+
+
+def transcripts(values: tuple[int, ...], memo: int, copy: int, rounds: int) -> Counter[Any]:
+    """Law of the number of ones in every round, by enumeration of memos and copies."""
+    found: Counter[Any] = Counter()
+    for memos in itertools.product((0, 1), repeat=len(values)):
+        kept = math.prod(
+            (coin(memo, v, b) for v, b in zip(values, memos, strict=True)), start=Fraction(1)
+        )
+        single: Counter[int] = Counter()
+        for bits in itertools.product((0, 1), repeat=len(values)):
+            single[sum(bits)] += math.prod(
+                (coin(copy, m, b) for m, b in zip(memos, bits, strict=True)), start=Fraction(1)
+            )
+        for counts in itertools.product(single, repeat=rounds):
+            found[counts] += kept * math.prod((single[c] for c in counts), start=Fraction(1))
+    return found
+
+
+@pytest.mark.parametrize(("memo", "copy"), [(3, 3), (9, 2), (2, 7)])
+@pytest.mark.parametrize(("users", "rounds"), [(1, 1), (1, 3), (2, 2), (3, 2)])
+def test_no_protocol_is_above(memo: int, copy: int, users: int, rounds: int) -> None:
+    one = sa.MemoisedRounds(
+        permanent=response(memo),
+        instantaneous=response(copy),
+        users=users,
+        rounds=rounds,
+        same_participants=True,
+    )
+    for others in itertools.combinations_with_replacement((0, 1), users - 1):
+        p, q = (transcripts((mine, *others), memo, copy, rounds) for mine in (0, 1))
+        for alpha in (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(3)):
+            truth = sum(max(p[k] - alpha * q[k], Fraction(0)) for k in p | q)
+            assert sa.delta(one, epsilon=math.log(alpha)).upper >= float(truth) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [e for e in ENTRIES if e["rounds"] <= 100 and e["users"] <= 10_000],
+    ids=lambda entry: entry["id"],
+)
+def test_references(entry: dict[str, Any]) -> None:
+    one = sa.MemoisedRounds(
+        permanent=sa.RandomizedResponse(categories=2, eps0=entry["eps_permanent"]),
+        instantaneous=sa.RandomizedResponse(categories=2, eps0=entry["eps_instantaneous"]),
+        users=entry["users"],
+        rounds=entry["rounds"],
+        same_participants=True,
+    )
+    found = sa.epsilon(one, delta=entry["delta"])
+    # the envelope of both bounds is at most the smaller one; chords between points are above it
+    assert found.lower <= entry["epsilon_upper"] * (1 + 1e-3)
+    assert found.upper <= entry["epsilon_upper"] * (1 + 5e-3)
+
+
+def test_changing_participants_and_values() -> None:
+    both = {"permanent": response(9), "instantaneous": response(3), "users": 500, "rounds": 20}
+    same = sa.MemoisedRounds(**both, same_participants=True)
+    changing = sa.MemoisedRounds(**both, same_participants=False)
+    some = sa.MemoisedRounds(**both, same_participants=False, smallest_pattern=100)
+    values = [sa.delta(one, epsilon=0.4).upper for one in (same, some, changing)]
+    assert values == sorted(values)
+    # without public times a memo does not help users whose values change
+    moving = sa.MemoisedRounds(**both, same_participants=True, values_per_user=2)
+    fresh = sa.delta(sa.ShuffleRound(response(3), users=500), rounds=20, epsilon=0.4)
+    found = sa.delta(moving, epsilon=0.4)
+    assert (found.lower, found.upper) == (fresh.lower, fresh.upper)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"permanent": sa.RandomizedResponse(categories=3, eps0=1.0)}, "permanent"),
+        ({"instantaneous": sa.GeneralRandomizer(eps0=1.0)}, "instantaneous"),
+        ({"users": 0}, "users"),
+        ({"rounds": 0}, "rounds"),
+        ({"colluding": 10}, "colluding"),
+        ({"same_participants": 1}, "same_participants"),
+        ({"smallest_pattern": 11}, "smallest_pattern"),
+        ({"values_per_user": 0}, "values_per_user"),
+    ],
+)
+def test_what_is_not_covered_is_refused(changed: dict[str, Any], named: str) -> None:
+    both = {"permanent": response(9), "instantaneous": response(3), "users": 10, "rounds": 5}
+    with pytest.raises((TypeError, ValueError), match=named) as refused:
+        sa.MemoisedRounds(**{**both, "same_participants": True, **changed})
+    assert "\n" not in str(refused.value)
+    with pytest.raises(TypeError, match="same_participants"):
+        sa.MemoisedRounds(**both)
