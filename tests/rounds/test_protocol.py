@@ -97,8 +97,9 @@ def test_mixed_adjacency_is_refused_in_one_line():
         with pytest.raises(ValueError, match="adjacency") as refused:
             mixed()
         text = str(refused.value)
+        kinds = (sa.Adjacency.REPLACE_ONE, sa.Adjacency.ZERO_OUT)
         assert "\n" not in text
-        assert all(kind.name in text and kind.value in text for kind in sa.Adjacency)
+        assert all(kind.name in text and kind.value in text for kind in kinds)
 
 
 def test_what_was_refused_is_not_recorded():

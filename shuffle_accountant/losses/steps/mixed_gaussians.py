@@ -125,7 +125,9 @@ class FixedSizePair:
         asked = np.minimum(losses, 700.0)
         alpha, growth = np.exp(asked), np.expm1(asked)
         c = math.exp(min(0.5 / s**2, 600.0))
-        inside = difference_of(np.square(q * c), 4.0 * q * (1.0 - q) * alpha * growth, 0.0).value
+        with np.errstate(over="ignore"):  # far out the interval is empty
+            twice = 4.0 * q * (1.0 - q) * alpha * growth
+        inside = difference_of(np.square(q * c), twice, 0.0).value
         square = np.sqrt(np.maximum(inside, 0.0))
         high = s * np.log((q * c + square) / (2.0 * alpha * q))
         with np.errstate(divide="ignore"):
