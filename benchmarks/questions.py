@@ -265,6 +265,22 @@ def _training(entry: Mapping[str, Any]) -> Callable[[], Any]:
     return functools.partial(sa.epsilon, one, delta=entry["delta"], rounds=rounds)
 
 
+def _correlated(entry: Mapping[str, Any]) -> Callable[[], Any] | None:
+    case, delta = entry["case"], entry["delta"]
+    if case.startswith("cyclic"):
+        step = sa.GaussianMechanism(noise_multiplier=entry["sigma"])
+        one: Any = sa.CyclicPoisson(step, rate=entry["q"], cycles=entry["epochs"])
+        return functools.partial(sa.epsilon, one, delta=delta)
+    if case.startswith("unequal"):
+        count, values = (25, (1.0, 1.25, 1.5, 2.0)) if "25x" in case else (50, (1.5, 3.0))
+        noise = [value for value in values for _ in range(count)]
+        step = sa.GaussianMechanism(noise_multiplier=noise)
+        return functools.partial(
+            sa.epsilon, sa.RandomAllocation(step, steps=len(noise)), delta=delta
+        )
+    return None
+
+
 def _leaky(entry: Mapping[str, Any]) -> Callable[[], Any]:
     randomizer, users = sa.GeneralRandomizer(eps0=entry["eps0"]), entry["users"]
     if "exposure" in entry:
@@ -305,6 +321,7 @@ _FILES: dict[str, Callable[[Mapping[str, Any]], Callable[[], Any] | None]] = {
     "dsigma": _dsigma,
     "messages": _messages,
     "crowds": _crowds,
+    "correlated": _correlated,
     "group": _group,
     "leaky": _leaky,
     "memoised": _memoised,

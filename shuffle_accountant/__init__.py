@@ -35,6 +35,7 @@ Rounds
     RandomAllocation     an epoch: every record is dealt to one step at random
     ShuffledBatches      an epoch over shuffled records in batches of one size
     PoissonSampled       a step that every record takes part in at random
+    CyclicPoisson        sampled steps that go through a fixed partition in turn
     FixedSizeSampled     a step whose batch is a random subset of a fixed size
     GaussianMechanism, LaplaceMechanism, PureMechanism
                          one step with that noise, or with a known epsilon
@@ -156,6 +157,7 @@ if TYPE_CHECKING:
     from shuffle_accountant.rounds.attained import attained_epsilon
     from shuffle_accountant.rounds.augmented import AugmentedShuffle
     from shuffle_accountant.rounds.batches import ShuffledBatches
+    from shuffle_accountant.rounds.cyclic import CyclicPoisson
     from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
     from shuffle_accountant.rounds.mechanisms import (
         GaussianMechanism,
@@ -180,6 +182,7 @@ __all__ = [
     "Binomial",
     "Bracket",
     "CrossedEndsError",
+    "CyclicPoisson",
     "DensitiesAmongDecoys",
     "Deployment",
     "DiscreteGaussian",
@@ -265,6 +268,7 @@ if not TYPE_CHECKING:
         names={
             "AugmentedShuffle": "rounds.augmented",
             "Deployment": "deployment.description",
+            "CyclicPoisson": "rounds.cyclic",
             "FixedSizeSampled": "rounds.fixed_size",
             "GaussianMechanism": "rounds.mechanisms",
             "LaplaceMechanism": "rounds.mechanisms",

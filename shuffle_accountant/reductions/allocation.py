@@ -27,6 +27,9 @@ lemma of `shuffle_accountant.reductions.base`, for a target among t - 1 decoys.
   signed shifts, and ``1 - M M'/m^2`` is a covariance. (b) Which records share a bin and a random
   partition of the steps into d blocks are revealed, d the number of bins in use: given that, the
   bins are independent allocations to blocks, and the whole is a mixture over the patterns.
+* *Noise that differs between steps*: the ratios X_i are independent, each with its own noise.
+  Where they are too many, similar ones are replaced by a common one, of the least noise among them
+  for an upper bound and of the most for a lower one: adding noise to a step is a postprocessing.
 * *Poisson sampling*: a step that a record takes part in with probability q, independently of all
   else, has the ratio ``1 - q + q X`` (Zhu, Dong and Wang 2022, Theorem 11: one of the two orders,
   and the other by exchange): the first released step of an epoch of 1/q, so to speak.
@@ -35,20 +38,22 @@ lemma of `shuffle_accountant.reductions.base`, for a target among t - 1 decoys.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.combined.by_side import by_side, share_of
+from shuffle_accountant.losses.combined.by_side import by_side, noise_of, share_of
 from shuffle_accountant.losses.combined.patterns import PatternsLoss
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
-from shuffle_accountant.numerics.between import Between, quotient
+from shuffle_accountant.losses.steps.unequal_noise import UnequalRatios, gathered_noise
+from shuffle_accountant.numerics.between import Between, over_root, quotient
 
 # Accuracy at which the two bounds for several records are compared, and the delta at which.
 _ROUGH, _USUAL = Effort(tail=1e-12, resolution=1e-3), 1e-6
@@ -76,6 +81,32 @@ def allocation(ratio: Ratio, steps: int, released: int) -> AllocationPair:
         released: number s of steps whose outputs are seen, in 1 … t.
     """
     return AllocationPair("allocation", _mean(ratio, released, quotient(released, steps)))
+
+
+def allocation_of_unequal(
+    noise_multipliers: Sequence[float], steps: int, passes: int
+) -> AllocationPair:
+    """The dominating pair of an epoch whose Gaussian steps each have their own noise.
+
+    Args:
+        noise_multipliers: of the steps whose outputs are seen, shape (s,), at least 0.05 each.
+        steps: number t >= s of steps of the epoch.
+        passes: how often the same deal is gone through.
+    """
+    counts = tuple(sorted(Counter(noise_multipliers).items()))
+    share = quotient(len(noise_multipliers), steps)
+
+    def unequal(side: Bound) -> PrivacyLoss:
+        parts = tuple(
+            (noise_of(over_root(sigma, passes), side), count)
+            for sigma, count in gathered_noise(counts, side)
+        )
+        users, part = len(noise_multipliers), share_of(share, side)
+        if len(parts) == 1:
+            return gaussian_mean_loss(parts[0][0], users, part)
+        return MeanRatioLoss(UnequalRatios(parts), users, part)
+
+    return AllocationPair("allocation", by_side(unequal))
 
 
 def allocation_in_blocks(ratio: Ratio, steps: int, selected: int) -> AllocationPair:

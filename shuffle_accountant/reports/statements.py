@@ -17,6 +17,7 @@ from shuffle_accountant.reports.tables import rounded_up
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import ShuffledBatches
+from shuffle_accountant.rounds.cyclic import CyclicPoisson
 from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
 from shuffle_accountant.rounds.memoised import MemoisedRounds
 from shuffle_accountant.rounds.poisson import PoissonSampled
@@ -194,6 +195,12 @@ def _memoised(one: MemoisedRounds, count: int) -> str:
 def _threshold(one: SampleAndThreshold, count: int) -> str:
     what = "each person reports with a probability and rare values are dropped"
     return f"{_times(count, 'round')} {what}, {one!r}"
+
+
+@described.register
+def _cyclic(one: CyclicPoisson, count: int) -> str:
+    what = f"steps sample from {one.cycles:,} cycles through a fixed partition of the records"
+    return f"{_times(count, 'run')} {what}, {one!r}"
 
 
 @described.register

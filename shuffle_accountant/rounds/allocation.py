@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.reductions.allocation import (
     AllocationPair,
@@ -17,6 +18,7 @@ from shuffle_accountant.reductions.allocation import (
     allocation,
     allocation_in_blocks,
     allocation_of_several,
+    allocation_of_unequal,
 )
 from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.mechanisms import (
@@ -52,9 +54,10 @@ class RandomAllocation(Round):
 
     Args:
         mechanism: one step: a `GaussianMechanism`, `LaplaceMechanism` or `PureMechanism`, or a
-            `PldRound` for any other. Of a PldRound the table for "remove" is used; its distribution
-            must be that of the mechanism under zero-out and must bound it for all alpha >= 0, which
-            a pessimistic distribution of dp_accounting does.
+            `PldRound` for any other. A GaussianMechanism may have a noise multiplier for each step.
+            Of a PldRound the table for "remove" is used; its distribution must be that of the
+            mechanism under zero-out and must bound it for all alpha >= 0, which a pessimistic
+            distribution of dp_accounting does.
         steps: number t of steps, 1 to 1e9.
         selected: number k of steps that use a record, a uniformly chosen subset of that size. For k
             > 1 the bracket encloses the product of k blocks, an upper bound.
@@ -92,7 +95,7 @@ class RandomAllocation(Round):
         records_per_user: int = 1,
         together: bool = False,
     ) -> None:
-        mechanism = zero_out_step(mechanism)
+        mechanism = zero_out_step(mechanism, scheduled=True)
         steps = validate.integer(minimum=1, maximum=MAX_STEPS, steps=steps)
         selected = validate.integer(minimum=1, maximum=steps, selected=selected)
         passes = validate.integer(minimum=1, maximum=10**6, passes=passes)
@@ -120,8 +123,12 @@ class RandomAllocation(Round):
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        # refuses what is out of range now rather than later
-        step_ratio(mechanism, passes, Bound.PESSIMISTIC)
+        schedule = _schedule_of(mechanism)
+        if schedule is None:
+            # refuses what is out of range now rather than later
+            step_ratio(mechanism, passes, Bound.PESSIMISTIC)
+        else:
+            _check_schedule(schedule, self)
 
     @property
     def adjacency(self) -> Adjacency:
@@ -176,6 +183,31 @@ class RandomAllocation(Round):
         return cls(mechanism, **{name: state[name] for name in wanted - {"kind", "mechanism"}})
 
 
+def _schedule_of(mechanism: Mechanism | PldRound) -> tuple[float, ...] | None:
+    """The noise multiplier of each step; None if all steps are alike."""
+    return mechanism.schedule if isinstance(mechanism, GaussianMechanism) else None
+
+
+def _check_schedule(schedule: tuple[float, ...], one: RandomAllocation) -> None:
+    """Raise ValueError unless these noise multipliers, one for each step, fit the epoch."""
+    count, least = len(schedule), min(schedule) / math.sqrt(one.passes)
+    if least < LEAST_SIGMA:
+        raise ValueError(
+            f"noise_multiplier of single steps over the root of passes={one.passes} must be at "
+            f"least {LEAST_SIGMA}, got {least!r}"
+        )
+    if count != one.steps:
+        raise ValueError(
+            f"noise_multiplier must be one number, or one for each of the steps={one.steps}, "
+            f"got {count}"
+        )
+    if one.selected > 1 or one.records_per_user > 1:
+        raise ValueError(
+            "noise_multiplier must be one number with selected or records_per_user above 1, got "
+            f"{count}"
+        )
+
+
 def _check_records(
     mechanism: Mechanism | PldRound, records: int, together: bool, others: tuple[Any, ...]
 ) -> None:
@@ -204,7 +236,7 @@ def _joint(mechanism: Mechanism | PldRound, records: int) -> Ratio:
         # less noise reveals more
         outward = 0.0 if side is Bound.PESSIMISTIC else math.inf
         if isinstance(mechanism, GaussianMechanism):
-            noise = mechanism.noise_multiplier / records
+            noise = mechanism.sigma / records
             noise = noise if records == 1 else math.nextafter(noise, outward)
             return step_ratio(GaussianMechanism(noise_multiplier=noise), 1, side)
         assert isinstance(mechanism, LaplaceMechanism)
@@ -216,6 +248,10 @@ def _joint(mechanism: Mechanism | PldRound, records: int) -> Ratio:
 
 @lru_cache(maxsize=128)
 def _reduced(round: RandomAllocation) -> AllocationPair:
+    schedule = _schedule_of(round.mechanism)
+    if schedule is not None:
+        seen = schedule[: round.released or round.steps]
+        return allocation_of_unequal(seen, round.steps, round.passes)
     if round.records_per_user > 1:
         joint = partial(_joint, round.mechanism)
         if round.together:

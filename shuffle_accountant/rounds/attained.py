@@ -24,6 +24,7 @@ from shuffle_accountant.reductions.dataset import dataset_losses
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import ShuffledBatches
+from shuffle_accountant.rounds.cyclic import CyclicPoisson
 from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
 from shuffle_accountant.rounds.mechanisms import Mechanism
 from shuffle_accountant.rounds.poisson import PoissonSampled
@@ -56,7 +57,7 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
       who knows the target's batch.
     * `RandomAllocation` of a Gaussian, Laplace or pure step, one selected: the bracket's lower end,
       because one query attains the pair, with all others' records 0: ``(1, 0, 0)``.
-    * `PoissonSampled` of such a step: the same.
+    * `PoissonSampled` and `CyclicPoisson` of such a step: the same.
     * `SampleAndThreshold`: the worst of some numbers m of others who hold the value: ``(m, 0, 0)``.
     * `FixedSizeSampled`: the target holds 1 and all others -1: ``(1, 0, -1)``.
     * `ShuffleRound` of a finite randomizer: the best of the datasets in which all other users hold
@@ -94,7 +95,7 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
     if isinstance(round, FixedSizeSampled):
         lower, upper = _both_ends(round.attained_pair().loss, delta, rounds)
         return Attained(lower=lower, upper=upper, dataset=(1, 0, -1))
-    if isinstance(round, PoissonSampled) and isinstance(round.mechanism, Mechanism):
+    if isinstance(round, PoissonSampled | CyclicPoisson) and isinstance(round.mechanism, Mechanism):
         return _own_pair(round, delta, rounds)
     if isinstance(round, ShuffleRound) and isinstance(round.randomizer, FiniteRandomizer):
         return _datasets(round, round.randomizer, delta, rounds)
@@ -149,7 +150,9 @@ class _Pair:
     loss: PrivacyLoss
 
 
-def _own_pair(round: RandomAllocation | PoissonSampled, delta: float, rounds: int) -> Attained:
+def _own_pair(
+    round: RandomAllocation | PoissonSampled | CyclicPoisson, delta: float, rounds: int
+) -> Attained:
     lower, upper = _both_ends(round.reduced().loss, delta, rounds)
     return Attained(lower=lower, upper=upper, dataset=(1, 0, 0))
 

@@ -61,6 +61,7 @@ _MODULES = {
     "allocation": "allocation",
     "augmented-shuffle": "augmented",
     "capped": "capped",
+    "cyclic-poisson": "cyclic",
     "fixed-size": "fixed_size",
     "memoised": "memoised",
     "noise-messages": "noise_messages",

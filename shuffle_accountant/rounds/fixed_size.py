@@ -48,6 +48,7 @@ class FixedSizeSampled(Round):
     def __init__(self, mechanism: GaussianMechanism, *, size: int, population: int) -> None:
         mechanism = validate.instance(GaussianMechanism, mechanism=mechanism)
         population = validate.integer(minimum=1, maximum=_MOST, population=population)
+        _ = mechanism.sigma  # refuses a schedule
         object.__setattr__(self, "mechanism", mechanism)
         object.__setattr__(self, "population", population)
         size = validate.integer(minimum=1, maximum=population, size=size)
@@ -97,7 +98,7 @@ class FixedSizeSampled(Round):
 
 @lru_cache(maxsize=128)
 def _reduced(one: FixedSizeSampled, *, attained: bool) -> AllocationPair:
-    rate, sigma = quotient(one.size, one.population), one.mechanism.noise_multiplier
+    rate, sigma = quotient(one.size, one.population), one.mechanism.sigma
     # with a larger share of the target both profiles are larger
     loss = by_side(lambda side: ProfiledLoss(FixedSizePair(sigma, share_of(rate, side), attained)))
     return AllocationPair("fixed-size sampling", loss)

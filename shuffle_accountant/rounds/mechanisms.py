@@ -9,8 +9,12 @@ dimension and the outputs of earlier steps; only its likelihood ratio X = dP/dQ 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, ClassVar
+
+import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.lattice.grid import Bound
@@ -21,7 +25,7 @@ from shuffle_accountant.losses.steps.bounded_ratio import (
     TwoValuedRatio,
     check_range,
 )
-from shuffle_accountant.losses.steps.gaussian import GaussianRatio
+from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA, GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.numerics.between import over_root, quotient
@@ -33,6 +37,12 @@ __all__ = [
     "Mechanism",
     "PureMechanism",
 ]
+
+
+# Most runs of equal noise multipliers that a printed schedule names.
+_SHOWN = 6
+MOST_MULTIPLIERS = 10**6
+"""Most steps that have a noise multiplier each."""
 
 
 class Mechanism(Stored, ABC):
@@ -60,7 +70,7 @@ class Mechanism(Stored, ABC):
         """
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, init=False)
 class GaussianMechanism(Mechanism):
     """A sum of vectors of 2-norm at most 1, plus normal noise of that deviation per coordinate.
 
@@ -68,7 +78,8 @@ class GaussianMechanism(Mechanism):
     their number, exactly.
 
     Args:
-        noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
+        noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12]; or a
+            sequence of them, at least 0.05 each, one for each step of a `RandomAllocation`.
     """
 
     kind: ClassVar[str] = "gaussian"
@@ -78,16 +89,65 @@ class GaussianMechanism(Mechanism):
         "its batch (Gaussian mechanism).",
     )
 
-    noise_multiplier: float
+    noise_multiplier: float | tuple[float, ...]
 
-    def __post_init__(self) -> None:
-        value = validate.noise_multiplier(noise_multiplier=self.noise_multiplier)
+    def __init__(self, *, noise_multiplier: float | Sequence[float]) -> None:
+        value: float | tuple[float, ...]
+        if isinstance(noise_multiplier, list | tuple | np.ndarray):
+            value = _schedule(noise_multiplier)
+        else:
+            value = validate.noise_multiplier(noise_multiplier=noise_multiplier)
         object.__setattr__(self, "noise_multiplier", value)
+
+    @property
+    def schedule(self) -> tuple[float, ...] | None:
+        """The multiplier of each step of a deal; None if there is one for all steps."""
+        return self.noise_multiplier if isinstance(self.noise_multiplier, tuple) else None
+
+    @property
+    def sigma(self) -> float:
+        """The noise multiplier of every step; ValueError if each step has one of its own."""
+        if isinstance(self.noise_multiplier, tuple):
+            raise ValueError(
+                "noise_multiplier must be one number but in a RandomAllocation, got "
+                f"{len(self.noise_multiplier)} numbers"
+            )
+        return self.noise_multiplier
 
     def ratio(self, passes: int, side: Bound) -> RatioSource:
         """Lognormal distribution: one Gaussian step with the deviation over root ``passes``."""
-        sigma = over_root(self.noise_multiplier, passes)
-        return GaussianRatio(noise_of(sigma, side))
+        return GaussianRatio(noise_of(over_root(self.sigma, passes), side))
+
+    def __repr__(self) -> str:
+        """A call that makes an equal mechanism; runs of equal multipliers are written as such."""
+        value = repr(self.noise_multiplier)
+        if self.schedule is not None:
+            runs = [(one, len(list(group))) for one, group in groupby(self.schedule)]
+            shown = [f"[{one!r}] * {count}" for one, count in runs[:_SHOWN]]
+            if len(runs) > _SHOWN:
+                shown.append("...")
+            value = " + ".join(shown)
+        return f"GaussianMechanism(noise_multiplier={value})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `from_dict` rebuilds an equal mechanism."""
+        one = self.schedule
+        value = self.noise_multiplier if one is None else list(one)
+        return {"kind": self.kind, "noise_multiplier": value}
+
+
+def _schedule(values: Sequence[float]) -> tuple[float, ...]:
+    """One noise multiplier for each step, checked."""
+    if not 1 <= len(values) <= MOST_MULTIPLIERS:
+        raise ValueError(
+            f"noise_multiplier must be one number, or 1 to {MOST_MULTIPLIERS:,}, got {len(values)}"
+        )
+    checked = tuple(validate.noise_multiplier(noise_multiplier=value) for value in values)
+    if min(checked) < LEAST_SIGMA:
+        raise ValueError(
+            f"noise_multiplier of single steps must be at least {LEAST_SIGMA}, got {min(checked)!r}"
+        )
+    return checked
 
 
 @dataclass(frozen=True, kw_only=True)

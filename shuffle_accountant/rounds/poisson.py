@@ -116,7 +116,7 @@ class PoissonSampled(Round):
 @lru_cache(maxsize=128)
 def _reduced(round: PoissonSampled) -> AllocationPair:
     if round.records_per_user > 1 and isinstance(round.mechanism, GaussianMechanism):
-        sigma = round.mechanism.noise_multiplier
+        sigma = round.mechanism.sigma
         pair = SeveralRecordsPair(sigma, round.rate, round.records_per_user)
         return AllocationPair("Poisson sampling of several records", ProfiledLoss(pair))
     return poisson_sampling(partial(step_ratio, round.mechanism, 1), round.rate)

@@ -11,19 +11,28 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.losses.steps.table_ratio import TableRatio
-from shuffle_accountant.rounds.mechanisms import Mechanism
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism, Mechanism
 from shuffle_accountant.rounds.pld import PldRound
 
 __all__ = ["step_from_dict", "step_ratio", "zero_out_step"]
 
 
-def zero_out_step(mechanism: Mechanism | PldRound) -> Mechanism | PldRound:
-    """The step itself, checked: a mechanism, or a PldRound of adjacency zero-out."""
+def zero_out_step(
+    mechanism: Mechanism | PldRound, *, scheduled: bool = False
+) -> Mechanism | PldRound:
+    """The step itself, checked: a mechanism, or a PldRound of adjacency zero-out.
+
+    Args:
+        mechanism: to be checked.
+        scheduled: whether Gaussian steps may each have a noise multiplier of their own.
+    """
     if not isinstance(mechanism, Mechanism | PldRound):
         raise TypeError(
             "mechanism must be a GaussianMechanism, LaplaceMechanism, PureMechanism or "
             f"PldRound, got {validate.shown(mechanism)} of type {type(mechanism).__name__}"
         )
+    if isinstance(mechanism, GaussianMechanism) and not scheduled:
+        _ = mechanism.sigma  # refuses a schedule
     if isinstance(mechanism, PldRound) and mechanism.adjacency is not Adjacency.ZERO_OUT:
         raise ValueError(
             f"mechanism must be of adjacency {Adjacency.ZERO_OUT.named}, got a PldRound of "

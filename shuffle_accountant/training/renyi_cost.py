@@ -109,11 +109,11 @@ def _noise(round: Round) -> float | None:
     if isinstance(round, PoissonSampled) and isinstance(round.mechanism, GaussianMechanism):
         if round.records_per_user > 1:
             return None
-        return round.mechanism.noise_multiplier
+        return round.mechanism.sigma
     if isinstance(round, RandomAllocation) and isinstance(round.mechanism, GaussianMechanism):
         # one record is in `selected` steps, each gone through `passes` times; the blocks that the
         # pair is a product of have one step each
-        if round.records_per_user > 1:
+        if round.records_per_user > 1 or round.mechanism.schedule is not None:
             return None
-        return round.mechanism.noise_multiplier / math.sqrt(round.passes)
+        return round.mechanism.sigma / math.sqrt(round.passes)
     return None

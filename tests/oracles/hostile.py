@@ -677,6 +677,8 @@ def _rounds() -> Iterator[Entry]:
     yield Entry("SampleAndThreshold", sa.SampleAndThreshold, (rare,))
     some = {"mechanism": gaussian, "size": 10, "population": 100}
     yield Entry("FixedSizeSampled", sa.FixedSizeSampled, (some,))
+    turns = {"mechanism": gaussian, "rate": 0.1, "cycles": 7}
+    yield Entry("CyclicPoisson", sa.CyclicPoisson, (turns,))
     batches = {"noise_multiplier": 1.0, "steps": 20, "passes": 1}
     yield Entry("ShuffledBatches", sa.ShuffledBatches, (batches,))
     size, trials = {"size": 2.0, "probability": 0.1}, {"trials": 400, "probability": 0.5}

@@ -155,6 +155,14 @@ OTHERS: dict[str, tuple[Any, tuple[str, ...]]] = {
         sa.SampleAndThreshold(probability=0.2, threshold=5),
         ("Nothing is seen of suppressed reports", "who reported stays hidden"),
     ),
+    "cyclic": (
+        sa.CyclicPoisson(NOISE, rate=0.2, cycles=5),
+        ("The partition is fixed beforehand", "no more steps than there are groups", BATCHES),
+    ),
+    "schedule": (
+        sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=[1.0, 2.0]), steps=2),
+        (BATCHES,),
+    ),
     "fixed size": (
         sa.FixedSizeSampled(NOISE, size=10, population=100),
         ("without replacement and anew for each step", BATCHES),
