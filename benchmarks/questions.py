@@ -271,6 +271,20 @@ def _correlated(entry: Mapping[str, Any]) -> Callable[[], Any] | None:
         step = sa.GaussianMechanism(noise_multiplier=entry["sigma"])
         one: Any = sa.CyclicPoisson(step, rate=entry["q"], cycles=entry["epochs"])
         return functools.partial(sa.epsilon, one, delta=delta)
+    if "bands" in entry and "untruncated" not in case:
+        bands = entry["bands"]
+        geometric = [0.5**k for k in range(bands)]
+        column = geometric if case.startswith("geom") else sa.sqrt_coefficients(bands=bands)
+        one = sa.MatrixMechanism(
+            coefficients=column,
+            noise_multiplier=entry["sigma"],
+            bins=entry["bins"],
+            epochs=entry["epochs"],
+        )
+        return functools.partial(sa.epsilon, one, delta=delta)
+    if case.startswith("binary tree"):
+        one = sa.MatrixMechanism(tree=True, noise_multiplier=entry["sigma"], bins=entry["bins"])
+        return functools.partial(sa.epsilon, one, delta=delta)
     if case.startswith("unequal"):
         count, values = (25, (1.0, 1.25, 1.5, 2.0)) if "25x" in case else (50, (1.5, 3.0))
         noise = [value for value in values for _ in range(count)]

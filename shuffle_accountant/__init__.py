@@ -36,6 +36,8 @@ Rounds
     ShuffledBatches      an epoch over shuffled records in batches of one size
     PoissonSampled       a step that every record takes part in at random
     CyclicPoisson        sampled steps that go through a fixed partition in turn
+    MatrixMechanism      a run with correlated noise, by bands or a tree
+    sqrt_coefficients    the usual encoder of prefix sums
     FixedSizeSampled     a step whose batch is a random subset of a fixed size
     GaussianMechanism, LaplaceMechanism, PureMechanism
                          one step with that noise, or with a known epsilon
@@ -159,6 +161,7 @@ if TYPE_CHECKING:
     from shuffle_accountant.rounds.batches import ShuffledBatches
     from shuffle_accountant.rounds.cyclic import CyclicPoisson
     from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
+    from shuffle_accountant.rounds.matrix import MatrixMechanism, sqrt_coefficients
     from shuffle_accountant.rounds.mechanisms import (
         GaussianMechanism,
         LaplaceMechanism,
@@ -201,6 +204,7 @@ __all__ = [
     "LocalHashing",
     "LooseBracketWarning",
     "LossTable",
+    "MatrixMechanism",
     "MemoisedRounds",
     "NegativeBinomial",
     "NoiseMessages",
@@ -243,6 +247,7 @@ __all__ = [
     "plot",
     "register",
     "report",
+    "sqrt_coefficients",
     "statement",
     "sweep",
     "sweep_records",
@@ -272,7 +277,9 @@ if not TYPE_CHECKING:
             "FixedSizeSampled": "rounds.fixed_size",
             "GaussianMechanism": "rounds.mechanisms",
             "LaplaceMechanism": "rounds.mechanisms",
+            "MatrixMechanism": "rounds.matrix",
             "MemoisedRounds": "rounds.memoised",
+            "sqrt_coefficients": "rounds.matrix",
             "NoiseMessages": "rounds.noise_messages",
             "PldRound": "rounds.pld",
             "PoissonSampled": "rounds.poisson",

@@ -125,6 +125,11 @@ def _whole(value: object) -> object:
     return int(number) if number.is_integer() and abs(number) <= 2**53 else value
 
 
+def real(**named: object) -> float:
+    """A finite real number."""
+    return _real(named, "a finite number", math.isfinite)
+
+
 def finite_nonnegative(**named: object) -> float:
     """A real number in [0, inf)."""
     return _real(named, "a finite number >= 0", lambda x: 0.0 <= x < math.inf)

@@ -19,6 +19,7 @@ from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.cyclic import CyclicPoisson
 from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
+from shuffle_accountant.rounds.matrix import MatrixMechanism
 from shuffle_accountant.rounds.memoised import MemoisedRounds
 from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import Rounds
@@ -200,6 +201,12 @@ def _threshold(one: SampleAndThreshold, count: int) -> str:
 @described.register
 def _cyclic(one: CyclicPoisson, count: int) -> str:
     what = f"steps sample from {one.cycles:,} cycles through a fixed partition of the records"
+    return f"{_times(count, 'run')} {what}, {one!r}"
+
+
+@described.register
+def _matrix(one: MatrixMechanism, count: int) -> str:
+    what = f"{one.epochs:,} epochs over {one.bins:,} bins are released with correlated noise"
     return f"{_times(count, 'run')} {what}, {one!r}"
 
 

@@ -63,6 +63,7 @@ _MODULES = {
     "capped": "capped",
     "cyclic-poisson": "cyclic",
     "fixed-size": "fixed_size",
+    "matrix": "matrix",
     "memoised": "memoised",
     "noise-messages": "noise_messages",
     "pld": "pld",
@@ -132,6 +133,11 @@ class Round(Stored, ABC):
         Returns:
             A round whose answers about one person hold for the group; None if there is none.
         """
+        return None
+
+    @property
+    def wide(self) -> str | None:
+        """Why the round's brackets are wide whatever the tolerance; None if they are not."""
         return None
 
     @property
@@ -268,6 +274,8 @@ def answered(
     """
     group = validate.integer(minimum=1, maximum=LARGEST_GROUP, group=group)
     found, cause = certified(rounds, query, tolerance, memory_limit, group)
+    if cause is not None:
+        cause = next((one.wide for one, _ in rounds if one.wide is not None), cause)
     warn_if_loose(found, cause, min(tolerance, _LOOSEST))
     warn_if_below_floor(found, query, [(one.floor, count) for one, count in rounds])
     warn_if_weak((one for one, _ in rounds), query)

@@ -154,7 +154,7 @@ def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) ->
         single = single_width(step.width, 2 * law.count // one.count + 1)
         many = single >= _WORTH_FINER * step.width
         fine = replace(step, width=_FINER * step.width) if many else step
-        law = step.add(fine.add(law, law), _coarser(one, single, side))
+        law = step.add(fine.add(law, law), coarser(one, single, side))
     return law
 
 
@@ -186,7 +186,7 @@ def near_scores(mass: Array, width: float) -> tuple[NDArray[np.intp], int]:
     return starts, int(np.max(np.diff(starts, append=mass.size)))
 
 
-def _coarser(law: SumLaw, width: float, side: Bound) -> SumLaw:
+def coarser(law: SumLaw, width: float, side: Bound) -> SumLaw:
     """The law with atoms merged whose normal scores lie in one cell of this width.
 
     PESSIMISTIC is above the given law in convex order, OPTIMISTIC below it.

@@ -679,6 +679,10 @@ def _rounds() -> Iterator[Entry]:
     yield Entry("FixedSizeSampled", sa.FixedSizeSampled, (some,))
     turns = {"mechanism": gaussian, "rate": 0.1, "cycles": 7}
     yield Entry("CyclicPoisson", sa.CyclicPoisson, (turns,))
+    noisy = {"coefficients": [1.0, 0.5], "tree": False, "noise_multiplier": 2.0, "bins": 4}
+    noisy |= {"epochs": 2, "normalised": True}
+    yield Entry("MatrixMechanism", sa.MatrixMechanism, (noisy,))
+    yield Entry("sqrt_coefficients", sa.sqrt_coefficients, ({"bands": 4},))
     batches = {"noise_multiplier": 1.0, "steps": 20, "passes": 1}
     yield Entry("ShuffledBatches", sa.ShuffledBatches, (batches,))
     size, trials = {"size": 2.0, "probability": 0.1}, {"trials": 400, "probability": 0.5}

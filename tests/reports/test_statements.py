@@ -61,6 +61,9 @@ def test_what_is_said_of_each_kind_of_round() -> None:
         "batches of shuffled records": sa.ShuffledBatches(noise_multiplier=2.0, steps=9),
         "one step in which each record takes part": sa.PoissonSampled(noise, rate=0.1),
         "steps sample from 7 cycles": sa.CyclicPoisson(noise, rate=0.1, cycles=7),
+        "released with correlated noise": sa.MatrixMechanism(
+            tree=True, noise_multiplier=8.0, bins=8
+        ),
         "one step in which a batch of one size": sa.FixedSizeSampled(noise, size=3, population=30),
         "each person reports with a probability": sa.SampleAndThreshold(
             probability=0.1, threshold=9

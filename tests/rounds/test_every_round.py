@@ -163,6 +163,14 @@ OTHERS: dict[str, tuple[Any, tuple[str, ...]]] = {
         sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=[1.0, 2.0]), steps=2),
         (BATCHES,),
     ),
+    "tree": (
+        sa.MatrixMechanism(tree=True, noise_multiplier=4.0, bins=4),
+        ("The encoder is the one stated", BATCHES),
+    ),
+    "bands": (
+        sa.MatrixMechanism(coefficients=[1.0, 0.5], noise_multiplier=2.0, bins=6),
+        ("The encoder is the one stated", BATCHES),
+    ),
     "fixed size": (
         sa.FixedSizeSampled(NOISE, size=10, population=100),
         ("without replacement and anew for each step", BATCHES),

@@ -1,0 +1,1 @@
+"""Losses of one deal whose steps release correlated noise: trees, chains, neighbouring bins."""

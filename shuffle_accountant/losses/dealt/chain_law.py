@@ -1,0 +1,383 @@
+"""An upper bound of the sum of likelihood ratios whose logarithms are a chain plus noise.
+
+The logarithm of bin i's ratio is ``z_i + y_i`` less half its variance: z a stationary normal chain,
+``z_(i+1) = theta z_i + noise`` of variance g, and y independent of variance w. Covariances are ``g
+theta^|i - j|``, plus w on the diagonal. The law of (z_i, sum so far) is followed bin by bin: z on
+nodes, the sum on cells, every spread mean-preserving, all numbers positive.
+
+* *Rounding z_i to the nodes* at random, so that ``E e^z`` is kept, and going on from the node. The
+  sum is ``A + Y e^(z_i) + sum_d B_d e^(theta^d z_i)`` given all other randomness, with B_d >= 0,
+  and rounding lowers the mean of the last powers by a part of at most ``theta^d (1 - theta^d) c``,
+  c a quarter of half the square of a step's relative length. By Jensen's inequality the divergence
+  ``E (1 - alpha L)_+`` only grows; so does ``E (L - alpha)_+`` once every term of the sum is
+  divided by the product of ``1 - theta^d (1 - theta^d) c`` over all d, which is `ChainSum.raised`.
+* *Cells.* The part of a sum between two edges goes to both, its mean kept.
+* *What leaves the nodes* is charged by Chernoff's bound, under Q and under P; what leaves the cells
+  is followed by its probability and its mean, which stay exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant.numerics.compiled import compiled
+from shuffle_accountant.numerics.normal import normal_cells
+from shuffle_accountant.numerics.rounding import Array, raised, roundings
+from shuffle_accountant.sums.doubling import SumLaw
+
+# Part of the sum's variance that the cells of sums may add, and of the chain's that its nodes may
+# add; up to _FEW bins, more in proportion for more of them, at most _COARSEST times as much.
+_CELLS, _NODES, _FEW, _COARSEST = 1e-3, 3e-3, 200, 5.0
+# Most that nodes may lower a power's mean by, all distances together.
+_LOWERED = 1e-3
+# Length of a step of the independent part, in its deviations: a fiftieth of its variance.
+_STEP = 0.35
+# Least distance of the outermost nodes, in deviations, and cells of far sums by their size.
+_FAR_CELLS = 0.08
+# Cells are of equal width up to this many times the sum at which the divergence is to be tight, but
+# they are no more than this many.
+_NEAR, _MOST_EVEN = 1.4, 12_000
+# Number of bins after which cells that hold next to no mass are cleared.
+_CLEARED = 4
+# Errors of one step, relative: of a normal cell's probability and of the share of its upper node.
+_OWN = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class ChainSum:
+    """Upper bound of the law of a sum of correlated ratios, in convex order.
+
+    Attributes:
+        law: of the sum, for the order in which a larger sum is no worse (Q, P).
+        raised: factor >= 1 of all values of the sum in the order (P, Q).
+    """
+
+    law: SumLaw
+    raised: float
+
+
+def chain_sum(
+    bins: int,
+    common: float,
+    theta: float,
+    own: float,
+    *,
+    tail: float,
+    epsilon: float,
+    coarser: float = 1.0,
+) -> ChainSum:
+    """Upper bound of the law of the sum over all bins of their likelihood ratios under Q.
+
+    Args:
+        bins: their number, >= 1.
+        common: variance g of the chain, > 0.
+        theta: correlation of neighbours, in [0, 1).
+        own: variance w of the independent part, >= 0.
+        tail: probability and gain that may be left out in all.
+        epsilon: nats about which the divergence is to be tight; it is a bound everywhere.
+        coarser: factor of what cells and nodes may add, for a first look.
+    """
+    deviation = math.sqrt(common)
+    powers = theta ** np.arange(1.0, min(bins, 4000))
+    lowered = float(np.sum(powers * (1.0 - powers)))
+    coarser *= min(max(bins / _FEW, 1.0), _COARSEST)
+    step = deviation * math.sqrt(6.0 * coarser * _NODES * (1.0 - theta * theta))
+    if lowered > 0.0:
+        step = min(step, math.log1p(math.sqrt(8.0 * coarser * _LOWERED / lowered)))
+    nodes = _nodes(deviation, step, 0.1 * tail / bins)
+    part = 0.125 * math.expm1(step) ** 2
+    factor = -float(np.sum(np.log1p(-powers * (1.0 - powers) * part)))
+    noise = deviation * math.sqrt(1.0 - theta * theta)
+    start = _rounded(np.zeros(1), deviation, nodes)[0]
+    turn = _rounded(theta * nodes, noise, nodes)
+    spread = math.sqrt(own)
+    other = np.zeros(1, np.float64)
+    if own > 0.0:
+        reach = math.sqrt(-2.0 * math.log(0.01 * tail / bins)) + spread
+        steps = math.ceil(reach / _STEP)
+        other = np.asarray(_STEP * spread * np.arange(-steps, steps + 1.0))
+    chance = _rounded(np.zeros(1), spread, other)[0] if own > 0.0 else np.ones(1)
+    ratio, apart = np.exp(nodes - 0.5 * common), np.exp(other - 0.5 * own)
+    # divergences are linear in sums far above alpha times the number of bins: cells may be wide
+    even = _NEAR * math.exp(epsilon) * bins
+    edges, equal = _edges(
+        bins, common, theta, own, coarser * _CELLS, even, float(ratio[-1] * apart[-1])
+    )
+    mass, left, gain = _followed(bins, start, turn, ratio, apart, chance, edges, equal, tail)
+    lost = _outside(bins, deviation, nodes, step, theta) + _beyond(bins, spread, other)
+    held = np.flatnonzero(mass)
+    error = bins * _OWN + bins * roundings(2.0 * (nodes.size + other.size) + 16.0)
+    law = SumLaw(
+        value=edges[held],
+        mass=raised(mass[held], error),
+        count=bins,
+        lost_gain=(gain / bins + lost) * (1.0 + error),
+        lost=(left + lost) * (1.0 + error),
+        moved=bins * (_OWN + roundings(16)),
+        reach=float(edges[held[-1]]),
+    )
+    return ChainSum(law, math.exp(factor) * (1.0 + roundings(64)))
+
+
+def _nodes(deviation: float, step: float, tail: float) -> Array:
+    """Nodes of the chain's values: far enough for the tail under Q and, upwards, under P."""
+    reach = deviation * (math.sqrt(-2.0 * math.log(tail)) + 1.0)
+    below, above = math.ceil(reach / step), math.ceil((reach + deviation**2) / step)
+    return np.asarray(step * np.arange(-below, above + 1.0))
+
+
+def _rounded(mean: Array, deviation: float, nodes: Array) -> Array:
+    """Masses at the nodes of normal values rounded at random with ``E e^z`` kept, a row each.
+
+    What lies outside the nodes is left out.
+    """
+    rows = []
+    for centre in mean:
+        score = (nodes - centre) / deviation
+        cells = normal_cells(score)
+        tilted = normal_cells(score - deviation) * math.exp(centre + 0.5 * deviation**2)
+        low = np.exp(nodes)
+        run = np.diff(low)
+        above = np.clip((tilted - low[:-1] * cells) / run, 0.0, cells)
+        rows.append(np.append(cells - above, 0.0) + np.append(0.0, above))
+    return np.asarray(rows)
+
+
+def _edges(
+    bins: int, common: float, theta: float, own: float, added: float, even: float, largest: float
+) -> tuple[Array, int]:
+    """Edges of the cells of sums, of equal width at first, and how many those are."""
+    away = np.arange(1.0, min(bins, 4000))
+    covered = np.minimum(common * theta**away, 600.0)
+    one = math.expm1(min(common + own, 600.0))
+    variance = bins * (one + 2.0 * float(np.sum(np.expm1(covered) * (1.0 - away / bins))))
+    # heavy tails have cells of their own width: only the bulk is to be resolved
+    variance = min(variance, bins * (bins + 10.0) * 4.0)
+    width = math.sqrt(6.0 * added * variance / bins)
+    count = min(math.ceil(even / width), _MOST_EVEN) + 1
+    found = [width * np.arange(count)]
+    last, top = float(found[0][-1]), even + bins * largest
+    growing = math.ceil(math.log1p((top - last) * _FAR_CELLS / width) / math.log1p(_FAR_CELLS)) + 1
+    found.append(
+        last + width / _FAR_CELLS * np.expm1(np.arange(1, growing + 1) * math.log1p(_FAR_CELLS))
+    )
+    return np.concatenate(found), count
+
+
+def _entries(
+    ratio: Array, apart: Array, chance: Array, edges: Array, even: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
+    """A bin's ratio in every state, on the even cells where it lies on them.
+
+    Returns:
+        ``(starts, shifts, values, weights)``: the entries of a state are those from its start to
+        the next one's; a shift is a number of even cells, or -1 for a value beyond them.
+    """
+    width = float(edges[1])
+    starts, shifts, values, weights = [0], [], [], []
+    for one in ratio:
+        value = one * apart
+        near = value < (even - 2) * width
+        place = np.floor(value[near] / width).astype(np.int64)
+        above = chance[near] * np.clip(value[near] / width - place, 0.0, 1.0)
+        size = int(place.max()) + 2 if place.size else 0
+        held = np.bincount(place, chance[near] - above, size)
+        held += np.bincount(place + 1, above, size)
+        kept = np.flatnonzero(held)
+        shifts += [kept, np.full(np.count_nonzero(~near), -1)]
+        values += [kept * width, value[~near]]
+        weights += [held[kept], chance[~near]]
+        starts.append(starts[-1] + kept.size + int(np.count_nonzero(~near)))
+    joined = np.concatenate(shifts).astype(np.int64)
+    return np.asarray(starts), joined, np.concatenate(values), np.concatenate(weights)
+
+
+def _followed(
+    bins: int,
+    start: Array,
+    turn: Array,
+    ratio: Array,
+    apart: Array,
+    chance: Array,
+    edges: Array,
+    even: int,
+    tail: float,
+) -> tuple[Array, float, float]:
+    """Masses at the edges after all bins, with the probability and the sum's mean left out."""
+    add: Any = compiled(_added)
+    entries = _entries(ratio, apart, chance, edges, even)
+    mass = np.zeros((start.size, edges.size))
+    mass[:, 0] = start
+    left, gain = np.zeros(start.size), np.zeros(start.size)
+    low, high = 0, 1
+    backwards = np.ascontiguousarray(turn.T)
+    mean = float(apart @ chance)
+    for bin in range(bins):
+        out = np.zeros_like(mass)
+        beyond = np.zeros((2, start.size))
+        high = int(add(mass, *entries, edges, even, low, high, out, beyond)) + 1
+        gain = gain + ratio * mean * left + beyond[1]
+        left = left + beyond[0]
+        if bin < bins - 1:
+            out[:, low:high] = backwards @ out[:, low:high]
+            left, gain = backwards @ left, backwards @ gain
+        if bin % _CLEARED == 0:
+            low, high = _window(out, edges, low, high, left, gain, tail / (4.0 * bins * bins))
+        mass = out
+    return mass.sum(axis=0), float(left.sum()), float(gain.sum())
+
+
+def _window(
+    mass: Array, edges: Array, low: int, high: int, left: Array, gain: Array, budget: float
+) -> tuple[int, int]:
+    """The range of cells without those at its ends that hold less than a budget of mass and mean.
+
+    What they hold is added to what is left out.
+    """
+    part, sums = mass[:, low:high], edges[low:high]
+    cost = part * (1.0 + sums)
+    share = budget / mass.shape[0]
+    few = (np.cumsum(cost, axis=1) < share) | (np.cumsum(cost[:, ::-1], axis=1)[:, ::-1] < share)
+    dropped = np.where(few, part, 0.0)
+    left += dropped.sum(axis=1)
+    gain += dropped @ sums
+    part -= dropped
+    held = np.flatnonzero(~few.all(axis=0))
+    return (low + int(held[0]), low + int(held[-1]) + 1) if held.size else (low, low + 1)
+
+
+def _added(
+    mass: Array,
+    starts: NDArray[np.int64],
+    shifts: NDArray[np.int64],
+    values: Array,
+    weights: Array,
+    edges: Array,
+    even: int,
+    low: int,
+    high: int,
+    out: Array,
+    beyond: Array,
+) -> int:
+    """Add a bin's ratio to the sum in every state; return the last cell that holds anything.
+
+    Args:
+        mass: by state and edge.
+        starts: first entry of each state.
+        shifts: of the entries, in even cells, or -1.
+        values: of the entries.
+        weights: their probabilities.
+        edges: of the cells.
+        even: how many of them have equal distances.
+        low: first cell that holds anything.
+        high: end of them.
+        out: masses of the sums, added to.
+        beyond: probability and mean of sums above the last edge by state, added to.
+    """
+    last = edges.size - 1
+    top = low
+    block = 16  # neighbouring sums that are added at once where one cell holds them all
+    blocks = np.zeros((2, last // block + 1))
+    for state in range(starts.size - 1):
+        source, target = mass[state], out[state]
+        start, end = low, high
+        while start < end and source[start] == 0.0:
+            start += 1
+        while start < end and source[end - 1] == 0.0:
+            end -= 1
+        for part in range(start // block, end // block):
+            sums, moments = 0.0, 0.0
+            for i in range(part * block, (part + 1) * block):
+                sums += source[i]
+                moments += source[i] * edges[i]
+            blocks[0, part], blocks[1, part] = sums, moments
+        for entry in range(starts[state], starts[state + 1]):
+            weight, shift = weights[entry], shifts[entry]
+            stop = start
+            if shift >= 0:  # sums of even cells that stay in them
+                stop = max(min(end, even - shift), start)
+                near, there = source[start:stop], target[start + shift : stop + shift]
+                for i in range(stop - start):
+                    there[i] += near[i] * weight
+                if stop > start and stop - 1 + shift > top:
+                    top = stop - 1 + shift
+            # all others: those of one cell are taken together, which keeps what goes to its ends
+            value, i = values[entry], stop
+            if i >= end:
+                continue
+            j = np.searchsorted(edges, edges[i] + value, side="right") - 1
+            while i < end:
+                while j < last and edges[j + 1] <= edges[i] + value:
+                    j += 1
+                upto = edges[j + 1] - value if j < last else np.inf
+                # the first is in the cell, whatever the difference rounds to
+                moved, moment = source[i], source[i] * edges[i]
+                i += 1
+                while i < end and edges[i] < upto:
+                    if i % block == 0 and i + block <= end and edges[i + block - 1] < upto:
+                        moved += blocks[0, i // block]
+                        moment += blocks[1, i // block]
+                        i += block
+                    else:
+                        moved += source[i]
+                        moment += source[i] * edges[i]
+                        i += 1
+                if moved == 0.0:
+                    continue
+                total = (moment + moved * value) * weight
+                moved = moved * weight
+                if j >= last:
+                    beyond[0, state] += moved
+                    beyond[1, state] += total
+                    continue
+                above = (total - moved * edges[j]) / (edges[j + 1] - edges[j])
+                above = min(max(above, 0.0), moved)
+                target[j] += moved - above
+                target[j + 1] += above
+                if j + 1 > top:
+                    top = j + 1
+    return top
+
+
+def _outside(bins: int, deviation: float, nodes: Array, step: float, theta: float) -> float:
+    """Bound of the probability, under Q or P, that the rounded chain ever leaves its nodes.
+
+    Rounding multiplies the moment ``E e^(k z)`` by at most that of the two neighbours at the worst
+    place between them, at every earlier value, whose power is ``k theta^d``.
+    """
+    total = 0.0
+    for far, tilt in ((float(nodes[-1]), deviation**2), (-float(nodes[0]), 0.0)):
+        best = math.inf
+        for k in np.linspace(0.5, 1.5, 21) * (far - tilt) / deviation**2:
+            powers = (k + 1.0) * theta ** np.arange(400)
+            inflated = _inflation(powers, step)
+            best = min(best, inflated + 0.5 * (k * deviation) ** 2 + k * tilt - k * far)
+        total += bins * math.exp(min(best, 700.0))
+    return min(total * (1.0 + 1e-9), 1.0)
+
+
+def _inflation(powers: Array, step: float) -> float:
+    """Logarithm of the product of what rounding may multiply these exponential moments by.
+
+    On a step of ``U = e^z`` a chord of ``U^k`` or ``U^-k`` is above the curve by at most ``k (k +
+    1) (e^step - 1)^2 e^(k step) / 8`` of the curve.
+    """
+    grown = np.exp(np.minimum(powers * step, 700.0))
+    size = 0.125 * math.expm1(step) ** 2 * powers * (powers + 1.0)
+    return float(np.sum(np.log1p(size * grown)))
+
+
+def _beyond(bins: int, spread: float, other: Array) -> float:
+    """Bound of the probability, under Q or P, that an independent part leaves its nodes."""
+    from scipy.special import ndtr
+
+    if spread == 0.0:
+        return 0.0
+    far = float(other[-1])
+    each = 2.0 * float(ndtr(-far / spread)) + float(ndtr(-(far - spread**2) / spread))
+    return bins * each * (1.0 + 1e-9)

@@ -1,0 +1,219 @@
+"""Deals whose steps release correlated noise: banded encoders and trees, dominated by scalars.
+
+Adjacency: zero-out. Bound: upper ends for every adaptive mechanism; lower ends are attained by
+constant contributions if the encoder has no negative entries.
+
+A mechanism releases ``C x + z``: row t of C mixes the contributions of steps up to t, and the noise
+z is white with deviation sigma. A record is dealt to a bin s uniformly and contributes a vector of
+norm at most 1 to step s of every epoch, which may depend on earlier outputs. Let ``m_s`` be the sum
+of the absolute columns of its steps, and ``L = mean of exp(Z_s - G_ss / 2)`` with Z normal of
+covariance ``G_st = <m_s, m_t> / sigma^2``.
+
+*Lemma* (Kahane). ``E V(x_1 e^(Z_1 - A_11/2), ...)``, x >= 0, grows with every entry of the
+covariance A if V has no negative second derivative, mixed or not. *Proof.* Along a segment of
+covariances the derivative is half the sum of the entries' changes times ``E X_i X_j V_ij``.
+
+*Theorem* (domination). Removal is dominated by ``E (L - alpha)_+``, addition by ``E (1 - alpha
+L)_+``. *Proof.* Given the other records' bins, subtract their terms, which the history determines.
+Without the record the likelihood ratio of bin s gets at row t the factor ``exp(<y_t, a_t>/sigma^2 -
+|a_t|^2/(2 sigma^2))`` with a_t a combination of the record's contributions, so that the rows' Gram
+matrix is entrywise at most that of absolute columns. The value of what is still to come is convex
+in all ratios with no negative mixed derivative; the lemma and backward induction over rows.
+
+*Lemma* (cone). If ``B - A`` is a positive semidefinite matrix plus an entrywise nonnegative one, A
+is dominated by B: the first part is an independent factor of mean one (Jensen), the second the
+lemma's.
+
+* *Upper ends of bands*: a Toeplitz covariance is below ``g theta^|d| + w [d = 0]`` by the cone
+  lemma if the spectral density of the difference, less what is entrywise nonnegative, is nowhere
+  negative. A linear programme finds the least w for a g and a theta; the best few are compared.
+* *Several epochs on fixed bins*: the covariances are raised to those of a ring. Revealing by how
+  much the bins are shifted shows that a uniform deal to all b of them is dominated by one to
+  ``b - p + 1`` neighbours, p the number of bands, which do not reach around the ring.
+* *Lower ends of bands*: a tree of covariances that are nowhere larger.
+* *Trees*: the covariances of a binary tree whose nodes are all released count common ancestors.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.combined.by_side import LossBySide
+from shuffle_accountant.losses.dealt.chain_law import chain_sum
+from shuffle_accountant.losses.dealt.correlated import (
+    BandedRatios,
+    ChainRatios,
+    CorrelatedLoss,
+    TreeRatios,
+    UnknownRatios,
+)
+from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
+from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
+from shuffle_accountant.numerics.rounding import Array, roundings
+from shuffle_accountant.reductions.allocation import AllocationPair
+
+# Candidates of g, relative to the variance, and of theta.
+_COMMON = (0.45, 0.55, 0.65, 0.75, 0.82, 0.88, 0.94, 1.0, 1.1)
+_THETA = (0.2, 0.3, 0.4, 0.5, 0.6, 0.68, 0.75, 0.8, 0.84, 0.88, 0.91, 0.94, 0.96)
+# Frequencies of the linear programme, and of the check of what it found.
+_FREQUENCIES, _CHECKED = 200, 1 << 15
+# Weights of covariances by which candidates are chosen, and how coarse the first look at them is.
+_WEIGHTS, _COARSE = (0.5, 1.0, 2.0, 4.0), 8.0
+# The delta about which upper ends are tight, and one that a range of cells is to hold as well.
+_USUAL = 1e-6
+# Contributions, in deviations of the noise, for which chains are followed; others are revealed.
+_LEAST, _MOST = 1e-3, 2.0
+# Least variance of the independent part, in that of a ratio.
+_OWN = 1e-6
+
+
+def tree_of_noise(noise_multiplier: float, bins: int, epochs: int) -> AllocationPair:
+    """The dominating pair of a deal over the leaves of a binary tree whose nodes are released.
+
+    Args:
+        noise_multiplier: deviation of every node's noise over a record's largest norm.
+        bins: number of leaves, a power of 2.
+        epochs: how often the deal is gone through, with a tree of its own each.
+    """
+    step = epochs / noise_multiplier**2
+    variance = step * bins.bit_length()
+
+    def loss(side: Bound) -> PrivacyLoss:
+        away = 1.0 + (roundings(8) if side is Bound.PESSIMISTIC else -roundings(8))
+        source = TreeRatios(variance * away, False, step * away)
+        return CorrelatedLoss(source, bins)
+
+    above, below = loss(Bound.PESSIMISTIC), loss(Bound.OPTIMISTIC)
+    return AllocationPair("correlated noise, tree", LossBySide(above, below))
+
+
+def banded(
+    coefficients: tuple[float, ...], noise_multiplier: float, bins: int, epochs: int
+) -> AllocationPair:
+    """The dominating pair of a deal whose noise is correlated over a band of steps.
+
+    Args:
+        coefficients: of a column of the Toeplitz encoder, shape (p,); p <= bins if epochs > 1.
+        noise_multiplier: deviation of the white noise over a record's largest norm.
+        bins: number of steps of an epoch.
+        epochs: how often the deal is gone through.
+    """
+    size = tuple(abs(c) for c in coefficients)
+    precision = noise_multiplier**-2.0
+    kernel = _kernel(np.asarray(size)) * epochs * precision
+    variance = float(kernel[0]) * (1.0 + roundings(4.0 * len(size) + 32.0))
+    below: PrivacyLoss
+    if min(coefficients) < 0.0:
+        below = CorrelatedLoss(UnknownRatios(variance, False), bins)
+    else:
+        below = CorrelatedLoss(BandedRatios(variance, False, size, epochs, precision), bins)
+    used = bins if epochs == 1 else bins - len(size) + 1
+    contribution = math.sqrt(variance)
+    above: PrivacyLoss
+    if used > 1 and _LEAST <= contribution <= _MOST:
+        above = CorrelatedLoss(_fitted(tuple(kernel.tolist()), variance, used), used)
+    else:
+        above = gaussian_mean_loss((1.0 - roundings(16)) / contribution, 1)
+    return AllocationPair("correlated noise, bands", LossBySide(above, below))
+
+
+def _kernel(c: Array) -> Array:
+    """Inner products of a column and itself d steps later, shape (p,)."""
+    return np.asarray([float(c[: c.size - d] @ c[d:]) for d in range(c.size)])
+
+
+@lru_cache(maxsize=64)
+def _fitted(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatios:
+    """The chain above a Toeplitz covariance that reveals least at a delta of about 1e-6."""
+    shape = np.asarray(kernel) / kernel[0]
+    found = _candidates(tuple(shape.tolist()), bins)
+    chosen: dict[tuple[float, float, float], None] = {}
+    away = np.arange(bins)
+    for weight in _WEIGHTS:
+        costs = []
+        for common, theta, own in found:
+            covariance = variance * (common * theta**away + own * (away == 0))
+            many = np.where(away == 0, 1.0, 2.0 * (1.0 - away / bins))
+            costs.append(float(many @ np.expm1(np.minimum(weight * covariance, 600.0))))
+        chosen[found[int(np.argmin(costs))]] = None
+    best: tuple[float, tuple[float, float, float]] | None = None
+    for common, theta, own in chosen:
+        parts = (common * variance, theta, own * variance)
+        epsilon = _about(bins, *parts)
+        if best is None or epsilon < best[0]:
+            best = (epsilon, parts)
+    assert best is not None
+    return ChainRatios(variance, False, *best[1], best[0])
+
+
+def _about(bins: int, common: float, theta: float, own: float) -> float:
+    """Rough epsilon at the usual delta, from a coarse look at a chain."""
+    look = chain_sum(bins, common, theta, own, tail=1e-10, epsilon=1.0, coarser=_COARSE)
+    loss = np.log(np.maximum(look.law.value / bins, 1e-300))
+    low, high = 0.0, float(loss[-1])
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        gain = -np.expm1(np.minimum(middle - loss, 0.0)) * look.law.value / bins
+        above = float(look.law.mass @ gain) > _USUAL
+        low, high = (middle, high) if above else (low, middle)
+    return high
+
+
+@lru_cache(maxsize=64)
+def _candidates(shape: tuple[float, ...], bins: int) -> tuple[tuple[float, float, float], ...]:
+    """Values (g, theta, w), relative to the variance, of chains above a Toeplitz covariance.
+
+    Args:
+        shape: the covariance by distance, the first 1.
+        bins: number of bins, > 1.
+    """
+    from scipy.optimize import linprog
+
+    bands = len(shape)
+    reach = min(bins - 1, 2 * bands + 8)
+    grid = np.linspace(0.0, math.pi, _FREQUENCIES)
+    cosines = np.cos(np.outer(grid, np.arange(max(reach + 1, bands))))
+    spectrum = shape[0] + 2.0 * cosines[:, 1:bands] @ np.asarray(shape[1:])
+    found = []
+    for theta in _THETA:
+        chain = (1.0 - theta**2) / (1.0 - 2.0 * theta * np.cos(grid) + theta**2)
+        for common in _COMMON:
+            # minimise w over w, n_1, …, n_reach >= 0 with spectral densities in order
+            sides = np.column_stack([np.full(grid.size, -1.0), 2.0 * cosines[:, 1 : reach + 1]])
+            cost = np.append(1.0, np.zeros(reach))
+            answer = linprog(cost, A_ub=sides, b_ub=common * chain - spectrum, method="highs")
+            if answer.status != 0:
+                continue
+            own = _checked(shape, common, theta, answer.x[1:])
+            found.append((common, theta, max(own, _OWN)))
+    return tuple(found)
+
+
+def _checked(shape: tuple[float, ...], common: float, theta: float, added: Array) -> float:
+    """The least w for which the difference of spectral densities is proved to be nonnegative.
+
+    Times ``1 - 2 theta cos + theta^2`` that difference is a trigonometric polynomial, which is
+    bounded between frequencies by its second derivative.
+    """
+    size = max(len(shape), added.size + 1)
+    rest = np.zeros(size)  # what the chain must be above, without w
+    rest[: len(shape)] += shape
+    rest[1 : added.size + 1] += np.maximum(added, 0.0)
+    cosine = np.concatenate([[rest[0]], 2.0 * rest[1:]])
+    grid = np.linspace(0.0, math.pi, _CHECKED)
+    needed = np.polynomial.chebyshev.chebval(np.cos(grid), cosine)
+    weight = 1.0 - 2.0 * theta * np.cos(grid) + theta**2
+    short = needed - common * (1.0 - theta**2) / weight
+    # of the polynomial with w in it: its degree squared times the sum of its coefficients
+    bend = (size + 1.0) ** 2 * (1.0 + theta) ** 2 * float(np.sum(np.abs(cosine)) + 2.0)
+    step = grid[1] - grid[0]
+    between = bend * step**2 / 8.0 / (1.0 - theta) ** 2
+    return float(max(short.max(), 0.0) + between + 1e-9)
+
+
+__all__ = ["LEAST_SIGMA", "banded", "tree_of_noise"]

@@ -1,0 +1,218 @@
+"""Training with correlated noise: matrix mechanisms whose records are dealt to bins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.reductions.allocation import AllocationPair, allocation
+from shuffle_accountant.reductions.matrix import LEAST_SIGMA, banded, tree_of_noise
+from shuffle_accountant.rounds.base import Round, needed
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism
+
+__all__ = ["MatrixMechanism", "sqrt_coefficients"]
+
+MOST_BINS, MOST_BANDS, MOST_EPOCHS = 10_000, 200, 10**6
+_LEAST_NOISE, _MOST_NOISE = LEAST_SIGMA, 1e6
+_WIDE = (
+    "correlated noise: covariances are bounded by simpler ones, from above by a chain's and from "
+    "below by a tree's"
+)
+
+
+def sqrt_coefficients(*, bands: int) -> tuple[float, ...]:
+    """First coefficients of the square-root factorization of prefix sums, ``1, 1/2, 3/8, …``.
+
+    They are those of the power series of ``(1 - x)^(-1/2)``.
+
+    Args:
+        bands: how many, in 1 … 200.
+    """
+    bands = validate.integer(minimum=1, maximum=MOST_BANDS, bands=bands)
+    found = [1.0]
+    for k in range(1, bands):
+        found.append(found[-1] * (2 * k - 1) / (2 * k))
+    return tuple(found)
+
+
+@dataclass(frozen=True, init=False)
+class MatrixMechanism(Round):
+    """A run that releases ``C x + z``: sums of the steps' contributions with correlated noise.
+
+    It is DP-FTRL and banded matrix factorization with batches by balls in bins: every record is
+    dealt to one of the bins, uniformly and independently of all else, and takes part in that bin's
+    step of every epoch. C is the encoder: its rows are released in order, and z is white noise.
+
+    Adjacency: zero-out, one record against a null record that contributes nothing. Upper ends hold
+    for contributions that depend on earlier outputs. With a tree both ends are tight; with several
+    bands lower ends are well below, and a warning says so. Rounds of a protocol deal anew.
+
+    Steps at least b apart that are drawn independently (b-min-sep) are not covered; a fixed
+    partition into b groups is `CyclicPoisson`.
+
+    Args:
+        coefficients: the first column of a Toeplitz encoder, 1 to 200 numbers, not all 0, such as
+            `sqrt_coefficients`.
+        tree: in their place, the encoder of a binary tree all of whose nodes are released, one tree
+            for each epoch.
+        noise_multiplier: deviation of the white noise over the largest norm of a contribution, in
+            [0.05, 1e6].
+        bins: number of steps of an epoch, 1 to 10,000; a power of 2 with a tree.
+        epochs: how often the deal is gone through, each record in the same bin; several epochs need
+            no fewer bins than coefficients.
+        normalised: whether the coefficients are divided by their 2-norm, so that the noise
+            multiplier is that of one participation. A tree is taken as it is.
+    """
+
+    kind: ClassVar[str] = "matrix"
+
+    coefficients: tuple[float, ...] | None
+    tree: bool
+    noise_multiplier: float
+    bins: int
+    epochs: int
+    normalised: bool
+
+    def __init__(
+        self,
+        *,
+        coefficients: Sequence[float] | None = None,
+        tree: bool = False,
+        noise_multiplier: float,
+        bins: int,
+        epochs: int = 1,
+        normalised: bool = True,
+    ) -> None:
+        tree = validate.flag(tree=tree)
+        if tree is (coefficients is not None):
+            raise ValueError(
+                "coefficients must be given, or tree=True, and not both, got "
+                f"coefficients={validate.shown(coefficients)}, tree={tree}"
+            )
+        bins = validate.integer(minimum=1, maximum=MOST_BINS, bins=bins)
+        epochs = validate.integer(minimum=1, maximum=MOST_EPOCHS, epochs=epochs)
+        column = None if coefficients is None else _column(coefficients)
+        if tree and bins & (bins - 1):
+            raise ValueError(f"bins must be a power of 2 with tree=True, got {bins}")
+        if column is not None and epochs > 1 and len(column) > bins:
+            raise ValueError(
+                f"bins must be at least the number of coefficients with epochs={epochs}, got "
+                f"bins={bins} and {len(column)} coefficients"
+            )
+        noise = validate.noise_multiplier(noise_multiplier=noise_multiplier)
+        if not _LEAST_NOISE <= noise <= _MOST_NOISE:
+            raise ValueError(
+                f"noise_multiplier must be a number in [{_LEAST_NOISE}, {_MOST_NOISE:g}], "
+                f"got {noise!r}"
+            )
+        values = {
+            "coefficients": column,
+            "tree": tree,
+            "noise_multiplier": noise,
+            "bins": bins,
+            "epochs": epochs,
+            "normalised": validate.flag(normalised=normalised),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        if _contribution(self) * LEAST_SIGMA > 1.0:
+            raise ValueError(
+                "noise_multiplier must be at least "
+                f"{LEAST_SIGMA * noise * _contribution(self):.6g} for this encoder and number of "
+                f"epochs, got {noise!r}"
+            )
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Zero-out."""
+        return Adjacency.ZERO_OUT
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Assumptions on the deal, the contributions and the noise; a sentence each."""
+        return needed(
+            self._theorem,
+            "Every record is dealt to one bin uniformly at random and independently of the other "
+            "records, takes part in that bin's step of every epoch and in no other, and the deal "
+            "stays hidden",
+            "What a record contributes to a step has 2-norm at most 1 where the white noise has "
+            "the deviation stated, and nothing else of a step depends on the record, such as the "
+            "size of its batch",
+            "The encoder is the one stated, and its noise is drawn once, white, for the whole run",
+        )
+
+    @property
+    def wide(self) -> str | None:
+        """Why lower ends are not tight, for several bands; else None."""
+        return _WIDE if self._theorem == "correlated noise, bands" else None
+
+    @property
+    def _theorem(self) -> str:
+        if self.coefficients is None:
+            return "correlated noise, tree"
+        return "correlated noise, bands" if len(self.coefficients) > 1 else "allocation"
+
+    def reduced(self) -> AllocationPair:
+        """The dominating pair, of upper and of lower bounds."""
+        return _reduced(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `from_dict` rebuilds an equal round."""
+        column = None if self.coefficients is None else list(self.coefficients)
+        return {**super().to_dict(), "coefficients": column}
+
+
+def _column(coefficients: Sequence[float]) -> tuple[float, ...]:
+    """The column of an encoder, checked, without zeros at its end."""
+    if not isinstance(coefficients, list | tuple | np.ndarray):
+        raise TypeError(
+            "coefficients must be a sequence of numbers, got "
+            f"{validate.shown(coefficients)} of type {type(coefficients).__name__}"
+        )
+    if not 1 <= len(coefficients) <= MOST_BANDS:
+        raise ValueError(
+            f"coefficients must be 1 to {MOST_BANDS} numbers, got {len(coefficients)} of them"
+        )
+    column = [validate.real(coefficients=value) for value in coefficients]
+    while column and column[-1] == 0.0:
+        column.pop()
+    if not column or not 1e-100 <= max(abs(value) for value in column) <= 1e100:
+        raise ValueError(
+            "coefficients must not all be 0, and the largest at most 1e100, got "
+            f"{validate.shown(coefficients)}"
+        )
+    return tuple(column)
+
+
+def _scaled(one: MatrixMechanism) -> tuple[float, ...]:
+    """The encoder's column as it is used: no longer than the bins of a single epoch."""
+    assert one.coefficients is not None
+    norm = math.hypot(*one.coefficients) if one.normalised else 1.0
+    return tuple(value / norm for value in one.coefficients[: one.bins])
+
+
+def _contribution(one: MatrixMechanism) -> float:
+    """Norm of what a record contributes to all outputs, in deviations of the noise."""
+    if one.coefficients is None:
+        squares = float(one.bins.bit_length())
+    else:
+        squares = math.fsum(value * value for value in _scaled(one))
+    return math.sqrt(squares * one.epochs) / one.noise_multiplier
+
+
+@lru_cache(maxsize=128)
+def _reduced(one: MatrixMechanism) -> AllocationPair:
+    if one.coefficients is None:
+        return tree_of_noise(one.noise_multiplier, one.bins, one.epochs)
+    if len(one.coefficients) == 1:
+        contribution = 1.0 if one.normalised else abs(one.coefficients[0])
+        step = GaussianMechanism(noise_multiplier=one.noise_multiplier / contribution)
+        return allocation(lambda side: step.ratio(one.epochs, side), one.bins, one.bins)
+    return banded(_scaled(one), one.noise_multiplier, one.bins, one.epochs)

@@ -1,0 +1,305 @@
+"""Correlated noise: quadrature, sampling with a defensive mixture, references, relations."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq, linprog
+from scipy.stats import norm
+
+import shuffle_accountant as sa
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.dealt.chain_law import chain_sum
+from shuffle_accountant.reductions import matrix
+
+REFS = Path(__file__).resolve().parent.parent / "refs"
+SIDES = (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+EFFORT = Effort(tail=1e-12, resolution=1e-4)
+# Standard errors within which a sampled mean has to lie: 3e-7 of the cases are further out.
+_ERRORS = 5.0
+
+pytestmark = pytest.mark.filterwarnings("ignore::shuffle_accountant.LooseBracketWarning")
+
+
+def geometric(bands: int) -> list[float]:
+    return [0.5**k for k in range(bands)]
+
+
+def deltas(one: Any, epsilon: float, swapped: bool) -> tuple[float, float]:
+    """Both ends of delta of one order."""
+    loss = one.reduced().loss
+    loss = loss.reversed if swapped else loss
+    low, high = (loss.delta(epsilon, side, EFFORT) for side in SIDES)
+    return low, high
+
+
+def epsilons(one: Any, delta: float, swapped: bool) -> tuple[float, float]:
+    """Both ends of epsilon of one order."""
+    loss = one.reduced().loss
+    loss = loss.reversed if swapped else loss
+    low, high = (
+        float(brentq(lambda x, s=side: loss.delta(x, s, EFFORT) - delta, 0.0, 50.0, xtol=1e-7))
+        for side in SIDES
+    )
+    return low, high
+
+
+def covariance(one: sa.MatrixMechanism) -> np.ndarray:
+    """Of the logarithms of the ratios, from the encoder's matrix itself."""
+    if one.coefficients is None:
+        height = one.bins.bit_length() - 1
+        encoder = np.concatenate(
+            [np.kron(np.eye(2**k), np.ones(2 ** (height - k))) for k in range(height + 1)]
+        )
+        encoder = np.tile(encoder, (one.epochs, 1))
+    else:
+        column = np.asarray(one.coefficients)
+        column = column / np.linalg.norm(column) if one.normalised else column
+        steps = one.bins * one.epochs
+        whole = sum(c * np.eye(steps, k=-k) for k, c in enumerate(column))
+        encoder = whole.reshape(steps, one.epochs, one.bins).sum(axis=1)
+    return encoder.T @ encoder / one.noise_multiplier**2
+
+
+def entries() -> list[dict[str, Any]]:
+    found = json.loads((REFS / "correlated.json").read_text(encoding="utf-8"))
+    kept = [entry for entry in found if "bins" in entry and "untruncated" not in entry["case"]]
+    return [entry for entry in kept if entry["bins"] <= 100]
+
+
+@pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry["id"])
+def test_references(entry: dict[str, Any]) -> None:
+    options = {"noise_multiplier": entry["sigma"], "bins": entry["bins"]}
+    if "bands" in entry:
+        bands = entry["bands"]
+        column = sa.sqrt_coefficients(bands=bands)
+        options["coefficients"] = geometric(bands) if "geom" in entry["case"] else column
+        one = sa.MatrixMechanism(epochs=entry["epochs"], **options)
+    else:
+        one = sa.MatrixMechanism(tree=True, **options)
+    low, high = epsilons(one, entry["delta"], entry["direction"] == "add")
+    assert low <= entry["eps_upper"]
+    assert high >= entry.get("eps_lower", 0.0)
+    if entry.get("mc") is not None:
+        error = 4.0 * (entry.get("mc_se") or 2e-3)  # the trees' are given without one
+        assert low <= entry["mc"] + error
+        assert high >= entry["mc"] - error
+    if "bands" not in entry:
+        assert high - low <= 5e-3
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(
+    "one",
+    [
+        sa.MatrixMechanism(tree=True, noise_multiplier=2.0, bins=2),
+        sa.MatrixMechanism(coefficients=[1.0, 0.5], noise_multiplier=1.5, bins=2),
+        sa.MatrixMechanism(coefficients=[1.0, 0.4], noise_multiplier=3.0, bins=2, epochs=3),
+        sa.MatrixMechanism(coefficients=[2.0, 1.0], noise_multiplier=4.0, bins=2, normalised=False),
+    ],
+    ids=["tree", "bands", "epochs", "as it is"],
+)
+def test_two_bins_by_quadrature(one: sa.MatrixMechanism, epsilon: float, swapped: bool) -> None:
+    root = np.linalg.cholesky(covariance(one))
+    half = 0.5 * np.diag(covariance(one))
+    grid = (np.arange(3000) + 0.5) / 3000.0 * 18.0 - 9.0
+    weight = norm.pdf(grid) * (18.0 / 3000.0)
+    first = np.exp(root[0, 0] * grid - half[0])
+    second = np.exp(root[1, 0] * grid[:, None] + root[1, 1] * grid[None, :] - half[1])
+    ratio = 0.5 * (first[:, None] + second)
+    alpha = math.exp(epsilon)
+    gain = np.maximum(1.0 - alpha * ratio if swapped else ratio - alpha, 0.0)
+    wanted = float(weight @ gain @ weight)
+    low, high = deltas(one, epsilon, swapped)
+    # what the grid of the quadrature is off by
+    assert low - 2e-5 <= wanted <= high + 2e-5
+    if one.tree:
+        assert high - low <= 2e-4
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    "one",
+    [
+        sa.MatrixMechanism(tree=True, noise_multiplier=3.0, bins=16),
+        sa.MatrixMechanism(
+            coefficients=sa.sqrt_coefficients(bands=4), noise_multiplier=1.0, bins=12
+        ),
+        sa.MatrixMechanism(
+            coefficients=[1.0, 0.9, 0.1, 0.3], noise_multiplier=4.0, bins=10, epochs=5
+        ),
+        sa.MatrixMechanism(coefficients=[1.0, 0.2], noise_multiplier=0.4, bins=9),
+        sa.MatrixMechanism(coefficients=[0.3, 1.0, 0.5], noise_multiplier=1.5, bins=7),
+        sa.MatrixMechanism(
+            coefficients=sa.sqrt_coefficients(bands=9), noise_multiplier=2.0, bins=5
+        ),
+        sa.MatrixMechanism(coefficients=[1.0] * 6, noise_multiplier=5.0, bins=6, epochs=4),
+    ],
+    ids=["tree", "square root", "epochs", "little noise", "rising", "long", "constant"],
+)
+def test_by_sampling(one: sa.MatrixMechanism, swapped: bool) -> None:
+    """Half of the samples are drawn with the record, half without it."""
+    rng = np.random.default_rng(20)
+    matrix_ = covariance(one)
+    count, bins = 200_000, matrix_.shape[0]
+    root = np.linalg.cholesky(matrix_ + 1e-12 * np.eye(bins))
+    logs = rng.standard_normal((count, bins)) @ root.T
+    logs[::2] += matrix_[rng.integers(bins, size=count // 2)]
+    ratio = np.exp(logs - 0.5 * np.diag(matrix_)).mean(axis=1)
+    weight = 2.0 / (1.0 + ratio)
+    for epsilon in (0.0, 0.4, 1.2):
+        alpha = math.exp(epsilon)
+        gain = weight * np.maximum(1.0 - alpha * ratio if swapped else ratio - alpha, 0.0)
+        mean, error = float(gain.mean()), float(gain.std()) / math.sqrt(count) + 1e-9
+        low, high = deltas(one, epsilon, swapped)
+        assert low <= mean + _ERRORS * error
+        assert high >= mean - _ERRORS * error
+
+
+def test_no_coupling_is_an_allocation() -> None:
+    plain = sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=1.5), steps=30)
+    one = sa.MatrixMechanism(coefficients=[1.0, 0.0, 0.0], noise_multiplier=1.5, bins=30)
+    assert one.epsilon(delta=1e-6) == plain.epsilon(delta=1e-6)
+    twice = sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=1.5), steps=30, passes=2)
+    one = sa.MatrixMechanism(coefficients=[1.0], noise_multiplier=1.5, bins=30, epochs=2)
+    assert one.epsilon(delta=1e-6) == twice.epsilon(delta=1e-6)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(("bins", "variance"), [(20, 1.0), (64, 0.25), (120, 0.5)])
+def test_a_chain_without_coupling(bins: int, variance: float, swapped: bool) -> None:
+    """Independent ratios: above the allocation's, and by no more than cells and nodes add."""
+    plain = sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=variance**-0.5), steps=bins)
+    low, _ = epsilons(plain, 1e-6, swapped)
+    for common, own in ((variance, 0.0), (0.5 * variance, 0.5 * variance)):
+        found = chain_sum(bins, common, 0.0, own, tail=1e-12, epsilon=low)
+        mean = found.law.value / bins
+        factor = 1.0 if swapped else found.raised
+
+        def excess(
+            epsilon: float, mean: Any = mean, law: Any = found.law, f: float = factor
+        ) -> float:
+            alpha = math.exp(epsilon)
+            gain = 1.0 - alpha * f * mean if swapped else f * mean - alpha
+            return float(law.mass @ np.maximum(gain, 0.0)) - 1e-6
+
+        high = float(brentq(excess, 0.0, 20.0))
+        assert low * (1.0 - 1e-6) <= high <= 1.015 * low
+
+
+def test_a_chain_of_three_bins_by_quadrature() -> None:
+    common, theta, own = 0.6, 0.7, 0.0
+    matrix_ = common * theta ** np.abs(np.subtract.outer(range(3), range(3)))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    weights = weights / math.sqrt(2.0 * math.pi)
+    root = np.linalg.cholesky(matrix_)
+    points = np.asarray(list(itertools.product(nodes, repeat=3)))
+    chance = np.prod(np.asarray(list(itertools.product(weights, repeat=3))), axis=1)
+    ratio = np.exp(points @ root.T - 0.5 * common).mean(axis=1)
+    found = chain_sum(3, common, theta, own, tail=1e-12, epsilon=1.0)
+    mean = found.law.value / 3.0
+    for epsilon in (0.0, 0.5, 1.0):
+        alpha = math.exp(epsilon)
+        wanted = float(chance @ np.maximum(ratio - alpha, 0.0))
+        high = float(found.law.mass @ np.maximum(found.raised * mean - alpha, 0.0))
+        # the kink costs the quadrature what a node in each direction is worth
+        assert wanted - 2e-3 * wanted <= high <= 1.03 * wanted + 1e-5
+        wanted = float(chance @ np.maximum(1.0 - alpha * ratio, 0.0))
+        high = float(found.law.mass @ np.maximum(1.0 - alpha * mean, 0.0))
+        assert wanted - 2e-3 * wanted <= high <= 1.03 * wanted + 1e-5
+
+
+@pytest.mark.parametrize("bands", [2, 5, 16])
+def test_least_independent_parts_by_other_frequencies(bands: int) -> None:
+    """w of every candidate: the least one on fewer frequencies is below, and hardly so."""
+    column = np.asarray(sa.sqrt_coefficients(bands=bands))
+    shape = matrix._kernel(column) / matrix._kernel(column)[0]
+    found = matrix._candidates(tuple(shape.tolist()), 60)
+    assert len(found) > 20
+    reach = min(59, 2 * bands + 8)
+    grid = np.linspace(0.0, math.pi, 157)
+    distances = np.arange(1, reach + 1)
+    band = 1.0 + 2.0 * np.cos(np.outer(grid, np.arange(1, bands))) @ shape[1:]
+    for common, theta, own in found[::5]:
+        chain = common * (
+            1.0 + 2.0 * np.cos(np.outer(grid, np.arange(1, 2000))) @ theta ** np.arange(1, 2000)
+        )
+        sides = np.column_stack([-np.ones(grid.size), 2.0 * np.cos(np.outer(grid, distances))])
+        cost = np.append(1.0, np.zeros(reach))
+        answer = linprog(cost, A_ub=sides, b_ub=chain - band, method="highs-ipm")
+        assert answer.x[0] - 1e-7 <= own <= 1.05 * answer.x[0] + 0.02 + 1e-4 / (1.0 - theta) ** 2
+
+
+def test_more_noise_and_more_bins_protect_more() -> None:
+    column = sa.sqrt_coefficients(bands=3)
+
+    def found(sigma: float, bins: int) -> sa.Bracket:
+        one = sa.MatrixMechanism(coefficients=column, noise_multiplier=sigma, bins=bins)
+        return one.epsilon(delta=1e-6)
+
+    assert found(2.0, 20).upper < found(1.0, 20).upper
+    assert found(1.0, 40).upper < found(1.0, 20).upper
+    tree = [
+        sa.MatrixMechanism(tree=True, noise_multiplier=4.0, bins=bins).epsilon(delta=1e-6)
+        for bins in (1, 2, 4)
+    ]
+    assert tree[0].upper > 1.0
+    alone = sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=4.0), steps=1)
+    assert tree[0].upper == pytest.approx(alone.epsilon(delta=1e-6).upper, rel=1e-6)
+
+
+def test_signs_have_no_lower_end() -> None:
+    one = sa.MatrixMechanism(coefficients=[1.0, -0.5], noise_multiplier=1.0, bins=20)
+    other = sa.MatrixMechanism(coefficients=[1.0, 0.5], noise_multiplier=1.0, bins=20)
+    assert one.epsilon(delta=1e-6).lower == 0.0
+    assert one.epsilon(delta=1e-6).upper == other.epsilon(delta=1e-6).upper
+
+
+def test_composed_and_mixed() -> None:
+    tree = sa.MatrixMechanism(tree=True, noise_multiplier=8.0, bins=8)
+    once, twice = tree.epsilon(delta=1e-6), sa.epsilon(tree, delta=1e-6, rounds=2)
+    assert once.upper < twice.lower < twice.upper < 2.0 * once.upper + 1e-3
+    step = sa.PoissonSampled(sa.GaussianMechanism(noise_multiplier=1.0), rate=0.01)
+    mixed = sa.epsilon(sa.Protocol([(tree, 2), (step, 20)]), delta=1e-6)
+    assert mixed.lower > twice.upper
+
+
+def test_a_wide_bracket_says_why() -> None:
+    one = sa.MatrixMechanism(coefficients=[1.0, 0.5], noise_multiplier=1.0, bins=8)
+    with pytest.warns(sa.LooseBracketWarning, match="covariances are bounded"):
+        one.epsilon(delta=1e-6)
+
+
+def test_sqrt_coefficients() -> None:
+    assert sa.sqrt_coefficients(bands=4) == (1.0, 0.5, 0.375, 0.3125)
+    whole = np.asarray(sa.sqrt_coefficients(bands=30))
+    assert np.allclose(np.convolve(whole, whole)[:30], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, "coefficients"),
+        ({"coefficients": [1.0], "tree": True}, "coefficients"),
+        ({"coefficients": [0.0, 0.0]}, "coefficients"),
+        ({"coefficients": []}, "coefficients"),
+        ({"coefficients": [1.0, math.nan]}, "coefficients"),
+        ({"coefficients": [1.0, 0.5, 0.2], "bins": 2, "epochs": 2}, "bins"),
+        ({"tree": True, "bins": 6}, "bins"),
+        ({"coefficients": [1.0], "noise_multiplier": 1e-3}, "noise_multiplier"),
+        ({"coefficients": [1.0], "noise_multiplier": 1.0, "epochs": 10**6}, "noise_multiplier"),
+        ({"coefficients": [30.0], "normalised": False}, "noise_multiplier"),
+    ],
+)
+def test_refused(options: dict[str, Any], named: str) -> None:
+    whole = {"noise_multiplier": 1.0, "bins": 4} | options
+    with pytest.raises(ValueError, match=named):
+        sa.MatrixMechanism(**whole)
