@@ -1,7 +1,8 @@
 """Training with shuffled, locally private gradients, and a ledger that counts the rounds.
 
 `ShuffleLedger` goes into any training loop, and `ShuffleLedger.open` keeps it in a database;
-`PrivacyFilter` is a budget for rounds that are chosen as one goes along. `private_mean` makes the
+`PrivacyFilter` is a budget for rounds that are chosen as one goes along, `Odometer` says what they
+have cost so far. `private_mean` makes the
 round's output from per-user gradients with a vector randomizer (`PrivUnit`, `DuchiL2`, `DuchiLInf`,
 `SampledCoordinates`); `shuffle_accountant.training.opacus` is the same for Opacus, and
 `shuffle_accountant.training.flower` for Flower; both are imported when they are first asked for.
@@ -24,6 +25,7 @@ from shuffle_accountant.randomizers.vectors import (
 from shuffle_accountant.training.budget import BudgetExceeded
 from shuffle_accountant.training.filters import PersonalFilter, PrivacyFilter
 from shuffle_accountant.training.ledger import ShuffleLedger
+from shuffle_accountant.training.odometer import Odometer
 from shuffle_accountant.training.randomize import clip, private_mean
 from shuffle_accountant.training.receipts import Receipt
 from shuffle_accountant.training.store import StorageError
@@ -41,6 +43,7 @@ __all__ = [
     "BudgetExceeded",
     "DuchiL2",
     "DuchiLInf",
+    "Odometer",
     "PersonalFilter",
     "PrivUnit",
     "PrivacyFilter",

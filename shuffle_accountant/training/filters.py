@@ -1,18 +1,12 @@
-"""Rényi filters: budgets for rounds that are chosen adaptively.
+"""Filters: budgets for rounds that are chosen adaptively.
 
 When the next round, its parameters, and when to stop are chosen from what was seen, the
 accountant's epsilon of the rounds that happened is no privacy guarantee: it is itself a random
-number that may depend on the data. A filter turns the question round. Its order lambda > 1 and its
-budget are fixed beforehand; before each round is released it adds that round's Rényi divergence to
-those so far, and refuses what would exceed the budget. Whoever chooses the rounds, and however, all
-outputs together then have a Rényi divergence of at most the budget (Feldman and Zrnic 2021,
-"Individual privacy accounting via a Rényi filter", Theorem 4.3), and the usual conversion at lambda
-gives (epsilon, delta). Both directions of the neighbours have their own sum, so each round pays for
-the worse one.
-
-The same with the privacy-loss distributions themselves, adding up until their epsilon reaches the
-budget, is *not* valid in general (arXiv 2602.06756): a protocol may move so that the law of the
-composed loss, looked at along the way, promises what the whole does not keep.
+number that may depend on the data. A filter turns the question round. It fixes a plan and its
+limits beforehand; before each round is released it adds the round's cost to the costs so far, and
+refuses what would exceed a limit. Whoever chooses the rounds, and however, all outputs together are
+(epsilon, delta)-private. The plans are in `training.plans`. Both directions of the neighbours are
+covered, so each round pays for the worse one.
 """
 
 from __future__ import annotations
@@ -26,70 +20,67 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.baselines.renyi import epsilon_of
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.training.budget import BudgetExceeded
-from shuffle_accountant.training.renyi_cost import log_moment_cost
+from shuffle_accountant.training.plans import (
+    KINDS,
+    ROUNDING,
+    Plan,
+    RenyiPlan,
+    UnitPlan,
+    best_plan,
+)
 
 __all__ = ["PersonalFilter", "PrivacyFilter"]
 
-# Excess orders t = order - 1 that are tried for a planned round, sixteen per decade.
-_ORDERS = np.logspace(-3.0, 5.0, 8 * 16 + 1)
-# Relative error of a sum or conversion of a few terms, each rounded fewer than a hundred times:
-# sums of costs are raised by it, the limit is lowered by it.
-_ROUNDING = 1e-12
 _MOST_PEOPLE = 10**9
 
 
-class _RenyiBudget:
-    """The order, fixed once, and the log moment that may be spent at it."""
+class _Budget:
+    """A target, and the plan of it: made when a round is known to plan with, and never changed."""
 
     def __init__(
-        self, epsilon: float, delta: float, order: float | None, planned: Round | None
+        self,
+        epsilon: float,
+        delta: float,
+        kind: str,
+        unit: Round | None,
+        order: float | None,
+        planned: Round | None,
     ) -> None:
         self.epsilon = validate.finite_nonnegative(epsilon=epsilon)
         self.delta = validate.open_unit(delta=delta)
-        self.t: float | None = None
+        self.kind = validate.choice(KINDS, kind=kind)
+        self.unit = None if unit is None else validate.instance(Round, unit=unit)  # type: ignore[type-abstract]
+        if unit is not None and kind not in ("auto", "unit"):
+            raise ValueError(f"unit must be None with kind={kind!r}, got {unit!r:.80}")
+        self.plan: Plan | None = None
         if order is not None:
             order = validate.positive(order=order)
             if not order > 1.0:
                 raise ValueError(f"order must be a finite number > 1, got {order!r}")
-            if planned is not None:
-                raise ValueError(f"give order or planned, not both: {order!r}, {planned!r:.80}")
-            self.t = order - 1.0
+            if planned is not None or unit is not None or kind not in ("auto", "renyi"):
+                raise ValueError(
+                    f"order={order!r} must be given without planned and unit, and with "
+                    f"kind='renyi', got kind={kind!r}"
+                )
+            self.plan = RenyiPlan(self.epsilon, self.delta, order - 1.0)
         elif planned is not None:
-            self.plan(validate.instance(Round, planned=planned))  # type: ignore[type-abstract]
+            self.planned_for(validate.instance(Round, planned=planned))  # type: ignore[type-abstract]
+        elif self.unit is not None and kind == "unit":
+            self.plan = UnitPlan(self.epsilon, self.delta, self.unit)
 
-    def plan(self, round: Round) -> float:
-        """Excess order; the one at which most rounds like this fit, if none is fixed yet."""
-        if self.t is None:
-            fit = [(self.limit(t) / self._positive(round, t), t) for t in _ORDERS.tolist()]
-            self.t = max(fit)[1]
-        return self.t
+    def planned_for(self, one: Round) -> Plan:
+        """The plan; the best one for rounds like this one, if there is none yet."""
+        if self.plan is None:
+            self.plan = best_plan(self.epsilon, self.delta, self.kind, one, self.unit)
+        return self.plan
 
-    def limit(self, t: float) -> float:
-        """Log moment that converts to epsilon at delta; negative if even 0 does not."""
-        without = epsilon_of(0.0, t, self.delta)
-        limit = t * (self.epsilon - without)
-        return limit - _ROUNDING * (t * (self.epsilon + abs(without)) + abs(limit))
-
-    def cost(self, round: Round) -> float:
-        """Log moment of a round at the order, from above."""
-        return log_moment_cost(round, self.plan(round))
-
-    def converted(self, log_moment: float, t: float) -> float:
-        """Epsilon at delta of a sum of log moments that is within the limit."""
-        found = epsilon_of(log_moment, t, self.delta)
-        return min(max(found + _ROUNDING * (1.0 + abs(found)), 0.0), self.epsilon)
-
-    def _positive(self, round: Round, t: float) -> float:
-        try:
-            return max(log_moment_cost(round, t), 1e-300)
-        except ValueError:
-            if t == _ORDERS[0]:
-                raise  # no order is finite
-            return math.inf
+    @property
+    def order(self) -> float | None:
+        """The Rényi order, of a plan that has one."""
+        return 1.0 + self.plan.t if isinstance(self.plan, RenyiPlan) else None
 
 
 class PrivacyFilter:
@@ -102,15 +93,18 @@ class PrivacyFilter:
             outputs.append(release(round))
 
     All that is released is (epsilon, delta)-differentially private together. Fixed beforehand must
-    be: epsilon, delta, and the order of the Rényi divergence. Free are the rounds, their
-    parameters and when to stop.
+    be: epsilon, delta, and the plan. Free are the rounds, their parameters and when to stop.
 
     Args:
         epsilon: nats, finite, >= 0.
         delta: in (0, 1).
-        order: Rényi order lambda, finite, > 1. If left out it is the one at which most planned
-            rounds fit.
-        planned: a typical round, of the planning alone. If neither is given it is the first round,
+        kind: the plan: "gaussian", "unit", "renyi" (see `training.plans`), or "auto", the one that
+            allows most planned rounds.
+        unit: the round that others are paid in, for "unit" and "auto"; the planned round if left
+            out.
+        order: Rényi order lambda, finite, > 1, for "renyi" (and then for "auto"). If left out it is
+            the one at which most planned rounds fit.
+        planned: a typical round, of the planning alone. If it is left out it is the first round,
             which is chosen before anything is released.
     """
 
@@ -119,11 +113,13 @@ class PrivacyFilter:
         *,
         epsilon: float,
         delta: float,
+        kind: str = "auto",
+        unit: Round | None = None,
         order: float | None = None,
         planned: Round | None = None,
     ) -> None:
-        self._budget = _RenyiBudget(epsilon, delta, order, planned)
-        self._spent = 0.0
+        self._budget = _Budget(epsilon, delta, kind, unit, order, planned)
+        self._spent = (0.0, 0.0)
         self._steps = 0
         self._adjacency: Adjacency | None = None
         self._lock = threading.RLock()
@@ -139,27 +135,42 @@ class PrivacyFilter:
         return self._budget.delta
 
     @property
-    def order(self) -> float | None:
-        """The Rényi order; None before the first round of a filter that was given no order."""
-        return None if self._budget.t is None else 1.0 + self._budget.t
+    def kind(self) -> str:
+        """The plan's kind; "auto" before the first round where it is not fixed yet."""
+        return self._budget.kind if self._budget.plan is None else self._budget.plan.kind
 
     @property
-    def divergence(self) -> float:
-        """Sum of the certified upper ends of the rounds' Rényi divergences, nats."""
-        with self._lock:
-            return 0.0 if self._budget.t is None else self._spent / self._budget.t
+    def order(self) -> float | None:
+        """The Rényi order of a plan that has one; else None."""
+        return self._budget.order
 
     @property
     def spent(self) -> float:
         """Part of ``epsilon`` that is used up, nats; 0 before the first round, never above it.
 
-        It is `divergence`, converted at ``delta``. If all rounds had been fixed beforehand it would
-        be a guarantee; of rounds chosen adaptively only ``epsilon`` is one.
+        It is the epsilon at ``delta`` of the costs so far. If all rounds had been fixed beforehand
+        it would be a guarantee; of rounds chosen adaptively only ``epsilon`` is one.
         """
         with self._lock:
-            if not self._steps or self._budget.t is None:
+            if not self._steps or self._budget.plan is None:
                 return 0.0
-            return self._budget.converted(self._spent, self._budget.t)
+            return self._budget.plan.spent(*self._spent)
+
+    def remaining(self, round: Round) -> int:
+        """How many further rounds like this one `step` would record.
+
+        Raises:
+            ValueError: as `step`.
+        """
+        with self._lock:
+            low, high = 0, MAX_ROUNDS - self._steps
+            while low < high:
+                middle = (low + high + 1) // 2
+                if self._sum_with(round, middle) is None:
+                    high = middle - 1
+                else:
+                    low = middle
+            return low
 
     def __len__(self) -> int:
         """Rounds recorded so far."""
@@ -172,15 +183,19 @@ class PrivacyFilter:
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(epsilon={self.epsilon!r}, delta={self.delta!r}, "
-            f"order={self.order!r}, rounds={len(self)})"
+            f"kind={self.kind!r}, rounds={len(self)})"
         )
+
+    def allows(self, round: Round, count: int = 1) -> bool:
+        """Whether `step` would record ``count`` further rounds; errors as `step`."""
+        return not self.would_exceed(round, count)
 
     def would_exceed(self, round: Round, count: int = 1) -> bool:
         """Whether `step` would refuse ``count`` further rounds.
 
         Raises:
-            ValueError: no finite Rényi divergence is known of the round, it is of another adjacency
-                than those before, or the count is out of range.
+            ValueError: the plan needs a finite Rényi divergence of the round and none is known, it
+                is of another adjacency than those before, or the count is out of range.
         """
         with self._lock:
             return self._sum_with(round, count) is None
@@ -193,8 +208,8 @@ class PrivacyFilter:
             count: how often, >= 0.
 
         Raises:
-            ValueError: no finite Rényi divergence is known of the round, it is of another adjacency
-                than those before, or the count is out of range.
+            ValueError: the plan needs a finite Rényi divergence of the round and none is known, it
+                is of another adjacency than those before, or the count is out of range.
             BudgetExceeded: the budget does not allow them; nothing is recorded.
         """
         with self._lock:
@@ -209,8 +224,8 @@ class PrivacyFilter:
                 self._spent = total
                 self._steps += count
 
-    def _sum_with(self, round: Round, count: int) -> float | None:
-        """Log moments of all rounds so far and these, from above; None if they do not fit."""
+    def _sum_with(self, round: Round, count: int) -> tuple[float, float] | None:
+        """Costs of all rounds so far and these, from above; None if they exceed a limit."""
         validate.instance(Round, round=round)  # type: ignore[type-abstract]
         count = validate.integer(minimum=0, maximum=MAX_ROUNDS - self._steps, count=count)
         if self._adjacency is not None and round.adjacency is not self._adjacency:
@@ -220,10 +235,15 @@ class PrivacyFilter:
             )
         if count == 0:
             return self._spent
-        cost = self._budget.cost(round)
-        assert self._budget.t is not None
-        total = (self._spent + count * cost) * (1.0 + _ROUNDING)
-        return total if total <= self._budget.limit(self._budget.t) else None
+        plan = self._budget.planned_for(round)
+        cost = plan.cost(round)
+        total = (
+            (self._spent[0] + count * cost[0]) * (1.0 + ROUNDING),
+            (self._spent[1] + count * cost[1]) * (1.0 + ROUNDING),
+        )
+        within = total[0] <= plan.limits[0] and total[1] <= plan.limits[1]
+        # an infinite cost is refused whatever the limits
+        return total if within and math.isfinite(total[0]) else None
 
 
 class PersonalFilter:
@@ -243,8 +263,10 @@ class PersonalFilter:
         epsilon: nats, finite, >= 0.
         delta: in (0, 1).
         people: how many there are, numbered from 0.
-        order: Rényi order lambda, finite, > 1; as for `PrivacyFilter`.
-        planned: a typical round; as for `PrivacyFilter`.
+        kind: as for `PrivacyFilter`, and so are ``unit``, ``order`` and ``planned``.
+        unit: the round that others are paid in.
+        order: Rényi order lambda, finite, > 1.
+        planned: a typical round.
     """
 
     def __init__(
@@ -253,30 +275,35 @@ class PersonalFilter:
         epsilon: float,
         delta: float,
         people: int,
+        kind: str = "auto",
+        unit: Round | None = None,
         order: float | None = None,
         planned: Round | None = None,
     ) -> None:
-        if planned is not None:
-            _require_zero_out(planned)
-        self._budget = _RenyiBudget(epsilon, delta, order, planned)
+        for one in (planned, unit):
+            if one is not None:
+                _require_zero_out(one)
+        self._budget = _Budget(epsilon, delta, kind, unit, order, planned)
         people = validate.integer(minimum=1, maximum=_MOST_PEOPLE, people=people)
-        self._sums = np.zeros(people)
+        self._sums = np.zeros((2, people))
         self._steps = 0
         self._lock = threading.RLock()
 
     @property
     def order(self) -> float | None:
-        """The Rényi order; None before the first round of a filter that was given no order."""
-        return None if self._budget.t is None else 1.0 + self._budget.t
+        """The Rényi order of a plan that has one; else None."""
+        return self._budget.order
 
     @property
     def spent(self) -> NDArray[np.float64]:
         """Each person's share of epsilon used up, nats, shape (people,); secret."""
         with self._lock:
-            if self._budget.t is None:
-                return np.zeros(self._sums.size)
-            spent = [self._budget.converted(one, self._budget.t) for one in self._sums.tolist()]
-            return np.where(self._sums > 0.0, spent, 0.0)
+            found = np.zeros(self._sums.shape[1])
+            if self._budget.plan is not None:
+                sums, which = np.unique(self._sums, axis=1, return_inverse=True)
+                spent = [self._budget.plan.spent(*one) if one[0] > 0 else 0.0 for one in sums.T]
+                found = np.asarray(spent, np.float64)[which.ravel()]
+            return found
 
     def __len__(self) -> int:
         """Rounds recorded so far."""
@@ -293,25 +320,26 @@ class PersonalFilter:
             Those of them whose budget allows it, increasing. All others must be null in this round.
 
         Raises:
-            ValueError: another adjacency, no finite Rényi divergence, or a person who does not
-                exist.
+            ValueError: another adjacency, no finite Rényi divergence where the plan needs one, or a
+                person who does not exist.
         """
         _require_zero_out(round)
         with self._lock:
             wanted = self._people(people)
-            cost = self._budget.cost(round)
-            assert self._budget.t is not None
-            sums = (self._sums[wanted] + cost) * (1.0 + _ROUNDING)
-            allowed = sums <= self._budget.limit(self._budget.t)
+            plan = self._budget.planned_for(round)
+            cost = np.asarray(plan.cost(round))[:, None]
+            sums = (self._sums[:, wanted] + cost) * (1.0 + ROUNDING)
+            allowed = np.all(sums <= np.asarray(plan.limits)[:, None], axis=0)
+            allowed &= np.isfinite(sums[0])
             taking_part = wanted[allowed]
-            self._sums[taking_part] = sums[allowed]
+            self._sums[:, taking_part] = sums[:, allowed]
             self._steps += 1
             return taking_part
 
     def _people(self, people: Iterable[int] | None) -> NDArray[np.int64]:
         if people is None:
-            return np.arange(self._sums.size, dtype=np.int64)
-        most = self._sums.size - 1
+            return np.arange(self._sums.shape[1], dtype=np.int64)
+        most = self._sums.shape[1] - 1
         given = [
             validate.integer(minimum=0, maximum=most, people=one)
             for one in validate.items(people=people)
