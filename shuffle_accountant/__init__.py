@@ -24,6 +24,7 @@ From a target to parameters
     min_users            the fewest users
     max_rounds           the most rounds
     min_noise_multiplier the least noise of a run of DP-SGD
+    selection            the best of several runs: what tuning costs
     design               module: mechanisms that meet a target, and their errors
     Deployment           what devices, shuffler and analysts agree on, as one file
 
@@ -61,6 +62,8 @@ Randomizers
 
 Numbers of dummy messages, or of users
     NegativeBinomial, Poisson, Binomial, AsymmetricGeometric, DiscreteGaussian
+Numbers of runs
+    Geometric, Fixed, and Poisson, Binomial, NegativeBinomial
 
 Answers
     Bracket              two numbers that enclose the exact one; a float
@@ -173,6 +176,8 @@ if TYPE_CHECKING:
     from shuffle_accountant.rounds.poisson import PoissonSampled
     from shuffle_accountant.rounds.thresholds import SampleAndThreshold
     from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
+    from shuffle_accountant.tuning.best_run import selection
+    from shuffle_accountant.tuning.runs import Fixed, Geometric
 
 __all__ = [
     "RAPPOR",
@@ -191,6 +196,7 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteRandomizer",
     "ErrorLedger",
+    "Fixed",
     "FixedSizeSampled",
     "FloorWarning",
     "FourierAccountant",
@@ -198,6 +204,7 @@ __all__ = [
     "GaussianRandomizer",
     "GaussianVectors",
     "GeneralRandomizer",
+    "Geometric",
     "HadamardResponse",
     "LaplaceMechanism",
     "LaplaceRandomizer",
@@ -247,6 +254,7 @@ __all__ = [
     "plot",
     "register",
     "report",
+    "selection",
     "sqrt_coefficients",
     "statement",
     "sweep",
@@ -274,6 +282,9 @@ if not TYPE_CHECKING:
             "AugmentedShuffle": "rounds.augmented",
             "Deployment": "deployment.description",
             "CyclicPoisson": "rounds.cyclic",
+            "Fixed": "tuning.runs",
+            "Geometric": "tuning.runs",
+            "selection": "tuning.best_run",
             "FixedSizeSampled": "rounds.fixed_size",
             "GaussianMechanism": "rounds.mechanisms",
             "LaplaceMechanism": "rounds.mechanisms",

@@ -30,13 +30,13 @@ FLOORS = (
     ("engine",),
     ("rounds",),
     ("certificates",),
-    ("accountant", "baselines", "leakage", "order", "sweeping", "interop"),
+    ("accountant", "baselines", "leakage", "order", "sweeping", "interop", "tuning"),
     ("calibration", "reports"),
     ("training", "explorer"),
     ("deployment",),
     ("design", "", "cli"),
 )
-MOST_FLOORS, MOST_ARROWS = 13, 124
+MOST_FLOORS, MOST_ARROWS = 13, 131
 
 # These read the package as its users do, by the names at its top.
 READERS = {

@@ -13,11 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, largest_loss
-from shuffle_accountant.engine.question import Query
-from shuffle_accountant.engine.refinement import refine
-from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort, PrivacyLoss, factors
+from shuffle_accountant.engine.orders import order_ends
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.base import Round
 
@@ -25,29 +21,13 @@ __all__ = ["unit_cost"]
 
 # Number of epsilons at which profiles are compared, at most, and by how many a look is taken first.
 _POINTS, _FIRST = 90, 6
-_EFFORT = Effort(tail=1e-16, resolution=1e-4)
 _TOLERANCE = 2e-3
 
 
-def _order(one: Round, swapped: bool) -> PrivacyLoss:
-    loss = one.reduced().loss
-    return loss.reversed if swapped else loss
-
-
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def _ends(one: Round, count: int, swapped: bool, epsilon: float) -> tuple[float, float]:
     """Both ends of delta of some draws of a round's pair, in one order."""
-    loss = _order(one, swapped)
-    parts = factors(loss, alone=count == 1)
-    if count == 1 and len(parts) == 1 and parts[0][1] == 1:
-        low, high = (loss.delta(epsilon, side, _EFFORT) for side in Bound)
-        return min(low, high), max(low, high)
-    largest = largest_loss([(one.reduced(), count)])
-    if epsilon >= largest:
-        return 0.0, 0.0
-    losses = [(part, number * count) for part, number in parts]
-    found = refine(losses, Query(epsilon=epsilon), _TOLERANCE, MEMORY_LIMIT, largest)
-    return max(found.lower, 0.0), found.upper
+    return order_ends([(one.reduced(), count)], epsilon, swapped=swapped, tolerance=_TOLERANCE)
 
 
 def _covered(

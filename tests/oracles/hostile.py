@@ -683,6 +683,10 @@ def _rounds() -> Iterator[Entry]:
     noisy |= {"epochs": 2, "normalised": True}
     yield Entry("MatrixMechanism", sa.MatrixMechanism, (noisy,))
     yield Entry("sqrt_coefficients", sa.sqrt_coefficients, ({"bands": 4},))
+    yield Entry("Geometric", sa.Geometric, ({"mean": 4.0},))
+    yield Entry("Fixed", sa.Fixed, ({"runs": 3},))
+    search = {"protocol": sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.0), users=100)}
+    yield Entry("selection", sa.selection, (search | {"runs": sa.Fixed(2)},))
     batches = {"noise_multiplier": 1.0, "steps": 20, "passes": 1}
     yield Entry("ShuffledBatches", sa.ShuffledBatches, (batches,))
     size, trials = {"size": 2.0, "probability": 0.1}, {"trials": 400, "probability": 0.5}

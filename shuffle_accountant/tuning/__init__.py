@@ -1,0 +1,1 @@
+"""What choosing the best of several runs costs, when their number is random or fixed."""

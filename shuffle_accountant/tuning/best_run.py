@@ -1,0 +1,336 @@
+"""Both ends of the privacy of releasing the best of several runs.
+
+K runs of a mechanism are made, K random and independent of them; the one of the largest score is
+released with its score, ties broken at random or for the first. With phi the probability generating
+function of K, a run whose score is at its distribution's quantile u under P is released with the
+density ``phi'(u)`` relative to one run.
+
+* *Upper end.* Let ``F(y) = sup {P(A): Q(A) <= y}``. A set of scores of probability v under Q has at
+  most F(v) under P, and phi' grows, so that the density under Q at that score is at least kappa
+  times that under P, ``kappa = inf phi'(y) / phi'(F(y))``. Hence for ``alpha >= 1`` the divergence
+  is at most ``E[K] h(alpha kappa)`` for the profile h of one run, and, with kappa_w the infimum
+  over ``F(y) >= w``, at most ``phi'(0) h(alpha kappa_0) + int_0^1 phi''(w) h(alpha kappa_w) dw``.
+  Another upper bound reveals K: the mean of the profiles of K-fold compositions.
+* *Lower end.* Scores in the order of the likelihood ratio, or in the reverse order: the profile of
+  the released rank, for a pair that the real one dominates.
+
+Each holds for both orders of the neighbours, the larger of which counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+
+import numpy as np
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
+from shuffle_accountant.engine.orders import order_ends, symmetric
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.randomizers.count_laws import Binomial, NegativeBinomial, Poisson
+from shuffle_accountant.rounds.base import certified, conditions_of, needed
+from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
+from shuffle_accountant.tuning.runs import (
+    Fixed,
+    Geometric,
+    Runs,
+    chances,
+    expected,
+    slope,
+    some_run,
+)
+
+__all__ = ["Selection", "selection"]
+
+# Number of epsilons at which one run's profile is known, in each order.
+_POINTS = 150
+# Part of delta over the expected number of runs at which profiles need no more epsilons.
+_FAR = 1e-5
+# Quantiles on each side at which curves are compared: few far out, and many in the bulk.
+_SMALLEST, _BULK, _FEW, _MANY = 1e-18, 1e-3, 400, 4000
+# What sums and products of this page may be off by, relative: a thousand times their round-off.
+_ROUNDING = 1e-10
+# Numbers of runs whose compositions are asked about: powers of this, and those in between go up.
+_LADDER, _RUNGS = 1.5, 24
+
+
+@dataclass(frozen=True, eq=False)
+class _Profile:
+    """One run's profile in one order: both ends at some alpha, for all alpha > 0.
+
+    Attributes:
+        alpha: ascending, shape (m,).
+        low: lower ends there.
+        high: upper ends there.
+    """
+
+    alpha: Array
+    low: Array
+    high: Array
+
+    def above(self, alpha: Array) -> Array:
+        """Upper bound at any alpha > 0: chords, as the profile is convex and no more than 1."""
+        before = 1.0 - alpha * (1.0 - self.high[0]) / self.alpha[0]  # from 1 at alpha = 0
+        found = np.interp(alpha, self.alpha, self.high)
+        return np.asarray(np.where(alpha < self.alpha[0], before, found))
+
+    def power_above(self, y: Array) -> Array:
+        """Upper bound of ``F(y) = inf h(alpha) + alpha y``, at most 1."""
+        each = self.high[:, None] + self.alpha[:, None] * y[None, :]
+        return np.asarray(np.minimum(each.min(axis=0), 1.0))
+
+    def power_below(self, y: Array) -> Array:
+        """Lower bound of F, concave: over the corners of a polygon below the profile."""
+        # at alpha = 0 a profile is 1
+        a, low, high = (
+            np.append(first, rest)
+            for first, rest in ((0.0, self.alpha), (1.0, self.low), (1.0, self.high))
+        )
+        # between two points it is above the lines through the points before and after them
+        rise = (low[1:-2] - high[:-3]) / (a[1:-2] - a[:-3])
+        fall = (high[3:] - low[2:-1]) / (a[3:] - a[2:-1])
+        run = a[2:-1] - a[1:-2]
+        gap, steep = low[2:-1] - fall * run - low[1:-2], rise - fall
+        place = np.divide(gap, steep, out=np.zeros_like(gap), where=steep != 0.0)
+        inside = (place > 0.0) & (place < run)
+        # where those do not meet, and at both ends: no less than at the next point, and never
+        # less than 1 - alpha
+        corners = np.concatenate([a, (a[1:-2] + place)[inside], a[1:-2][~inside], a[[1, -2, -1]]])
+        heights = np.concatenate(
+            [
+                low,
+                (low[1:-2] + rise * place)[inside],
+                low[2:-1][~inside],
+                [0.0, low[-1], 0.0],
+            ]
+        )
+        heights = np.maximum(heights, 1.0 - corners)
+        each = heights[:, None] + corners[:, None] * y[None, :]
+        return np.asarray(np.clip(each.min(axis=0), y, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The privacy of the best of several runs of a protocol.
+
+    Attributes:
+        protocol: one run.
+        runs: the law of the number of runs.
+    """
+
+    protocol: Protocol
+    runs: Runs
+
+    def epsilon(self, *, delta: float) -> Bracket:
+        """Bracket of epsilon at delta: from what ranking by likelihood loses to an upper end.
+
+        Args:
+            delta: in (0, 1).
+        """
+        delta = validate.open_unit(delta=delta)
+        profiles = _profiles(self.protocol, _FAR * delta / max(expected(self.runs), 1.0))
+        upper = _crossing(lambda x: self._above(profiles, x), delta)
+        upper = self._composed(upper, delta)
+        lower = _crossing(lambda x: self._below(profiles, x), delta)
+        return self._bracket(min(lower, upper), upper)
+
+    def delta(self, *, epsilon: float) -> Bracket:
+        """Bracket of delta at epsilon.
+
+        Args:
+            epsilon: nats, finite, >= 0.
+        """
+        epsilon = validate.finite_nonnegative(epsilon=epsilon)
+        profiles = _profiles(self.protocol, 1e-12)
+        upper = min(self._above(profiles, epsilon), self._all_runs(epsilon), 1.0)
+        return self._bracket(min(self._below(profiles, epsilon), upper), upper)
+
+    def __repr__(self) -> str:
+        return f"selection({self.protocol!r:.200}, runs={self.runs!r})"
+
+    def _bracket(self, lower: float, upper: float) -> Bracket:
+        lower, upper = in_order(lower, upper)
+        return Bracket(
+            lower=lower,
+            upper=upper,
+            ledger=ErrorLedger(discretisation=max(upper - lower, 0.0), method="sum"),
+            reduction="selection",
+            adjacency=self.protocol.adjacency,
+            conditions=partial(_conditions, self.protocol),
+        )
+
+    def _above(self, profiles: tuple[_Profile, ...], epsilon: float) -> float:
+        """Upper end of delta, in the worse order."""
+        return max(self._one_order(profile, epsilon) for profile in profiles)
+
+    def _one_order(self, profile: _Profile, epsilon: float) -> float:
+        alpha = math.exp(epsilon)
+        whole, part = self._ratios(profile)
+        mean = expected(self.runs)
+        plain = mean * float(profile.above(np.asarray([alpha * part[0]]))[0])
+        steps = np.diff(whole)
+        layered = float(whole[0] * profile.above(np.asarray([alpha * part[0]]))[0])
+        layered += float(steps @ profile.above(alpha * part[:-1]))
+        return min(plain, layered) * (1.0 + _ROUNDING) + 1e-300
+
+    @lru_cache(maxsize=8)  # noqa: B019 - as long as the selection itself
+    def _ratios(self, profile: _Profile) -> tuple[Array, Array]:
+        """``phi'(w)`` and lower bounds of kappa_w, for places w from 0 to 1."""
+        y, s = _quantiles()
+        power = profile.power_above(y) * (1.0 + _ROUNDING)
+        # in a cell of y: phi' at its lower end, over phi' of the power at its upper end
+        low = slope(self.runs, s[:-1])
+        high = slope(self.runs, np.maximum(1.0 - power[1:], 0.0))
+        ratio = np.divide(low, high, out=np.ones_like(low), where=high > 0.0)
+        ratio = np.minimum(ratio, 1.0) * (1.0 - _ROUNDING)
+        # kappa_w: over the cells whose power reaches w
+        reach = np.minimum(power[1:], 1.0)
+        least = np.minimum.accumulate(ratio[::-1])[::-1]
+        first = np.searchsorted(reach, y, side="left")
+        return slope(self.runs, s), least[np.minimum(first, least.size - 1)]
+
+    def _below(self, profiles: tuple[_Profile, ...], epsilon: float) -> float:
+        """Lower end of delta: the larger of both orders and both rankings."""
+        alpha = math.exp(epsilon)
+        y, _ = _quantiles()
+        best = 0.0
+        for profile in profiles:
+            power = profile.power_below(y)
+            for p, q in ((power, y), (1.0 - power[::-1], 1.0 - y[::-1])):
+                one, other = np.diff(some_run(self.runs, p)), np.diff(some_run(self.runs, q))
+                start = float(some_run(self.runs, p[:1])[0]), float(some_run(self.runs, q[:1])[0])
+                for a, b, first in ((one, other, start), (other, one, start[::-1])):
+                    value = float(np.sum(np.maximum(a - alpha * b, 0.0)))
+                    best = max(best, value + max(first[0] - alpha * first[1], 0.0))
+        return max(best * (1.0 - 1e-6) - 1e-14, 0.0)
+
+    def _composed(self, upper: float, delta: float) -> float:
+        """The upper end, or that of revealing the number of runs if it is smaller."""
+        if self._all_runs(upper) > delta:
+            return upper
+        low, high = 0.0, upper
+        for _ in range(12):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self._all_runs(middle) > delta else (low, middle)
+        return high
+
+    def _all_runs(self, epsilon: float) -> float:
+        """Upper end of the mean, over the number of runs, of their compositions' delta."""
+        if isinstance(self.runs, Fixed):
+            rungs = [0, self.runs.runs]
+        else:
+            rungs = sorted({0, *(math.floor(_LADDER**k) for k in range(_RUNGS))})
+        more = chances(self.runs, np.asarray(rungs, np.float64))
+        total = float(more[-1])
+        for place in range(1, len(rungs)):
+            share = float(more[place - 1] - more[place]) + 1e-15
+            if total > 1.0 or share < 1e-14:
+                continue
+            total += share * self._composition(rungs[place], epsilon)
+        return min(total * (1.0 + _ROUNDING), 1.0)
+
+    def _composition(self, count: int, epsilon: float) -> float:
+        rounds = [(one, number * count) for one, number in self.protocol.in_order]
+        return certified(rounds, Query(epsilon=epsilon), 1e-2)[0].upper
+
+    @cached_property
+    def conditions(self) -> tuple[str, ...]:
+        """Assumptions of the answer: those of a run, and of the selection."""
+        return _conditions(self.protocol)
+
+
+def selection(protocol: Rounds, *, runs: Runs) -> Selection:
+    """The privacy of the best of several runs, whatever the score: a bracket for any delta.
+
+    Tuning hyperparameters is such a selection: each run trains with parameters drawn at random, the
+    model with the best score is kept. Runs with different parameters count as one mechanism whose
+    pair bounds each of them.
+
+    Args:
+        protocol: one run: a round, a `Protocol`, or a list of pairs (round, count).
+        runs: law of the number of runs, drawn before and independently of them: `Geometric`,
+            `Poisson`, `Binomial`, `NegativeBinomial` (given at least one run), or `Fixed`.
+
+    Returns:
+        What answers ``epsilon(delta=)`` and ``delta(epsilon=)``. Lower ends are attained by a score
+        that is the likelihood ratio; upper ends hold for every score.
+    """
+    kinds = Geometric | Fixed | Poisson | Binomial | NegativeBinomial
+    if not isinstance(runs, kinds):
+        raise TypeError(
+            "runs must be Geometric, Poisson, Binomial, NegativeBinomial or Fixed, got "
+            f"{validate.shown(runs)} of type {type(runs).__name__}"
+        )
+    if expected(runs) > 1e6 or not expected(runs) > 0.0:
+        raise ValueError(f"runs must have a mean in (0, 1e6], got {runs!r}")
+    whole = as_protocol(protocol)
+    if not len(whole):
+        raise ValueError("protocol must have a round at least, got none")
+    return Selection(whole, runs)
+
+
+def _conditions(protocol: Protocol) -> tuple[str, ...]:
+    chosen = needed(
+        "selection",
+        "The number of runs is drawn from the law stated, independently of the data and of the "
+        "runs, which all are made, and only the best one and its score are seen",
+    )
+    return (*conditions_of(tuple(one for one, _ in protocol.in_order)), *chosen)
+
+
+@lru_cache(maxsize=16)
+def _profiles(protocol: Protocol, least: float) -> tuple[_Profile, ...]:
+    """One run's profile, in one order or in both, up to where it is no more than ``least``."""
+    parts = tuple((one.reduced(), count) for one, count in protocol.in_order)
+    rounds = protocol.in_order
+    end = 1e-6
+    while certified(rounds, Query(epsilon=end), 1e-1)[0].upper > least and end < 700.0:
+        end *= 1.5
+    epsilons = end * np.linspace(0.0, 1.0, _POINTS)
+    orders = (False,) if symmetric(parts) else (False, True)
+    ends = {}
+    for swapped in orders:
+        found = [order_ends(parts, x, swapped=swapped) for x in epsilons.tolist()]
+        ends[swapped] = np.asarray(found).T
+    profiles = []
+    for swapped in orders:
+        low, high = ends[swapped]
+        back_low, back_high = ends[not swapped] if len(orders) == 2 else (low, high)
+        alpha = np.exp(epsilons[1:])
+        # H_(1/alpha)(P‖Q) = 1 - 1/alpha + H_alpha(Q‖P) / alpha
+        mirrored = -np.expm1(-epsilons[:0:-1])
+        profiles.append(
+            _Profile(
+                np.concatenate([1.0 / alpha[::-1], [1.0], alpha]),
+                np.concatenate([mirrored + back_low[:0:-1] / alpha[::-1], low]),
+                np.concatenate([mirrored + back_high[:0:-1] / alpha[::-1], high]),
+            )
+        )
+    return tuple(profiles)
+
+
+def _quantiles() -> tuple[Array, Array]:
+    """Places y from 0 to 1, and ``1 - y``, close together near both ends."""
+    far = np.geomspace(_SMALLEST, _BULK, _FEW)[:-1]
+    small = np.concatenate([far, np.geomspace(_BULK, 0.5, _MANY)])
+    y = np.concatenate([[0.0], small, 1.0 - small[-2::-1], [1.0]])
+    return y, np.concatenate([[1.0], 1.0 - small, small[-2::-1], [0.0]])
+
+
+def _crossing(delta_at: Callable[[float], float], delta: float) -> float:
+    """The epsilon at which a falling delta reaches a value, rounded up by a billionth."""
+    if delta_at(0.0) <= delta:
+        return 0.0
+    low, high = 0.0, 1.0
+    while delta_at(high) > delta:
+        low, high = high, 2.0 * high
+        if high > 700.0:
+            return math.inf
+    while high - low > 1e-9 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
+    return high
