@@ -63,7 +63,7 @@ Randomizers
 Numbers of dummy messages, or of users
     NegativeBinomial, Poisson, Binomial, AsymmetricGeometric, DiscreteGaussian
 Numbers of runs
-    Geometric, Fixed, and Poisson, Binomial, NegativeBinomial
+    Geometric, Fixed
 
 Answers
     Bracket              two numbers that enclose the exact one; a float
