@@ -84,6 +84,7 @@ Modules
     certificates         claims with a proof that anyone can check
     deployment           programs for devices, and a reference server
     interop              both ways to dp_accounting
+    audit                checks of running code against its claim
     leakage              re-identification, mutual information, information flow
     order                shuffling that keeps some of the order of the data
     plot                 pictures
@@ -142,6 +143,7 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.rounds.shuffler import Shuffler
 
 if TYPE_CHECKING:
+    from shuffle_accountant import audit as audit
     from shuffle_accountant import baselines as baselines
     from shuffle_accountant import certificates as certificates
     from shuffle_accountant import deployment as deployment
@@ -236,6 +238,7 @@ __all__ = [
     "TradeOffCurve",
     "WeakPrivacyWarning",
     "attained_epsilon",
+    "audit",
     "baselines",
     "certificates",
     "compare",
@@ -267,6 +270,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_attributes(
         __name__,
         modules={
+            "audit": "audit",
             "baselines": "baselines",
             "deployment": "deployment",
             "design": "design",
