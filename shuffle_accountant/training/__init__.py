@@ -1,8 +1,8 @@
 """Training with shuffled, locally private gradients, and a ledger that counts the rounds.
 
 `ShuffleLedger` goes into any training loop, and `ShuffleLedger.open` keeps it in a database;
-`PrivacyFilter` is a budget for rounds that are chosen as one goes along, `Odometer` says what they
-have cost so far. `private_mean` makes the
+`explain` says what a PyTorch loader really samples; `PrivacyFilter` is a budget for rounds that are
+chosen as one goes along, and `Odometer` says what they have cost so far. `private_mean` makes the
 round's output from per-user gradients with a vector randomizer (`PrivUnit`, `DuchiL2`, `DuchiLInf`,
 `SampledCoordinates`); `shuffle_accountant.training.opacus` is the same for Opacus, and
 `shuffle_accountant.training.flower` for Flower; both are imported when they are first asked for.
@@ -23,6 +23,7 @@ from shuffle_accountant.randomizers.vectors import (
     VectorRandomizer,
 )
 from shuffle_accountant.training.budget import BudgetExceeded
+from shuffle_accountant.training.explain import Explanation, explain
 from shuffle_accountant.training.filters import PersonalFilter, PrivacyFilter
 from shuffle_accountant.training.ledger import ShuffleLedger
 from shuffle_accountant.training.odometer import Odometer
@@ -43,6 +44,7 @@ __all__ = [
     "BudgetExceeded",
     "DuchiL2",
     "DuchiLInf",
+    "Explanation",
     "Odometer",
     "PersonalFilter",
     "PrivUnit",
@@ -53,6 +55,7 @@ __all__ = [
     "StorageError",
     "VectorRandomizer",
     "clip",
+    "explain",
     "private_mean",
 ]
 

@@ -2,7 +2,8 @@
 
 `to_privacy_loss_distribution` makes a pessimistic `PrivacyLossDistribution` of composed rounds;
 `ShuffleDpEvent` and `ShufflePLDAccountant` let its accountant and its calibration account for them.
-The other way, `shuffle_accountant.PldRound` reads a distribution as a round.
+The other way, `shuffle_accountant.PldRound` reads a distribution as a round, and `protocol_of` a
+tree of events as a protocol.
 """
 
 from __future__ import annotations
@@ -21,8 +22,14 @@ if TYPE_CHECKING:
     from shuffle_accountant.interop.dp_accounting.events import (
         ShufflePLDAccountant as ShufflePLDAccountant,
     )
+    from shuffle_accountant.interop.dp_accounting.reading import protocol_of as protocol_of
 
-__all__ = ["ShuffleDpEvent", "ShufflePLDAccountant", "to_privacy_loss_distribution"]
+__all__ = [
+    "ShuffleDpEvent",
+    "ShufflePLDAccountant",
+    "protocol_of",
+    "to_privacy_loss_distribution",
+]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_attributes(
@@ -30,6 +37,7 @@ if not TYPE_CHECKING:
         names={
             "ShuffleDpEvent": "events",
             "ShufflePLDAccountant": "events",
+            "protocol_of": "reading",
             "to_privacy_loss_distribution": "distribution",
         },
     )

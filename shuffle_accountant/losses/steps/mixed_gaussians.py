@@ -9,7 +9,7 @@ is charged, with the round-off of every mass, to both ends.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -155,27 +155,33 @@ class FixedSizePair:
 
 
 @dataclass(frozen=True)
-class SeveralRecordsPair:
-    """Profile of a Poisson-sampled step in which a user owns several records; zero-out.
+class MixturePair:
+    """Profile of a mixture of normal laws to the right of 0 against the normal law at 0; zero-out.
 
-    ``sum over c of Bin(m, q)(c) N(c, sigma^2)`` against ``N(0, sigma^2)``: the ratio grows with y.
+    ``sum over j of p_j N(c_j, sigma^2)`` against ``N(0, sigma^2)``: the ratio grows with y.
 
     Attributes:
-        sigma: noise multiplier, for one record of norm 1.
-        rate: q, in (0, 1), at which every record is drawn.
-        records: number m of records, >= 1.
+        sigma: deviation of the noise.
+        places: c_j, ascending, >= 0, at least one of them positive.
+        chances: p_j, > 0, with a sum of 1.
     """
 
     sigma: float
-    rate: float
-    records: int
+    places: tuple[float, ...]
+    chances: tuple[float, ...]
+
+    @property
+    def _law(self) -> tuple[Array, Array]:
+        """Logarithms of the chances, and the places in deviations."""
+        return np.log(np.asarray(self.chances)), np.asarray(self.places) / self.sigma
 
     @property
     def deviation(self) -> float:
         """Rough standard deviation of the loss, nats."""
-        mean, s = self.records * self.rate, self.sigma
-        far = math.sqrt(math.expm1(min(1.0 / s**2, 50.0)))
-        return min(max(mean * far, mean / s), self.records / s + 1.0)
+        weights, shifts = self._law
+        mean = float(np.exp(weights) @ shifts) * self.sigma
+        far = math.sqrt(math.expm1(min(1.0 / self.sigma**2, 50.0)))
+        return min(max(mean * far, mean / self.sigma), float(shifts[-1]) + 1.0)
 
     @property
     def limit(self) -> float:
@@ -189,24 +195,23 @@ class SeveralRecordsPair:
 
     @property
     def largest_reversed(self) -> float:
-        """No record is drawn with probability (1 - q)^m: the loss is at most its logarithm."""
-        return -self.records * math.log1p(-self.rate) * (1.0 + roundings(8))
+        """The loss where y is far to the left: minus the logarithm of the chance of 0, if any."""
+        weights, shifts = self._law
+        return -float(weights[0]) * (1.0 + roundings(8)) if shifts[0] == 0.0 else math.inf
 
     def forward(self, losses: Array) -> tuple[Array, Array]:
         """With the records against without them."""
-        weights = _weights(self.records, self.rate)
+        weights, shifts = self._law
         at = self._threshold(losses)
-        shifts = np.arange(weights.size) / self.sigma
         gain = np.exp(logsumexp(weights + log_ndtr(shifts - at[:, None]), axis=1))
         cost = np.exp(losses + log_ndtr(-at))
         return _ends(gain, cost, np.abs(at) + shifts[-1])
 
     def backward(self, losses: Array) -> tuple[Array, Array]:
         """Without the records against with them."""
-        weights = _weights(self.records, self.rate)
+        weights, shifts = self._law
         beyond = losses >= self.largest_reversed
         at = self._threshold(-np.where(beyond, 0.0, losses))
-        shifts = np.arange(weights.size) / self.sigma
         gain = np.exp(log_ndtr(at))
         cost = np.exp(losses + logsumexp(weights + log_ndtr(at[:, None] - shifts), axis=1))
         low, high = _ends(gain, cost, np.abs(at) + shifts[-1])
@@ -214,8 +219,7 @@ class SeveralRecordsPair:
 
     def _threshold(self, logs: Array) -> Array:
         """Normal score y/sigma at which the logarithm of the ratio has these values."""
-        weights = _weights(self.records, self.rate)
-        steps = np.arange(weights.size) / self.sigma
+        weights, steps = self._law
         terms = weights - 0.5 * steps**2
         # the last term alone is the value asked for at this score, so the ratio is there before
         top = (np.maximum(logs, 0.0) - terms[-1]) / max(steps[-1], 1e-300) + 1.0
@@ -225,6 +229,35 @@ class SeveralRecordsPair:
             above = logsumexp(terms + middle[:, None] * steps, axis=1) > logs
             low, high = np.where(above, low, middle), np.where(above, middle, high)
         return np.asarray(0.5 * (low + high))
+
+
+@dataclass(frozen=True)
+class SeveralRecordsPair(MixturePair):
+    """Profile of a Poisson-sampled step in which a user owns several records; zero-out.
+
+    A mixture with a binomial number of records, each of norm 1.
+
+    Attributes:
+        sigma: noise multiplier, for one record of norm 1.
+        rate: q, in (0, 1), at which every record is drawn.
+        records: number m of records, >= 1.
+    """
+
+    places: tuple[float, ...] = field(default=(), init=False)
+    chances: tuple[float, ...] = field(default=(), init=False)
+    rate: float
+    records: int
+
+    @property
+    def _law(self) -> tuple[Array, Array]:
+        """Logarithms of the binomial probabilities, and the numbers of records in deviations."""
+        weights = _weights(self.records, self.rate)
+        return weights, np.arange(weights.size) / self.sigma
+
+    @property
+    def largest_reversed(self) -> float:
+        """No record is drawn with probability (1 - q)^m: the loss is at most its logarithm."""
+        return -self.records * math.log1p(-self.rate) * (1.0 + roundings(8))
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,212 @@
+"""Events of dp_accounting as protocols with certified brackets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.engine.envelope import table_of
+from shuffle_accountant.interop.dp_accounting.events import ShuffleDpEvent
+from shuffle_accountant.interop.dp_accounting.library import dp_accounting, pld
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.base import Effort, EqualCells
+from shuffle_accountant.losses.steps.mixed_gaussians import MixturePair
+from shuffle_accountant.losses.steps.profiled import ProfiledLoss
+from shuffle_accountant.losses.tables.tabulated import PldTable
+from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
+from shuffle_accountant.rounds.pld import PldRound
+from shuffle_accountant.rounds.poisson import PoissonSampled
+from shuffle_accountant.rounds.protocol import Protocol
+from shuffle_accountant.rounds.shuffle import ShuffleRound
+
+__all__ = ["protocol_of"]
+
+# Width of the cells of own tables, in deviations of the loss, and the tail that they leave out.
+_CELL, _EFFORT = 1e-3, Effort(tail=1e-16, resolution=1e-5)
+_REFUSED = {
+    "NonPrivateDpEvent": "it is not private at all",
+    "UnsupportedDpEvent": "it says nothing about what happened",
+    "SampledWithReplacementDpEvent": "batches drawn with replacement are not covered",
+    "TruncatedSubsampledGaussianDpEvent": "truncated batches break the records' independence",
+    "RepeatAndSelectDpEvent": "take shuffle_accountant.selection for the best of several runs",
+    "ZCDpEvent": "zero-concentrated privacy alone determines no privacy profile",
+}
+
+
+def protocol_of(event: Any) -> Protocol:
+    """The protocol of an event of dp_accounting, or of a whole tree of events.
+
+    Adjacency: zero-out for sums with noise, sampled or not, which is dp_accounting's
+    `ADD_OR_REMOVE_ONE` and `REPLACE_SPECIAL` for them; replace-one for randomized response. What
+    dp_accounting knows as a privacy loss distribution only, discrete Laplace noise, becomes a
+    `PldRound` of its two estimates; mixtures of Gaussian laws become one of own tables.
+
+    Args:
+        event: composed and self-composed events, no-ops, Gaussian, Laplace and discrete Laplace
+            noise, mixtures of Gaussian laws, Poisson sampling of noise, sampling without
+            replacement of Gaussian noise, a tree of one epoch, randomized response, and
+            `ShuffleDpEvent`.
+
+    Raises:
+        ValueError: an event of another kind, with the reason, or events of different adjacencies.
+    """
+    event = validate.instance(dp_accounting.DpEvent, event=event)
+    name = type(event).__name__
+    if isinstance(event, ShuffleDpEvent):
+        return Protocol([(event.round, 1)])
+    if name in _REFUSED:
+        raise ValueError(f"event must be one that can be read, got {name}: {_REFUSED[name]}")
+    if name not in _READ:
+        raise ValueError(f"event must be one that can be read, got {name}, which is not known")
+    return _READ[name](event)
+
+
+def _nothing(event: Any) -> Protocol:
+    return Protocol()
+
+
+def _composed(event: Any) -> Protocol:
+    whole = Protocol()
+    for one in event.events:
+        whole += protocol_of(one)
+    return whole
+
+
+def _repeated(event: Any) -> Protocol:
+    return protocol_of(event.event) * int(event.count)
+
+
+def _noise(event: Any) -> Protocol:
+    return Protocol([(PoissonSampled(_step(event), rate=1.0), 1)])
+
+
+def _step(event: Any) -> Mechanism:
+    """The step of an event of noise; several Gaussian ones of the same records are one."""
+    name = type(event).__name__
+    if name == "LaplaceDpEvent":
+        return LaplaceMechanism(scale=event.noise_multiplier)
+    precision = _precision(event)
+    if precision is None:
+        raise ValueError(
+            "event of a sampling must be Laplace noise, or Gaussian noise one or several times, "
+            f"got {name}"
+        )
+    # rounded down: less noise than several events together have
+    noise = event.noise_multiplier if name == "GaussianDpEvent" else precision**-0.5 * (1 - 1e-15)
+    return GaussianMechanism(noise_multiplier=noise)
+
+
+def _precision(event: Any) -> float | None:
+    """Sum of one over the squared noise multipliers; None if there is other noise."""
+    name = type(event).__name__
+    if name == "GaussianDpEvent":
+        return float(event.noise_multiplier) ** -2.0 if event.noise_multiplier > 0.0 else math.inf
+    if name == "SelfComposedDpEvent":
+        one = _precision(event.event)
+        return None if one is None else one * event.count * (1.0 + 1e-15)
+    if name == "ComposedDpEvent":
+        each = [_precision(one) for one in event.events]
+        known = [one for one in each if one is not None]
+        return math.fsum(known) * (1.0 + 1e-15) if known and len(known) == len(each) else None
+    return None
+
+
+def _sampled(event: Any) -> Protocol:
+    step = _step(event.event)
+    return Protocol([(PoissonSampled(step, rate=event.sampling_probability), 1)])
+
+
+def _without_replacement(event: Any) -> Protocol:
+    step = _step(event.event)
+    if not isinstance(step, GaussianMechanism):
+        raise ValueError(f"event drawn without replacement must be Gaussian noise, got {step!r}")
+    size, population = event.sample_size, event.source_dataset_size
+    return Protocol([(FixedSizeSampled(step, size=size, population=population), 1)])
+
+
+def _tree(event: Any) -> Protocol:
+    """A record is in one step of one tree: in as many released nodes as that tree is high."""
+    steps = event.step_counts
+    counts = [int(one) for one in (steps if isinstance(steps, list | tuple) else [steps])]
+    if not counts or min(counts) < 0:
+        raise ValueError(f"step_counts of an event must be numbers >= 0, got {steps!r:.80}")
+    height = max(counts).bit_length()
+    if height == 0:
+        return Protocol()
+    noise = event.noise_multiplier / math.sqrt(height) * (1.0 - 1e-15)
+    step = GaussianMechanism(noise_multiplier=noise)
+    return Protocol([(PoissonSampled(step, rate=1.0), 1)])
+
+
+def _response(event: Any) -> Protocol:
+    """A uniform report with a probability, else the true one."""
+    uniform, kinds = float(event.noise_parameter), int(event.num_buckets)
+    if not 0.0 < uniform <= 1.0:
+        raise ValueError(f"noise_parameter of an event must be in (0, 1], got {uniform!r}")
+    if uniform == 1.0 or kinds == 1:
+        return Protocol()
+    eps0 = math.log1p((1.0 - uniform) * kinds / uniform) * (1.0 + 1e-15)
+    one = ShuffleRound(RandomizedResponse(categories=kinds, eps0=eps0), users=1)
+    return Protocol([(one, 1)])
+
+
+def _table(make: Callable[[bool], Any]) -> Protocol:
+    one = PldRound(make(True), optimistic=make(False), adjacency=Adjacency.ZERO_OUT)
+    return Protocol([(one, 1)])
+
+
+def _discrete_laplace(event: Any) -> Protocol:
+    build = pld.privacy_loss_distribution.from_discrete_laplace_mechanism
+    return _table(
+        lambda upper: build(
+            event.noise_parameter, sensitivity=event.sensitivity, pessimistic_estimate=upper
+        )
+    )
+
+
+def _mixture(event: Any) -> Protocol:
+    """A mixture of shifts of one sign, with own tables of its profile."""
+    shifts = [abs(float(one)) for one in event.sensitivities]
+    if min(event.sensitivities) < 0.0 < max(event.sensitivities):
+        raise ValueError(
+            f"sensitivities of an event must be of one sign, got {event.sensitivities!r:.80}"
+        )
+    held = sorted(zip(shifts, event.sampling_probs, strict=True))
+    held = [(shift, float(chance)) for shift, chance in held if chance > 0.0]
+    if held[-1][0] == 0.0:
+        return Protocol()
+    places, chances = zip(*held, strict=True)
+    loss = ProfiledLoss(MixturePair(float(event.standard_deviation), places, chances))
+    cells = EqualCells(_CELL * loss.deviation)
+
+    def table(side: Bound, swapped: bool) -> PldTable:
+        return table_of((loss.reversed if swapped else loss).atoms(side, cells, _EFFORT))
+
+    one = PldRound.from_tables(
+        table(Bound.PESSIMISTIC, False),
+        table(Bound.PESSIMISTIC, True),
+        optimistic_remove=table(Bound.OPTIMISTIC, False),
+        optimistic_add=table(Bound.OPTIMISTIC, True),
+        adjacency=Adjacency.ZERO_OUT,
+    )
+    return Protocol([(one, 1)])
+
+
+_READ: dict[str, Callable[[Any], Protocol]] = {
+    "NoOpDpEvent": _nothing,
+    "ComposedDpEvent": _composed,
+    "SelfComposedDpEvent": _repeated,
+    "GaussianDpEvent": _noise,
+    "LaplaceDpEvent": _noise,
+    "DiscreteLaplaceDpEvent": _discrete_laplace,
+    "MixtureOfGaussiansDpEvent": _mixture,
+    "PoissonSampledDpEvent": _sampled,
+    "SampledWithoutReplacementDpEvent": _without_replacement,
+    "SingleEpochTreeAggregationDpEvent": _tree,
+    "RandomizedResponseDpEvent": _response,
+}
