@@ -15,7 +15,7 @@ from scipy import stats
 import shuffle_accountant as sa
 from shuffle_accountant.tuning.runs import chances, expected, slope, some_run
 
-REFS = Path(__file__).resolve().parent / "refs"
+REFS = Path(__file__).resolve().parent / "refs" / "adaptive"
 RUNS = [
     sa.Geometric(mean=4.0),
     sa.Poisson(mean=3.0),

@@ -121,7 +121,7 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "Twice the slack has 2 k + 6 roundings, k the most atoms in a group; a quotient of two "
         "sums of k products takes 2 k, a share between two atoms four.",
-        ("sums/doubling.py _coarser: left out: roundings(8)",),
+        ("sums/doubling.py coarser: left out: roundings(8)",),
     ),
     (
         "Masses of pairs are raised by ten roundings of their own or more, of which products "

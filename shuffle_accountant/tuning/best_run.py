@@ -146,7 +146,8 @@ class Selection:
         """
         epsilon = validate.finite_nonnegative(epsilon=epsilon)
         profiles = _profiles(self.protocol, 1e-12)
-        upper = min(self._above(profiles, epsilon), self._all_runs(epsilon), 1.0)
+        upper = self._above(profiles, epsilon)
+        upper = min(upper, self._all_runs(epsilon, upper), 1.0)
         return self._bracket(min(self._below(profiles, epsilon), upper), upper)
 
     def __repr__(self) -> str:
@@ -210,25 +211,32 @@ class Selection:
 
     def _composed(self, upper: float, delta: float) -> float:
         """The upper end, or that of revealing the number of runs if it is smaller."""
-        if self._all_runs(upper) > delta:
+        if self._all_runs(upper, delta) > delta:
             return upper
         low, high = 0.0, upper
         for _ in range(12):
             middle = 0.5 * (low + high)
-            low, high = (middle, high) if self._all_runs(middle) > delta else (low, middle)
+            more = self._all_runs(middle, delta) > delta
+            low, high = (middle, high) if more else (low, middle)
         return high
 
-    def _all_runs(self, epsilon: float) -> float:
-        """Upper end of the mean, over the number of runs, of their compositions' delta."""
+    def _all_runs(self, epsilon: float, enough: float = 1.0) -> float:
+        """Upper end of the mean, over the number of runs, of their compositions' delta.
+
+        It stops where it is above ``enough``: many runs come first, which have the larger deltas.
+        """
         if isinstance(self.runs, Fixed):
             rungs = [0, self.runs.runs]
         else:
             rungs = sorted({0, *(math.floor(_LADDER**k) for k in range(_RUNGS))})
         more = chances(self.runs, np.asarray(rungs, np.float64))
         total = float(more[-1])
-        for place in range(1, len(rungs)):
+        for place in range(len(rungs) - 1, 0, -1):
+            if total > enough:
+                break
             share = float(more[place - 1] - more[place]) + 1e-15
-            if total > 1.0 or share < 1e-14:
+            if share < 1e-14:  # counted as if nothing were hidden
+                total += share
                 continue
             total += share * self._composition(rungs[place], epsilon)
         return min(total * (1.0 + _ROUNDING), 1.0)

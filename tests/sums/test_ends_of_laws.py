@@ -77,7 +77,7 @@ def test_divergences_whose_sums_err(swapped: bool, adverse: float, side: Bound) 
 def test_coarser_laws_whose_sums_err(moved: float, adverse: float, side: Bound) -> None:
     value, mass = np.arange(1, 97) / 64.0, dyadic(3, 96)
     with stress(roundoff=UNIT, adverse=adverse):
-        law = doubling._coarser(SumLaw(value, mass, 1, 0.0, 0.0, moved, 1.5), 0.6, side)
+        law = doubling.coarser(SumLaw(value, mass, 1, 0.0, 0.0, moved, 1.5), 0.6, side)
     assert law.value.size < 24
     check_order(law, value, mass, moved, side)
 

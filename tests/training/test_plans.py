@@ -20,7 +20,7 @@ from shuffle_accountant.training.gaussian_cost import gaussian_cost, worst_gap
 from shuffle_accountant.training.plans import GaussianPlan, Plan, UnitPlan, allowed
 from shuffle_accountant.training.unit_cost import unit_cost
 
-REFS = Path(__file__).resolve().parent.parent / "refs"
+REFS = Path(__file__).resolve().parent.parent / "refs" / "adaptive"
 
 
 def general(eps0: float, users: int) -> sa.ShuffleRound:
