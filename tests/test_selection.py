@@ -152,3 +152,15 @@ def test_refused() -> None:
         sa.selection([], runs=sa.Fixed(2))
     with pytest.raises(ValueError, match="delta must be"):
         sa.selection(one, runs=sa.Fixed(2)).epsilon(delta=0.0)
+
+
+@pytest.mark.filterwarnings("error::shuffle_accountant.CrossedEndsError")
+@pytest.mark.parametrize("runs", RUNS, ids=lambda runs: type(runs).__name__)
+def test_ends_are_in_order_by_themselves(runs: Any) -> None:
+    """They come from two routes, and none is moved to the other."""
+    one = sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=1.0), steps=20)
+    found = sa.selection(one, runs=runs)
+    for delta in (1e-3, 1e-6, 1e-10):
+        answer = found.epsilon(delta=delta)
+        assert 0.0 < answer.lower < answer.upper
+    assert found.delta(epsilon=0.5).lower < found.delta(epsilon=0.5).upper

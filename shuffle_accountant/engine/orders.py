@@ -9,6 +9,7 @@ from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.refinement import refine
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, factors
+from shuffle_accountant.losses.divergence import HOCKEY_STICK
 from shuffle_accountant.reductions.base import DominatingPair
 
 # Accuracy of one round alone.
@@ -29,12 +30,20 @@ def order_ends(
         epsilon: nats, >= 0.
         swapped: whether ``H_alpha(Q‖P)`` is asked about.
         tolerance: relative width in epsilon to aim for.
+
+    Raises:
+        ValueError: a round with variant="tail".
     """
     losses = []
     for pair, count in parts:
         loss = pair.loss.reversed if swapped else pair.loss
+        if loss.divergence is not HOCKEY_STICK:
+            raise ValueError("rounds must not have variant='tail', which has no privacy profile")
         for part, number in factors(loss, alone=len(parts) == 1 and count == 1):
-            losses.append((part, number * count))
+            if part.largest > 0.0:
+                losses.append((part, number * count))
+    if not losses:
+        return 0.0, 0.0
     if sum(count for _, count in losses) == 1:
         low, high = (losses[0][0].delta(epsilon, side, _EFFORT) for side in Bound)
         return min(low, high), max(low, high)

@@ -84,7 +84,8 @@ def tree_of_noise(noise_multiplier: float, bins: int, epochs: int) -> Allocation
     variance = step * bins.bit_length()
 
     def loss(side: Bound) -> PrivacyLoss:
-        away = 1.0 + (roundings(8) if side is Bound.PESSIMISTIC else -roundings(8))
+        # differences of levels, of which there are up to 14, are off by their number of roundings
+        away = 1.0 + (roundings(64) if side is Bound.PESSIMISTIC else -roundings(64))
         source = TreeRatios(variance * away, False, step * away)
         return CorrelatedLoss(source, bins)
 

@@ -13,7 +13,7 @@ from shuffle_accountant.reductions.allocation import AllocationPair, poisson_sam
 from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.mechanisms import Mechanism
 from shuffle_accountant.rounds.pld import PldRound
-from shuffle_accountant.rounds.poisson import LEAST_RATE
+from shuffle_accountant.rounds.poisson import sampling_rate
 from shuffle_accountant.rounds.steps import step_from_dict, step_ratio, zero_out_step
 
 __all__ = ["CyclicPoisson"]
@@ -48,10 +48,7 @@ class CyclicPoisson(Round):
 
     def __init__(self, mechanism: Mechanism | PldRound, *, rate: float, cycles: int) -> None:
         object.__setattr__(self, "mechanism", zero_out_step(mechanism))
-        rate = validate.positive(rate=rate)
-        if not LEAST_RATE <= rate <= 1.0:
-            raise ValueError(f"rate must be a number in [{LEAST_RATE:g}, 1], got {rate!r}")
-        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "rate", sampling_rate(rate))
         cycles = validate.integer(minimum=1, maximum=MOST_CYCLES, cycles=cycles)
         object.__setattr__(self, "cycles", cycles)
 

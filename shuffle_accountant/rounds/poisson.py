@@ -22,6 +22,14 @@ LEAST_RATE = 1e-12
 MOST_RECORDS = 10_000
 
 
+def sampling_rate(rate: float) -> float:
+    """The probability that a record takes part, checked."""
+    rate = validate.positive(rate=rate)
+    if not LEAST_RATE <= rate <= 1.0:
+        raise ValueError(f"rate must be a number in [{LEAST_RATE:g}, 1], got {rate!r}")
+    return rate
+
+
 @dataclass(frozen=True, init=False)
 class PoissonSampled(Round):
     """One step in which every record takes part with probability ``rate``, independently.
@@ -51,9 +59,7 @@ class PoissonSampled(Round):
         self, mechanism: Mechanism | PldRound, *, rate: float, records_per_user: int = 1
     ) -> None:
         object.__setattr__(self, "mechanism", zero_out_step(mechanism))
-        rate = validate.positive(rate=rate)
-        if not LEAST_RATE <= rate <= 1.0:
-            raise ValueError(f"rate must be a number in [{LEAST_RATE:g}, 1], got {rate!r}")
+        rate = sampling_rate(rate)
         object.__setattr__(self, "rate", rate)
         records = validate.integer(
             minimum=1, maximum=MOST_RECORDS, records_per_user=records_per_user

@@ -94,6 +94,8 @@ class Odometer:
                 cost = self._cost(round)
             if count != 1:
                 count = validate.integer(minimum=0, maximum=MAX_ROUNDS, count=count)
+            if count == 0:  # an infinite cost none of which is paid
+                return self.reading
             self._amount = (self._amount + count * cost[0]) * (1.0 + 1e-15)
             self._slack = (self._slack + count * cost[1]) * (1.0 + 1e-15)
             self._steps += count

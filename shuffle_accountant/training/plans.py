@@ -126,6 +126,8 @@ class GaussianPlan:
         """Squared mu of a round and what it leaves out, in balance between both limits."""
         if one not in self._known:
             most, left = self.limits
+            if most <= 0.0:
+                return math.inf, 0.0
             slack, best = left / 1000.0, (math.inf, 0.0)
             for _ in range(4):
                 mu, out = gaussian_cost(one, slack)

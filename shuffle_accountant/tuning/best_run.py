@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -135,8 +135,8 @@ class Selection:
         profiles = _profiles(self.protocol, _FAR * delta / max(expected(self.runs), 1.0))
         upper = _crossing(lambda x: self._above(profiles, x), delta)
         upper = self._composed(upper, delta)
-        lower = _crossing(lambda x: self._below(profiles, x), delta)
-        return self._bracket(min(lower, upper), upper)
+        lower = _crossing(lambda x: self._below(profiles, x), delta, above=False)
+        return self._bracket(lower, upper)
 
     def delta(self, *, epsilon: float) -> Bracket:
         """Bracket of delta at epsilon.
@@ -148,7 +148,7 @@ class Selection:
         profiles = _profiles(self.protocol, 1e-12)
         upper = self._above(profiles, epsilon)
         upper = min(upper, self._all_runs(epsilon, upper), 1.0)
-        return self._bracket(min(self._below(profiles, epsilon), upper), upper)
+        return self._bracket(self._below(profiles, epsilon), upper)
 
     def __repr__(self) -> str:
         return f"selection({self.protocol!r:.200}, runs={self.runs!r})"
@@ -245,11 +245,6 @@ class Selection:
         rounds = [(one, number * count) for one, number in self.protocol.in_order]
         return certified(rounds, Query(epsilon=epsilon), 1e-2)[0].upper
 
-    @cached_property
-    def conditions(self) -> tuple[str, ...]:
-        """Assumptions of the answer: those of a run, and of the selection."""
-        return _conditions(self.protocol)
-
 
 def selection(protocol: Rounds, *, runs: Runs) -> Selection:
     """The privacy of the best of several runs, whatever the score: a bracket for any delta.
@@ -329,8 +324,8 @@ def _quantiles() -> tuple[Array, Array]:
     return y, np.concatenate([[1.0], 1.0 - small, small[-2::-1], [0.0]])
 
 
-def _crossing(delta_at: Callable[[float], float], delta: float) -> float:
-    """The epsilon at which a falling delta reaches a value, rounded up by a billionth."""
+def _crossing(delta_at: Callable[[float], float], delta: float, *, above: bool = True) -> float:
+    """The epsilon at which a falling delta reaches a value, a billionth above it or below it."""
     if delta_at(0.0) <= delta:
         return 0.0
     low, high = 0.0, 1.0
@@ -341,4 +336,4 @@ def _crossing(delta_at: Callable[[float], float], delta: float) -> float:
     while high - low > 1e-9 * high:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
-    return high
+    return high if above else low

@@ -95,6 +95,8 @@ def test_several_gaussian_events_in_one_sample_are_one() -> None:
     )
     with pytest.raises(ValueError, match="event of a sampling must be"):
         protocol_of(dp.PoissonSampledDpEvent(0.1, dp.NoOpDpEvent()))
+    never = dp.PoissonSampledDpEvent(0.1, dp.SelfComposedDpEvent(GAUSSIAN, 0))
+    assert len(protocol_of(never)) == 0
     with pytest.raises(ValueError, match="without replacement must be"):
         protocol_of(dp.SampledWithoutReplacementDpEvent(10, 2, dp.LaplaceDpEvent(1.0)))
 

@@ -288,3 +288,23 @@ def test_a_million_steps_of_an_odometer() -> None:
 def test_refused(options: dict[str, Any], named: str) -> None:
     with pytest.raises(ValueError, match=named):
         PrivacyFilter(epsilon=1.0, delta=1e-6, **options)
+
+
+def test_limits_of_nothing_and_infinite_costs() -> None:
+    """No division by a budget of 0, and no undefined sum where an infinite cost is paid 0 times."""
+    tiny = PrivacyFilter(epsilon=0.0, delta=1e-13, kind="gaussian")
+    assert tiny.remaining(alone(0.5)) == 0
+    open_end = sa.NoiseMessages(categories=3, dummies=sa.Poisson(mean=2.0))
+    meter = Odometer(delta=1e-8)
+    assert meter.step(open_end, 0).upper == 0.0
+    assert meter.step(open_end).upper == math.inf
+    assert meter.step(open_end, 0).upper == math.inf
+
+
+def test_a_tail_is_no_unit_for_others() -> None:
+    response = sa.RandomizedResponse(categories=3, eps0=0.5)
+    tail = sa.ShuffleRound(response, users=1000, reduction="strong", variant="tail")
+    plan = UnitPlan(1.0, 1e-6, tail)
+    assert plan.cost(tail) == (1.0, 0.0)
+    with pytest.raises(ValueError, match="variant='tail'"):
+        plan.cost(general(0.5, 2000))

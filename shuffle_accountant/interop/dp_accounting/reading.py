@@ -117,6 +117,8 @@ def _precision(event: Any) -> float | None:
 
 
 def _sampled(event: Any) -> Protocol:
+    if _precision(event.event) == 0.0:  # noise added no times
+        return Protocol()
     step = _step(event.event)
     return Protocol([(PoissonSampled(step, rate=event.sampling_probability), 1)])
 

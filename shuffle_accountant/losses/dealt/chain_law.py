@@ -358,7 +358,7 @@ def _outside(bins: int, deviation: float, nodes: Array, step: float, theta: floa
             inflated = _inflation(powers, step)
             best = min(best, inflated + 0.5 * (k * deviation) ** 2 + k * tilt - k * far)
         total += bins * math.exp(min(best, 700.0))
-    return min(total * (1.0 + 1e-9), 1.0)
+    return min(total * (1.0 + 1e-3), 1.0)
 
 
 def _inflation(powers: Array, step: float) -> float:
