@@ -19,8 +19,8 @@ from shuffle_accountant.cli.output import PROGRAM, computing, print_json
 from shuffle_accountant.cli.parsing import add, epilog, examples, print_help_if_bare
 from shuffle_accountant.reports.tables import columns
 from shuffle_accountant.training.budget import BudgetExceeded
+from shuffle_accountant.training.database import StorageError
 from shuffle_accountant.training.ledger import ShuffleLedger
-from shuffle_accountant.training.store import StorageError
 
 LEDGER = typer.Typer(
     help="Budgets kept in a database.",

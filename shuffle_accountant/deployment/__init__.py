@@ -7,8 +7,9 @@ with a ledger that refuses the round that would go over the budget.
 from __future__ import annotations
 
 from shuffle_accountant.deployment.description import Deployment
+from shuffle_accountant.deployment.server import Server
 from shuffle_accountant.facades.calls import explain_calls
 
-__all__ = ["Deployment"]
+__all__ = ["Deployment", "Server"]
 
 explain_calls(__name__)

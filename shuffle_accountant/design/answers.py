@@ -21,7 +21,7 @@ from shuffle_accountant.reports.drawing import (
     plain_ticks,
     titled,
 )
-from shuffle_accountant.reports.tables import WIDTH, columns, rounded_up, under
+from shuffle_accountant.reports.tables import WIDTH, rounded_up, rows_of_lines, under
 from shuffle_accountant.reports.tabular import Tabular
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -204,7 +204,11 @@ class Design(Tabular):
     def __str__(self) -> str:
         of_what = _COLUMNS[self.question.of]
         advice = [textwrap.fill(self.advice, WIDTH)] if self.rows else []
-        parts = [*advice, textwrap.fill(self.question.told, WIDTH), columns(self.cells()), *of_what]
+        lines = rows_of_lines(self.cells())
+        shuffled, others = lines[: 1 + len(self.rows)], lines[1 + len(self.rows) :]
+        table = [line for row in shuffled for line in row]
+        table += [_COMPARISON, *(line for row in others for line in row)] if others else []
+        parts = [*advice, textwrap.fill(self.question.told, WIDTH), *table, *of_what, *_UNITS]
         if self.excluded:
             parts.append("left out:")
             parts += [under(f"  {one.name} ({one.place})", one.reason) for one in self.excluded]
@@ -227,8 +231,8 @@ class Design(Tabular):
 
     @property
     def all_rows(self) -> tuple[DesignRow, ...]:
-        """Rows of the curator, of the shuffler and without one, in this order."""
-        return (*self.central, *self.rows, *self.local)
+        """Rows of the shuffler, of devices alone and of a trusted curator, in this order."""
+        return (*self.rows, *self.local, *self.central)
 
     def cells(self) -> list[tuple[str, ...]]:
         """Short texts of the table, the header first."""
@@ -288,6 +292,9 @@ class Design(Tabular):
         return ax
 
 
+# What stands between the mechanisms to choose from and those they are compared with.
+_COMPARISON = "for comparison, without a shuffler (local) or with a trusted curator (central):"
+_UNITS = ("eps0: nats, of one message. bits, messages: that a user sends in a round.",)
 _COLUMNS = {
     "categories": (
         "RMSE: of a category that nobody holds. largest: with probability 95 %, no",

@@ -43,12 +43,14 @@ class Estimate:
         users: number of users who sent the messages.
         largest_error: from a confidence and a number of categories to a bound on their largest
             error, for any histogram; None where none is known.
+        smallest: the smallest value there is: 0 for shares, -1 for changes of them.
     """
 
     values: NDArray[np.float64]
     standard_errors: NDArray[np.float64]
     users: int
     largest_error: Callable[[float, int], float] | None = None
+    smallest: float = 0.0
 
     def interval(
         self, *, confidence: float = 0.95, simultaneous: bool = True
@@ -63,7 +65,8 @@ class Estimate:
             simultaneous: whether all of them hold at once with that probability, or each by itself.
 
         Returns:
-            Lower and upper ends, shape (k,) each, cut off at 0 and 1, where no frequency is beyond.
+            Lower and upper ends, shape (k,) each, cut off where no frequency, or change of
+            one, is beyond.
 
         Raises:
             ValueError: the estimate is not one of frequencies.
@@ -75,7 +78,8 @@ class Estimate:
                 "interval needs estimated frequencies of a frequency oracle, got other estimates"
             )
         off = self.largest_error(confidence, self.values.size if simultaneous else 1)
-        return np.clip(self.values - off, 0.0, 1.0), np.clip(self.values + off, 0.0, 1.0)
+        lower, upper = self.values - off, self.values + off
+        return np.clip(lower, self.smallest, 1.0), np.clip(upper, self.smallest, 1.0)
 
     def projected(self) -> NDArray[np.float64]:
         """The histogram (numbers >= 0 of sum 1) that is nearest to the values in the 2-norm.
@@ -91,6 +95,53 @@ class Estimate:
         excess = (np.cumsum(ordered) - 1.0) / np.arange(1, ordered.size + 1)
         last = int(np.flatnonzero(ordered > excess)[-1])
         return np.asarray(np.maximum(self.values - excess[last], 0.0))
+
+    def change_since(self, earlier: Estimate) -> Estimate:
+        """How much each share changed since an earlier estimate with messages of their own.
+
+        Its intervals hold, at a confidence of 1 - t, because both estimates' hold at 1 - t/2; those
+        of shares are cut off at 0 and 1, and those of changes at -1 and 1.
+
+        Args:
+            earlier: of the same categories.
+
+        Returns:
+            The differences; their standard errors take the two estimates for independent.
+        """
+        earlier = validate.instance(Estimate, earlier=earlier)
+        first, second = self.largest_error, earlier.largest_error
+        if first is None or second is None:
+            raise ValueError("earlier must be of a frequency oracle, and so must this estimate")
+        if earlier.values.shape != self.values.shape:
+            raise ValueError(
+                f"earlier must have {self.values.size} categories, got {earlier.values.size}"
+            )
+
+        def both(confidence: float, categories: int) -> float:
+            half = 0.5 * (1.0 + confidence)
+            return first(half, categories) + second(half, categories)
+
+        return Estimate(
+            self.values - earlier.values,
+            np.hypot(self.standard_errors, earlier.standard_errors),
+            min(self.users, earlier.users),
+            both,
+            smallest=-1.0,
+        )
+
+    def frequent(self, share: float, *, confidence: float = 0.95) -> NDArray[np.intp]:
+        """Categories that certainly more than a share of the users hold, the largest first.
+
+        With the stated probability none of them is wrong, as all intervals hold at once.
+
+        Args:
+            share: in [0, 1].
+            confidence: probability, in (0, 1), that no category is named wrongly.
+        """
+        share = validate.closed_unit(share=share)
+        lower, _ = self.interval(confidence=confidence)
+        named = np.flatnonzero(lower > share)
+        return named[np.argsort(-self.values[named], kind="stable")]
 
     def __repr__(self) -> str:
         shown = ", ".join(

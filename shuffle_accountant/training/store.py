@@ -23,12 +23,9 @@ tables in it, so that an empty one is known to have lost its content.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
-import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,30 +35,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import warn_loose
+from shuffle_accountant.training.database import (
+    PATIENCE,
+    StorageError,
+    engine_of,
+    make_file,
+    storable,
+    storage_errors,
+    undone,
+)
 from shuffle_accountant.training.receipts import Receipt
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine, MetaData, Table
+    from sqlalchemy import Connection, Engine, Table
 
-__all__ = ["Entry", "LedgerStore", "StorageError", "Transaction"]
+__all__ = ["Entry", "LedgerStore", "Transaction"]
 
 T = TypeVar("T")
 
 SCHEMA = 2
 # Version 0.2.0's: its digests do not depend on the configuration.
 _UNSEALED = 1
-_MISSING = (
-    "ShuffleLedger.open needs SQLAlchemy: install the extra, pip install '.[ledger]' in a clone"
-)
 _MOST_NAME = 200
-# Seconds that a writer waits for other writers.
-_PATIENCE = 60.0
-# PostgreSQL's codes for what it undid because of other transactions.
-_UNDONE = ("40001", "40P01")
-
-
-class StorageError(OSError):
-    """A ledger's database could not be read or written; no step may be taken for recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +86,11 @@ class LedgerStore:
     """
 
     def __init__(self, url: str, name: str) -> None:
-        self.url = _storable(url=url)
-        self.name = _storable(name=name)
+        self.url = storable(url=url)
+        self.name = storable(name=name)
         if not 1 <= len(name) <= _MOST_NAME:
             raise ValueError(f"name must have 1 to {_MOST_NAME} characters, got {name!r:.60}")
-        self._engine = _engine(url)
+        self._engine = engine_of(url)
         self._ledgers, self._entries = _tables()
         self._process = os.getpid()
         self._start = Receipt(0, "")
@@ -122,7 +117,7 @@ class LedgerStore:
             ValueError: there is no such ledger, its schema is newer, or the database is damaged.
             StorageError: the database cannot be read, or written.
         """
-        with self._errors():
+        with storage_errors(self._where):
             if self._engine.dialect.name == "sqlite":
                 self._require_file(making=config is not None)
             schema = self._retried(
@@ -146,7 +141,7 @@ class LedgerStore:
         """
         table = self._entries
         query = table.select().where(table.c.ledger == self.name, table.c.number == receipt.number)
-        with self._errors():
+        with storage_errors(self._where):
             row = self._retried(lambda connection: connection.execute(query).one_or_none())
         digest = self._start.digest if receipt.number == 0 else getattr(row, "digest", None)
         if digest is None:
@@ -160,8 +155,8 @@ class LedgerStore:
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """A transaction that no other writer gets into; at its end it is on disk."""
-        with self._errors():
-            deadline = time.monotonic() + _PATIENCE
+        with storage_errors(self._where):
+            deadline = time.monotonic() + PATIENCE
             while True:
                 connection = self._live().connect().execution_options(writing=True)
                 try:
@@ -170,7 +165,7 @@ class LedgerStore:
                     break
                 except Exception as error:
                     connection.close()
-                    if not _undone(error) or time.monotonic() > deadline:
+                    if not undone(error) or time.monotonic() > deadline:
                         raise
                     time.sleep(random.uniform(0.001, 0.02))
             try:
@@ -186,7 +181,7 @@ class LedgerStore:
             ValueError: the log does not fit its digests, or ends before that place.
             StorageError: the database cannot be read.
         """
-        with self._errors():
+        with storage_errors(self._where):
             return self._retried(lambda connection: self._read(connection, after))
 
     def close(self) -> None:
@@ -200,7 +195,7 @@ class LedgerStore:
         return self._engine
 
     def _retried(self, work: Callable[[Connection], T], *, writing: bool = False) -> T:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 with self._live().connect() as connection:
@@ -211,7 +206,7 @@ class LedgerStore:
                     with connection.begin():
                         return work(connection)
             except Exception as error:
-                if not _undone(error) or time.monotonic() > deadline:
+                if not undone(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(random.uniform(0.001, 0.02))
 
@@ -232,7 +227,7 @@ class LedgerStore:
                 )
         if not making:
             raise ValueError(f"there is no {self._named}")
-        _make_file(path, self._ledgers.metadata)
+        make_file(path, self._ledgers.metadata)
 
     def _found_or_made(self, connection: Connection, config: dict[str, Any] | None) -> int:
         """The schema of the ledger, made if there is none and a configuration is given."""
@@ -379,27 +374,6 @@ class LedgerStore:
             raise ValueError(f"{self._named} was altered: it does not end in its own digest")
         return found, head
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """The database's own errors as one line."""
-        import sqlalchemy.exc
-
-        try:
-            yield
-        except sqlalchemy.exc.DBAPIError as error:
-            cause = f"{' '.join(str(error.orig).split()):.200}"
-            damaged = ("malformed", "not a database", "encrypted", "Could not decode", "no such ")
-            if any(word in cause for word in damaged):
-                raise ValueError(f"database {self._where} is damaged: {cause}") from None
-            raise StorageError(f"database {self._where} cannot be used: {cause}") from None
-        except UnicodeDecodeError:  # of the database's own message about what is in the file
-            raise ValueError(f"database {self._where} is damaged: no UTF-8 in it") from None
-        except StorageError:
-            raise
-        except (sqlalchemy.exc.SQLAlchemyError, OSError) as error:
-            cause = f"{' '.join(str(error).split()):.200}"
-            raise StorageError(f"database {self._where} cannot be used: {cause}") from None
-
 
 class Transaction:
     """A transaction in which entries are read and appended while no other writer can write.
@@ -441,100 +415,6 @@ class Transaction:
         return after
 
 
-def _storable(**named: object) -> str:
-    """A text that databases can hold."""
-    (argument,) = named
-    text: str = validate.instance(str, **named)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{argument} must be text that UTF-8 can hold, got {text!a:.80}") from None
-    if "\0" in text:
-        raise ValueError(f"{argument} must not have null characters, got {text!a:.80}")
-    return text
-
-
-def _engine(url: str) -> Engine:
-    try:
-        import sqlalchemy
-        from sqlalchemy import event
-    except ImportError:
-        raise ImportError(_MISSING) from None
-    try:
-        made = sqlalchemy.make_url(url)
-        dialect = made.get_backend_name()
-    except sqlalchemy.exc.ArgumentError:
-        raise ValueError(
-            f"url must be of a database, sqlite:///FILE or so, got {url!r:.80}"
-        ) from None
-    if dialect not in ("sqlite", "postgresql"):
-        raise ValueError(f"url must be sqlite:///… or postgresql+psycopg://…, got {made!r:.80}")
-    if dialect == "postgresql":
-        return sqlalchemy.create_engine(made, pool_pre_ping=True, isolation_level="READ COMMITTED")
-    if made.database in (None, "", ":memory:") or str(made.database).startswith("file:"):
-        raise ValueError(f"url must name a file, since memory forgets, got {url!r:.80}")
-    # connections are not kept: one would go on with a file that was removed or replaced meanwhile
-    engine = sqlalchemy.create_engine(
-        made, connect_args={"timeout": _PATIENCE}, poolclass=sqlalchemy.NullPool
-    )
-    prepared = threading.Lock()
-
-    def connect(dialect: Any, record: Any, arguments: Any, options: Any) -> None:
-        arguments[0] = f"{Path(arguments[0]).as_uri()}?mode=rw"  # never makes a file
-        options["uri"] = True
-
-    def prepare(connection: Any, record: Any) -> None:
-        connection.isolation_level = None  # transactions begin where they are begun below
-        with prepared:
-            _roll_back_by_journal(connection)
-        connection.execute("PRAGMA synchronous = EXTRA")  # the file, and then its directory
-
-    def begin(connection: Any) -> None:
-        writing = connection.get_execution_options().get("writing", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
-
-    event.listen(engine, "do_connect", connect)
-    event.listen(engine, "connect", prepare)
-    event.listen(engine, "begin", begin)
-    return engine
-
-
-def _roll_back_by_journal(connection: Any) -> None:
-    """Leave the write-ahead mode of version 0.2.0, for which the file may not be in use."""
-    deadline = time.monotonic() + _PATIENCE
-    while connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-        try:
-            connection.execute("PRAGMA journal_mode = DELETE")
-        except Exception as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(random.uniform(0.001, 0.02))
-
-
-def _make_file(path: Path, tables: MetaData) -> None:
-    """Make a database with empty tables, which is whole when it appears under its name."""
-    import sqlalchemy
-
-    made = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    engine = sqlalchemy.create_engine(f"sqlite:///{made}")
-    try:
-        try:
-            tables.create_all(engine)
-        finally:
-            engine.dispose()
-        try:
-            os.link(made, path)
-        except FileExistsError:
-            pass  # another process was faster
-        except OSError:  # a file system without hard links
-            with contextlib.suppress(FileExistsError), path.open("xb") as file:
-                file.write(made.read_bytes())
-                file.flush()
-                os.fsync(file.fileno())
-    finally:
-        made.unlink(missing_ok=True)
-
-
 def _tables() -> tuple[Table, Table]:
     import sqlalchemy as sql
 
@@ -559,11 +439,3 @@ def _tables() -> tuple[Table, Table]:
         sql.Column("digest", sql.String(64), nullable=False),
     )
     return ledgers, entries
-
-
-def _undone(error: Exception) -> bool:
-    """Whether the database certainly undid a transaction because of others."""
-    cause = getattr(error, "orig", None)
-    if cause is None:
-        return False
-    return getattr(cause, "sqlstate", None) in _UNDONE or "database is locked" in str(cause)
