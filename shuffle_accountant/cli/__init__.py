@@ -15,6 +15,7 @@ import typer
 
 from shuffle_accountant.bracket import __version__
 from shuffle_accountant.cli import (
+    audit,
     brackets,
     calibrate,
     certificates,
@@ -48,6 +49,7 @@ COMMANDS = (
     design.design,
     compare.compare,
     dpsgd.dpsgd,
+    audit.audit,
     report.report,
     plot.plot,
     plot.figures,

@@ -29,6 +29,7 @@ Group = Annotated[
 @examples(
     "epsilon --eps0 4 --users 1e4 --rounds 4 --delta 1e-6",
     "epsilon --eps0 1 --users 1e4 --group 3 --delta 1e-6",
+    "epsilon --eps0 2 --users 1e4 --exposure 1e-7 --delta 1e-6",
     "epsilon --randomizer hadamard --categories 1000 --eps0 2 --users 1e5 --delta 1e-8 --json",
 )
 @with_flags_of(Protocol)

@@ -1,6 +1,8 @@
-"""The command `calibrate`: of eps0, users and rounds, the one that was left out, or DP-SGD's noise.
+"""The command `calibrate`: the one of several parameters that was left out, for a target.
 
-The checks of values are the library's; here is only which of the questions was asked.
+Of eps0, users and rounds; or DP-SGD's noise; or of sampled reports, of which small counts are
+dropped, the probability or the threshold. The checks of values are the library's; here is only
+which of the questions was asked.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from shuffle_accountant.calibration.evidence import CalibratedFloat, CalibratedInt
 
 _TARGETS = ("target_epsilon", "target_advantage", "target_trade_off", "target_reidentification")
+_THRESHOLD = "threshold"
+_ADJACENCIES = (sa.Adjacency.ADD_REMOVE.value, sa.Adjacency.REPLACE_ONE.value)
 _WANTED = {
     "eps0": "largest",
     "noise_multiplier": "least",
@@ -49,6 +53,13 @@ _WANTED = {
 class Question(NamedRandomizer):
     """What is known, what is wanted, and the target; each field is a flag."""
 
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            help="threshold: the largest probability of a report for --threshold, or the smallest "
+            "threshold for --probability; left out for everything else."
+        ),
+    ] = None
     target_epsilon: Annotated[
         float | None, typer.Option(help="Largest ε allowed, > 0, at --delta.")
     ] = None
@@ -109,6 +120,17 @@ class Question(NamedRandomizer):
     epochs: Annotated[int | None, typer.Option(help="Epochs, with --sampling; 1 if left out.")] = (
         None
     )
+    threshold: Annotated[
+        int | None,
+        typer.Option(help="Counts below it are dropped; for calibrate threshold."),
+    ] = None
+    probability: Annotated[
+        float | None,
+        typer.Option(help="Probability in (0, 1) of a report; for calibrate threshold."),
+    ] = None
+    adjacency: Annotated[
+        str | None, one_of(_ADJACENCIES, "What neighbours are, for calibrate threshold; one of")
+    ] = None
     tolerance: Tolerance = 1e-3
 
 
@@ -116,15 +138,23 @@ class Question(NamedRandomizer):
     "calibrate --users 1e4 --rounds 4 --target-epsilon 1 --delta 1e-6",
     "calibrate --eps0 4 --users 1e4 --target-epsilon 1 --delta 1e-6",
     "calibrate --sampling poisson --steps 100 --epochs 3 --target-epsilon 0.5 --delta 1e-6",
+    "calibrate threshold --threshold 20 --target-epsilon 1 --delta 1e-8",
 )
 @with_flags_of(Question)
 def calibrate(typed: Question, as_json: AsJson = False) -> None:
     """Find the largest ε0, the fewest users, the most rounds or the least noise for a target ε.
 
-    The target of ε0 may also be an attacker's advantage, a point of the trade-off curve, or the
-    chance of re-identification.
+    Or, after "threshold", the threshold or the probability of sampled reports. The
+    target of ε0 may also be an attacker's advantage, a point of the trade-off curve, or the chance
+    of re-identification.
     """
     question = typed.own()
+    if question.pop("what") is not None:
+        _print_threshold(typed, as_json)
+        return
+    for name in ("threshold", "probability", "adjacency"):
+        if question.pop(name) is not None:
+            raise ValueError(f"{name} must be left out but for calibrate threshold")
     run = {name: question.pop(name) for name in ("sampling", "steps", "epochs")}
     if typed.target_trade_off is not None:
         question["target_trade_off"] = _rates(typed.target_trade_off)
@@ -144,6 +174,56 @@ def calibrate(typed: Question, as_json: AsJson = False) -> None:
         print_json(_as_object(wanted, answer, question) | {"warnings": warnings})
     else:
         print(_as_table(wanted, answer, question))
+
+
+def _print_threshold(typed: Question, as_json: bool) -> None:
+    """Find and print the probability or the threshold of sampled reports."""
+    if typed.what != _THRESHOLD:
+        raise ValueError(f"what must be threshold or left out, got {typed.what!r:.60}")
+    own = ("what", "threshold", "probability", "adjacency", "rounds", "target_epsilon", "delta")
+    default = Question().own()
+    for name, value in (typed.own() | typed.given()).items():
+        if name not in own and value != default.get(name):
+            raise ValueError(f"{name} must be left out with calibrate threshold, got {value!r:.60}")
+    if typed.target_epsilon is None or typed.delta is None:
+        raise ValueError("target_epsilon and delta must be given with calibrate threshold")
+    rounds = 1 if typed.rounds is None else typed.rounds
+    with computing("calibrating") as warnings:
+        found = sa.SampleAndThreshold.calibrate(
+            threshold=typed.threshold,
+            probability=typed.probability,
+            target_epsilon=typed.target_epsilon,
+            delta=typed.delta,
+            rounds=rounds,
+            adjacency=sa.Adjacency(typed.adjacency or sa.Adjacency.ADD_REMOVE.value),
+        )
+        bracket = sa.epsilon(found, delta=typed.delta, rounds=rounds)
+    if as_json:
+        print_json(
+            {
+                "probability": found.probability,
+                "threshold": found.threshold,
+                "adjacency": found.adjacency.value,
+                "rounds": rounds,
+                "lower": bracket.lower,
+                "upper": bracket.upper,
+                "reduction": bracket.reduction,
+                "conditions": bracket.conditions,
+                "target": {"epsilon": typed.target_epsilon, "delta": typed.delta},
+                "warnings": warnings,
+            }
+        )
+        return
+    lower, upper = bracket.ends()
+    rows = [
+        ("probability", f"{found.probability!r} of a report"),
+        ("threshold", f"{found.threshold}: smaller counts are dropped"),
+        ("lower", lower),
+        ("upper", upper),
+        ("reduction", bracket.reduction),
+        ("adjacency", found.adjacency.value),
+    ]
+    print("\n".join([columns(rows), *only_if(bracket.conditions)]))
 
 
 def _rates(text: str) -> tuple[float, float]:

@@ -68,6 +68,10 @@ Interactive = Annotated[
 Tolerance = Annotated[
     float, typer.Option(help="Relative distance of the two ends of ε to aim for.")
 ]
+Exposure = Annotated[
+    float,
+    typer.Option(help="Probability, in [0, 1), that a message is recognised as its sender's."),
+]
 Delta = Annotated[float, typer.Option(help="δ, in (0, 1).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -179,6 +183,7 @@ class Protocol(NamedRandomizer):
     messages_per_user: Annotated[
         int, typer.Option(help="Number of messages that every user sends in a round, >= 1.")
     ] = 1
+    exposure: Exposure = 0.0
     interactive: Interactive = False
     tolerance: Tolerance = 1e-3
 
@@ -186,7 +191,7 @@ class Protocol(NamedRandomizer):
         """The flags as they were typed, those of a named randomizer only if given."""
         every = self.own()
         # crowds as they are in books are shown as they always were
-        for name in ("others", "colluding", "participation"):
+        for name in ("others", "colluding", "participation", "exposure"):
             if not every[name]:
                 del every[name]
         if self.messages_per_user == 1:
@@ -204,6 +209,7 @@ class Protocol(NamedRandomizer):
             others={make(eps0=eps0): count for eps0, count in groups},
             colluding=self.colluding,
             messages_per_user=self.messages_per_user,
+            shuffler=sa.Shuffler(exposure=self.exposure) if self.exposure != 0.0 else None,
             population=self.population,
             reduction=self.reduction,
             variant=self.variant,

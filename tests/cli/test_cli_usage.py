@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shuffle_accountant as sa
@@ -70,6 +71,12 @@ def test_every_help_has_examples_of_its_command_and_fits(
 @pytest.mark.slow
 def test_every_example_runs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    scores = np.random.default_rng(1).normal(size=200)
+    for name in ("with", "without"):  # for audit
+        np.savetxt(f"{name}.txt", scores)
+        np.save(f"{name}.npy", scores)
+    steps = sa.Protocol([(sa.GaussianMechanism(noise_multiplier=1.0), 3)])
+    Path("protocol.json").write_text(json.dumps(steps.to_dict()), encoding="utf-8")
     for name, command in COMMANDS.items():
         if name in ("", "ledger", "explore"):
             continue  # examples of their commands, or a server that goes on until it is stopped
@@ -286,6 +293,8 @@ def test_a_flag_that_may_be_repeated(run: Run) -> None:
         [*EPSILON[:-1], "2"],
         ["calibrate", "--target-epsilon", "1", "--delta", "0.1"],
         ["verify", "nowhere.json"],
+        ["calibrate", "shuffler", "--target-epsilon", "1", "--delta", "0.1"],
+        ["audit", "nowhere.txt", "nowhere.txt", "--users", "30", "--eps0", "1"],
         [*EPSILON, "--users", "3"],
     ],
     ids=lambda words: " ".join(words)[:30],

@@ -1,0 +1,114 @@
+"""`audit`: scores of runs with and without a target against the certified claim of a protocol."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+import shuffle_accountant as sa
+from shuffle_accountant import validation as validate
+from shuffle_accountant.cli.flags import AsJson, Protocol, picture, with_flags_of
+from shuffle_accountant.cli.output import computing, print_json, saved_figure
+from shuffle_accountant.cli.parsing import examples
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Scores = Annotated[
+    Path,
+    typer.Argument(help="Scores of runs, one number a line or a .npy file; at least 20."),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim(Protocol):
+    """The protocol that is claimed to run: a file, or shuffled rounds by flags."""
+
+    users: Annotated[
+        int | None, typer.Option(help="Users who send a message in each round, >= 1.")
+    ] = None  # type: ignore[assignment]
+    protocol: Annotated[
+        Path | None,
+        typer.Option(help="JSON of Protocol.to_dict, for any other rounds than by flags."),
+    ] = None
+
+    def claimed(self) -> sa.Protocol:
+        """The rounds."""
+        if self.protocol is not None:
+            if self.users is not None or self.eps0 is not None or self.given():
+                raise ValueError("protocol must be left out with users, eps0 and a randomizer")
+            return sa.Protocol.from_dict(_json_of(self.protocol))
+        if self.users is None:
+            raise ValueError("users or protocol must be given")
+        return sa.Protocol([(self.one_round(), self.rounds)])
+
+
+@examples(
+    "audit with.txt without.txt --eps0 1 --users 1e4 --delta 1e-6",
+    "audit with.npy without.npy --protocol protocol.json --delta 1e-5",
+)
+@with_flags_of(Claim)
+def audit(
+    typed: Claim,
+    scores_with: Scores,
+    scores_without: Scores,
+    delta: Annotated[
+        float, typer.Option(help="δ in [0, 1) of the ε that the scores rule out.")
+    ] = 0.0,
+    confidence: Annotated[float, typer.Option(help="Of the verdict, in (0, 1).")] = 0.95,
+    output: Annotated[Path | None, picture("the claim and the scores")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare scores of runs with and without a target with a claim; exit code 1 if it is rejected.
+
+    A higher score says that the target was there more likely.
+    """
+    scores = [_scores(scores_with), _scores(scores_without)]
+    with computing("composing") as warnings:
+        found = sa.audit.runs(*scores, protocol=typed.claimed(), confidence=confidence)
+        excluded = found.epsilon_lower(delta=delta)
+    if output is not None:
+        with saved_figure(output) as axes:
+            found.plot(ax=axes)
+    if as_json:
+        answer: dict[str, Any] = {
+            "p_value": found.p_value,
+            "consistent": found.consistent,
+            "confidence": found.confidence,
+            "epsilon_lower": excluded,
+            "delta": delta,
+            "warnings": warnings,
+        }
+        print_json(answer)
+    else:
+        print(found)
+        print(f"the scores rule out every epsilon below {excluded:.4g} at delta = {delta:g}")
+    if not found.consistent:
+        raise typer.Exit(1)
+
+
+def _scores(path: Path) -> NDArray[np.float64]:
+    """Numbers of a file."""
+    try:
+        if path.suffix == ".npy":
+            read = np.load(path, allow_pickle=False)
+        else:
+            read = np.loadtxt(path, ndmin=1)
+        return np.asarray(read, dtype=np.float64)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ValueError(f"scores must be numbers in {str(path)!r:.80}: {reason:.120}") from None
+
+
+def _json_of(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text, object_pairs_hook=validate.json_object)
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ValueError(f"protocol must be JSON in {str(path)!r:.80}: {reason:.120}") from None
