@@ -28,7 +28,9 @@ def test_an_audit_says_what_the_library_says(run, scores, tmp_path):
     assert not shown["consistent"]
     assert shown["p_value"] == wanted.p_value
     assert shown["epsilon_lower"] == wanted.epsilon_lower(delta=1e-3)
-    one = sa.Protocol([(sa.GaussianMechanism(noise_multiplier=1.0), 1)])  # which it really is
+    one = sa.Protocol(
+        [(sa.PoissonSampled(sa.GaussianMechanism(noise_multiplier=1.0), rate=1.0), 1)]
+    )  # which it really is
     (tmp_path / "protocol.json").write_text(json.dumps(one.to_dict()), encoding="utf-8")
     picture = tmp_path / "audit.png"
     code, out, _ = run(

@@ -75,7 +75,9 @@ def test_every_example_runs(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("with", "without"):  # for audit
         np.savetxt(f"{name}.txt", scores)
         np.save(f"{name}.npy", scores)
-    steps = sa.Protocol([(sa.GaussianMechanism(noise_multiplier=1.0), 3)])
+    steps = sa.Protocol(
+        [(sa.PoissonSampled(sa.GaussianMechanism(noise_multiplier=1.0), rate=1.0), 3)]
+    )
     Path("protocol.json").write_text(json.dumps(steps.to_dict()), encoding="utf-8")
     for name, command in COMMANDS.items():
         if name in ("", "ledger", "explore"):
