@@ -30,7 +30,12 @@ lemma's.
 * *Several epochs on fixed bins*: the covariances are raised to those of a ring. Revealing by how
   much the bins are shifted shows that a uniform deal to all b of them is dominated by one to
   ``b - p + 1`` neighbours, p the number of bands, which do not reach around the ring.
-* *Lower ends of bands*: a tree of covariances that are nowhere larger.
+* *Lower ends of bands*: a chain below the covariance, as above with the two exchanged, or blocks of
+  p bins, independent of one another, with a chain in each that is nowhere larger; whichever has the
+  larger second moment at twice the variance. The last bins' columns are cut off: their logarithms
+  are scaled. ``s_i s_j`` times the covariances stay below as before, and are nowhere above those of
+  shorter columns if s_j is at most the least ratio of the two in its row. Entries of both signs: a
+  chain of the bins with whole columns, and further ratios of 1.
 * *Trees*: the covariances of a binary tree whose nodes are all released count common ancestors.
 """
 
@@ -46,8 +51,8 @@ from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.combined.by_side import LossBySide
 from shuffle_accountant.losses.dealt.chain_law import chain_sum
 from shuffle_accountant.losses.dealt.correlated import (
-    BandedRatios,
     ChainRatios,
+    ChainsBelow,
     CorrelatedLoss,
     TreeRatios,
     UnknownRatios,
@@ -57,17 +62,24 @@ from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
 from shuffle_accountant.numerics.rounding import Array, roundings
 from shuffle_accountant.reductions.allocation import AllocationPair
 
-# Candidates of g, relative to the variance, and of theta.
+# Candidates of g, relative to the variance, for chains above and below, and of theta.
 _COMMON = (0.45, 0.55, 0.65, 0.75, 0.82, 0.88, 0.94, 1.0, 1.1)
+_COMMON_BELOW = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _THETA = (0.2, 0.3, 0.4, 0.5, 0.6, 0.68, 0.75, 0.8, 0.84, 0.88, 0.91, 0.94, 0.96)
 # Frequencies of the linear programme, and of the check of what it found.
 _FREQUENCIES, _CHECKED = 200, 1 << 15
-# Weights of covariances by which candidates are chosen, and how coarse the first look at them is.
-_WEIGHTS, _COARSE = (0.5, 1.0, 2.0, 4.0), 8.0
+# Weights of covariances by which candidates above and below are chosen, and how coarse the first
+# look at those above is.
+_WEIGHTS, _WEIGHT_BELOW, _COARSE = (0.5, 1.0, 2.0, 4.0), 2.0, 8.0
 # The delta about which upper ends are tight, and one that a range of cells is to hold as well.
 _USUAL = 1e-6
 # Contributions, in deviations of the noise, for which chains are followed; others are revealed.
 _LEAST, _MOST = 1e-3, 2.0
+# Largest variance of a ratio's logarithm for which chains are followed from below; a smaller one is
+# below a larger one.
+_LARGEST = 36.0
+# Scale of a last bin below which its ratio is taken to be 1.
+_IDLE = 1e-3
 # Least variance of the independent part, in that of a ratio.
 _OWN = 1e-6
 
@@ -108,11 +120,7 @@ def banded(
     precision = noise_multiplier**-2.0
     kernel = _kernel(np.asarray(size)) * epochs * precision
     variance = float(kernel[0]) * (1.0 + roundings(4.0 * len(size) + 32.0))
-    below: PrivacyLoss
-    if min(coefficients) < 0.0:
-        below = CorrelatedLoss(UnknownRatios(variance, False), bins)
-    else:
-        below = CorrelatedLoss(BandedRatios(variance, False, size, epochs, precision), bins)
+    below = CorrelatedLoss(_from_below(coefficients, precision, bins, epochs), bins)
     used = bins if epochs == 1 else bins - len(size) + 1
     contribution = math.sqrt(variance)
     above: PrivacyLoss
@@ -121,6 +129,70 @@ def banded(
     else:
         above = gaussian_mean_loss((1.0 - roundings(16)) / contribution, 1)
     return AllocationPair("correlated noise, bands", LossBySide(above, below))
+
+
+def _from_below(
+    coefficients: tuple[float, ...], precision: float, bins: int, epochs: int
+) -> ChainsBelow | UnknownRatios:
+    """Chains below the covariances of a banded encoder's columns, without bars."""
+    c = np.asarray(coefficients)
+    bands, kernel = c.size, _kernel(c)
+    lowered = 1.0 - roundings(4.0 * bands + 32.0)
+    variance = min(float(kernel[0]) * epochs * precision, _LARGEST) * lowered
+    shape = kernel / kernel[0]
+    signed = bool(c.min() < 0.0)
+    if signed:
+        scales = np.ones(max(bins - bands + 1, 0))
+    else:
+        scales = np.ones(bins)
+        for rows in range(1, min(bands, bins + 1)):  # that the column of a last bin has
+            ratio = min(
+                float(c[: min(rows, bands - d)] @ c[d : d + min(rows, bands - d)]) / kernel[d]
+                for d in range(bands)
+                if kernel[d] > 0.0
+            )
+            scales[bins - rows] = min((epochs - 1.0 + ratio) / epochs * lowered, 1.0)
+        scales = scales[: bins - int(np.argmax(scales[::-1] > _IDLE))]
+    if scales.size == 0:
+        return UnknownRatios(variance, False)
+    used = scales.size
+    found = [] if signed or used < bins else [(*_within_blocks(shape, variance), bands)]
+    if bins > bands > 1:
+        of_all = _candidates(tuple(shape.tolist()), bins, above=False)
+        found += [(*one, bins) for one in of_all]
+    elif bands == 1 and not found:
+        found = [(1.0, 0.0, 0.0, 1)]
+    if not found:
+        return UnknownRatios(variance, False)
+
+    def revealed(one: tuple[float, float, float, int]) -> float:
+        return _moment(one[:3], variance, min(one[3], bins), _WEIGHT_BELOW)
+
+    common, theta, own, block = max(found, key=revealed)
+    if common <= 0.0:
+        common, theta, own, block = own, 0.0, 0.0, 1
+    parts = (common * variance, theta, own * variance)
+    return ChainsBelow(variance, False, tuple(scales.tolist()), block, *parts)
+
+
+def _within_blocks(shape: Array, variance: float) -> tuple[float, float, float]:
+    """The chain with no covariance above those of as many bins as there are bands."""
+    away = np.arange(1.0, shape.size)
+    found = [(1.0, 0.0, 0.0)]
+    for theta in np.linspace(0.01, 0.99, 99):
+        least = float(np.min(shape[1:] / theta**away, initial=1.0))
+        common = max(least * (1.0 - roundings(64)), 0.0)
+        found.append((common, float(theta), 1.0 - common))
+    return max(found, key=lambda one: _moment(one, variance, shape.size, _WEIGHT_BELOW))
+
+
+def _moment(chain: tuple[float, float, float], variance: float, bins: int, weight: float) -> float:
+    """Second moment of the sum of a chain's ratios, a bin, at so many times the variance."""
+    common, theta, own = chain
+    away = np.arange(bins)
+    many = np.where(away == 0, 1.0, 2.0 * (1.0 - away / bins))
+    covariance = variance * (common * theta**away + own * (away == 0))
+    return float(many @ np.expm1(np.minimum(weight * covariance, 600.0)))
 
 
 def _kernel(c: Array) -> Array:
@@ -132,17 +204,12 @@ def _kernel(c: Array) -> Array:
 def _fitted(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatios:
     """The chain above a Toeplitz covariance that reveals least at a delta of about 1e-6."""
     shape = np.asarray(kernel) / kernel[0]
-    found = _candidates(tuple(shape.tolist()), bins)
-    chosen: dict[tuple[float, float, float], None] = {}
-    away = np.arange(bins)
-    for weight in _WEIGHTS:
-        costs = []
-        for common, theta, own in found:
-            covariance = variance * (common * theta**away + own * (away == 0))
-            many = np.where(away == 0, 1.0, 2.0 * (1.0 - away / bins))
-            costs.append(float(many @ np.expm1(np.minimum(weight * covariance, 600.0))))
-        chosen[found[int(np.argmin(costs))]] = None
+    found = _candidates(tuple(shape.tolist()), bins, above=True)
     best: tuple[float, tuple[float, float, float]] | None = None
+    chosen: dict[tuple[float, float, float], None] = {}
+    for weight in _WEIGHTS:
+        moments = [_moment(one, variance, bins, weight) for one in found]
+        chosen[found[int(np.argmin(moments))]] = None
     for common, theta, own in chosen:
         parts = (common * variance, theta, own * variance)
         epsilon = _about(bins, *parts)
@@ -166,45 +233,56 @@ def _about(bins: int, common: float, theta: float, own: float) -> float:
 
 
 @lru_cache(maxsize=64)
-def _candidates(shape: tuple[float, ...], bins: int) -> tuple[tuple[float, float, float], ...]:
+def _candidates(
+    shape: tuple[float, ...], bins: int, *, above: bool
+) -> tuple[tuple[float, float, float], ...]:
     """Values (g, theta, w), relative to the variance, of chains above a Toeplitz covariance.
 
     Args:
         shape: the covariance by distance, the first 1.
         bins: number of bins, > 1.
+        above: whether above it, or below.
     """
     from scipy.optimize import linprog
 
-    bands = len(shape)
+    bands, sign = len(shape), 1.0 if above else -1.0
     reach = min(bins - 1, 2 * bands + 8)
     grid = np.linspace(0.0, math.pi, _FREQUENCIES)
     cosines = np.cos(np.outer(grid, np.arange(max(reach + 1, bands))))
     spectrum = shape[0] + 2.0 * cosines[:, 1:bands] @ np.asarray(shape[1:])
+    # least w, or the largest, over w, n_1, …, n_reach >= 0 with spectral densities in order
+    sides = np.column_stack([np.full(grid.size, -sign), 2.0 * cosines[:, 1 : reach + 1]])
+    cost = np.append(sign, np.zeros(reach))
     found = []
     for theta in _THETA:
         chain = (1.0 - theta**2) / (1.0 - 2.0 * theta * np.cos(grid) + theta**2)
-        for common in _COMMON:
-            # minimise w over w, n_1, …, n_reach >= 0 with spectral densities in order
-            sides = np.column_stack([np.full(grid.size, -1.0), 2.0 * cosines[:, 1 : reach + 1]])
-            cost = np.append(1.0, np.zeros(reach))
-            answer = linprog(cost, A_ub=sides, b_ub=common * chain - spectrum, method="highs")
+        for common in _COMMON if above else _COMMON_BELOW:
+            answer = linprog(
+                cost, A_ub=sides, b_ub=sign * (common * chain - spectrum), method="highs"
+            )
             if answer.status != 0:
                 continue
-            own = _checked(shape, common, theta, answer.x[1:])
-            found.append((common, theta, max(own, _OWN)))
+            own = _checked(shape, common, theta, answer.x[1:], sign)
+            if above:
+                found.append((common, theta, max(own, _OWN)))
+            elif own >= 0.0:
+                found.append((common, theta, own))
     return tuple(found)
 
 
-def _checked(shape: tuple[float, ...], common: float, theta: float, added: Array) -> float:
-    """The least w for which the difference of spectral densities is proved to be nonnegative.
+def _checked(
+    shape: tuple[float, ...], common: float, theta: float, added: Array, sign: float
+) -> float:
+    """The least w, or the largest, for which spectral densities are proved to be in order.
 
-    Times ``1 - 2 theta cos + theta^2`` that difference is a trigonometric polynomial, which is
+    Times ``1 - 2 theta cos + theta^2`` their difference is a trigonometric polynomial, which is
     bounded between frequencies by its second derivative.
     """
     size = max(len(shape), added.size + 1)
-    rest = np.zeros(size)  # what the chain must be above, without w
+    # w is at least this less the chain, or at most
+    rest = np.zeros(size)
     rest[: len(shape)] += shape
-    rest[1 : added.size + 1] += np.maximum(added, 0.0)
+    rest[1 : added.size + 1] += sign * np.maximum(added, 0.0)
     cosine = np.concatenate([[rest[0]], 2.0 * rest[1:]])
     grid = np.linspace(0.0, math.pi, _CHECKED)
     needed = np.polynomial.chebyshev.chebval(np.cos(grid), cosine)
@@ -214,7 +292,9 @@ def _checked(shape: tuple[float, ...], common: float, theta: float, added: Array
     bend = (size + 1.0) ** 2 * (1.0 + theta) ** 2 * float(np.sum(np.abs(cosine)) + 2.0)
     step = grid[1] - grid[0]
     between = bend * step**2 / 8.0 / (1.0 - theta) ** 2
-    return float(max(short.max(), 0.0) + between + 1e-9)
+    if sign > 0.0:
+        return float(max(short.max(), 0.0) + between + 1e-9)
+    return float(short.min() - between - 1e-9)
 
 
 __all__ = ["LEAST_SIGMA", "banded", "tree_of_noise"]

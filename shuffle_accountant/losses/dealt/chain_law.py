@@ -105,7 +105,7 @@ def chain_sum(
     ratio, apart = np.exp(nodes - 0.5 * common), np.exp(other - 0.5 * own)
     # divergences are linear in sums far above alpha times the number of bins: cells may be wide
     even = _NEAR * math.exp(epsilon) * bins
-    edges, equal = _edges(
+    edges, equal = sum_edges(
         bins, common, theta, own, coarser * _CELLS, even, float(ratio[-1] * apart[-1])
     )
     mass, left, gain = _followed(bins, start, turn, ratio, apart, chance, edges, equal, tail)
@@ -148,7 +148,7 @@ def _rounded(mean: Array, deviation: float, nodes: Array) -> Array:
     return np.asarray(rows)
 
 
-def _edges(
+def sum_edges(
     bins: int, common: float, theta: float, own: float, added: float, even: float, largest: float
 ) -> tuple[Array, int]:
     """Edges of the cells of sums, of equal width at first, and how many those are."""

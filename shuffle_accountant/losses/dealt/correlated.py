@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.dealt.chain_below import chain_below
 from shuffle_accountant.losses.dealt.chain_law import ChainSum, chain_sum
 from shuffle_accountant.losses.dealt.tree_law import tree_sum
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
-from shuffle_accountant.numerics.rounding import roundings
-from shuffle_accountant.sums.doubling import SumLaw
+from shuffle_accountant.numerics.rounding import Array, roundings
+from shuffle_accountant.sums.doubling import SumLaw, add, power
 
 # Width of cells of lower ends that are not exact, in normal scores: covariances decide there.
 _LOOSE = 0.02
+# Ratio alpha about which lower ends are tight.
+_FAR = math.exp(1.0)
 
 
 @dataclass(frozen=True)
@@ -129,56 +132,59 @@ class TreeRatios(Dependent):
 
 
 @dataclass(frozen=True)
-class BandedRatios(Dependent):
-    """Ratios of a banded encoder's columns, from below: by a tree of smaller covariances.
+class ChainsBelow(Dependent):
+    """Ratios from below: independent blocks of bins, a chain in each, that reveal less.
 
     Attributes:
-        coefficients: of the encoder's columns, >= 0, shape (p,), p <= bins if epochs > 1.
-        epochs: how often the deal is gone through.
-        precision: one over the variance of the noise.
+        scales: factors in (0, 1] of the first bins' logarithms; further bins' ratios are 1.
+        block: number of bins in a block; the first block has what is left.
+        common: variance of the chain.
+        theta: correlation of neighbours, in [0, 1).
+        own: variance of the independent part.
     """
 
-    coefficients: tuple[float, ...]
-    epochs: int
-    precision: float
+    scales: tuple[float, ...]
+    block: int
+    common: float
+    theta: float
+    own: float
 
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
-        """A lower bound in convex order: covariances of a tree that are nowhere larger."""
-        assert side is Bound.OPTIMISTIC, "trees of banded encoders have lower ends only"
-        return _banded(self.coefficients, self.epochs, self.precision, users, tail)
+        """A lower bound in the order's convex order."""
+        assert side is Bound.OPTIMISTIC, "these chains have lower ends only"
+        return _of_blocks(self, users, tail)
 
 
 @lru_cache(maxsize=16)
-def _banded(
-    coefficients: tuple[float, ...], epochs: int, precision: float, bins: int, tail: float
-) -> SumLaw:
-    c = np.asarray(coefficients)
-    bands, again = c.size, epochs - 1
-    # sums of the products of c and of itself d later, of the first terms: of what the last bins see
-    first = [np.append(0.0, np.cumsum(c[: bands - d] * c[d:])) for d in range(bands)]
+def _of_blocks(source: ChainsBelow, bins: int, tail: float) -> SumLaw:
+    """Law of the sum of independent blocks of bins, of which only the last one is scaled."""
+    scales = np.asarray(source.scales)
+    size = min(source.block, scales.size)
+    whole, rest = divmod(scales.size - size, size)
 
-    def shared(distance: int, terms: int) -> float:
-        if distance >= bands:
-            return 0.0
-        return float(first[distance][min(terms, bands - distance)])
+    def of_block(part: Array) -> SumLaw:
+        return chain_below(
+            *(part, source.common, source.theta, source.own),
+            powers=source.order,
+            tail=tail / (8.0 * (whole + 2)),
+            far=_FAR * bins,
+        )
 
-    @cache
-    def least(size: int, rows: int) -> float:
-        """Smallest covariance among bins ``… - size`` to the one that sees this many rows."""
-        found = math.inf
-        for d in range(min(size, bins)):
-            one = again * shared(d, bands) + shared(d, rows)
-            if again and d:
-                one += max(again - 1, 0) * shared(bins - d, bands) + shared(bins - d, rows + d)
-            found = min(found, one)
-            if d >= bands and not again:
-                break
-        return found * precision * (1.0 - roundings(4.0 * bands + 16.0))
+    law = of_block(scales[scales.size - size :])
+    for count, part in ((whole, np.ones(size)), (1, np.ones(rest))):
+        if count == 0 or part.size == 0:
+            continue
+        one = of_block(part)
+        one = power(one, count, Bound.OPTIMISTIC, width=_LOOSE, tail=0.25 * tail)
+        law = add(law, one, Bound.OPTIMISTIC, width=_LOOSE, budget=0.1 * tail, users=bins)
+    return _with_ones(law, bins - scales.size)
 
-    def level(start: int, stop: int) -> float:
-        return least(stop - start, min(bins - stop + 1, bands))
 
-    return tree_sum(bins, level, Bound.OPTIMISTIC, width=_LOOSE, tail=tail)
+def _with_ones(law: SumLaw, count: int) -> SumLaw:
+    """The law with as many further ratios that are all 1."""
+    if count == 0:
+        return law
+    return replace(law, value=law.value + count, count=law.count + count, reach=law.reach + count)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,224 @@
+"""A lower bound of the sum of likelihood ratios whose logarithms are a chain plus noise.
+
+The logarithm of bin i's ratio is ``s_i (z_i + y_i)`` less half its variance: z a stationary normal
+chain, ``z_(i+1) = theta z_i + noise`` of variance g, y independent of variance w, and s_i a scale
+in (0, 1]. The law of (z_i, sum so far) is followed bin by bin: z on nodes, of the sums in one cell
+their probability and their mean. Everything is dropped that leaves the nodes or is too unlikely.
+
+The sum is ``A + Y e^(s z_i) + sum_d B_d e^(s_d theta^d z_i)`` given all other randomness, with B_d
+>= 0. For ``E (L - alpha)_+`` it is convex in z_i, and so is the positive part; ``E (1 - alpha
+L)_+`` is convex in ``u = e^(z_i)``, as L is concave in it. A law of z_i that is smaller in convex
+order, of z in the first and of u in the second order, bounds the divergence from below.
+
+*Rounding to nodes.* z_i is drawn with a deviation tau less in its noise and then rounded at random
+to a neighbouring node so that its mean, of z or of u, is kept: for a step h between nodes and ``tau
+= 0.65 h`` that is less spread than the noise of deviation tau which it takes the place of. *Proof.*
+Let q be the probability of the upper node b of a and b. The largest difference of expected excess
+over any place is where the noise is above it with probability q, and there it is nowhere negative
+if ``tau phi(z_q) >= h q (1 - q)`` for z, and ``(1 + q (e^h - 1)) Phi(tau + z_q) >= e^h q`` for u,
+z_q the q-quantile. The first needs ``tau / h >= 0.6267``, the second less for larger h.
+
+Sums that are taken together, and values of y in one cell, are replaced by their conditional means,
+which by Jensen's inequality lowers both divergences.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from shuffle_accountant.losses.dealt.chain_law import sum_edges
+from shuffle_accountant.numerics.compiled import compiled
+from shuffle_accountant.numerics.normal import normal_cells
+from shuffle_accountant.numerics.rounding import Array, roundings
+from shuffle_accountant.sums.doubling import SumLaw
+
+# Deviation that rounding takes from the noise, in steps between nodes; see above.
+_TAKEN = 0.65
+# Step between nodes, in deviations of a chain's noise, and at most this, in nats.
+_STEP, _LONGEST = 0.14, 0.5
+# Part of all variance that cells of the independent part may take, and their largest length, in
+# deviations of the part.
+_APART, _WIDEST = 1e-3, 1.0
+# Number of bins for which widths are as stated. For fewer they are narrower, in proportion to the
+# root of the number, and for more of them wider, by no more than these factors.
+_FEW, _FINEST, _COARSEST = 30, 0.6, 2.5
+# Part of the sum's variance that its cells may take.
+_CELLS = 4e-3
+# Cells are of equal width up to this many times the sum at which the bound is to be tight.
+_NEAR = 1.4
+# Errors of one bin, relative: of a normal cell's probability and of the share of its upper node.
+_OWN = 1e-11
+
+
+def chain_below(
+    scales: Array,
+    common: float,
+    theta: float,
+    own: float,
+    *,
+    powers: bool,
+    tail: float,
+    far: float,
+) -> SumLaw:
+    """Lower bound of the law of the sum over all bins of their likelihood ratios under Q.
+
+    Args:
+        scales: of the bins' logarithms, in (0, 1], shape (b,).
+        common: variance g of the chain, > 0.
+        theta: correlation of neighbours, in [0, 1).
+        own: variance w of the independent part, >= 0.
+        powers: whether the mean of e^z is kept, for the order (Q, P); or that of z.
+        tail: probability that may be dropped in all.
+        far: sum about which the bound is to be tight.
+    """
+    bins = scales.size
+    deviation = math.sqrt(common)
+    noise = deviation * math.sqrt(1.0 - theta * theta)
+    coarser = min(max((bins / _FEW) ** 0.5, _FINEST), _COARSEST)
+    step = min(_STEP * coarser * noise, _LONGEST)
+    reach = deviation * math.sqrt(-2.0 * math.log(0.1 * tail / bins))
+    below = math.ceil(reach / step)
+    above = math.ceil((reach + common) / step)
+    nodes = step * np.arange(-below, above + 1.0)
+    taken = _TAKEN * step
+    start = _rounded(np.zeros(1), deviation, taken, nodes, powers)[0]
+    turn = _rounded(theta * nodes, noise, taken, nodes, powers)
+    cell = min(coarser * math.sqrt(12.0 * _APART * (common + own) / max(own, 1e-300)), _WIDEST)
+    other, chance = _cells(own, cell, 0.1 * tail / bins)
+    largest = math.exp(float(nodes[-1]) - 0.5 * common) * float(other[-1])
+    cells = coarser * coarser * _CELLS
+    edges, equal = sum_edges(bins, common, theta, own, cells, _NEAR * far, largest)
+    add: Any = compiled(_merged)
+    backwards = np.ascontiguousarray(turn.T)
+    held = np.zeros((2, nodes.size, edges.size))
+    held[0, :, 0] = start
+    low, high = 0, 1
+    for place, scale in enumerate(scales):
+        if place:
+            held[:, :, low:high] = backwards @ held[:, :, low:high]
+        ratio = np.exp(scale * nodes - 0.5 * scale * scale * common)
+        if scale != 1.0:
+            other, chance = _cells(own * scale * scale, cell, 0.1 * tail / bins)
+        out = np.zeros_like(held)
+        high = 1 + int(add(held, ratio, other, chance, edges, equal, low, high, out))
+        held = out
+        low, high = _window(held, low, high, tail / (8.0 * bins))
+    mass, moment = held.sum(axis=1)
+    there = mass > 0.0
+    error = bins * _OWN + bins * roundings(4.0 * (nodes.size + other.size) + 64.0)
+    mass, moment = mass[there], moment[there]
+    return SumLaw(
+        value=moment / mass,
+        mass=mass * (1.0 - error),
+        count=bins,
+        lost_gain=0.0,
+        lost=max(1.0 - float(mass.sum()), 0.0) + error,
+        moved=2.0 * error,
+        reach=float((moment / mass)[-1]),
+    )
+
+
+def _rounded(mean: Array, deviation: float, taken: float, nodes: Array, powers: bool) -> Array:
+    """Masses at the nodes of normal values with less deviation, rounded at random, a row each.
+
+    What lies outside the nodes is left out.
+    """
+    left = math.sqrt(deviation**2 - taken**2)
+    rows = []
+    for place in mean:
+        centre = place + 0.5 * taken**2 if powers else place
+        score = (nodes - centre) / left
+        cells = normal_cells(score)
+        if powers:
+            tilted = normal_cells(score - left) * math.exp(centre + 0.5 * left**2)
+            low = np.exp(nodes)
+            above = (tilted - low[:-1] * cells) / np.diff(low)
+        else:
+            density = np.exp(-0.5 * score**2) / math.sqrt(2.0 * math.pi)
+            above = (left * -np.diff(density) - (nodes[:-1] - centre) * cells) / np.diff(nodes)
+        above = np.clip(above, 0.0, cells)
+        rows.append(np.append(cells - above, 0.0) + np.append(0.0, above))
+    return np.asarray(rows)
+
+
+def _cells(variance: float, width: float, tail: float) -> tuple[Array, Array]:
+    """Means and probabilities of cells of a lognormal ratio of mean one, without its tails.
+
+    Args:
+        variance: of its logarithm.
+        width: of cells, in deviations.
+        tail: probability of each tail, under Q below and under P above.
+    """
+    if variance == 0.0:
+        return np.ones(1), np.ones(1)
+    spread = math.sqrt(variance)
+    reach = math.sqrt(-2.0 * math.log(tail))
+    score = width * np.arange(-math.ceil(reach / width), math.ceil((reach + spread) / width) + 1.0)
+    chance = normal_cells(score)
+    return normal_cells(score - spread) / chance, chance
+
+
+def _window(held: Array, low: int, high: int, budget: float) -> tuple[int, int]:
+    """The range of cells without those at its ends that hold less than a budget in all."""
+    cost = np.sum(held[0, :, low:high] + held[1, :, low:high], axis=0)
+    below = int(np.searchsorted(np.cumsum(cost), budget))
+    above = int(np.searchsorted(np.cumsum(cost[::-1]), budget))
+    first, last = low + below, high - above
+    if first >= last:
+        return low, high
+    held[:, :, low:first] = 0.0
+    held[:, :, last:high] = 0.0
+    return first, last
+
+
+def _merged(
+    held: Array,
+    ratio: Array,
+    apart: Array,
+    chance: Array,
+    edges: Array,
+    even: int,
+    low: int,
+    high: int,
+    out: Array,
+) -> int:
+    """Add a bin's ratio to the sum in every state; return the last cell that holds anything.
+
+    Args:
+        held: probabilities and moments by state and cell, shape (2, states, cells).
+        ratio: of the states.
+        apart: factors of the ratio.
+        chance: their probabilities.
+        edges: lower ends of the cells.
+        even: how many of them have equal distances.
+        low: first cell that holds anything.
+        high: end of them.
+        out: as ``held``, added to.
+    """
+    last = edges.size - 1
+    inverse = 1.0 / edges[1]
+    top = low
+    for state in range(ratio.size):
+        for entry in range(apart.size):
+            value, weight = ratio[state] * apart[entry], chance[entry]
+            j = 0
+            for i in range(low, high):
+                mass = held[0, state, i]
+                if mass == 0.0:
+                    continue
+                moment = held[1, state, i] + mass * value
+                place = moment / mass
+                if place < edges[even - 1]:
+                    j = int(place * inverse)
+                else:
+                    j = max(j, even - 1)
+                    while j < last and edges[j + 1] <= place:
+                        j += 1
+                out[0, state, j] += mass * weight
+                out[1, state, j] += moment * weight
+                if j > top:
+                    top = j
+    return top
