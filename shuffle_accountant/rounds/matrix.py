@@ -52,7 +52,8 @@ class MatrixMechanism(Round):
 
     Adjacency: zero-out, one record against a null record that contributes nothing. Upper ends hold
     for contributions that depend on earlier outputs. With a tree both ends are tight; with several
-    bands lower ends are some percent below the truth, and a warning says so. Rounds of a protocol deal anew.
+    bands lower ends are some percent below the truth, and a warning says so. Rounds of a protocol
+    deal anew.
 
     Steps at least b apart that are drawn independently (b-min-sep) are not covered; a fixed
     partition into b groups is `CyclicPoisson`.
