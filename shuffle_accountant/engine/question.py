@@ -55,6 +55,14 @@ class Answer:
     ledger: ErrorLedger = field(default_factory=ErrorLedger)
     cause: str | None = None
 
+    def at_most(self, upper: float) -> Answer:
+        """The answer if another way leads to this upper end, should that be smaller."""
+        if upper >= self.upper:
+            return self
+        lower = min(self.lower, upper)
+        ledger = ErrorLedger(round_off=upper - lower, method="moments")
+        return Answer(lower=lower, upper=upper, ledger=ledger)
+
     def worse(self, other: Answer) -> Answer:
         """The answer if either may be the case: the larger of both, with the reasons of its end."""
         higher = other if other.upper > self.upper else self

@@ -40,10 +40,10 @@ _TOLERANCE = 1e-3
 _CLOSE = 1e-10
 # Shares of the epsilon of one round at which the datasets that lose most there are composed.
 _SHARES = (1.0, 0.3)
-# The same for the numbers of users who hold a value.
-_THRESHOLD_SHARES = (1.0, 0.5, 0.25)
-# Further numbers of them, in multiples of the threshold over the probability.
-_LARGER = (0.2, 0.5, 0.8)
+# Most numbers of others, peaks of an approximation, that are composed.
+_PEAKS = 3
+# Further numbers of others that are composed, relative to the best peak.
+_BESIDE = (0.94, 0.97, 1.03, 1.06)
 
 
 def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained:
@@ -158,16 +158,19 @@ def _own_pair(
 
 
 def _threshold(round: SampleAndThreshold, delta: float, rounds: int) -> Attained:
-    """The best of the numbers of others that are worst for one round at some epsilons."""
-    most = _both_ends(round.reduced().loss, delta, rounds)[1]
-    worst = {round.worst_others(share * min(most, 50.0)) for share in _THRESHOLD_SHARES}
-    # of many rounds it is a larger number, near those that the threshold hardly touches
-    reach = round.threshold / round.probability
-    worst |= {round.threshold + math.ceil(share * reach) for share in _LARGER[: rounds - 1]}
+    """The best of the numbers of others that an approximation for so many rounds names."""
+    if rounds > 1:
+        worst = set(round.worst_of_many(delta, rounds)[:_PEAKS].tolist())
+    else:
+        worst = {round.worst_others(min(round.epsilon(delta=delta).upper, 50.0))}
     ends = {m: _both_ends(round.attained_pair(m).loss, delta, rounds) for m in sorted(worst)}
     others = max(ends, key=lambda m: ends[m][0])
+    if rounds > 1:  # the peak itself may be a little beside that of the approximation
+        beside = {max(math.ceil(share * others), round.threshold - 1) for share in _BESIDE}
+        ends |= {m: _both_ends(round.attained_pair(m).loss, delta, rounds) for m in beside}
+        others = max(ends, key=lambda m: ends[m][0])
     lower, upper = ends[others]
-    return Attained(lower=lower, upper=min(upper, most), dataset=(others, 0, 0))
+    return Attained(lower=lower, upper=upper, dataset=(others, 0, 0))
 
 
 def _datasets(

@@ -135,6 +135,15 @@ class Round(Stored, ABC):
         """
         return None
 
+    def other_end(self, count: int, query: Query) -> float | None:
+        """An upper end for this many rounds and no others, by a theorem of its own; None if none.
+
+        Args:
+            count: number of rounds, >= 1.
+            query: the question.
+        """
+        return None
+
     @property
     def wide(self) -> str | None:
         """Why the round's brackets are wide whatever the tolerance; None if they are not."""
@@ -196,6 +205,8 @@ def certified(
         if answer.cause is None or parts.exact:
             break
         width = _CLASS_REFINED * width if width > _CLASS_FINEST * goal else 0.0
+    if len(rounds) == 1 and (other := rounds[0][0].other_end(rounds[0][1], query)) is not None:
+        answer = answer.at_most(other)
     found = Bracket(
         lower=answer.lower,
         upper=answer.upper,

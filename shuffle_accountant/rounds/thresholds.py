@@ -7,12 +7,14 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.losses.steps.profiled import ProfiledLoss
+from shuffle_accountant.losses.steps.threshold_moments import threshold_moments
 from shuffle_accountant.losses.steps.thresholds import ThresholdPair
 from shuffle_accountant.reductions.allocation import AllocationPair
 from shuffle_accountant.rounds.base import Round, certified, needed
@@ -91,6 +93,31 @@ class SampleAndThreshold(Round):
     def reduced(self) -> AllocationPair:
         """The dominating pair: the worst number of others who hold the value, at every alpha."""
         return _reduced(self, None)
+
+    def other_end(self, count: int, query: Query) -> float | None:
+        """By moments, of which the largest of all numbers of others holds in every round."""
+        moments = threshold_moments(self.probability, self.threshold) if count > 1 else None
+        if moments is None:
+            return None
+        replaced = self.neighbours is Adjacency.REPLACE_ONE
+        if query.delta is None:
+            return float(moments.worst().delta(query.required, count, replaced=replaced)[0])
+        return float(moments.worst().epsilon(query.delta, count, replaced=replaced)[0])
+
+    def worst_of_many(self, delta: float, rounds: int) -> NDArray[np.int64]:
+        """Numbers of others that lose much in this many rounds, the worst first.
+
+        They are the peaks of an approximation of epsilon at delta.
+        """
+        scale = self.other_end(max(rounds, 2), Query(delta=delta))
+        scale = 10.0 if scale is None or not 1e-6 < scale < 100.0 else scale
+        pair = ThresholdPair(self.probability, self.threshold)
+        replaced = self.neighbours is Adjacency.REPLACE_ONE
+        found = pair.rough(delta, rounds, replaced=replaced, scale=scale)
+        padded = np.concatenate([[-1.0], found, [-1.0]])
+        peaks = np.flatnonzero((found >= padded[:-2]) & (found >= padded[2:]))
+        best = peaks[np.argsort(-found[peaks], kind="stable")]
+        return np.asarray(pair.scanned[best])
 
     def attained_pair(self, others: int) -> AllocationPair:
         """The pair of the datasets in which this many others hold the target's value.

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shuffle_accountant as sa
+from shuffle_accountant.losses.steps.threshold_moments import (
+    _LIMITS,
+    _ORDERS,
+    threshold_moments,
+)
+from shuffle_accountant.losses.steps.thresholds import ThresholdPair
 
 REFS = Path(__file__).resolve().parent.parent / "refs"
 ENTRIES = json.loads((REFS / "sample_and_threshold.json").read_text(encoding="utf-8"))
@@ -80,17 +88,58 @@ def test_references(entry: dict[str, Any]) -> None:
     found = sa.epsilon(one, delta=entry["delta"], rounds=entry["rounds"])
     # what one number of users attains is below every upper bound; the references are to 1e-3
     assert found.upper >= entry["epsilon_attained_single_m"] * (1 - 1e-3)
-    envelope = entry.get("epsilon_upper_envelope")
-    if envelope is not None:
-        assert found.lower <= envelope * (1 + 1e-3)
-        assert envelope * (1 - 1e-3) <= found.upper <= envelope * (1 + 1e-3)
+    assert found.upper <= entry["epsilon_upper"] * (1 + 1e-3)
+    real = sa.attained_epsilon(one, delta=entry["delta"], rounds=entry["rounds"])
+    assert entry["epsilon_attained_single_m"] * (1 - 1e-3) <= real.lower <= found.upper
+
+
+def test_two_rounds_of_any_numbers_of_users_by_enumeration() -> None:
+    """Moments hold for every pair of numbers of others, and are those of the laws themselves."""
+    probability, threshold = Fraction(3, 10), 3
+    moments = threshold_moments(0.3, threshold)
+    scanned = ThresholdPair(0.3, threshold).scanned
+    pairs = {}
+    for m in (2, 3, 5, 9, 14, 25, 45):
+        p, q = law(m + 1, probability, threshold), law(m, probability, threshold)
+        pairs[m] = [(float(p.get(x, 0)), float(q.get(x, 0))) for x in {*p, *q}]
+        place = int(np.searchsorted(scanned, m))
+        if m > scanned[-1]:
+            continue
+        order, limit = _ORDERS[30], _LIMITS[-1]
+        kept = [(a, b) for a, b in pairs[m] if b > 0.0 and a > 0.0]
+        gained = sum(a * (a / b) ** order for a, b in kept)
+        lost = sum(b * (b / a) ** order for a, b in kept)
+        assert math.exp(moments.gained[30, -1, place]) == pytest.approx(gained, rel=1e-7)
+        assert math.exp(moments.lost[30, place]) == pytest.approx(lost, rel=1e-7)
+        beyond = sum(a for a, b in pairs[m] if b == 0.0 or math.log(a / b) > limit)
+        assert beyond <= moments.beyond[-1, place] <= beyond * (1 + 1e-9) + 1e-12
+    for epsilon in (0.2, 0.8, 1.6):
+        alpha = math.exp(epsilon)
+        high = float(moments.worst().delta(epsilon, 2, replaced=False)[0])
+        for first, second in itertools.product(pairs.values(), repeat=2):
+            both = [(a * c, b * d) for a, b in first for c, d in second]
+            assert sum(max(a - alpha * b, 0.0) for a, b in both) <= high
+            assert sum(max(b - alpha * a, 0.0) for a, b in both) <= high
+        replaced = float(moments.worst().delta(epsilon, 1, replaced=True)[0])
+        for first, second in itertools.product(pairs.values(), repeat=2):
+            both = [(a * d, b * c) for a, b in first for c, d in second]
+            assert sum(max(a - alpha * b, 0.0) for a, b in both) <= replaced
+
+
+def test_many_rounds_cost_less_by_moments() -> None:
+    one = sa.SampleAndThreshold(probability=0.3, threshold=6)
+    found = sa.epsilon(one, delta=1e-5, rounds=40)
+    assert found.ledger.method == "moments"
+    back = sa.delta(one, epsilon=found.upper, rounds=40)
+    assert back.upper <= 1e-5 * (1 + 1e-6)
+    real = sa.attained_epsilon(one, delta=1e-5, rounds=40)
+    assert 0.85 * found.upper <= real.lower <= found.upper
 
 
 def test_what_one_number_of_users_loses() -> None:
     one = sa.SampleAndThreshold(probability=0.1, threshold=10)
     real = sa.attained_epsilon(one, delta=1e-6, rounds=3)
-    # some numbers of users are tried, of which one loses .38; the worst of all, .55
-    assert 0.3 <= real.lower <= real.upper <= sa.epsilon(one, delta=1e-6, rounds=3).upper
+    assert 0.54 <= real.lower <= real.upper <= sa.epsilon(one, delta=1e-6, rounds=3).upper
     alone = sa.attained_epsilon(one, delta=1e-6)
     assert alone.lower == pytest.approx(sa.epsilon(one, delta=1e-6).lower, rel=1e-6)
 

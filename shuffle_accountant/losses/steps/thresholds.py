@@ -32,6 +32,11 @@ _REACH, _ROWS = 4.0, 3000
 # Counts up to this multiple of K, and this many more, are in the table. Above them is a mass below
 # e^-400, as no law in it has a mean above 4 K.
 _COUNTS, _MORE = 8, 400
+# What rare large losses, which decide about few rounds, are to the spread of all losses.
+_RARE = 10.0
+# Of approximations for many rounds: cells of losses of one sign, the largest loss in rough
+# epsilons, and numbers of others that are looked at together.
+_ROUGH, _ROUGH_TOP, _ROUGH_ROWS = 2048, 4.0, 256
 # Bound on the mass that the table leaves out or loses to underflow.
 _LOST = 1e-150
 
@@ -53,7 +58,8 @@ class ThresholdPair:
     @property
     def deviation(self) -> float:
         """Rough standard deviation of the loss, nats."""
-        return max(math.sqrt(self.probability * float(self.forward(np.zeros(1))[1][0])), 1e-9)
+        spread = math.sqrt(self.probability * float(self.forward(np.zeros(1))[1][0]))
+        return max(_RARE * spread, 1e-9)
 
     @property
     def limit(self) -> float:
@@ -79,6 +85,11 @@ class ThresholdPair:
             return np.array([self.others])
         return np.arange(self.threshold - 1, last + 1)
 
+    @property
+    def table(self) -> Array:
+        """``P(Bin(m, p) >= c)`` from m = 0 and c = 0 on, with relative accuracy."""
+        return _tails(self.probability, self.threshold)
+
     def forward(self, losses: Array) -> tuple[Array, Array]:
         """With the target's report against without."""
         return self._worst(losses, _gains)
@@ -99,6 +110,63 @@ class ThresholdPair:
             for order in orders
         ]
         return np.asarray(np.max(found, axis=0))
+
+    def rough(self, delta: float, rounds: int, *, replaced: bool, scale: float) -> Array:
+        """Approximations of epsilon at delta of many rounds, for each number that is scanned.
+
+        Args:
+            delta: in (0, 1).
+            rounds: their number, >= 1.
+            replaced: whether another count loses what this one gains.
+            scale: rough epsilon, nats, > 0.
+        """
+        parts = np.array_split(self.scanned, math.ceil(self.scanned.size / _ROUGH_ROWS))
+        found = [self._rough(part, delta, rounds, replaced, scale) for part in parts]
+        return np.concatenate(found)
+
+    def _rough(
+        self, others: NDArray[np.int64], delta: float, rounds: int, replaced: bool, scale: float
+    ) -> Array:
+        table, width = _tails(self.probability, self.threshold), _ROUGH_TOP * scale / _ROUGH
+        counts = np.arange(table.shape[1] - 1)
+        m = others[:, None].astype(np.float64)
+        with np.errstate(divide="ignore"):
+            loss = np.log((m + 1.0) * (1.0 - self.probability) / np.maximum(m + 1.0 - counts, 0.0))
+            p, q = (np.maximum(-np.diff(table[row]), 0.0) for row in (others + 1, others))
+            shown = counts >= self.threshold
+            hidden = [1.0 - table[row, self.threshold] for row in (others + 1, others)]
+            p, q = p * shown, q * shown
+            p[:, 0], q[:, 0] = (np.maximum(one, 1e-300) for one in hidden)
+            loss[:, 0] = np.log(p[:, 0] / q[:, 0])
+
+        def spectrum(mass: Array, loss: Array) -> NDArray[np.complex128]:
+            """Transform of masses on a lattice of losses; larger losses are left out."""
+            place = np.floor(loss / width)
+            far = ~(np.abs(place) < _ROUGH)
+            place = np.where(far, 0.0, place)
+            mass = np.where(far, 0.0, mass)
+            share = np.where(far, 0.0, loss) / width - place
+            cells = np.zeros((others.size, 2 * _ROUGH))
+            row = np.broadcast_to(np.arange(others.size)[:, None], place.shape)
+            at = place.astype(np.int64)
+            np.add.at(cells, (row, at % (2 * _ROUGH)), mass * (1.0 - share))
+            np.add.at(cells, (row, (at + 1) % (2 * _ROUGH)), mass * share)
+            return np.fft.rfft(cells, axis=1)
+
+        gained, lost = spectrum(p, loss), spectrum(q, -loss)
+        asked = np.linspace(0.0, 0.9 * _ROUGH_TOP * scale, _ROUGH)
+        at = width * np.fft.fftfreq(2 * _ROUGH, 1.0 / (2 * _ROUGH))
+        order = np.argsort(at)
+        best = np.zeros(others.size)
+        for one in [gained * lost] if replaced else [gained, lost]:
+            mass = np.maximum(np.fft.irfft(one**rounds, axis=1), 0.0)[:, order]
+            rest = np.maximum(1.0 - np.real(one[:, 0]) ** rounds, 0.0)
+            above = np.cumsum(mass[:, ::-1], axis=1)[:, ::-1]
+            tilted = np.cumsum((mass * np.exp(-at[order]))[:, ::-1], axis=1)[:, ::-1]
+            first = np.searchsorted(at[order], asked, side="right").clip(max=2 * _ROUGH - 1)
+            excess = above[:, first] - np.exp(asked) * tilted[:, first] + rest[:, None]
+            best = np.maximum(best, asked[np.argmax(excess <= delta, axis=1)])
+        return best
 
     def _worst(self, losses: Array, order: _Order) -> tuple[Array, Array]:
         table = _tails(self.probability, self.threshold)
