@@ -27,7 +27,7 @@ from shuffle_accountant.losses.combined.by_side import by_side
 from shuffle_accountant.losses.combined.patterns import PatternsLoss
 from shuffle_accountant.reductions.base import DominatingPair
 
-__all__ = ["LeakyPair", "among_weighted", "exposed", "in_batches"]
+__all__ = ["LeakyPair", "among_weighted", "exposed", "fewest_hidden", "in_batches"]
 
 # Numbers of other exposed messages that are distinguished. More are put to the target's exposure
 # once they are rarer than this share of it.
@@ -85,6 +85,22 @@ def _others(users: int, exposure: float) -> tuple[list[tuple[float, int]], float
         few = [(hidden * float(law.pmf(x)) * (1.0 + 1e-12), users - x) for x in counts]
         return few, rest
     return [(hidden, max(users - far, 1))], rest
+
+
+def fewest_hidden(users: int, exposure: float) -> tuple[int, float]:
+    """The fewest users who are hidden with the target, but for a mass that is put to its exposure.
+
+    Args:
+        users: number of honest users, >= 1.
+        exposure: probability, in (0, 1], with which each message is recognised.
+
+    Returns:
+        The number, and the probability of the target's exposure, raised by that mass.
+    """
+    if users == 1 or exposure == 1.0:
+        return 1, exposure
+    kept, rest = _others(users, exposure)
+    return min(count for _, count in kept), min(exposure + rest, 1.0)
 
 
 def among_weighted(inner: Inner, users: int, weights: tuple[float, ...]) -> DominatingPair:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.bracket import Bracket, WeakPrivacyWarning, warn_loose
+from shuffle_accountant.bracket import Bracket, ErrorLedger, WeakPrivacyWarning, warn_loose
 from shuffle_accountant.engine.classes import Member, gathered
 from shuffle_accountant.engine.evaluation import (
     MEMORY_LIMIT,
@@ -28,6 +29,7 @@ from shuffle_accountant.engine.question import (
 from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.single import single_answer
 from shuffle_accountant.losses.divergence import HOCKEY_STICK
+from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import raised, roundings
 from shuffle_accountant.reductions.base import DominatingPair
 from shuffle_accountant.registry import Kinds, Stored
@@ -72,6 +74,23 @@ _MODULES = {
     "shuffle": "shuffle",
     "shuffled-batches": "batches",
 }
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A part of a round that is drawn once for all rounds, with bounds of its probability.
+
+    Attributes:
+        most: upper bound of the probability with which ``above`` is an upper bound.
+        least: lower bound of the probability with which ``below`` is what happens.
+        above: a round.
+        below: a round.
+    """
+
+    most: float
+    least: float
+    above: Round
+    below: Round
 
 
 class Round(Stored, ABC):
@@ -135,6 +154,11 @@ class Round(Stored, ABC):
         """
         return None
 
+    @property
+    def drawn_once(self) -> tuple[Drawn, ...]:
+        """What is drawn once for all rounds, if anything; such a round is composed as its parts."""
+        return ()
+
     def other_end(self, count: int, query: Query) -> float | None:
         """An upper end for this many rounds and no others, by a theorem of its own; None if none.
 
@@ -195,6 +219,10 @@ def certified(
     Returns:
         The bracket, and None if it is as narrow as asked for.
     """
+    if any(one.drawn_once for one, _ in rounds):
+        if group > 1:
+            raise ValueError(f"group must be 1 with a persistent shuffler, got {group}")
+        return _drawn_once(rounds, query, tolerance, memory_limit)
     if group > 1 and rounds:
         return _of_group(rounds, query, tolerance, memory_limit, group)
     goal = min(tolerance, _LOOSEST)
@@ -265,6 +293,76 @@ def _of_group(
         conditions=partial(_conditions_of_group, tuple(one for one, _ in rounds)),
     )
     return found, cause
+
+
+def _drawn_once(
+    rounds: Sequence[tuple[Round, int]], query: Query, tolerance: float, memory_limit: int
+) -> tuple[Bracket, str | None]:
+    """As `certified`, for rounds of which a part is drawn once: deltas of all parts, averaged."""
+    drawn = next(one.drawn_once for one, _ in rounds if one.drawn_once)
+    weights = [(part.least, part.most) for part in drawn]
+    for one, _ in rounds:
+        if one.drawn_once and [(part.least, part.most) for part in one.drawn_once] != weights:
+            raise ValueError(
+                "rounds with a persistent shuffler must have the same exposure and, if every user "
+                f"may be exposed, the same number of users, got {one!r:.120}"
+            )
+
+    def parts(upper: bool) -> list[list[tuple[Round, int]]]:
+        def of(one: Round, place: int) -> Round:
+            if not one.drawn_once:
+                return one
+            return one.drawn_once[place].above if upper else one.drawn_once[place].below
+
+        return [[(of(one, place), count) for one, count in rounds] for place in range(len(drawn))]
+
+    above, below = parts(True), parts(False)
+    error = roundings(2.0 * len(drawn) + 4.0)
+
+    def delta(epsilon: float, upper: bool) -> float:
+        asked, total = Query(epsilon=epsilon), 0.0
+        for part, (least, most) in zip(above if upper else below, weights, strict=True):
+            found = certified(part, asked, tolerance, memory_limit)[0]
+            total += most * found.upper if upper else least * found.lower
+        return min(total * (1.0 + error if upper else 1.0 - error), 1.0)
+
+    if query.delta is None:
+        low, high = delta(query.required, False), delta(query.required, True)
+    else:
+        low, high = _crossing(delta, query.delta, tolerance)
+    first = certified(above[0], query, max(tolerance, 1.0), memory_limit)[0]
+    found = Bracket(
+        lower=min(low, high),
+        upper=high,
+        ledger=ErrorLedger(discretisation=high - min(low, high), method="grid"),
+        reduction=f"{first.reduction}, exposure",
+        adjacency=first.adjacency,
+        conditions=partial(conditions_of, tuple(one for one, _ in rounds)),
+    )
+    wide = high - low > tolerance * max(high, 1e-300)
+    return found, "discretisation" if wide else None
+
+
+def _crossing(
+    delta: Callable[[float, bool], float], target: float, tolerance: float
+) -> tuple[float, float]:
+    """Ends of the epsilon at which delta is the target: above it is not, below it is more."""
+    if delta(0.0, True) <= target:
+        return 0.0, 0.0
+    high = 1.0
+    while delta(high, True) > target:
+        high *= 2.0
+        if high > LIMITS.largest_log:
+            return 0.0, math.inf
+    low, width = 0.0, 0.25 * tolerance
+    while high - low > width * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if delta(middle, True) > target else (low, middle)
+    # the lower deltas are a little less: where they are above the target, so is epsilon
+    step = 0.25 * tolerance * high
+    while low > 0.0 and delta(low, False) <= target:
+        low, step = max(low - step, 0.0), 2.0 * step
+    return low, high
 
 
 def answered(

@@ -12,6 +12,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Attained
 from shuffle_accountant.engine.classes import Member
+from shuffle_accountant.numerics.rounding import roundings
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
     FiniteRandomizer,
@@ -29,11 +30,16 @@ from shuffle_accountant.reductions.base import (
 from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce, theorem
 from shuffle_accountant.reductions.crowd import Groups, crowd, messages_in_common
 from shuffle_accountant.reductions.dataset import attained
-from shuffle_accountant.reductions.leaks import among_weighted, exposed, in_batches
+from shuffle_accountant.reductions.leaks import (
+    among_weighted,
+    exposed,
+    fewest_hidden,
+    in_batches,
+)
 from shuffle_accountant.reductions.participation import participation
 from shuffle_accountant.reductions.several_messages import in_blocks
 from shuffle_accountant.reductions.strong import VARIANTS
-from shuffle_accountant.rounds.base import Round, needed
+from shuffle_accountant.rounds.base import Drawn, Round, needed
 from shuffle_accountant.rounds.family import family_of
 from shuffle_accountant.rounds.shuffler import Shuffler
 
@@ -292,6 +298,13 @@ class ShuffleRound(Round):
                 "datasets may lose more"
             )
         return needed(name, *found)
+
+    @property
+    def drawn_once(self) -> tuple[Drawn, ...]:
+        """Whether the target is exposed, by a persistent shuffler."""
+        if self.shuffler is None or not self.shuffler.persistent:
+            return ()
+        return _persistent(self, self.shuffler)
 
     def reduced(self) -> DominatingPair:
         """The dominating pair of this round, with the theorem it comes from."""
@@ -597,12 +610,8 @@ def _check_shuffler(one: ShuffleRound) -> None:
         )
     if one.reduction == "example" or one.variant == "tail":
         raise ValueError(f"shuffler must be None with {one.reduction!r}, got {leak!r:.80}")
-    if leak.persistent:
-        raise ValueError(
-            "shuffler must not be persistent: who is exposed is drawn afresh in every round here; "
-            "for the same people in all rounds add (1 - exposure) times delta of the rounds and "
-            "exposure times delta of as many rounds of one user"
-        )
+    if leak.persistent and not leak.exposure:
+        raise ValueError(f"exposure must be > 0 for a persistent shuffler, got {leak.exposure}")
     sizes = {
         "weights": leak.weights and len(leak.weights),
         "batches": leak.batches and sum(leak.batches),
@@ -616,13 +625,40 @@ def _check_shuffler(one: ShuffleRound) -> None:
         )
 
 
+def _of_users(one: ShuffleRound, users: int) -> ShuffleRound:
+    """The round with a perfect shuffler and this many users, all honest."""
+    return ShuffleRound(one.randomizer, users=users, reduction=one.reduction, variant=one.variant)
+
+
+def _persistent(one: ShuffleRound, leak: Shuffler) -> tuple[Drawn, ...]:
+    """The target hidden in all rounds, or exposed in all of them."""
+    assert isinstance(one.users, int)
+    honest = max(one.users - one.colluding, 1)
+    fewest, caught = honest, leak.exposure
+    if leak.everyone:
+        fewest, caught = fewest_hidden(honest, leak.exposure)
+    alone, slack = _of_users(one, 1), roundings(4)
+    return (
+        Drawn(
+            most=min((1.0 - leak.exposure) * (1.0 + slack), 1.0),
+            least=(1.0 - leak.exposure) * (1.0 - slack),
+            above=_of_users(one, fewest),
+            below=_of_users(one, honest),
+        ),
+        Drawn(most=min(caught * (1.0 + slack), 1.0), least=leak.exposure, above=alone, below=alone),
+    )
+
+
 def _with_leaks(one: ShuffleRound, leak: Shuffler) -> DominatingPair:
     """The pair of a round whose shuffler hides less."""
+    if leak.persistent:
+        raise ValueError(
+            "shuffler must not be persistent where rounds are taken one by one: who is exposed is "
+            "drawn once for all of them; ask an accountant or a protocol"
+        )
 
     def inner(users: int) -> DominatingPair:
-        return ShuffleRound(
-            one.randomizer, users=users, reduction=one.reduction, variant=one.variant
-        ).reduced()
+        return _of_users(one, users).reduced()
 
     assert isinstance(one.users, int)
     honest = max(one.users - one.colluding, 1)

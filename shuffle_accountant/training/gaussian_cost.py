@@ -35,6 +35,7 @@ _LARGEST = 100.0
 @lru_cache(maxsize=1 << 16)
 def profile_above(one: Round, epsilon: float) -> float:
     """Upper end of delta of one round, the larger of both orders."""
+    one.reduced()  # refuses rounds that share what is drawn once
     return certified([(one, 1)], Query(epsilon=epsilon), 1e-3)[0].upper
 
 

@@ -150,10 +150,8 @@ def test_imperfect_shufflers_are_stored(leak: sa.Shuffler) -> None:
             "shuffler",
         ),
         (
-            lambda: sa.ShuffleRound(
-                GENERAL, users=9, shuffler=sa.Shuffler(exposure=0.1, persistent=True)
-            ),
-            "persistent",
+            lambda: sa.ShuffleRound(GENERAL, users=9, shuffler=sa.Shuffler(persistent=True)),
+            "exposure must be > 0 for a persistent shuffler",
         ),
         (lambda: sa.ShuffleRound(GENERAL, users=9, shuffler=0.1), "shuffler"),
     ],
@@ -162,6 +160,88 @@ def test_what_is_not_covered_is_refused(call: Any, named: str) -> None:
     with pytest.raises((TypeError, ValueError), match=named) as refused:
         call()
     assert "\n" not in str(refused.value)
+
+
+def law_of_two(values: tuple[int, ...], exposure: Fraction, everyone: bool) -> Counter[Any]:
+    """As `law`, of two rounds in which the same users are recognised."""
+    seen: Counter[Any] = Counter()
+    users = len(values) if everyone else 1
+    for caught in itertools.product((False, True), repeat=users):
+        drawn = math.prod((exposure if one else 1 - exposure for one in caught), start=Fraction(1))
+        once: Counter[Any] = Counter()
+        for bits in itertools.product((0, 1), repeat=len(values)):
+            pairs = zip(bits, values, strict=True)
+            chance = math.prod(
+                (TRUTH if bit == value else 1 - TRUTH for bit, value in pairs), start=Fraction(1)
+            )
+            shown = tuple((i, bits[i]) for i in range(users) if caught[i])
+            once[shown, sum(bits) - sum(bit for _, bit in shown)] += chance
+        for first, second in itertools.product(once, repeat=2):
+            seen[caught, first, second] += drawn * once[first] * once[second]
+    return seen
+
+
+@pytest.mark.parametrize("everyone", [False, True])
+@pytest.mark.parametrize("exposure", [Fraction(1, 10), Fraction(1, 2)])
+def test_the_same_users_exposed_in_two_rounds_by_enumeration(
+    exposure: Fraction, everyone: bool
+) -> None:
+    shuffler = sa.Shuffler(exposure=float(exposure), everyone=everyone, persistent=True)
+    one = sa.ShuffleRound(RESPONSE, users=3, shuffler=shuffler)
+    above_fresh = False
+    fresh = sa.ShuffleRound(
+        RESPONSE, users=3, shuffler=sa.Shuffler(exposure=float(exposure), everyone=everyone)
+    )
+    for alpha in (Fraction(1), Fraction(2), Fraction(5), Fraction(8)):
+        found = sa.delta(one, epsilon=math.log(alpha), rounds=2)
+        alone = sa.delta(fresh, epsilon=math.log(alpha), rounds=2)
+        for others in itertools.product((0, 1), repeat=2):
+            p, q = (law_of_two((value, *others), exposure, everyone) for value in (0, 1))
+            for a, b in ((p, q), (q, p)):
+                truth = sum((max(a[x] - alpha * b[x], 0) for x in {*a, *b}), Fraction(0))
+                assert found.upper >= float(truth) * (1 - 1e-12)
+                above_fresh |= float(truth) > alone.upper
+    assert above_fresh or everyone  # a composition of fresh exposures is no bound
+
+
+def test_the_same_users_exposed_in_all_rounds() -> None:
+    def of(**options: Any) -> sa.ShuffleRound:
+        shuffler = sa.Shuffler(exposure=1e-7, **options)
+        return sa.ShuffleRound(GENERAL, users=10_000, shuffler=shuffler)
+
+    once, many = (sa.epsilon(of(persistent=True), delta=1e-6, rounds=count) for count in (1, 10))
+    fresh = sa.epsilon(of(), delta=1e-6)
+    assert once.lower <= fresh.upper
+    assert fresh.lower <= once.upper <= fresh.upper * 1.002
+    # ten fresh exposures cost ten times as much of delta
+    assert many.upper < sa.epsilon(of(), delta=1e-6, rounds=10).lower
+    delta = sa.delta(of(persistent=True), epsilon=many.upper, rounds=10)
+    assert delta.lower <= 1e-6 <= delta.upper * 1.01
+    assert "the same in all rounds" in " ".join(many.conditions)
+    twice = sa.Protocol([(of(persistent=True), 1), (of(persistent=True, everyone=False), 1)])
+    with pytest.raises(ValueError, match="must have the same exposure"):
+        sa.epsilon(twice, delta=1e-6)
+    mixed = sa.Protocol([(of(persistent=True), 3), (sa.ShuffleRound(GENERAL, users=5000), 2)])
+    three = sa.epsilon(of(persistent=True), delta=1e-6, rounds=3)
+    assert sa.epsilon(mixed, delta=1e-6).lower > three.upper
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda one: one.reduced(),
+        lambda one: sa.epsilon(one, delta=1e-3, group=2),
+        lambda one: sa.training.PrivacyFilter(epsilon=3.0, delta=0.1, kind="renyi").step(one),
+        lambda one: sa.training.PrivacyFilter(epsilon=3.0, delta=0.1, kind="gaussian").step(one),
+        lambda one: sa.training.Odometer(delta=0.1).step(one),
+        lambda one: sa.selection(one, runs=sa.Fixed(2)).epsilon(delta=0.1),
+        lambda one: sa.max_rounds(one, target_epsilon=1.0, delta=1e-3),
+    ],
+)
+def test_what_is_drawn_once_is_not_taken_round_by_round(call: Any) -> None:
+    shuffler = sa.Shuffler(exposure=0.1, persistent=True)
+    with pytest.raises(ValueError, match="persistent"):
+        call(sa.ShuffleRound(RESPONSE, users=3, shuffler=shuffler))
 
 
 def test_rounds_per_user() -> None:
