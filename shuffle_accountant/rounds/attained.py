@@ -158,7 +158,7 @@ def _own_pair(
 
 
 def _threshold(round: SampleAndThreshold, delta: float, rounds: int) -> Attained:
-    """The best of the numbers of others that an approximation for so many rounds names."""
+    """The best of the numbers of others that an approximation for that number of rounds names."""
     if rounds > 1:
         worst = set(round.worst_of_many(delta, rounds)[:_PEAKS].tolist())
     else:
