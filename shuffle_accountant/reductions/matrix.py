@@ -187,7 +187,7 @@ def _within_blocks(shape: Array, variance: float) -> tuple[float, float, float]:
 
 
 def _moment(chain: tuple[float, float, float], variance: float, bins: int, weight: float) -> float:
-    """Second moment of the sum of a chain's ratios, per bin, with its variance multiplied by a weight."""
+    """Second moment of the sum of a chain's ratios per bin, at a multiple of the variance."""
     common, theta, own = chain
     away = np.arange(bins)
     many = np.where(away == 0, 1.0, 2.0 * (1.0 - away / bins))
