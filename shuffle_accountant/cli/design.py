@@ -26,6 +26,7 @@ from shuffle_accountant.cli.parsing import examples
 @examples(
     "design --users 1e5 --categories 100 --target-epsilon 1 --delta 1e-8",
     "design --users 1e5 --min-users 9e4 --categories 4 --target-epsilon 1 --delta 1e-8",
+    "design --users 1e5 --categories 4 --budget-per-user 8bits --target-epsilon 1 --delta 1e-8",
     "design --users 1e5 --dimension 100 --target-epsilon 1 --delta 1e-8",
 )
 def design(
@@ -42,6 +43,18 @@ def design(
     participation: Participation = None,
     colluding: Colluding = 0,
     rounds: Rounds = 1,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MECHANISM", help="Leave a mechanism out; may be repeated."),
+    ] = None,
+    budget_per_user: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIMIT",
+            help="Most that a user may send in a round: a number of bits or of messages, as in "
+            "64bits or 1messages.",
+        ),
+    ] = None,
     tolerance: Tolerance = 1e-3,
     as_json: AsJson = False,
     output: Annotated[Path | None, picture("error against ε")] = None,
@@ -65,6 +78,8 @@ def design(
         "delta": delta,
         "rounds": rounds,
         "tolerance": tolerance,
+        "exclude": exclude or (),
+        **_limit(budget_per_user),
     }
     with computing() as warnings:
         if categories is not None:
@@ -86,3 +101,18 @@ def design(
         print(found)
         if output is not None:
             print(f"wrote {output}")
+
+
+def _limit(text: str | None) -> dict[str, float]:
+    """``64bits`` or ``1messages`` as an argument of the library."""
+    if text is None:
+        return {}
+    for unit in ("bits", "messages"):
+        if text.endswith(unit):
+            try:
+                return {f"most_{unit}": float(text.removesuffix(unit))}
+            except ValueError:
+                break
+    raise ValueError(
+        f"budget_per_user must be a number of bits or messages, such as 64bits, got {text!r:.60}"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from shuffle_accountant import validation as validate
@@ -27,6 +27,9 @@ def frequency(
     delta: float,
     rounds: int = 1,
     tolerance: float = 1e-3,
+    exclude: Iterable[str] = (),
+    most_bits: float | None = None,
+    most_messages: float | None = None,
     jobs: int | None = None,
 ) -> Design:
     """Calibrated mechanisms for estimating the frequencies of many categories, with their errors.
@@ -44,6 +47,9 @@ def frequency(
         participation: instead, the probability, in (0, 1], that each of them sends, independently
             and whatever the data are: only if attendance is secret. Errors are those of as few as
             send with all but 1e-4 of the probability.
+        exclude: names of mechanisms, as rows have them, that are not to be considered.
+        most_bits: most bits that a user may send in a round, on average; by default any number.
+        most_messages: most messages that a user may send in a round, on average.
         jobs: number of workers, see `shuffle_accountant.sweep`; `joblib.parallel_config` decides
             by default, which may name a cluster.
 
@@ -62,7 +68,8 @@ def frequency(
         tolerance=tolerance,
         of="categories",
     )
-    return _design(question, frequency_candidates(), jobs)
+    limits = _limits(most_bits, most_messages)
+    return _design(question, frequency_candidates(), exclude, limits, jobs)
 
 
 def mean(
@@ -77,6 +84,9 @@ def mean(
     rounds: int = 1,
     tolerance: float = 1e-3,
     gaussian_messages: bool = True,
+    exclude: Iterable[str] = (),
+    most_bits: float | None = None,
+    most_messages: float | None = None,
     jobs: int | None = None,
 ) -> Design:
     """Calibrated mechanisms for estimating the mean of vectors in the unit ball of the 2-norm.
@@ -95,6 +105,9 @@ def mean(
             its row says: it hides less than the other rows do. Its brackets (null clones) take most
             of a second each, some five seconds in all, and are wide, which costs it half a percent
             of its noise.
+        exclude: names of mechanisms, as rows have them, that are not to be considered.
+        most_bits: most bits that a user may send in a round, on average; by default any number.
+        most_messages: most messages that a user may send in a round, on average.
 
     Returns:
         The design; its ``rows`` are empty if no candidate meets the target with an error below 1.
@@ -112,21 +125,52 @@ def mean(
         tolerance=tolerance,
         of="dimension",
     )
-    return _design(question, mean_candidates(question.size, gaussian_messages=wanted), jobs)
+    candidates = mean_candidates(question.size, gaussian_messages=wanted)
+    limits = _limits(most_bits, most_messages)
+    return _design(question, candidates, exclude, limits, jobs)
 
 
-def _design(question: Question, candidates: Sequence[Candidate], jobs: int | None) -> Design:
+def _limits(most_bits: float | None, most_messages: float | None) -> dict[str, float]:
+    """What a user may send at most, by the name of a row's field."""
+    found = {}
+    if most_bits is not None:
+        found["bits"] = validate.positive(most_bits=most_bits)
+    if most_messages is not None:
+        found["messages"] = validate.positive(most_messages=most_messages)
+    return found
+
+
+def _design(
+    question: Question,
+    every: Sequence[Candidate],
+    exclude: Iterable[str],
+    limits: dict[str, float],
+    jobs: int | None,
+) -> Design:
     warn_if_delta_is_large(question.delta, question.users)
+    names = {one.name for one in every}
+    unwanted = set(validate.items(exclude=exclude))
+    for name in unwanted:
+        validate.choice(sorted(names), exclude=name)
+    candidates = [one for one in every if one.name not in unwanted]
     records = sweep(partial(_row, question=question), {"candidate": candidates}, jobs=jobs)
     rows: dict[str, list[DesignRow]] = {"shuffle": [], "local": [], "central": []}
     excluded = []
     for candidate, record in zip(candidates, records, strict=True):
-        if record.error is None and not _is_response(record.answer):
-            rows[candidate.place].append(record.answer)
-        elif record.error is not None:
-            excluded.append(
-                Excluded(name=candidate.name, place=candidate.place, reason=record.error)
+        row, reason = record.answer, record.error
+        if reason is None and candidate.place != "central":
+            reason = next(
+                (
+                    f"{name} per user must be at most {most:g}, got {getattr(row, name):g}"
+                    for name, most in limits.items()
+                    if getattr(row, name) > most
+                ),
+                None,
             )
+        if reason is not None:
+            excluded.append(Excluded(name=candidate.name, place=candidate.place, reason=reason))
+        elif not _is_response(row):
+            rows[candidate.place].append(row)
     shuffled, local, central = (
         tuple(sorted(found, key=lambda row: row.rmse)) for found in rows.values()
     )

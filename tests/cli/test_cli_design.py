@@ -42,3 +42,15 @@ def test_bad_flags_are_one_line(flags: list[str], capsys: pytest.CaptureFixture[
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert "categories" in told
+
+
+def test_a_budget_per_user_is_bits_or_messages(run):
+    base = ("design", "--users", 2000, "--categories", 4, "--target-epsilon", 2, "--delta", "1e-6")
+    code, out, _ = run(*base, "--tolerance", "0.5", "--budget-per-user", "1bits", "--json")
+    assert code == 0
+    assert all(row["bits"] <= 1.0 for row in json.loads(out)["rows"])
+    code, _, err = run(*base, "--budget-per-user", "1 stone")
+    assert code == 2
+    assert "--budget-per-user must be a number of bits or messages" in err
+    code, _, err = run(*base, "--exclude", "stone")
+    assert "--exclude must be one of" in err

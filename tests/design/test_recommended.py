@@ -103,3 +103,21 @@ def test_nothing_is_recommended_where_nothing_meets_the_target() -> None:
         assert design.advice == ""
         with pytest.raises(ValueError, match="no shuffled mechanism"):
             _ = design.recommended
+
+
+def test_what_is_left_out_and_what_users_may_send() -> None:
+    question = {"users": 2000, "categories": 6, "target_epsilon": 2.0, "delta": 1e-6}
+    options = {"tolerance": 0.5, "jobs": 1}
+    noisy = tuple(f"{law} noise messages" for law in ("binomial", "Poisson", "negative binomial"))
+    found = sa.design.frequency(**question, **options, exclude=noisy, most_bits=4.0)
+    assert not {row.name for row in found.all_rows} & set(noisy)
+    assert all(row.bits <= 4.0 for row in (*found.rows, *found.local))
+    assert any(row.bits > 4.0 for row in found.central) or found.central
+    reasons = [one.reason for one in found.excluded if one.name == "RAPPOR"]
+    assert reasons == ["bits per user must be at most 4, got 6"] * 2
+    one = sa.design.frequency(**question, **options, exclude=noisy, most_messages=1.0)
+    assert all(row.messages <= 1.0 for row in one.rows)
+    with pytest.raises(ValueError, match="exclude must be one of"):
+        sa.design.frequency(**question, exclude=["noise"])
+    with pytest.raises(ValueError, match="most_bits must be"):
+        sa.design.frequency(**question, most_bits=0.0)
