@@ -159,6 +159,15 @@ class Round(Stored, ABC):
         """What is drawn once for all rounds, if anything; such a round is composed as its parts."""
         return ()
 
+    @property
+    def exposed(self) -> float:
+        """About what delta of one round is raised by at any small epsilon: an imperfect shuffler's.
+
+        The probability that a message is recognised, times the total variation distance of one
+        message's laws.
+        """
+        return 0.0
+
     def other_end(self, count: int, query: Query) -> float | None:
         """An upper end for this many rounds and no others, by a theorem of its own; None if none.
 
@@ -388,6 +397,13 @@ def answered(
     warn_if_loose(found, cause, min(tolerance, _LOOSEST))
     warn_if_below_floor(found, query, [(one.floor, count) for one, count in rounds])
     warn_if_weak((one for one, _ in rounds), query)
+    exposed = math.fsum(one.exposed * (1 if one.drawn_once else count) for one, count in rounds)
+    if query.delta is not None and exposed >= query.delta:
+        warn_loose(
+            f"messages are recognised with a probability that adds {exposed:.2g} to delta, which "
+            f"is {query.delta:g}: the shuffler hides hardly more than no shuffler",
+            WeakPrivacyWarning,
+        )
     return found
 
 

@@ -244,6 +244,27 @@ def test_what_is_drawn_once_is_not_taken_round_by_round(call: Any) -> None:
         call(sa.ShuffleRound(RESPONSE, users=3, shuffler=shuffler))
 
 
+@pytest.mark.parametrize(
+    ("exposure", "rounds", "persistent", "warned"),
+    [
+        (1e-6, 1, False, False),
+        (2e-6, 1, False, True),
+        (1e-6, 3, False, True),
+        (1e-6, 3, True, False),
+        (2e-6, 3, True, True),
+    ],
+)
+def test_an_exposure_above_delta_is_warned_of(
+    exposure: float, rounds: int, persistent: bool, warned: bool
+) -> None:
+    shuffler = sa.Shuffler(exposure=exposure, persistent=persistent)
+    one = sa.ShuffleRound(GENERAL, users=10_000, shuffler=shuffler)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sa.epsilon(one, delta=1e-6, rounds=rounds)
+    assert any("messages are recognised" in str(each.message) for each in caught) == warned
+
+
 def test_rounds_per_user() -> None:
     one = sa.ShuffleRound(GENERAL, users=1000)
     year = sa.Protocol([(one, 100)], rounds_per_user=10)
