@@ -27,6 +27,8 @@ lemma's.
 * *Upper ends of bands*: a Toeplitz covariance is below ``g theta^|d| + w [d = 0]`` by the cone
   lemma if the spectral density of the difference, less what is entrywise nonnegative, is nowhere
   negative. A linear programme finds the least w for a g and a theta; the best few are compared.
+* *Two bands* in one epoch: neighbours share one normal value, and the law of it and the sum is
+  followed as it is.
 * *Several epochs on fixed bins*: the covariances are raised to those of a ring. Revealing by how
   much the bins are shifted shows that a uniform deal to all b of them is dominated by one to
   ``b - p + 1`` neighbours, p the number of bands, which do not reach around the ring.
@@ -54,6 +56,7 @@ from shuffle_accountant.losses.dealt.correlated import (
     ChainRatios,
     ChainsBelow,
     CorrelatedLoss,
+    PairRatios,
     TreeRatios,
     UnknownRatios,
 )
@@ -120,15 +123,29 @@ def banded(
     precision = noise_multiplier**-2.0
     kernel = _kernel(np.asarray(size)) * epochs * precision
     variance = float(kernel[0]) * (1.0 + roundings(4.0 * len(size) + 32.0))
-    below = CorrelatedLoss(_from_below(coefficients, precision, bins, epochs), bins)
     used = bins if epochs == 1 else bins - len(size) + 1
     contribution = math.sqrt(variance)
+    if bands_are_a_pair(coefficients, bins, epochs) and _LEAST <= contribution <= _MOST:
+
+        def pairs(side: Bound) -> PrivacyLoss:
+            away = 1.0 + (roundings(32) if side is Bound.PESSIMISTIC else -roundings(32))
+            parts = [c / noise_multiplier * away for c in coefficients]
+            return CorrelatedLoss(PairRatios(variance * away, False, *parts), bins)
+
+        ends = LossBySide(pairs(Bound.PESSIMISTIC), pairs(Bound.OPTIMISTIC))
+        return AllocationPair("correlated noise, bands", ends)
     above: PrivacyLoss
     if used > 1 and _LEAST <= contribution <= _MOST:
         above = CorrelatedLoss(_fitted(tuple(kernel.tolist()), variance, used), used)
     else:
         above = gaussian_mean_loss((1.0 - roundings(16)) / contribution, 1)
+    below = CorrelatedLoss(_from_below(coefficients, precision, bins, epochs), bins)
     return AllocationPair("correlated noise, bands", LossBySide(above, below))
+
+
+def bands_are_a_pair(coefficients: tuple[float, ...], bins: int, epochs: int) -> bool:
+    """Whether neighbours share one normal value each, which is followed as it is."""
+    return len(coefficients) == 2 and min(coefficients) > 0.0 and epochs == 1 and bins > 1
 
 
 def _from_below(

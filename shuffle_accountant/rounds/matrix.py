@@ -13,7 +13,12 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.reductions.allocation import AllocationPair, allocation
-from shuffle_accountant.reductions.matrix import LEAST_SIGMA, banded, tree_of_noise
+from shuffle_accountant.reductions.matrix import (
+    LEAST_SIGMA,
+    banded,
+    bands_are_a_pair,
+    tree_of_noise,
+)
 from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 
@@ -51,9 +56,9 @@ class MatrixMechanism(Round):
     step of every epoch. C is the encoder: its rows are released in order, and z is white noise.
 
     Adjacency: zero-out, one record against a null record that contributes nothing. Upper ends hold
-    for contributions that depend on earlier outputs. With a tree both ends are tight; with several
-    bands lower ends are some percent below the truth, and a warning says so. Rounds of a protocol
-    deal anew.
+    for contributions that depend on earlier outputs. With a tree or two bands both ends are tight;
+    with more bands lower ends are some percent below the truth, and a warning says so. Rounds of a
+    protocol deal anew.
 
     Steps at least b apart that are drawn independently (b-min-sep) are not covered; a fixed
     partition into b groups is `CyclicPoisson`.
@@ -152,7 +157,10 @@ class MatrixMechanism(Round):
     @property
     def wide(self) -> str | None:
         """Why lower ends are not tight, for several bands; else None."""
-        return _WIDE if self._theorem == "correlated noise, bands" else None
+        if self.coefficients is None or len(self.coefficients) == 1:
+            return None
+        exact = bands_are_a_pair(self.coefficients, self.bins, self.epochs)
+        return None if exact else _WIDE
 
     @property
     def _theorem(self) -> str:

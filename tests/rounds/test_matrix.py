@@ -18,6 +18,7 @@ from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.dealt.chain_below import _LONGEST, _TAKEN, chain_below
 from shuffle_accountant.losses.dealt.chain_law import chain_sum
+from shuffle_accountant.losses.dealt.correlated import ChainsBelow
 from shuffle_accountant.reductions import matrix
 
 REFS = Path(__file__).resolve().parent.parent / "refs"
@@ -102,6 +103,9 @@ def test_references(entry: dict[str, Any]) -> None:
         assert high >= entry["mc"] - error
     if "bands" not in entry:
         assert high - low <= 5e-3
+    elif entry["bands"] == 2 and entry["epochs"] == 1:
+        # nodes; those of the order that does not decide are fewer
+        assert high - low <= (0.1 if entry["direction"] == "add" else 0.012) * high
     elif entry["direction"] == "remove" and entry["case"] == "sqrt":
         assert low >= 0.99 * entry["eps_lower"]  # the reference's own way of bounding it
 
@@ -134,6 +138,8 @@ def test_two_bins_by_quadrature(one: sa.MatrixMechanism, epsilon: float, swapped
     assert low - 2e-5 <= wanted <= high + 2e-5
     if one.tree:
         assert high - low <= 2e-4
+    elif one.epochs == 1 and not swapped:
+        assert high - low <= 0.05 * high + 1e-5  # nodes; the other order has fewer
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -147,6 +153,8 @@ def test_two_bins_by_quadrature(one: sa.MatrixMechanism, epsilon: float, swapped
         sa.MatrixMechanism(
             coefficients=[1.0, 0.9, 0.1, 0.3], noise_multiplier=4.0, bins=10, epochs=5
         ),
+        sa.MatrixMechanism(coefficients=[1.0, 0.2], noise_multiplier=0.6, bins=9),
+        sa.MatrixMechanism(coefficients=[0.5, 1.0], noise_multiplier=1.0, bins=10),
         sa.MatrixMechanism(coefficients=[1.0, 0.2], noise_multiplier=0.4, bins=9),
         sa.MatrixMechanism(coefficients=[0.3, 1.0, 0.5], noise_multiplier=1.5, bins=7),
         sa.MatrixMechanism(
@@ -155,7 +163,18 @@ def test_two_bins_by_quadrature(one: sa.MatrixMechanism, epsilon: float, swapped
         sa.MatrixMechanism(coefficients=[1.0] * 6, noise_multiplier=5.0, bins=6, epochs=4),
         sa.MatrixMechanism(coefficients=[1.0, -0.6, 0.2], noise_multiplier=1.0, bins=15),
     ],
-    ids=["tree", "square root", "epochs", "little noise", "rising", "long", "constant", "signs"],
+    ids=[
+        "tree",
+        "square root",
+        "epochs",
+        "two",
+        "two rising",
+        "little noise",
+        "rising",
+        "long",
+        "constant",
+        "signs",
+    ],
 )
 def test_by_sampling(one: sa.MatrixMechanism, swapped: bool) -> None:
     """Half of the samples are drawn with the record, half without it."""
@@ -295,6 +314,7 @@ def test_chains_from_below_are_below(bands: int, sigma: float, epochs: int) -> N
     one = sa.MatrixMechanism(coefficients=column, noise_multiplier=sigma, bins=bins, epochs=epochs)
     real = covariance(one)
     found = matrix._from_below(tuple(column), sigma**-2, bins, epochs)
+    assert isinstance(found, ChainsBelow)
     away = np.abs(np.subtract.outer(range(bins), range(bins)))
     below = found.common * found.theta**away + found.own * (away == 0)
     below = below * np.multiply.outer(found.scales, found.scales)
@@ -372,8 +392,8 @@ def test_more_noise_and_more_bins_protect_more() -> None:
 
 
 def test_signs_have_the_upper_ends_of_sizes() -> None:
-    one = sa.MatrixMechanism(coefficients=[1.0, -0.5], noise_multiplier=1.0, bins=8)
-    other = sa.MatrixMechanism(coefficients=[1.0, 0.5], noise_multiplier=1.0, bins=8)
+    one = sa.MatrixMechanism(coefficients=[1.0, -0.5, 0.1], noise_multiplier=1.0, bins=8)
+    other = sa.MatrixMechanism(coefficients=[1.0, 0.5, 0.1], noise_multiplier=1.0, bins=8)
     assert one.epsilon(delta=1e-6).upper == other.epsilon(delta=1e-6).upper
     assert 0.0 < one.epsilon(delta=1e-6).lower < other.epsilon(delta=1e-6).lower
 
@@ -388,7 +408,7 @@ def test_composed_and_mixed() -> None:
 
 
 def test_a_wide_bracket_says_why() -> None:
-    one = sa.MatrixMechanism(coefficients=[1.0, 0.5], noise_multiplier=1.0, bins=8)
+    one = sa.MatrixMechanism(coefficients=[1.0, 0.5, 0.2], noise_multiplier=1.0, bins=8)
     with pytest.warns(sa.LooseBracketWarning, match="covariances are bounded"):
         one.epsilon(delta=1e-6)
 

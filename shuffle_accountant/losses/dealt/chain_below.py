@@ -91,7 +91,7 @@ def chain_below(
     largest = math.exp(float(nodes[-1]) - 0.5 * common) * float(other[-1])
     cells = coarser * coarser * _CELLS
     edges, equal = sum_edges(bins, common, theta, own, cells, _NEAR * far, largest)
-    add: Any = compiled(_merged)
+    add: Any = compiled(merged)
     backwards = np.ascontiguousarray(turn.T)
     held = np.zeros((2, nodes.size, edges.size))
     held[0, :, 0] = start
@@ -103,9 +103,11 @@ def chain_below(
         if scale != 1.0:
             other, chance = _cells(own * scale * scale, cell, 0.1 * tail / bins)
         out = np.zeros_like(held)
-        high = 1 + int(add(held, ratio, other, chance, edges, equal, low, high, out))
+        high = 1 + int(
+            add(held, means_of(held), ratio, other, chance, edges, equal, low, high, out)
+        )
         held = out
-        low, high = _window(held, low, high, tail / (8.0 * bins))
+        low, high = kept_cells(held, low, high, tail / (8.0 * bins))
     mass, moment = held.sum(axis=1)
     there = mass > 0.0
     error = bins * _OWN + bins * roundings(4.0 * (nodes.size + other.size) + 64.0)
@@ -161,7 +163,14 @@ def _cells(variance: float, width: float, tail: float) -> tuple[Array, Array]:
     return normal_cells(score - spread) / chance, chance
 
 
-def _window(held: Array, low: int, high: int, budget: float) -> tuple[int, int]:
+def means_of(held: Array) -> Array:
+    """Means of the sums, shape (states, cells), from probabilities and moments; 0 where empty."""
+    found: Array = np.zeros(held.shape[1:])
+    np.divide(held[1], held[0], out=found, where=held[0] > 0.0)
+    return found
+
+
+def kept_cells(held: Array, low: int, high: int, budget: float) -> tuple[int, int]:
     """The range of cells without those at its ends that hold less than a budget in all."""
     cost = np.sum(held[0, :, low:high] + held[1, :, low:high], axis=0)
     below = int(np.searchsorted(np.cumsum(cost), budget))
@@ -174,8 +183,9 @@ def _window(held: Array, low: int, high: int, budget: float) -> tuple[int, int]:
     return first, last
 
 
-def _merged(
+def merged(
     held: Array,
+    means: Array,
     ratio: Array,
     apart: Array,
     chance: Array,
@@ -189,6 +199,7 @@ def _merged(
 
     Args:
         held: probabilities and moments by state and cell, shape (2, states, cells).
+        means: of the sums by state and cell.
         ratio: of the states.
         apart: factors of the ratio.
         chance: their probabilities.
@@ -196,12 +207,13 @@ def _merged(
         even: how many of them have equal distances.
         low: first cell that holds anything.
         high: end of them.
-        out: as ``held``, added to.
+        out: as ``held``, or with one state for all, added to.
     """
     last = edges.size - 1
     inverse = 1.0 / edges[1]
     top = low
     for state in range(ratio.size):
+        target = state if out.shape[1] > 1 else 0
         for entry in range(apart.size):
             value, weight = ratio[state] * apart[entry], chance[entry]
             j = 0
@@ -210,15 +222,15 @@ def _merged(
                 if mass == 0.0:
                     continue
                 moment = held[1, state, i] + mass * value
-                place = moment / mass
+                place = means[state, i] + value
                 if place < edges[even - 1]:
                     j = int(place * inverse)
                 else:
                     j = max(j, even - 1)
                     while j < last and edges[j + 1] <= place:
                         j += 1
-                out[0, state, j] += mass * weight
-                out[1, state, j] += moment * weight
+                out[0, target, j] += mass * weight
+                out[1, target, j] += moment * weight
                 if j > top:
                     top = j
     return top

@@ -89,19 +89,19 @@ def chain_sum(
     step = deviation * math.sqrt(6.0 * coarser * _NODES * (1.0 - theta * theta))
     if lowered > 0.0:
         step = min(step, math.log1p(math.sqrt(8.0 * coarser * _LOWERED / lowered)))
-    nodes = _nodes(deviation, step, 0.1 * tail / bins)
+    nodes = nodes_of(deviation, step, 0.1 * tail / bins)
     part = 0.125 * math.expm1(step) ** 2
     factor = -float(np.sum(np.log1p(-powers * (1.0 - powers) * part)))
     noise = deviation * math.sqrt(1.0 - theta * theta)
-    start = _rounded(np.zeros(1), deviation, nodes)[0]
-    turn = _rounded(theta * nodes, noise, nodes)
+    start = rounded_to_nodes(np.zeros(1), deviation, nodes)[0]
+    turn = rounded_to_nodes(theta * nodes, noise, nodes)
     spread = math.sqrt(own)
     other = np.zeros(1, np.float64)
     if own > 0.0:
         reach = math.sqrt(-2.0 * math.log(0.01 * tail / bins)) + spread
         steps = math.ceil(reach / _STEP)
         other = np.asarray(_STEP * spread * np.arange(-steps, steps + 1.0))
-    chance = _rounded(np.zeros(1), spread, other)[0] if own > 0.0 else np.ones(1)
+    chance = rounded_to_nodes(np.zeros(1), spread, other)[0] if own > 0.0 else np.ones(1)
     ratio, apart = np.exp(nodes - 0.5 * common), np.exp(other - 0.5 * own)
     # divergences are linear in sums far above alpha times the number of bins: cells may be wide
     even = _NEAR * math.exp(epsilon) * bins
@@ -109,7 +109,7 @@ def chain_sum(
         bins, common, theta, own, coarser * _CELLS, even, float(ratio[-1] * apart[-1])
     )
     mass, left, gain = _followed(bins, start, turn, ratio, apart, chance, edges, equal, tail)
-    lost = _outside(bins, deviation, nodes, step, theta) + _beyond(bins, spread, other)
+    lost = outside(bins, deviation, nodes, step, theta) + _beyond(bins, spread, other)
     held = np.flatnonzero(mass)
     error = bins * _OWN + bins * roundings(2.0 * (nodes.size + other.size) + 16.0)
     law = SumLaw(
@@ -124,14 +124,14 @@ def chain_sum(
     return ChainSum(law, math.exp(factor) * (1.0 + roundings(64)))
 
 
-def _nodes(deviation: float, step: float, tail: float) -> Array:
+def nodes_of(deviation: float, step: float, tail: float) -> Array:
     """Nodes of the chain's values: far enough for the tail under Q and, upwards, under P."""
     reach = deviation * (math.sqrt(-2.0 * math.log(tail)) + 1.0)
     below, above = math.ceil(reach / step), math.ceil((reach + deviation**2) / step)
     return np.asarray(step * np.arange(-below, above + 1.0))
 
 
-def _rounded(mean: Array, deviation: float, nodes: Array) -> Array:
+def rounded_to_nodes(mean: Array, deviation: float, nodes: Array) -> Array:
     """Masses at the nodes of normal values rounded at random with ``E e^z`` kept, a row each.
 
     What lies outside the nodes is left out.
@@ -169,7 +169,7 @@ def sum_edges(
     return np.concatenate(found), count
 
 
-def _entries(
+def entries_of(
     ratio: Array, apart: Array, chance: Array, edges: Array, even: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
     """A bin's ratio in every state, on the even cells where it lies on them.
@@ -209,8 +209,8 @@ def _followed(
     tail: float,
 ) -> tuple[Array, float, float]:
     """Masses at the edges after all bins, with the probability and the sum's mean left out."""
-    add: Any = compiled(_added)
-    entries = _entries(ratio, apart, chance, edges, even)
+    add: Any = compiled(added)
+    entries = entries_of(ratio, apart, chance, edges, even)
     mass = np.zeros((start.size, edges.size))
     mass[:, 0] = start
     left, gain = np.zeros(start.size), np.zeros(start.size)
@@ -251,7 +251,7 @@ def _window(
     return (low + int(held[0]), low + int(held[-1]) + 1) if held.size else (low, low + 1)
 
 
-def _added(
+def added(
     mass: Array,
     starts: NDArray[np.int64],
     shifts: NDArray[np.int64],
@@ -276,7 +276,7 @@ def _added(
         even: how many of them have equal distances.
         low: first cell that holds anything.
         high: end of them.
-        out: masses of the sums, added to.
+        out: masses of the sums by state, or of all states in one row; added to.
         beyond: probability and mean of sums above the last edge by state, added to.
     """
     last = edges.size - 1
@@ -284,7 +284,7 @@ def _added(
     block = 16  # neighbouring sums that are added at once where one cell holds them all
     blocks = np.zeros((2, last // block + 1))
     for state in range(starts.size - 1):
-        source, target = mass[state], out[state]
+        source, target = mass[state], out[state if out.shape[0] > 1 else 0]
         start, end = low, high
         while start < end and source[start] == 0.0:
             start += 1
@@ -344,7 +344,7 @@ def _added(
     return top
 
 
-def _outside(bins: int, deviation: float, nodes: Array, step: float, theta: float) -> float:
+def outside(bins: int, deviation: float, nodes: Array, step: float, theta: float) -> float:
     """Bound of the probability, under Q or P, that the rounded chain ever leaves its nodes.
 
     Rounding multiplies the moment ``E e^(k z)`` by at most that of the two neighbours at the worst

@@ -12,6 +12,7 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.dealt.chain_below import chain_below
 from shuffle_accountant.losses.dealt.chain_law import ChainSum, chain_sum
+from shuffle_accountant.losses.dealt.pair_law import pair_sum
 from shuffle_accountant.losses.dealt.tree_law import tree_sum
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
@@ -109,6 +110,30 @@ def _chain(
     bins: int, common: float, theta: float, own: float, epsilon: float, tail: float
 ) -> ChainSum:
     return chain_sum(bins, common, theta, own, tail=tail, epsilon=epsilon)
+
+
+@dataclass(frozen=True)
+class PairRatios(Dependent):
+    """Ratios of the columns of an encoder of two bands, in one epoch.
+
+    Attributes:
+        first: deviation of the part that a bin shares with the one before, > 0.
+        second: deviation of the part that it shares with the next one, > 0.
+    """
+
+    first: float
+    second: float
+
+    def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
+        """Both bounds are exact but for nodes and cells."""
+        return _pairs(users, self.first, self.second, side, self.order, tail)
+
+
+@lru_cache(maxsize=16)
+def _pairs(bins: int, first: float, second: float, side: Bound, order: bool, tail: float) -> SumLaw:
+    # about as far as epsilon goes at usual deltas
+    far = bins * min(math.exp(1.3 * math.hypot(first, second)), _FAR)
+    return pair_sum(bins, first, second, side, powers=order, tail=tail, far=far)
 
 
 @dataclass(frozen=True)

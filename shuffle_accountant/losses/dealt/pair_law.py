@@ -1,0 +1,218 @@
+"""Bounds of the sum of likelihood ratios of which neighbours share one normal value.
+
+The logarithm of bin i's ratio is ``first x_i + second x_(i+1)`` less half its variance, of the last
+bin ``first x_b`` alone, for independent standard normal x: an encoder of two bands. The law of
+(x_(i+1), sum so far) is followed bin by bin, x on nodes and the sum on cells.
+
+Given all else the sum is ``A + B u + C u^r`` in ``u = e^(s x_i)``, s the larger and ``r <= 1`` the
+ratio of the smaller to the larger of both numbers; as in `chain_law` and `chain_below`, but with no
+noise to be spared, as x_i is drawn afresh:
+
+* *from above* x goes to the nodes at random with E u kept, which for ``E (L - alpha)_+`` lowers the
+  mean of u^r by a part that is made up for by a factor of all values;
+* *from below* x is replaced by a conditional mean in its cell: of x itself, in which the sum is
+  convex, for ``E (L - alpha)_+``, and of u, in which it is concave, for ``E (1 - alpha L)_+``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.losses.dealt.chain_below import kept_cells, means_of, merged
+from shuffle_accountant.losses.dealt.chain_law import (
+    added,
+    entries_of,
+    nodes_of,
+    outside,
+    rounded_to_nodes,
+    sum_edges,
+)
+from shuffle_accountant.numerics.compiled import compiled
+from shuffle_accountant.numerics.normal import normal_cells
+from shuffle_accountant.numerics.rounding import Array, raised, roundings
+from shuffle_accountant.sums.doubling import SumLaw
+
+# Step between nodes, in deviations, from above and from below, and what it is multiplied by for the
+# order (Q, P), which hardly ever decides.
+_STEP, _STEP_BELOW, _OTHER = 0.12, 0.16, 1.8
+# Part of the sum's variance that its cells may add, and may take.
+_CELLS, _CELLS_BELOW = 2e-3, 3e-3
+# Of what may be left out, which is a tiny part of delta: what nodes may leave out, in multiples.
+_OFF_NODES = 1e4
+# Cells are of equal width up to this many times the sum at which the bound is to be tight.
+_NEAR = 1.4
+# Errors of one bin, relative: of a normal cell's probability and of the share of its upper node.
+_OWN = 1e-11
+
+
+def pair_sum(
+    bins: int,
+    first: float,
+    second: float,
+    side: Bound,
+    *,
+    powers: bool,
+    tail: float,
+    far: float,
+) -> SumLaw:
+    """Bound of the law of the sum over all bins of their likelihood ratios under Q.
+
+    Args:
+        bins: their number, >= 2.
+        first: deviation of the part that a bin shares with the one before, > 0.
+        second: deviation of the part that it shares with the next one, > 0.
+        side: PESSIMISTIC is above the true law in the order's convex order, OPTIMISTIC below it.
+        powers: whether for the order (Q, P), or for (P, Q).
+        tail: probability and gain that may be left out in all.
+        far: sum about which the bound is to be tight.
+    """
+    largest, variance = max(first, second), first * first + second * second
+    upper, coarser = side is Bound.PESSIMISTIC, _OTHER if powers else 1.0
+    rare = min(_OFF_NODES * tail, 1e-6) / bins
+    if upper:
+        step = _STEP * coarser * largest
+        nodes = nodes_of(largest, step, rare)
+        chance = rounded_to_nodes(np.zeros(1), largest, nodes)[0]
+    else:
+        nodes, chance = _means(largest, powers, _STEP_BELOW * coarser, rare)
+    here, there = first / largest * nodes, second / largest * nodes
+    most = math.exp(float(here[-1] + there[-1]) - 0.5 * variance)
+    theta = first * second / variance
+    cells = (_CELLS if upper else _CELLS_BELOW) * coarser**2
+    edges, even = sum_edges(bins, variance, theta, 0.0, cells, _NEAR * far, most)
+    if not upper:
+        return _below(bins, here, there, chance, variance, first, edges, even, tail)
+    law = _above(bins, here, there, chance, variance, first, edges, even)
+    ratio = min(first, second) / largest
+    part = ratio * (1.0 - ratio) * 0.125 * math.expm1(step) ** 2
+    factor = 1.0 if powers else (1.0 + roundings(16)) / (1.0 - part)
+    lost = outside(bins, largest, nodes, step, 0.0)
+    return SumLaw(
+        value=law.value * factor,
+        mass=law.mass,
+        count=bins,
+        lost_gain=(law.lost_gain + lost) * factor * (1.0 + roundings(4)),
+        lost=(law.lost + lost) * (1.0 + roundings(4)),
+        moved=law.moved + roundings(2),
+        reach=law.reach * factor,
+    )
+
+
+def _means(deviation: float, powers: bool, step: float, tail: float) -> tuple[Array, Array]:
+    """Conditional means of cells of a normal value, or logarithms of those of its exponential.
+
+    Returns:
+        The means, ascending, and the cells' probabilities; tails are left out.
+    """
+    reach = math.sqrt(-2.0 * math.log(tail))
+    below, above = math.ceil(reach / step), math.ceil((reach + deviation) / step)
+    score = step * np.arange(-below, above + 1.0)
+    chance = normal_cells(score)
+    if powers:
+        tilted = normal_cells(score - deviation)
+        return np.log(tilted / chance) + 0.5 * deviation**2, chance
+    density = np.exp(-0.5 * score**2) / math.sqrt(2.0 * math.pi)
+    middle = -np.diff(density) / chance
+    return deviation * np.clip(middle, score[:-1], score[1:]), chance
+
+
+def _above(
+    bins: int,
+    here: Array,
+    there: Array,
+    chance: Array,
+    variance: float,
+    first: float,
+    edges: Array,
+    even: int,
+) -> SumLaw:
+    """Masses at the edges, of the sum with mean-preserving spreads of everything."""
+    add: Any = compiled(added)
+    count, one = here.size, np.ones(1)
+    turns = [np.exp(here + to - 0.5 * variance) for to in there]
+    entries = [
+        entries_of(ratio, one, np.full(1, weight), edges, even)
+        for ratio, weight in zip(turns, chance, strict=True)
+    ]
+    ratios = np.asarray(turns)
+    mass = np.zeros((count, edges.size))
+    mass[:, 0] = chance
+    left, gain = np.zeros(count), np.zeros(count)
+    high = 1
+    beyond = np.zeros((2, count))
+    for _ in range(bins - 1):
+        moved, top = np.zeros_like(mass), high
+        more_left = chance * float(left.sum())
+        more_gain = chance * (float(gain.sum()) + ratios @ left)
+        for to, entry in enumerate(entries):
+            beyond[:] = 0.0
+            out = moved[to : to + 1]
+            top = max(top, int(add(mass, *entry, edges, even, 0, high, out, beyond)) + 1)
+            more_left[to] += float(beyond[0].sum())
+            more_gain[to] += float(beyond[1].sum())
+        mass, left, gain, high = moved, more_left, more_gain, top
+    last = np.exp(here - 0.5 * first * first)
+    out, beyond = np.zeros((1, edges.size)), np.zeros((2, count))
+    add(mass, *entries_of(last, one, one, edges, even), edges, even, 0, high, out, beyond)
+    gain = gain + last * left + beyond[1]
+    left = left + beyond[0]
+    total = out[0]
+    held = np.flatnonzero(total)
+    error = bins * _OWN + bins * roundings(4.0 * count + 32.0)
+    return SumLaw(
+        value=edges[held],
+        mass=raised(total[held], error),
+        count=bins,
+        lost_gain=float(gain.sum()) / bins * (1.0 + error),
+        lost=float(left.sum()) * (1.0 + error),
+        moved=bins * (_OWN + roundings(16)),
+        reach=float(edges[held[-1]]),
+    )
+
+
+def _below(
+    bins: int,
+    here: Array,
+    there: Array,
+    chance: Array,
+    variance: float,
+    first: float,
+    edges: Array,
+    even: int,
+    tail: float,
+) -> SumLaw:
+    """Means of the sums in each cell, which are the sum's conditional means."""
+    add: Any = compiled(merged)
+    count, one = here.size, np.ones(1)
+    held = np.zeros((2, count, edges.size))
+    held[0, :, 0] = chance
+    low, high = 0, 1
+    for place in range(bins):
+        moved, top, means = np.zeros_like(held), high, means_of(held)
+        targets = range(count) if place < bins - 1 else range(1)
+        for to in targets:
+            ratio, weight = np.exp(here + there[to] - 0.5 * variance), chance[to : to + 1]
+            if place == bins - 1:
+                ratio, weight = np.exp(here - 0.5 * first * first), one
+            out = moved[:, to : to + 1]
+            found = add(held, means, ratio, one, weight, edges, even, low, high, out)
+            top = max(top, int(found) + 1)
+        held = moved
+        low, high = kept_cells(held, low, top, tail / (8.0 * bins))
+    mass, moment = held.sum(axis=1)
+    some = mass > 0.0
+    mass, moment = mass[some], moment[some]
+    error = bins * _OWN + bins * roundings(4.0 * count + 64.0)
+    return SumLaw(
+        value=moment / mass,
+        mass=mass * (1.0 - error),
+        count=bins,
+        lost_gain=0.0,
+        lost=max(1.0 - float(mass.sum()), 0.0) + error,
+        moved=2.0 * error,
+        reach=float((moment / mass)[-1]),
+    )
