@@ -187,7 +187,7 @@ def _from_below(
 
     common, theta, own, block = max(found, key=revealed)
     if common <= 0.0:
-        common, theta, own, block = own, 0.0, 0.0, 1
+        common, theta, own = own, 0.0, 0.0
     parts = (common * variance, theta, own * variance)
     return ChainsBelow(variance, False, tuple(scales.tolist()), block, *parts)
 

@@ -30,7 +30,9 @@ _LIMITS = np.geomspace(0.02, 30.0, 60)
 # Most numbers in a table of tails; with larger ones there are no moments, so as not to take long.
 _MOST = 4_000_000
 # Errors of tails, relative, and of their complements, absolute; of a log moment; and of the rest.
-_MASS, _ABSOLUTE, _MOVED, _ERROR = 1e-10, 1e-12, 1e-10, 1e-8
+_MASS, _ABSOLUTE, _MOVED, _ERROR = 1e-10, 1e-11, 1e-10, 1e-8
+# Mass that the table leaves out, and the largest power of e that is not taken for infinite.
+_LOST, _LARGEST = 1e-150, 600.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +127,7 @@ def _moments(
     above = np.floor((m + 1.0) * (1.0 - ratio) * (1.0 + 1e-12)) + 1.0
     above = np.clip(above, threshold, np.minimum(m + 1.0, counts.size))
     first: NDArray[np.int64] = above.astype(np.int64)
-    beyond = np.take_along_axis(tail_p, first, axis=1).T * (1.0 + _MASS)
+    beyond = np.take_along_axis(tail_p, first, axis=1).T * (1.0 + _MASS) + _LOST
     # suppressed counts have a ratio of at most 1 in this order, and of 1/(1 - p) in the other
     least = np.maximum(np.stack([hidden_p, hidden_q]) - 2.0 * _ABSOLUTE, 1e-300)
     down = np.minimum(np.log(np.maximum(hidden_p, 1e-300) / least[1]), 0.0)
@@ -133,13 +135,16 @@ def _moments(
     gained = np.empty((_ORDERS.size, _LIMITS.size, others.size))
     lost = np.empty((_ORDERS.size, others.size))
     for place, order in enumerate(_ORDERS):
-        grown = np.cumsum(p * np.exp(np.minimum(order * loss, 600.0)), axis=1)
+        power = order * loss
+        term = p * np.exp(np.minimum(power, _LARGEST))
+        grown = np.cumsum(np.where((power > _LARGEST) & (p > 0.0), np.inf, term), axis=1)
         grown = np.concatenate([np.zeros((others.size, 1)), grown], axis=1)
         hidden = hidden_p * np.exp(order * down)
         with np.errstate(divide="ignore"):
             gained[place] = np.log(np.take_along_axis(grown, first, axis=1) + hidden[:, None]).T
-        fallen = np.sum(q * np.exp(-order * loss), axis=1)
-        lost[place] = np.log(fallen + hidden_q * np.exp(order * up))
+        with np.errstate(over="ignore"):  # to infinity, which bounds nothing
+            fallen = np.sum(q * np.exp(-power), axis=1)
+            lost[place] = np.log(fallen + hidden_q * np.exp(order * up))
     return gained + _MOVED, lost + _MOVED, beyond
 
 
