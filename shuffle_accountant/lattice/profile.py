@@ -202,9 +202,18 @@ def _clip(points: list[Point], infinite: float) -> list[Point]:
         before = points[centre - 1]
         height = before[1] - before[0] - before[0] * sum(_slope(before, points[centre]))
         points = [*points[:centre], (0.0, height, 0.0), *points[centre:]]
-    if points[centre][1] <= infinite:
-        return [points[0], (0.0, infinite, 0.0)]
     left = [i for i in range(1, centre) if points[i][1] < 0.0]
+    if points[centre][1] <= infinite:  # the profile itself is at its limit from below 1 on
+        above = [i for i in range(centre) if points[i][1] - points[i][0] > infinite]
+        start, stop = (left[-1] if left else 0), above[-1] if above else 0
+        kept = points[start + 1 : stop + 1]
+        if left and start < stop:
+            kept.insert(0, _crossing(points[start], points[start + 1], 0.0))
+        end = _at_limit(points[max(start, stop)], points[max(start, stop) + 1], infinite)
+        kept.insert(0, points[0])
+        if kept[-1][0] < end[0] < 0.0:
+            kept.append(end)
+        return [*kept, (0.0, infinite, 0.0)]
     right = [i for i in range(centre, len(points)) if points[i][1] > infinite]
     start, stop = (left[-1] if left else 0), right[-1]
     kept = points[start + 1 : stop + 1]
@@ -223,6 +232,17 @@ def _crossing(a: Point, b: Point, level: float) -> Point:
         return place, level, rounded(math.log1p(place), ELEMENTARY)
     alpha = (1.0 - share) * math.exp(a[2]) + share * math.exp(b[2])
     return place, level, math.log(max(alpha, 1e-300))
+
+
+def _at_limit(a: Point, b: Point, infinite: float) -> Point:
+    """The point at which the profile of a segment below alpha = 1 is at its limit."""
+    high, low = a[1] - a[0], b[1] - b[0]
+    share = min(max((high - infinite) / (high - low), 0.0), 1.0) if high > low else 0.0
+    alpha = (1.0 - share) * math.exp(a[2]) + share * math.exp(b[2])
+    place = min(max(a[0] + share * (b[0] - a[0]), a[0]), b[0])
+    if infinite + place < 0.0:  # where (1 - alpha)_+ is at the limit
+        return -infinite, 0.0, math.log1p(-infinite)
+    return place, infinite + place, math.log(max(alpha, 1e-300))
 
 
 def _masses(points: list[Point]) -> tuple[Array, Array]:

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import shuffle_accountant as sa
+from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
+from shuffle_accountant.engine.question import Query
 from shuffle_accountant.losses.steps.threshold_moments import (
     _LIMITS,
     _ORDERS,
@@ -124,6 +126,35 @@ def test_two_rounds_of_any_numbers_of_users_by_enumeration() -> None:
         for first, second in itertools.product(pairs.values(), repeat=2):
             both = [(a * d, b * c) for a, b in first for c, d in second]
             assert sum(max(a - alpha * b, 0.0) for a, b in both) <= replaced
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize(
+    ("probability", "threshold", "others"),
+    [(0.99, 50, 49), (0.99, 50, 52), (0.9, 20, 22), (0.97, 10, 9), (0.5, 3, 2)],
+)
+def test_two_values_of_which_much_is_certain_by_enumeration(
+    probability: float, threshold: int, others: int, rounds: int
+) -> None:
+    """Profiles that are flat above alpha = 1, as most of P is impossible under Q."""
+    exact = Fraction(probability)
+    p, q = (
+        {key: float(value) for key, value in law(users, exact, threshold).items()}
+        for users in (others + 1, others)
+    )
+    one = sa.SampleAndThreshold(
+        probability=probability, threshold=threshold, adjacency=REPLACE
+    ).attained_pair(others)
+    keys = {*p, *q}
+    both = [(p.get(x, 0.0) * q.get(y, 0.0), q.get(x, 0.0) * p.get(y, 0.0)) for x in keys for y in q]
+    a, b = np.array(both).T
+    if rounds == 2:
+        a, b = np.outer(a, a).ravel(), np.outer(b, b).ravel()
+    for epsilon in (0.1, 1.0, 2.5):
+        truth = float(np.sum(np.maximum(a - math.exp(epsilon) * b, 0.0)))
+        found = evaluate([(one, rounds)], Query(epsilon=epsilon), 1e-3, MEMORY_LIMIT)
+        assert found.lower <= truth * (1 + 1e-9)
+        assert truth * (1 - 1e-9) <= found.upper
 
 
 def test_many_rounds_cost_less_by_moments() -> None:
