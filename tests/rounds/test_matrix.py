@@ -76,10 +76,15 @@ def entries() -> list[dict[str, Any]]:
     return [entry for entry in kept if entry["bins"] <= 100]
 
 
+def _is_long(one: dict[str, Any]) -> bool:
+    """Whether a reference takes tens of seconds: many bins, or two bands followed as they are."""
+    return bool(one["bins"] > 64 or one.get("bands") == 2)
+
+
 def some_slow() -> list[Any]:
     """The references, those of many bins to be run before a release."""
     return [
-        pytest.param(one, id=one["id"], marks=[pytest.mark.slow] * (one["bins"] > 64))
+        pytest.param(one, id=one["id"], marks=[pytest.mark.release] * _is_long(one))
         for one in entries()
     ]
 
