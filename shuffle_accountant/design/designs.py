@@ -148,10 +148,8 @@ def _design(
     jobs: int | None,
 ) -> Design:
     warn_if_delta_is_large(question.delta, question.users)
-    names = {one.name for one in every}
-    unwanted = set(validate.items(exclude=exclude))
-    for name in unwanted:
-        validate.choice(sorted(names), exclude=name)
+    names = sorted({one.name for one in every})
+    unwanted = [validate.choice(names, exclude=name) for name in validate.items(exclude=exclude)]
     candidates = [one for one in every if one.name not in unwanted]
     records = sweep(partial(_row, question=question), {"candidate": candidates}, jobs=jobs)
     rows: dict[str, list[DesignRow]] = {"shuffle": [], "local": [], "central": []}

@@ -794,6 +794,7 @@ def _design() -> Iterator[Entry]:
         "jobs": _up_to(1),
     }
     asked |= {"min_users": 2, "participation": None, "colluding": 1}
+    asked |= {"exclude": (), "most_bits": 64.0, "most_messages": 2.0}
     work |= {"min_users": _up_to(10, 2**60), "colluding": _up_to(10, 2**60)}
     counted = asked | {"categories": 3, "jobs": None}
     yield Entry("design.frequency", sa.design.frequency, (counted,), work=work, seconds=20.0)

@@ -26,7 +26,13 @@ from typing import Any
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.training import BudgetExceeded, ShuffleLedger, StorageError, store
+from shuffle_accountant.training import (
+    BudgetExceeded,
+    ShuffleLedger,
+    StorageError,
+    database,
+    store,
+)
 from shuffle_accountant.training.receipts import Receipt
 
 pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed (extra 'ledger')")
@@ -45,7 +51,8 @@ def test_what_waiting_does_not_mend_is_raised_at_once(
         raise AssertionError("it waits for something that will not come")
 
     patient = SimpleNamespace(monotonic=time.monotonic, sleep=wait)
-    monkeypatch.setattr(store, "time", patient)
+    for module in (store, database):
+        monkeypatch.setattr(module, "time", patient)
     path = tmp_path / "privacy.db"
     kept = opened(f"sqlite:///{path}", "one")._store
     assert kept is not None
@@ -65,7 +72,7 @@ def test_what_waiting_does_not_mend_is_raised_at_once(
             return SimpleNamespace(fetchone=lambda: ("wal",))
 
     with pytest.raises(sqlite3.OperationalError, match="disk I/O error"):
-        store._roll_back_by_journal(Log())
+        database._roll_back_by_journal(Log())
 
 
 def as_server(command: list[str]) -> subprocess.CompletedProcess[str]:
