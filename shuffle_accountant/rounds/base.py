@@ -161,10 +161,10 @@ class Round(Stored, ABC):
 
     @property
     def exposed(self) -> float:
-        """About what delta of one round is raised by at any small epsilon: an imperfect shuffler's.
+        """About how much an imperfect shuffler adds to delta of one round at a small epsilon.
 
-        The probability that a message is recognised, times the total variation distance of one
-        message's laws.
+        That is the probability that a message is recognised, times the total variation distance
+        between the laws of one message.
         """
         return 0.0
 

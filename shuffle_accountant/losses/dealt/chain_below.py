@@ -108,18 +108,29 @@ def chain_below(
         )
         held = out
         low, high = kept_cells(held, low, high, tail / (8.0 * bins))
+    return law_of(held, bins, bins * roundings(4.0 * (nodes.size + other.size) + 64.0))
+
+
+def law_of(held: Array, bins: int, rounding: float) -> SumLaw:
+    """The law of the sums over all states, from their probabilities and moments, from below.
+
+    Args:
+        held: probabilities and moments by state and cell, shape (2, states, cells).
+        bins: number of ratios in the sum.
+        rounding: relative error of both by sums and products.
+    """
     mass, moment = held.sum(axis=1)
     there = mass > 0.0
-    error = bins * _OWN + bins * roundings(4.0 * (nodes.size + other.size) + 64.0)
-    mass, moment = mass[there], moment[there]
+    error = bins * _OWN + rounding
+    mass, value = mass[there], moment[there] / mass[there]
     return SumLaw(
-        value=moment / mass,
+        value=value,
         mass=mass * (1.0 - error),
         count=bins,
         lost_gain=0.0,
         lost=max(1.0 - float(mass.sum()), 0.0) + error,
         moved=2.0 * error,
-        reach=float((moment / mass)[-1]),
+        reach=float(value[-1]),
     )
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.dealt.chain_below import kept_cells, means_of, merged
+from shuffle_accountant.losses.dealt.chain_below import kept_cells, law_of, means_of, merged
 from shuffle_accountant.losses.dealt.chain_law import (
     added,
     entries_of,
@@ -41,7 +41,8 @@ from shuffle_accountant.sums.doubling import SumLaw
 _STEP, _STEP_BELOW, _OTHER = 0.12, 0.16, 1.8
 # Part of the sum's variance that its cells may add, and may take.
 _CELLS, _CELLS_BELOW = 2e-3, 3e-3
-# Of what may be left out, which is a tiny part of delta: what nodes may leave out, in multiples.
+# Values beyond the outermost nodes may have this many times the probability that may be left out,
+# which the engine sets to a billionth of delta or less.
 _OFF_NODES = 1e4
 # Cells are of equal width up to this many times the sum at which the bound is to be tight.
 _NEAR = 1.4
@@ -203,16 +204,4 @@ def _below(
             top = max(top, int(found) + 1)
         held = moved
         low, high = kept_cells(held, low, top, tail / (8.0 * bins))
-    mass, moment = held.sum(axis=1)
-    some = mass > 0.0
-    mass, moment = mass[some], moment[some]
-    error = bins * _OWN + bins * roundings(4.0 * count + 64.0)
-    return SumLaw(
-        value=moment / mass,
-        mass=mass * (1.0 - error),
-        count=bins,
-        lost_gain=0.0,
-        lost=max(1.0 - float(mass.sum()), 0.0) + error,
-        moved=2.0 * error,
-        reach=float((moment / mass)[-1]),
-    )
+    return law_of(held, bins, bins * roundings(4.0 * count + 64.0))

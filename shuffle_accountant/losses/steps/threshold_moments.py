@@ -82,7 +82,7 @@ class ThresholdMoments:
         return ThresholdMoments(*(np.max(one, axis=-1, keepdims=True) for one in parts))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)  # up to 120 MB each
 def threshold_moments(probability: float, threshold: int) -> ThresholdMoments | None:
     """Moments of one round for all numbers of others that are scanned, and one bound of the rest.
 

@@ -32,7 +32,7 @@ _REACH, _ROWS = 4.0, 3000
 # Counts up to this multiple of K, and this many more, are in the table. Above them is a mass below
 # e^-400, as no law in it has a mean above 4 K.
 _COUNTS, _MORE = 8, 400
-# What rare large losses, which decide about few rounds, are to the spread of all losses.
+# Factor by which the deviation of the loss is raised: few rounds are decided by rare large losses.
 _RARE = 10.0
 # Of approximations for many rounds: cells of losses of one sign, the largest loss in rough
 # epsilons, and numbers of others that are looked at together.
