@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +22,7 @@ from shuffle_accountant.cli.parsing import add, epilog, examples, print_help_if_
 from shuffle_accountant.reports.tables import columns
 from shuffle_accountant.training.budget import BudgetExceeded
 from shuffle_accountant.training.database import StorageError
+from shuffle_accountant.training.filters import PrivacyFilter
 from shuffle_accountant.training.ledger import ShuffleLedger
 
 LEDGER = typer.Typer(
@@ -44,6 +47,7 @@ AtLeast = Annotated[
     str | None,
     typer.Option(help="Receipt of an earlier step, which the ledger must still have."),
 ]
+OfFilter = Annotated[bool, typer.Option("--filter", help="The name is that of a `PrivacyFilter`.")]
 StepPopulation = Annotated[
     int | None,
     typer.Option(
@@ -102,9 +106,12 @@ def step(
     print(f"receipt: {receipt}\nrecorded: {count} of now {len(ledger)} steps")
 
 
-@examples("show sqlite:///budget.db survey --json")
-def show(url: Url, name: Name, as_json: AsJson = False) -> None:
-    """Print what a ledger has spent, and whether another step fits."""
+@examples("show sqlite:///budget.db survey --json", "show sqlite:///budget.db search --filter")
+def show(url: Url, name: Name, of_filter: OfFilter = False, as_json: AsJson = False) -> None:
+    """Print what a ledger or a filter has spent, and whether another step fits."""
+    if of_filter:
+        _show_filter(url, name, as_json=as_json)
+        return
     ledger = _opened(url, name)
     state = ledger.state_dict()
     epsilon, delta = state["max_epsilon"], state["target_delta"]
@@ -124,18 +131,53 @@ def show(url: Url, name: Name, as_json: AsJson = False) -> None:
 
 
 @examples("verify sqlite:///budget.db survey --at-least RECEIPT")
-def verify(url: Url, name: Name, at_least: AtLeast = None) -> None:
+def verify(url: Url, name: Name, at_least: AtLeast = None, of_filter: OfFilter = False) -> None:
     """Check a ledger's file and every entry's digest; exit code 2 if anything is wrong."""
-    print(f"verified: {len(_opened(url, name, at_least=at_least))} steps")
+    kept: ShuffleLedger | PrivacyFilter = (
+        _opened_filter(url, name, at_least=at_least)
+        if of_filter
+        else _opened(url, name, at_least=at_least)
+    )
+    print(f"verified: {len(kept)} steps")
+
+
+def _show_filter(url: str, name: str, *, as_json: bool) -> None:
+    """Print what a filter has used up of its budget."""
+    kept = _opened_filter(url, name)
+    with computing():
+        found: dict[str, Any] = {
+            "steps": len(kept),
+            "budget": kept.epsilon,
+            "delta": kept.delta,
+            "plan": kept.kind,
+            "used": kept.spent,
+            "receipt": str(kept.receipt),
+        }
+    if as_json:
+        print_json(found)
+    else:
+        print(columns([(label, str(value)) for label, value in found.items()]))
 
 
 def _opened(url: str, name: str, **options: Any) -> ShuffleLedger:
     """The ledger; whatever is wrong as a ValueError of one line."""
-    with computing():
-        try:
-            return ShuffleLedger.open(url, name, **options)
-        except (StorageError, ImportError) as error:
-            raise ValueError(str(error)) from None
+    with computing(), _one_line():
+        return ShuffleLedger.open(url, name, **options)
+
+
+def _opened_filter(url: str, name: str, **options: Any) -> PrivacyFilter:
+    """The filter; whatever is wrong as a ValueError of one line."""
+    with computing(), _one_line():
+        return PrivacyFilter.open(url, name, **options)
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Raise what a database cannot do as a ValueError."""
+    try:
+        yield
+    except (StorageError, ImportError) as error:
+        raise ValueError(str(error)) from None
 
 
 for _command in (create, step, show, verify):

@@ -2,9 +2,10 @@
 
 `ShuffleLedger` goes into any training loop, and `ShuffleLedger.open` keeps it in a database;
 `explain` says what a PyTorch loader really samples; `PrivacyFilter` is a budget for rounds that are
-chosen as one goes along, and `Odometer` says what they have cost so far. `private_mean` makes the
-round's output from per-user gradients with a vector randomizer (`PrivUnit`, `DuchiL2`, `DuchiLInf`,
-`SampledCoordinates`); `shuffle_accountant.training.opacus` is the same for Opacus, and
+chosen as one goes along, which `PrivacyFilter.open` keeps in a database, and `Odometer` says what
+they have cost so far. `private_mean` makes the round's output from per-user gradients with a
+vector randomizer (`PrivUnit`, `DuchiL2`, `DuchiLInf`, `SampledCoordinates`);
+`shuffle_accountant.training.opacus` is the same for Opacus, and
 `shuffle_accountant.training.flower` for Flower; both are imported when they are first asked for.
 NumPy arrays and PyTorch tensors are treated alike.
 """
@@ -24,10 +25,11 @@ from shuffle_accountant.randomizers.vectors import (
 )
 from shuffle_accountant.training.budget import BudgetExceeded
 from shuffle_accountant.training.database import StorageError
-from shuffle_accountant.training.filters import PersonalFilter, PrivacyFilter
+from shuffle_accountant.training.filters import PrivacyFilter
 from shuffle_accountant.training.ledger import ShuffleLedger
 from shuffle_accountant.training.loaders import Explanation, explain
 from shuffle_accountant.training.odometer import Odometer
+from shuffle_accountant.training.personal import PersonalFilter
 from shuffle_accountant.training.randomize import clip, private_mean
 from shuffle_accountant.training.receipts import Receipt
 

@@ -80,7 +80,7 @@ class ShuffleLedger:
         self._steps = 0
         self._cohorts = FourierAccountant(tolerance=self._tolerance)  # steps of other sizes
         self._budgets: dict[tuple[float, float], CohortBudget] = {}
-        self._store: LedgerStore | None = None
+        self._store: LedgerStore[Entry] | None = None
         self._receipt = Receipt.first("", SCHEMA, json.dumps(self._configuration()))
         self._lock = threading.RLock()
 
@@ -136,7 +136,7 @@ class ShuffleLedger:
             )
         elif any(given is not None for given in (users, population, budget, tolerance)):
             raise ValueError("users, population, budget and tolerance need a randomizer, got none")
-        store = LedgerStore(url, name)
+        store = LedgerStore(url, name, Entry)
         new = asked is not None and least is None
         config, entries, end = store.open(asked._configuration() if asked and new else None)
         try:

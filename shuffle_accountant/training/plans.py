@@ -19,19 +19,31 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from typing import Any
 from typing import Protocol as Interface
 
 import numpy as np
 
+from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.renyi import epsilon_of
 from shuffle_accountant.calibration.calibrate import max_rounds
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.rounds.base import Round, certified
+from shuffle_accountant.rounds.registry import round_from_dict
 from shuffle_accountant.training.gaussian_cost import epsilon_of_mu, gaussian_cost, largest_mu
 from shuffle_accountant.training.renyi_cost import log_moment_cost
 from shuffle_accountant.training.unit_cost import unit_cost
 
-__all__ = ["KINDS", "GaussianPlan", "Plan", "RenyiPlan", "UnitPlan", "best_plan"]
+__all__ = [
+    "KINDS",
+    "GaussianPlan",
+    "Plan",
+    "RenyiPlan",
+    "UnitPlan",
+    "best_plan",
+    "excess_order",
+    "read_plan",
+]
 
 KINDS = ("auto", "gaussian", "unit", "renyi")
 
@@ -55,6 +67,9 @@ class Plan(Interface):
 
     def spent(self, amount: float, slack: float) -> float:
         """Epsilon, at the plan's delta, of sums within the limits, nats."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was fixed, in plain JSON types, from which `read_plan` makes the plan again."""
 
 
 def allowed(plan: Plan, one: Round) -> int:
@@ -94,6 +109,10 @@ class RenyiPlan:
 
         return cls(epsilon, delta, max((fits(t), t) for t in _ORDERS.tolist())[1])
 
+    def to_dict(self) -> dict[str, Any]:
+        """Kind and order."""
+        return {"kind": self.kind, "order": 1.0 + self.t}
+
     def cost(self, one: Round) -> tuple[float, float]:
         """Log moment of a round at the order, from above."""
         return log_moment_cost(one, self.t), 0.0
@@ -110,7 +129,7 @@ class GaussianPlan:
     kind = "gaussian"
 
     def __init__(self, epsilon: float, delta: float, share: float) -> None:
-        self.epsilon, self.delta = epsilon, delta
+        self.epsilon, self.delta, self.share = epsilon, delta, share
         left = share * delta
         most = largest_mu(epsilon, delta - left) ** 2 * (1.0 - ROUNDING)
         self.limits = (most, left * (1.0 - ROUNDING))
@@ -121,6 +140,10 @@ class GaussianPlan:
         """The plan of the share with which most rounds like the planned one fit."""
         plans = [cls(epsilon, delta, share) for share in _SHARES]
         return max(plans, key=lambda plan: allowed(plan, planned))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Kind, and the share of delta for what rounds leave out."""
+        return {"kind": self.kind, "share": self.share}
 
     def cost(self, one: Round) -> tuple[float, float]:
         """Squared mu of a round and what it leaves out, in balance between both limits."""
@@ -162,6 +185,10 @@ class UnitPlan:
             used = certified([(unit, most)], Query(epsilon=epsilon), 1e-3)[0].upper
             left = max(delta - used, 0.0) * (1.0 - ROUNDING)
         self.limits = (most + 0.5, left)  # sums of whole numbers are exact, but raised
+
+    def to_dict(self) -> dict[str, Any]:
+        """Kind and unit."""
+        return {"kind": self.kind, "unit": self.unit.to_dict()}
 
     def cost(self, one: Round) -> tuple[float, float]:
         """Number of units of a round and what they leave out."""
@@ -205,3 +232,29 @@ def best_plan(epsilon: float, delta: float, kind: str, planned: Round, unit: Rou
         with suppress(ValueError):  # no finite Rényi divergence is known
             plans.append(RenyiPlan.of(epsilon, delta, planned))
     return max(plans, key=lambda plan: allowed(plan, planned))
+
+
+def read_plan(state: Any, epsilon: float, delta: float) -> Plan:
+    """The plan of a target whose `to_dict` was stored.
+
+    Raises:
+        ValueError: it is of no kind that is known, or a field is out of range.
+    """
+    fields = {"renyi": "order", "gaussian": "share", "unit": "unit"}
+    stored: dict[str, Any] = validate.instance(dict, plan=state)
+    kind = validate.choice(tuple(fields), kind=stored.get("kind"))
+    if set(stored) != {"kind", fields[kind]}:
+        raise ValueError(f"plan must have fields kind and {fields[kind]}, got {sorted(stored)}")
+    if kind == "unit":
+        return UnitPlan(epsilon, delta, round_from_dict(stored["unit"]))
+    if kind == "gaussian":
+        return GaussianPlan(epsilon, delta, validate.open_unit(share=stored["share"]))
+    return RenyiPlan(epsilon, delta, excess_order(stored["order"]))
+
+
+def excess_order(order: object) -> float:
+    """A Rényi order less 1, checked to be finite and > 0."""
+    found = validate.positive(order=order)
+    if not found > 1.0:
+        raise ValueError(f"order must be a finite number > 1, got {order!r}")
+    return found - 1.0

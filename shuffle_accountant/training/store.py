@@ -3,7 +3,8 @@
 Two tables. ``shuffle_ledgers`` has one row for each ledger: its configuration, and the number and
 digest of its last entry. ``shuffle_ledger_entries`` has one row for each entry: which round, how
 often, and its digest, which depends on the configuration and on all entries before
-(`shuffle_accountant.training.receipts`).
+(`shuffle_accountant.training.receipts`). Filters have two tables of the same kind, with
+``shuffle_filter`` in their names, whose entries hold the whole round as JSON.
 
 *What is seen.* A database that was altered or cut by accident, in any field of these tables, is
 refused. Whoever may write to the database can compute the digests anew, or put back an older copy
@@ -29,9 +30,9 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import warn_loose
@@ -49,9 +50,10 @@ from shuffle_accountant.training.receipts import Receipt
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table
 
-__all__ = ["Entry", "LedgerStore", "Transaction"]
+__all__ = ["Entry", "FilterEntry", "LedgerStore", "Transaction"]
 
 T = TypeVar("T")
+E = TypeVar("E", bound="Entry | FilterEntry")
 
 SCHEMA = 2
 # Version 0.2.0's: its digests do not depend on the configuration.
@@ -69,29 +71,50 @@ class Entry:
         count: number of steps.
     """
 
+    owner: ClassVar[str] = "ledger"
+    types: ClassVar[dict[str, Any]] = {"users": int, "population": int | None, "count": int}
+
     users: int
     population: int | None
     count: int
 
 
-class LedgerStore:
-    """Access to one ledger in a database.
+@dataclass(frozen=True, slots=True)
+class FilterEntry:
+    """An entry of a filter's log: a number of equal rounds.
+
+    Attributes:
+        round: the round, as JSON.
+        count: number of rounds.
+    """
+
+    owner: ClassVar[str] = "filter"
+    types: ClassVar[dict[str, Any]] = {"round": str, "count": int}
+
+    round: str
+    count: int
+
+
+class LedgerStore(Generic[E]):
+    """Access to one ledger, or one filter, in a database.
 
     Args:
         url: of the database, as SQLAlchemy has them.
         name: of the ledger, 1 to 200 characters.
+        entry: class of the log's entries.
 
     Raises:
         StorageError: the database cannot be opened.
     """
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, entry: type[E]) -> None:
         self.url = storable(url=url)
         self.name = storable(name=name)
         if not 1 <= len(name) <= _MOST_NAME:
             raise ValueError(f"name must have 1 to {_MOST_NAME} characters, got {name!r:.60}")
         self._engine = engine_of(url)
-        self._ledgers, self._entries = _tables()
+        self._entry = entry
+        self._ledgers, self._entries = _tables(entry)
         self._process = os.getpid()
         self._start = Receipt(0, "")
 
@@ -105,9 +128,9 @@ class LedgerStore:
     @property
     def _named(self) -> str:
         """The ledger and its database, for messages."""
-        return f"ledger {self.name!r} in {self._where}"
+        return f"{self._entry.owner} {self.name!r} in {self._where}"
 
-    def open(self, config: dict[str, Any] | None) -> tuple[dict[str, Any], list[Entry], Receipt]:
+    def open(self, config: dict[str, Any] | None) -> tuple[dict[str, Any], list[E], Receipt]:
         """The ledger's configuration, its entries, and where they end; all of it was checked.
 
         A new ledger is made if there is none and a configuration is given. One of version 0.2.0
@@ -153,7 +176,7 @@ class LedgerStore:
             )
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self) -> Iterator[Transaction[E]]:
         """A transaction that no other writer gets into; at its end it is on disk."""
         with storage_errors(self._where):
             deadline = time.monotonic() + PATIENCE
@@ -174,7 +197,7 @@ class LedgerStore:
             finally:
                 connection.close()
 
-    def entries(self, after: Receipt) -> tuple[list[Entry], Receipt]:
+    def entries(self, after: Receipt) -> tuple[list[E], Receipt]:
         """The entries behind a place of the log, checked, and where the log ends now.
 
         Raises:
@@ -284,7 +307,7 @@ class LedgerStore:
         connection.execute(own.values(schema=SCHEMA, digest=receipt.digest))
         return receipt.number
 
-    def _whole(self, connection: Connection) -> tuple[dict[str, Any], list[Entry], Receipt]:
+    def _whole(self, connection: Connection) -> tuple[dict[str, Any], list[E], Receipt]:
         """Everything, checked from the first byte on."""
         self._require_whole(connection)
         row = self._require_row(connection)
@@ -345,19 +368,20 @@ class LedgerStore:
 
     def _read(
         self, connection: Connection, after: Receipt, head: Receipt | None = None
-    ) -> tuple[list[Entry], Receipt]:
+    ) -> tuple[list[E], Receipt]:
         head = self._head(connection) if head is None else head
         if head == after:
             return [], head
         table = self._entries
         query = table.select().where(table.c.ledger == self.name, table.c.number > after.number)
-        found: list[Entry] = []
+        found: list[E] = []
         end = after
         for row in connection.execute(query.order_by(table.c.number)):
-            entry = Entry(row.users, row.population, row.count)
-            known = all(
-                isinstance(held, int) for held in (row.number, row.users, row.count)
-            ) and isinstance(row.population, int | None)
+            entry = self._entry(**{field: getattr(row, field) for field in self._entry.types})
+            known = isinstance(row.number, int) and all(
+                isinstance(held, kind)
+                for held, kind in zip(astuple(entry), self._entry.types.values(), strict=True)
+            )
             if known:
                 end = end.after(self.name, *astuple(entry))
             if not known or Receipt(row.number, row.digest) != end:
@@ -375,7 +399,7 @@ class LedgerStore:
         return found, head
 
 
-class Transaction:
+class Transaction(Generic[E]):
     """A transaction in which entries are read and appended while no other writer can write.
 
     Args:
@@ -384,23 +408,21 @@ class Transaction:
         head: receipt of the log's last entry.
     """
 
-    def __init__(self, store: LedgerStore, connection: Connection, head: Receipt) -> None:
+    def __init__(self, store: LedgerStore[E], connection: Connection, head: Receipt) -> None:
         self._store, self._connection, self._head = store, connection, head
 
-    def entries(self, after: Receipt) -> tuple[list[Entry], Receipt]:
+    def entries(self, after: Receipt) -> tuple[list[E], Receipt]:
         """The entries behind a place of the log, and its end, as `LedgerStore.entries`."""
         return self._store._read(self._connection, after, self._head)
 
-    def append(self, entry: Entry) -> Receipt:
+    def append(self, entry: E) -> Receipt:
         """Append an entry; return the receipt of the log's new end."""
         store, before = self._store, self._head
         after = before.after(store.name, *astuple(entry))
         values = {
             "ledger": store.name,
             "number": after.number,
-            "users": entry.users,
-            "population": entry.population,
-            "count": entry.count,
+            **asdict(entry),
             "digest": after.digest,
         }
         self._connection.execute(store._entries.insert().values(values))
@@ -410,17 +432,23 @@ class Transaction:
         )
         changed = self._connection.execute(moved.values(number=after.number, digest=after.digest))
         if changed.rowcount != 1:
-            raise StorageError(f"ledger {store.name!r} moved on in the middle of a step")
+            raise StorageError(f"{store._named} moved on in the middle of a step")
         self._head = after
         return after
 
 
-def _tables() -> tuple[Table, Table]:
+def _tables(entry: type[E]) -> tuple[Table, Table]:
+    """The tables of all logs with such entries: one row for each log, one for each entry."""
     import sqlalchemy as sql
 
+    columns = {
+        int: (sql.BigInteger, False),
+        int | None: (sql.BigInteger, True),
+        str: (sql.Text, False),
+    }
     metadata = sql.MetaData()
     ledgers = sql.Table(
-        "shuffle_ledgers",
+        f"shuffle_{entry.owner}s",
         metadata,
         sql.Column("name", sql.String(_MOST_NAME), primary_key=True),
         sql.Column("schema", sql.Integer, nullable=False),
@@ -429,13 +457,14 @@ def _tables() -> tuple[Table, Table]:
         sql.Column("digest", sql.String(64), nullable=False),
     )
     entries = sql.Table(
-        "shuffle_ledger_entries",
+        f"shuffle_{entry.owner}_entries",
         metadata,
         sql.Column("ledger", sql.ForeignKey(ledgers.c.name), primary_key=True),
         sql.Column("number", sql.BigInteger, primary_key=True, autoincrement=False),
-        sql.Column("users", sql.BigInteger, nullable=False),
-        sql.Column("population", sql.BigInteger),
-        sql.Column("count", sql.BigInteger, nullable=False),
+        *(
+            sql.Column(field, columns[kind][0], nullable=columns[kind][1])
+            for field, kind in entry.types.items()
+        ),
         sql.Column("digest", sql.String(64), nullable=False),
     )
     return ledgers, entries

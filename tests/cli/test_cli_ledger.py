@@ -55,6 +55,24 @@ def test_a_budget_from_the_command_line(
     assert capsys.readouterr().out == f"verified: {most} steps\n"
 
 
+def test_filters_are_shown_and_verified(
+    where: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=2.0), users=1000)
+    kept = sa.training.PrivacyFilter.open(*where, epsilon=3.0, delta=1e-6, order=30.0)
+    receipt = kept.step(one, 2)
+    assert main(["ledger", "show", *where, "--filter", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["receipt"] == str(receipt)
+    assert (shown["steps"], shown["plan"], shown["used"]) == (2, "renyi", kept.spent)
+    assert main(["ledger", "show", *where, "--filter"]) == 0
+    assert "renyi" in capsys.readouterr().out
+    assert main(["ledger", "verify", *where, "--filter", "--at-least", str(receipt)]) == 0
+    assert capsys.readouterr().out == "verified: 2 steps\n"
+    assert main(["ledger", "show", *where]) == 2
+    assert "there is no ledger" in capsys.readouterr().err
+
+
 def test_errors_are_one_line(where: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ledger", "show", *where]) == 2
     assert "there is no ledger 'survey'" in capsys.readouterr().err
