@@ -474,7 +474,9 @@ def test_a_log_that_moved_on_in_the_middle_of_a_step(tmp_path: Path) -> None:
             transaction._head = Receipt(7, "")
             transaction.append(Entry(10, None, 1))
 
-    with pytest.raises(StorageError, match=r"^ledger 'survey' in .* moved on in the middle of a step"):
+    with pytest.raises(
+        StorageError, match=r"^ledger 'survey' in .* moved on in the middle of a step"
+    ):
         append_elsewhere()
     assert len(opened(tmp_path / "privacy.db")) == 1
 
