@@ -34,6 +34,7 @@ def min_noise_multiplier(
     sampling: str,
     steps: int,
     epochs: int = 1,
+    records_per_user: int = 1,
     target_epsilon: float,
     delta: float,
     tolerance: float = 1e-3,
@@ -47,6 +48,8 @@ def min_noise_multiplier(
             (`ShuffledBatches`) or "poisson" (`PoissonSampled` at rate 1/steps).
         steps: number of steps of an epoch, >= 1; for "shuffle" the full batches.
         epochs: number of epochs, each dealt, shuffled or drawn anew, >= 1.
+        records_per_user: most records that one user owns, each dealt or drawn by itself; the target
+            is that of the user. 1 for "shuffle".
         target_epsilon: nats, finite, > 0, under zero-out adjacency.
         delta: in (0, 1).
         tolerance: relative width in epsilon of the brackets that decide, > 0.
@@ -63,7 +66,13 @@ def min_noise_multiplier(
     target = Target(target_epsilon, delta, tolerance)
 
     def protocol(noise_multiplier: float) -> Protocol:
-        return training_run(sampling, noise_multiplier=noise_multiplier, steps=steps, epochs=epochs)
+        return training_run(
+            sampling,
+            noise_multiplier=noise_multiplier,
+            steps=steps,
+            epochs=epochs,
+            records_per_user=records_per_user,
+        )
 
     named = f"steps={steps}, epochs={epochs} with noise_multiplier={MOST_NOISE:g}"
     return CalibratedFloat(

@@ -21,26 +21,29 @@ from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 __all__ = ["SAMPLINGS", "sampling_named", "training_run"]
 
 
-def _allocation(noise_multiplier: float, steps: int) -> Protocol:
+def _allocation(noise_multiplier: float, steps: int, records: int) -> Protocol:
     step = GaussianMechanism(noise_multiplier=noise_multiplier)
-    return Protocol([(RandomAllocation(step, steps=steps), 1)])
+    return Protocol([(RandomAllocation(step, steps=steps, records_per_user=records), 1)])
 
 
-def _shuffle(noise_multiplier: float, steps: int) -> Protocol:
+def _shuffle(noise_multiplier: float, steps: int, records: int) -> Protocol:
+    if records > 1:
+        raise ValueError(f"records_per_user must be 1 with sampling='shuffle', got {records}")
     return Protocol([(ShuffledBatches(noise_multiplier=noise_multiplier, steps=steps), 1)])
 
 
-def _poisson(noise_multiplier: float, steps: int) -> Protocol:
+def _poisson(noise_multiplier: float, steps: int, records: int) -> Protocol:
     step = GaussianMechanism(noise_multiplier=noise_multiplier)
-    return Protocol([(PoissonSampled(step, rate=1.0 / steps), steps)])
+    sampled = PoissonSampled(step, rate=1.0 / steps, records_per_user=records)
+    return Protocol([(sampled, steps)])
 
 
-SAMPLINGS: dict[str, Callable[[float, int], Protocol]] = {
+SAMPLINGS: dict[str, Callable[[float, int, int], Protocol]] = {
     "allocation": _allocation,
     "shuffle": _shuffle,
     "poisson": _poisson,
 }
-"""One epoch with a noise multiplier and a number of steps, by the name of the sampling."""
+"""One epoch by the name of the sampling, of noise multiplier, steps and records of one user."""
 
 
 def sampling_named(sampling: str) -> str:
@@ -53,7 +56,12 @@ def sampling_named(sampling: str) -> str:
 
 
 def training_run(
-    sampling: str, *, noise_multiplier: float, steps: int, epochs: int = 1
+    sampling: str,
+    *,
+    noise_multiplier: float,
+    steps: int,
+    epochs: int = 1,
+    records_per_user: int = 1,
 ) -> Protocol:
     """Protocol of all epochs of a run of DP-SGD.
 
@@ -62,8 +70,11 @@ def training_run(
         noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
         steps: number of steps of an epoch, >= 1.
         epochs: number of epochs, >= 0.
+        records_per_user: most records that one user owns, as in the sampling's round; 1 for
+            "shuffle".
     """
     make = SAMPLINGS[sampling_named(sampling)]
     steps = validate.integer(minimum=1, maximum=10**9, steps=steps)
     most = MAX_ROUNDS // steps
-    return make(noise_multiplier, steps) * validate.integer(minimum=0, maximum=most, epochs=epochs)
+    one = make(noise_multiplier, steps, records_per_user)
+    return one * validate.integer(minimum=0, maximum=most, epochs=epochs)

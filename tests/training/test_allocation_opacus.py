@@ -572,6 +572,116 @@ def test_noise_changes_between_epochs_only() -> None:
     assert engine.get_epsilon(DELTA) == expected.epsilon(delta=DELTA)
 
 
+SCHEDULE = [0.5, 0.75, 1.0, 1.5, 2.0, 4.0]
+
+
+def test_noise_may_differ_from_step_to_step(tmp_path: Path) -> None:
+    """A list fixed beforehand: each step has its noise, and each deal its certified price."""
+    wide = nn.Linear(FEATURES, 4000, bias=False)
+    engine, model, optimizer, loader = private(module=wide, noise_multiplier=SCHEDULE, batch=10)
+    step = sa.GaussianMechanism(noise_multiplier=SCHEDULE)
+    path = tmp_path / "checkpoint.pt"
+    for deal in range(2):
+        for number, (images, _) in enumerate(loader):
+            before = flat(model)
+            optimizer.zero_grad()
+            (0.0 * model(images)).sum().backward()
+            optimizer.step()
+            noise = (flat(model) - before).numpy()
+            # the mean square of 20,000 normal numbers is within 4 % but for 4 deviations
+            deviation = SCHEDULE[number] * NORM / 10.0
+            assert np.mean(noise**2) == pytest.approx(deviation**2, rel=0.04)
+            if (deal, number) == (1, 2):
+                engine.save_checkpoint(path=path, module=model, with_deal=True)
+                parts = sa.Protocol(
+                    [
+                        (sa.RandomAllocation(step, steps=6), 1),
+                        (sa.RandomAllocation(step, steps=6, released=3), 1),
+                    ]
+                )
+                assert engine.get_epsilon(DELTA) == sa.epsilon(parts, delta=DELTA)
+    both = sa.epsilon(sa.RandomAllocation(step, steps=6), rounds=2, delta=DELTA)
+    assert engine.get_epsilon(DELTA) == both
+    assert both.lower > sa.epsilon(
+        sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=4.0), steps=6),
+        rounds=2,
+        delta=DELTA,
+    )
+    later, model, optimizer, loader = private(
+        module=nn.Linear(FEATURES, 4000, bias=False), noise_multiplier=SCHEDULE, dataset=data()
+    )
+    later.load_checkpoint(path=path, module=model)
+    epoch(model, optimizer, loader)  # the other three steps of the second deal
+    assert later.get_epsilon(DELTA) == both
+
+    ExponentialNoise(optimizer, gamma=0.5).step()
+    refused(
+        "noise_multiplier must not be changed where make_private was given one for each step",
+        lambda: one_step(model, optimizer, next(iter(loader))),
+    )
+    falling = SCHEDULE[::-1]  # each step costs clearly more than those before
+    step = sa.GaussianMechanism(noise_multiplier=falling)
+    first = float(sa.epsilon(sa.RandomAllocation(step, steps=6, released=2), delta=DELTA))
+    _, model, optimizer, loader = private(
+        noise_multiplier=falling, max_epsilon=first, target_delta=DELTA
+    )
+    refused("step 3 would exceed", lambda: epoch(model, optimizer, loader), BudgetExceeded)
+
+
+def test_users_who_own_several_records(tmp_path: Path) -> None:
+    """The user is the unit: at most so many of its records are dealt, and they are paid for."""
+    owners = np.repeat(np.arange(24), [5, 1] + [3] * 4 + [2] * 12 + [3] * 6)
+    owners = np.random.default_rng(3).permutation(owners)
+    assert len(owners) == RECORDS
+    step = sa.GaussianMechanism(noise_multiplier=1.0)
+    for most, kept in ((None, 60), (3, 58), (2, 47), (1, 24)):
+        engine, model, optimizer, loader = private(user_ids=owners, records_per_user=most)
+        assert engine.left_out == RECORDS - kept
+        assert len(loader.batch_sampler.records) == kept
+        assert np.bincount(owners[loader.batch_sampler.records]).max() == (most or 5)
+        assert optimizer.expected_batch_size == kept / 6
+        seen = list(chain.from_iterable(deal_of(loader)))
+        assert sorted(seen) == loader.batch_sampler.records.tolist()
+        epoch(model, optimizer, loader)
+        once = sa.RandomAllocation(step, steps=6, records_per_user=most or 5)
+        assert engine.get_epsilon(DELTA) == sa.epsilon(once, delta=DELTA)
+        epoch(model, optimizer, loader, 2)  # a part costs as much as all of it, but for one record
+        part = once if most != 1 else sa.RandomAllocation(step, steps=6, released=2)
+        both = sa.epsilon(sa.Protocol([(once, 1), (part, 1)]), delta=DELTA)
+        assert engine.get_epsilon(DELTA) == both
+        path = tmp_path / f"{most}.pt"
+        engine.save_checkpoint(path=path, module=model)
+        resumed, again, *_ = private(user_ids=owners, records_per_user=most)
+        resumed.load_checkpoint(path=path, module=again)
+        assert resumed.get_epsilon(DELTA) == both
+
+    named = [f"user {owner}" for owner in owners]
+    target = {"target_epsilon": 4.0, "target_delta": DELTA, "epochs": 2}
+    engine, model, optimizer, loader = private(user_ids=named, records_per_user=2, **target)
+    epoch(model, optimizer, loader)
+    epoch(model, optimizer, loader)
+    assert engine.get_epsilon(DELTA) <= 4.0
+    noise = sa.min_noise_multiplier(
+        sampling="allocation",
+        steps=6,
+        epochs=2,
+        records_per_user=2,
+        target_epsilon=4.0,
+        delta=DELTA,
+    )
+    assert optimizer.noise_multiplier == noise
+    refused("step 13 would exceed", lambda: epoch(model, optimizer, loader), BudgetExceeded)
+
+
+def deal_of(loader: Any) -> list[list[int]]:
+    """The batches of one more deal, of which none is used."""
+    sampler = loader.batch_sampler
+    list(sampler)
+    batches = [sampler.deal.batch(step) for step in range(len(sampler))]
+    sampler.give_up()
+    return batches
+
+
 # Budgets
 
 
@@ -848,6 +958,27 @@ def test_two_processes_deal_their_own_shares(tmp_path: Path) -> None:
         ({"target_epsilon": 1.0, "target_delta": DELTA, "epochs": 0}, ValueError, "epochs must be"),
         ({"target_epsilon": 0.0, "target_delta": DELTA, "epochs": 1}, ValueError, "target_epsilon"),
         ({"dataset": data(65), "sampling": "shuffle"}, ValueError, "places in a short last batch"),
+        ({"noise_multiplier": [1.0] * 5}, ValueError, "one for each of the steps=6, got 5"),
+        (
+            {"noise_multiplier": [1.0] * 6, "sampling": "shuffle"},
+            ValueError,
+            "got 6 with sampling='shuffle'",
+        ),
+        (
+            {"noise_multiplier": [1.0] * 6, "user_ids": [0] * 2 + list(range(58))},
+            ValueError,
+            "noise_multiplier must be one number with selected or records_per_user",
+        ),
+        ({"records_per_user": 2}, ValueError, "records_per_user needs user_ids, got 2"),
+        ({"user_ids": range(59)}, ValueError, "user_ids must be whole numbers or texts, one for"),
+        ({"user_ids": [0.5] * 60}, ValueError, "user_ids must be whole numbers or texts, one for"),
+        ({"user_ids": [1] * 60}, ValueError, "records_per_user must be at most 12 with together"),
+        (
+            {"user_ids": range(60), "records_per_user": 0},
+            ValueError,
+            "records_per_user must be an integer",
+        ),
+        ({"user_ids": range(60), "sampling": "shuffle"}, ValueError, "user_ids must be left out"),
         ({"batch": 61}, ValueError, "batch_size must be at most 60 records, got 61"),
     ],
 )

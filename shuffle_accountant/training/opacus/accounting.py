@@ -40,6 +40,8 @@ class CertifiedAccountant(IAccountant):
     engine: ClassVar[str]
     fields: ClassVar[tuple[str, ...]]
     """Names of the fields of an entry that is written."""
+    optional: ClassVar[frozenset[str]] = frozenset()
+    """Names of fields that an entry may have besides."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,7 +157,7 @@ class CertifiedAccountant(IAccountant):
         self.history, self.run = history, Receipt.read(run=f"0:{run}").digest
 
     def _entry(self, entry: object) -> Any:
-        if not isinstance(entry, dict) or set(entry) != set(self.fields):
+        if not isinstance(entry, dict) or set(entry) - self.optional != set(self.fields):
             raise ValueError(
                 f"history must hold objects with {', '.join(self.fields)}, got {entry!r:.80}"
             )

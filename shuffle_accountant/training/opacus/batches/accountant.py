@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
 from opacus.accountants import register_accountant
 
 from shuffle_accountant import validation as validate
@@ -17,7 +19,7 @@ from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.training.opacus.accounting import CertifiedAccountant
 
-__all__ = ["SAMPLINGS", "AllocationAccountant", "DealtEpoch"]
+__all__ = ["SAMPLINGS", "AllocationAccountant", "DealtEpoch", "noise_multipliers"]
 
 SAMPLINGS = ("allocation", "shuffle")
 """Each record in a step of its own, or all records shuffled into batches of one size."""
@@ -31,35 +33,70 @@ class DealtEpoch:
 
     Args:
         sampling: "allocation" or "shuffle".
-        noise_multiplier: deviation of the noise over the largest norm, finite, > 0; the same in all
-            steps.
+        noise_multiplier: deviation of the noise over the largest norm, finite, > 0, of all steps;
+            or one for each step, of an allocation.
         steps: of the whole deal, >= 1.
         released: number of steps that were made, in [1, steps].
+        records_per_user: most records that one user owns; 1 for "shuffle".
     """
 
     sampling: str
-    noise_multiplier: float
+    noise_multiplier: float | tuple[float, ...]
     steps: int
     released: int
+    records_per_user: int = 1
 
     def __post_init__(self) -> None:
         steps = validate.integer(minimum=1, maximum=MOST_STEPS, steps=self.steps)
         checked = {
             "sampling": validate.choice(SAMPLINGS, sampling=self.sampling),
-            "noise_multiplier": validate.positive(noise_multiplier=self.noise_multiplier),
+            "noise_multiplier": noise_multipliers(self.noise_multiplier, steps, self.sampling),
             "steps": steps,
             "released": validate.integer(minimum=1, maximum=steps, released=self.released),
+            "records_per_user": validate.integer(
+                minimum=1,
+                maximum=MOST_STEPS if self.sampling == "allocation" else 1,
+                records_per_user=self.records_per_user,
+            ),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     @property
     def round(self) -> Round:
-        """The round to account for; of shuffled batches the whole epoch, a bound for any part."""
+        """The round to account for; the whole epoch, a bound for any part, if none is known."""
         if self.sampling == "shuffle":
+            assert isinstance(self.noise_multiplier, float)
             return ShuffledBatches(noise_multiplier=self.noise_multiplier, steps=self.steps)
         step = GaussianMechanism(noise_multiplier=self.noise_multiplier)
+        if self.whole:
+            return RandomAllocation(step, steps=self.steps, records_per_user=self.records_per_user)
         return RandomAllocation(step, steps=self.steps, released=self.released)
+
+    @property
+    def whole(self) -> bool:
+        """Whether a part of the epoch costs as much as all of it."""
+        return self.sampling == "shuffle" or self.records_per_user > 1
+
+
+def noise_multipliers(
+    given: float | Sequence[float], steps: int, sampling: str
+) -> float | tuple[float, ...]:
+    """The noise multiplier of all steps of a deal, or those of each of them.
+
+    Raises:
+        ValueError: one is not finite and > 0, there are more or fewer than steps, or the steps of
+            shuffled batches have different ones.
+    """
+    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+        return validate.positive(noise_multiplier=given)
+    each = tuple(validate.positive(noise_multiplier=one) for one in given)
+    if sampling != "allocation" or len(each) != steps:
+        raise ValueError(
+            "noise_multiplier must be one number, or with sampling='allocation' one for each of "
+            f"the steps={steps}, got {len(each)} with sampling={sampling!r}"
+        )
+    return each
 
 
 class AllocationAccountant(CertifiedAccountant):
@@ -75,6 +112,7 @@ class AllocationAccountant(CertifiedAccountant):
     name: ClassVar[str] = "allocation"
     engine: ClassVar[str] = "AllocationPrivacyEngine"
     fields: ClassVar[tuple[str, ...]] = ("sampling", "noise_multiplier", "steps", "released")
+    optional: ClassVar[frozenset[str]] = frozenset({"records_per_user"})
 
     history: list[DealtEpoch]
 
@@ -90,18 +128,21 @@ class AllocationAccountant(CertifiedAccountant):
     def step(
         self,
         *,
-        noise_multiplier: float,
+        noise_multiplier: float | Sequence[float],
         steps: int | None = None,
         sampling: str = "allocation",
+        records_per_user: int = 1,
         begins_deal: bool = True,
         sample_rate: float | None = None,
     ) -> None:
         """Record one step.
 
         Args:
-            noise_multiplier: deviation of the noise over the largest norm, finite, > 0.
+            noise_multiplier: deviation of the noise over the largest norm, finite, > 0, or one for
+                each step of the deal.
             steps: of the whole deal, >= 1.
             sampling: "allocation" or "shuffle".
+            records_per_user: most records that one user owns.
             begins_deal: whether it is the first step of its deal.
             sample_rate: of Poisson sampling, which this does not account for.
 
@@ -118,9 +159,10 @@ class AllocationAccountant(CertifiedAccountant):
         begins = validate.flag(begins_deal=begins_deal)
         first = DealtEpoch(
             sampling=sampling,
-            noise_multiplier=noise_multiplier,
+            noise_multiplier=noise_multiplier,  # type: ignore[arg-type]
             steps=validate.integer(minimum=1, maximum=MOST_STEPS, steps=steps),
             released=1,
+            records_per_user=records_per_user,
         )
         if begins:
             self.history.append(first)
@@ -133,7 +175,12 @@ class AllocationAccountant(CertifiedAccountant):
     @staticmethod
     def written(entry: DealtEpoch) -> dict[str, Any]:
         """An entry of the history in plain JSON types."""
-        return asdict(entry)
+        state = asdict(entry)
+        if not isinstance(entry.noise_multiplier, float):
+            state["noise_multiplier"] = list(entry.noise_multiplier)
+        if entry.records_per_user == 1:  # written as they always were
+            del state["records_per_user"]
+        return state
 
     @staticmethod
     def read(entry: dict[str, Any]) -> DealtEpoch:

@@ -9,24 +9,31 @@ uses, and what that costs: a certified bracket.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from opacus.optimizers import DPOptimizer, get_optimizer_class
 from torch.utils.data import DataLoader
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.calibration.noise import min_noise_multiplier
 from shuffle_accountant.randomizers.checks import generator
-from shuffle_accountant.training.opacus.batches.accountant import AllocationAccountant
+from shuffle_accountant.rounds.allocation import RandomAllocation
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism
+from shuffle_accountant.training.opacus.batches.accountant import (
+    AllocationAccountant,
+    noise_multipliers,
+)
 from shuffle_accountant.training.opacus.batches.optimizer import DealtSteps, dealt
 from shuffle_accountant.training.opacus.batches.sampler import (
     Deal,
     DealtSampler,
     dealt_by,
+    kept_records,
     refuse_shuffling,
     steps_of,
 )
@@ -57,6 +64,9 @@ class AllocationPrivacyEngine(CertifiedEngine):
     on with it. No randomness is repeated: generators go on from where they are. So with a seed of
     its own for the noise, give a resumed run another one.
 
+    Attributes:
+        left_out: records that are never dealt, since their users own more than are kept.
+
     Args:
         rng: source of randomness for the deals; by default the operating system's cryptographic
             one. It is no part of a checkpoint. The noise is Opacus' own, see ``secure_mode`` and
@@ -69,7 +79,9 @@ class AllocationPrivacyEngine(CertifiedEngine):
     ) -> None:
         super().__init__(accountant=AllocationAccountant.mechanism(), secure_mode=secure_mode)
         self._rng = generator(rng)
+        self.left_out = 0
         self._sampler: DealtSampler | None = None
+        self._shared = False  # whether several processes deal the records
 
     def make_private(
         self,
@@ -77,9 +89,11 @@ class AllocationPrivacyEngine(CertifiedEngine):
         module: Any,
         optimizer: Any,
         data_loader: Any,
-        noise_multiplier: float,
+        noise_multiplier: float | Sequence[float],
         max_grad_norm: Any,
         sampling: str | None = None,
+        user_ids: Any = None,
+        records_per_user: int | None = None,
         max_epsilon: float | None = None,
         target_delta: float | None = None,
         batch_first: bool = True,
@@ -101,8 +115,9 @@ class AllocationPrivacyEngine(CertifiedEngine):
             optimizer: of parameters of the module.
             data_loader: an epoch has as many steps as it has batches. Its records are dealt anew in
                 every epoch, so it must not shuffle, and a sampler of its own is refused.
-            noise_multiplier: deviation of the noise over the largest norm, finite, > 0. A scheduler
-                may change it between epochs.
+            noise_multiplier: deviation of the noise over the largest norm, finite, > 0; a scheduler
+                may change it between epochs. Or one for each step of an epoch, in their order, for
+                sampling="allocation": the same list in every epoch, fixed beforehand.
             max_grad_norm: Euclidean norm that each record's gradient is clipped to, > 0; for
                 ``clipping="per_layer"`` one for each parameter.
             sampling: "allocation": every record is dealt to one step of each epoch, uniformly and
@@ -110,6 +125,11 @@ class AllocationPrivacyEngine(CertifiedEngine):
                 batches of one size, which needs ``drop_last=True`` or a batch size that divides the
                 records, and costs more. By default allocation, but a loader that shuffles is
                 refused with what that would cost.
+            user_ids: who owns each record of the dataset, whole numbers or texts; if given, the
+                privacy unit is the user, with all of its records, for sampling="allocation". Then
+                a part of an epoch costs as much as all of it.
+            records_per_user: with ``user_ids``: records of each user that are dealt, the first ones
+                in the dataset; `left_out` counts the others. By default all of them, 12 at most.
             max_epsilon: if given, steps that go over it at ``target_delta`` raise `BudgetExceeded`.
             target_delta: delta in (0, 1) of that budget.
             batch_first: whether the batch is the first dimension of the module's input.
@@ -139,17 +159,28 @@ class AllocationPrivacyEngine(CertifiedEngine):
             grad_sample_mode=grad_sample_mode,
             **options,
         )
-        noise_multiplier = validate.positive(noise_multiplier=noise_multiplier)
         limit, target_delta = checked_budget(max_epsilon, target_delta)
         records = require_records(data_loader, self.dataset)
+        kept, most = self._owned(data_loader, sampling, user_ids, records_per_user)
+        noise = noise_multipliers(
+            noise_multiplier,
+            steps_of(data_loader, sampling or "allocation", records),
+            sampling or "allocation",
+        )
+        schedule = noise if isinstance(noise, tuple) else None
+        first = noise[0] if isinstance(noise, tuple) else noise
+        # refuses what no theorem covers before anything is changed
+        steps = 1 if schedule is None else len(schedule)
+        step = GaussianMechanism(noise_multiplier=noise)
+        RandomAllocation(step, steps=steps, records_per_user=most)
         if sampling is None and shuffles(data_loader):
             refuse_shuffling(
-                noise_multiplier=noise_multiplier,
+                noise_multiplier=first,
                 steps=max(1, records // data_loader.batch_sampler.batch_size),
                 delta=_DELTA_SHARE / records if target_delta is None else target_delta,
             )
         sampler, expected = dealt_by(
-            data_loader, sampling or "allocation", records, self._rng, distributed=distributed
+            data_loader, sampling or "allocation", kept, self._rng, distributed=distributed
         )
 
         module = self._private_module(
@@ -165,15 +196,23 @@ class AllocationPrivacyEngine(CertifiedEngine):
         )
         private = dealt(kind)(
             optimizer,
-            noise_multiplier=noise_multiplier,
+            noise_multiplier=first,
             max_grad_norm=max_grad_norm,
             expected_batch_size=expected,
             loss_reduction=loss_reduction,
             generator=self.secure_rng if self.secure_mode else noise_generator,
             secure_mode=self.secure_mode,
-            steps=DealtSteps(self.accountant, sampler, limit, target_delta),
+            steps=DealtSteps(
+                self.accountant,
+                sampler,
+                limit,
+                target_delta,
+                records_per_user=most,
+                schedule=schedule,
+            ),
         )
         self._sampler, self.dataset = sampler, data_loader.dataset
+        self.left_out, self._shared = records - len(kept), distributed
         return module, private, DataLoader(batch_sampler=sampler, **loader_options(data_loader))
 
     def end_epoch(self) -> None:
@@ -198,7 +237,7 @@ class AllocationPrivacyEngine(CertifiedEngine):
         held = dict(more.pop("checkpoint_dict", None) or {})
         deal = None if self._sampler is None else self._sampler.deal
         if with_deal and self._sampler is not None:
-            if len(self._sampler.records) < len(self.dataset):
+            if self._shared:
                 raise ValueError("with_deal must be False on several processes, got True")
             if deal is not None and 0 < deal.released < len(deal):
                 held["secret_deal"] = {
@@ -206,7 +245,11 @@ class AllocationPrivacyEngine(CertifiedEngine):
                     "order": torch.from_numpy(np.array(deal.order, np.int64)),
                     "sizes": torch.from_numpy(np.array(deal.sizes, np.int64)),
                     "released": deal.released,
-                    "noise_multiplier": deal.noise_multiplier,
+                    "noise_multiplier": (
+                        list(deal.noise_multiplier)
+                        if isinstance(deal.noise_multiplier, tuple)
+                        else deal.noise_multiplier
+                    ),
                 }
         super().save_checkpoint(
             path=path, module=module, optimizer=optimizer, checkpoint_dict=held, **more
@@ -220,14 +263,17 @@ class AllocationPrivacyEngine(CertifiedEngine):
         target_delta: float,
         **given: Any,
     ) -> dict[str, float]:
-        sampling = given.pop("sampling", None)
+        sampling, owners = given.pop("sampling", None), given.pop("user_ids", None)
+        most = given.pop("records_per_user", None)
         self._checked(**given)
         records = require_records(data_loader, self.dataset)
+        _, most = self._owned(data_loader, sampling, owners, most)
         named = "allocation" if sampling is None else sampling
         noise_multiplier = min_noise_multiplier(
             sampling=named,
             steps=steps_of(data_loader, named, records),
             epochs=validate.integer(minimum=1, epochs=epochs),
+            records_per_user=most,
             target_epsilon=target_epsilon,
             delta=target_delta,
         )
@@ -258,8 +304,23 @@ class AllocationPrivacyEngine(CertifiedEngine):
         if int(sizes.sum()) != len(order) or not np.isin(order, self._sampler.records).all():
             raise ValueError("checkpoint's deal must be one of the loader's records, got another")
         released = validate.integer(minimum=1, maximum=len(sizes) - 1, released=stored["released"])
-        noise_multiplier = validate.positive(noise_multiplier=stored["noise_multiplier"])
+        noise_multiplier = noise_multipliers(
+            stored["noise_multiplier"], len(sizes), self._sampler.sampling
+        )
         return Deal(order, sizes, released, noise_multiplier)
+
+    def _owned(
+        self, data_loader: Any, sampling: str | None, user_ids: Any, most: int | None
+    ) -> tuple[NDArray[np.int64], int]:
+        """The records that are dealt, and how many of them one user owns at most."""
+        records = len(data_loader.dataset)
+        if user_ids is None:
+            if most is not None:
+                raise ValueError(f"records_per_user needs user_ids, got {most!r} without")
+            return np.arange(records), 1
+        if sampling == "shuffle":
+            raise ValueError("user_ids must be left out with sampling='shuffle', got some")
+        return kept_records(user_ids, most, records)
 
     def _checked(
         self,

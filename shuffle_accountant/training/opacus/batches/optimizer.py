@@ -30,6 +30,9 @@ class DealtSteps:
         sampler: deals their records.
         limit: the budget, nats, or inf.
         delta: in (0, 1), of that budget; or None.
+        records_per_user: most records that one user owns.
+        schedule: noise multipliers, one for each step of a deal, or None if the optimizer's own is
+            used.
     """
 
     def __init__(
@@ -38,9 +41,29 @@ class DealtSteps:
         sampler: DealtSampler,
         limit: float,
         delta: float | None,
+        *,
+        records_per_user: int = 1,
+        schedule: tuple[float, ...] | None = None,
     ) -> None:
         self.sampler, self.accountant = sampler, accountant
         self._limit, self._delta = limit, delta
+        self._records, self._schedule = records_per_user, schedule
+        self._last = None if schedule is None else schedule[0]
+
+    def noise_multiplier(self, own: float) -> float:
+        """That of the next step, where the optimizer has ``own``.
+
+        Raises:
+            ValueError: there is a schedule, and the optimizer's own is not the last one of it.
+        """
+        if self._schedule is None:
+            return own
+        if own != self._last:
+            raise ValueError(
+                "noise_multiplier must not be changed where make_private was given one for each "
+                f"step, got {own!r}"
+            )
+        return self._schedule[self._at_hand().released]
 
     def allow(self, noise_multiplier: float) -> int:
         """Refuse a step that no theorem, or no budget, covers.
@@ -55,17 +78,21 @@ class DealtSteps:
             BudgetExceeded: the budget does not allow it.
         """
         deal = self._at_hand()
-        if deal.noise_multiplier is None:
+        if self._schedule is not None:
+            deal.noise_multiplier = self._schedule
+        elif deal.noise_multiplier is None:
             deal.noise_multiplier = noise_multiplier
         elif deal.noise_multiplier != noise_multiplier:
             raise ValueError(
                 "noise_multiplier must not change in the middle of an epoch, got "
-                f"{noise_multiplier!r} after {deal.noise_multiplier!r}"
+                f"{noise_multiplier!r} after {deal.noise_multiplier!r} (give make_private a list, "
+                "one for each step)"
             )
         if deal.allowed is None:
             deal.allowed = self._allowed(deal)
         if deal.released >= deal.allowed:
             raise self.accountant.exceeded(self._limit, self._delta)
+        self._last = noise_multiplier
         return deal.size
 
     def record(self) -> None:
@@ -76,6 +103,7 @@ class DealtSteps:
             noise_multiplier=deal.noise_multiplier,
             steps=len(deal),
             sampling=self.sampler.sampling,
+            records_per_user=self._records,
             begins_deal=deal.released == 0,
         )
         deal.released += 1
@@ -98,7 +126,7 @@ class DealtSteps:
             return len(deal)
         if self._fits(deal, len(deal)):
             return len(deal)
-        if self.sampler.sampling == "shuffle" or not self._fits(deal, 1):
+        if self.sampler.sampling == "shuffle" or self._records > 1 or not self._fits(deal, 1):
             return 0
         fits, exceeds = 1, len(deal)
         while exceeds - fits > 1:
@@ -114,6 +142,7 @@ class DealtSteps:
             noise_multiplier=deal.noise_multiplier,
             steps=len(deal),
             released=released,
+            records_per_user=self._records,
         )
         earlier = AllocationAccountant()
         earlier.history = self.accountant.history[: -1 if deal.released else None]
@@ -156,7 +185,9 @@ class DealtOptimizer(PrivateOptimizer):
         add()
 
     def _released(self, whole: bool, closure: Any) -> bool:
-        size = self._steps.allow(self._opacus.noise_multiplier)
+        noise_multiplier = self._steps.noise_multiplier(self._opacus.noise_multiplier)
+        size = self._steps.allow(noise_multiplier)
+        self._opacus.noise_multiplier = noise_multiplier
         samples = require_samples(self, self._parameters)
         self._rows += len(samples[0])  # a batch may come in parts
         wanted = max(size, 1)

@@ -34,7 +34,7 @@ class Deal:
         order: records, step by step.
         sizes: number of records of each step.
         released: steps that were made already.
-        noise_multiplier: of these steps, or None.
+        noise_multiplier: of these steps, or of each step of the deal, or None.
 
     Attributes:
         yielded: steps whose batches were handed out.
@@ -48,7 +48,7 @@ class Deal:
         order: NDArray[np.int64],
         sizes: NDArray[np.int64],
         released: int = 0,
-        noise_multiplier: float | None = None,
+        noise_multiplier: float | tuple[float, ...] | None = None,
     ) -> None:
         self.order, self.sizes = order, sizes
         self.released = self.yielded = released
@@ -214,10 +214,24 @@ def steps_of(data_loader: Any, sampling: str, records: int) -> int:
 
 
 def dealt_by(
-    data_loader: Any, sampling: str, records: int, rng: np.random.Generator, *, distributed: bool
+    data_loader: Any,
+    sampling: str,
+    kept: NDArray[np.int64],
+    rng: np.random.Generator,
+    *,
+    distributed: bool,
 ) -> tuple[DealtSampler, float]:
-    """The sampler that deals the loader's records, and the batch size to divide by."""
-    steps = steps_of(data_loader, sampling, records)
+    """The sampler that deals the loader's records, and the batch size to divide by.
+
+    Args:
+        data_loader: its batches are counted, and made anew.
+        sampling: "allocation" or "shuffle".
+        kept: the records that are dealt, all of them for "shuffle".
+        rng: source of the deals.
+        distributed: whether each process deals its share of the records.
+    """
+    records = len(kept)
+    steps = steps_of(data_loader, sampling, len(data_loader.dataset))
     if sampling == "shuffle":
         if distributed:
             raise ValueError("sampling must be 'allocation' on several processes, got 'shuffle'")
@@ -225,14 +239,38 @@ def dealt_by(
         size = batches.size if isinstance(batches, ShuffledSampler) else batches.batch_size
         return ShuffledSampler(records=records, size=size, rng=rng), float(size)
     if not distributed:
-        return AllocationSampler(records=records, steps=steps, rng=rng), records / steps
+        return AllocationSampler(records=kept, steps=steps, rng=rng), records / steps
     rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
     sampler = AllocationSampler(
-        records=np.arange(rank, records, ranks),
+        records=kept[rank::ranks],
         steps=steps,
         rng=rng.spawn(ranks)[rank],  # of its own, also where all processes were seeded alike
     )
     return sampler, records / steps / ranks
+
+
+def kept_records(user_ids: Any, most: int | None, records: int) -> tuple[NDArray[np.int64], int]:
+    """The records that are dealt, increasing, and how many of them one user owns at most.
+
+    Args:
+        user_ids: who owns each record of the dataset, whole numbers or texts, shape (records,).
+        most: records of each user that are kept, the first ones in the dataset; None for all.
+        records: how many the dataset has.
+    """
+    owners = np.asarray(user_ids)
+    if owners.shape != (records,) or owners.dtype.kind not in "iuUS":
+        raise ValueError(
+            f"user_ids must be whole numbers or texts, one for each of the {records} records, got "
+            f"shape {owners.shape} of type {owners.dtype}"
+        )
+    order = np.argsort(owners, kind="stable")  # each user's records together, in their order
+    begins = np.flatnonzero(np.r_[True, owners[order][1:] != owners[order][:-1]])
+    counts = np.diff(np.r_[begins, records])
+    place = np.arange(records) - np.repeat(begins, counts)
+    if most is None:
+        return np.arange(records), int(counts.max())
+    most = validate.integer(minimum=1, records_per_user=most)
+    return np.sort(order[place < most]), int(min(counts.max(), most))
 
 
 def refuse_shuffling(*, noise_multiplier: float, steps: int, delta: float) -> None:
