@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -18,16 +19,21 @@ from hypothesis import settings
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=20)
 settings.load_profile("same")
 
+LONG = frozenset(Path(__file__).with_name("before_a_release.txt").read_text().splitlines())
+"""Names of the tests that take long, as pytest has them."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Some tests wait for a release; short ones are traced, the first case of each.
 
-    Tracing takes as long again as the tests themselves, and longest where cases are drawn.
+    Those wait that are marked, or named in ``before_a_release.txt``. Tracing takes as long again
+    as the tests themselves, and longest where cases are drawn.
     """
     seen: set[str] = set()
     before_a_release = bool(os.environ.get("CI_ALL"))
     for item in items:
-        if item.get_closest_marker("release") and not before_a_release:
+        waits = item.get_closest_marker("release") or item.nodeid in LONG
+        if waits and not before_a_release:
             item.add_marker(pytest.mark.skip("takes long, run before a release: CI_ALL=1"))
         test = item.nodeid.partition("[")[0]
         drawn = hasattr(getattr(item, "obj", None), "hypothesis")

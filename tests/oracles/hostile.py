@@ -738,8 +738,10 @@ def _rounds() -> Iterator[Entry]:
     few = {"trials": _up_to(10**5, 2**53)}
     yield Entry("delta of coins", _among_coins, (coins,), True, few, ("dummies",))
     noisy = {"sampling": "allocation", "steps": 20, "epochs": 2, "target_epsilon": 1.0}
+    noisy |= {"records_per_user": 2}
     least = noisy | {"delta": 1e-6, "tolerance": 0.05}
     work |= {"target_epsilon": (0.1, 20.0, 1e308), "epochs": _up_to(100, 10**18)}
+    work |= {"records_per_user": _up_to(3, 10**18)}
     work |= {"steps": _up_to(1000, 10**18), "tolerance": (0.01, math.inf, math.inf)}
     yield Entry("min_noise_multiplier", sa.min_noise_multiplier, (least,), work=work, seconds=5.0)
 
