@@ -16,7 +16,7 @@ from shuffle_accountant.cli.parsing import examples, one_of
 from shuffle_accountant.reports import plot as pictures
 from shuffle_accountant.reports.samplings import SamplingRow, compare_samplings
 from shuffle_accountant.reports.tables import columns, interval
-from shuffle_accountant.rounds.samplings import SAMPLINGS
+from shuffle_accountant.rounds.samplings import CORRELATED, SAMPLINGS
 
 ALL = "all"
 # Relative width that sets the digits of an interval's ends: wider ones are printed with as many.
@@ -25,6 +25,7 @@ _DIGITS = 1e-3
 
 @examples(
     "dpsgd --sigma 2 --batch-size 250 --dataset-size 25000 --epochs 3 --delta 1e-6",
+    "dpsgd --sampling tree --noise-multiplier 4 --steps 64 --delta 1e-6",
     "dpsgd --sampling shuffle --noise-multiplier 2 --steps 100 --delta 1e-6 --json",
 )
 def dpsgd(
@@ -49,7 +50,14 @@ def dpsgd(
         typer.Option(help="Records in all; an epoch has as many steps as full batches."),
     ] = None,
     epochs: Annotated[int, typer.Option(help="Epochs, each dealt, shuffled or drawn anew.")] = 1,
-    sampling: Annotated[str, one_of((*SAMPLINGS, ALL), "How batches are made; one of")] = ALL,
+    sampling: Annotated[
+        str,
+        one_of(
+            (*SAMPLINGS, *CORRELATED, ALL),
+            "How batches are made; all but banded and tree (correlated noise), or one of",
+        ),
+    ] = ALL,
+    bands: Annotated[int, typer.Option(help="Coefficients of the noise that is banded.")] = 4,
     tolerance: Tolerance = 1e-3,
     output: Annotated[Path | None, picture("ε against epochs")] = None,
     as_json: AsJson = False,
@@ -60,6 +68,7 @@ def dpsgd(
         "noise_multiplier": noise_multiplier,
         "delta": delta,
         "tolerance": tolerance,
+        "bands": bands,
     }
     with computing("composing") as warnings:
         run["steps"], notes = _steps(steps, batch_size, dataset_size)

@@ -301,6 +301,7 @@ def samplings(
     delta: float,
     epochs: Sequence[int] = (1, 2, 4, 8, 16),
     samplings: Sequence[str] = tuple(SAMPLINGS),
+    bands: int = 4,
     tolerance: float = 1e-3,
     ax: Axes | None = None,
 ) -> Axes:
@@ -315,6 +316,7 @@ def samplings(
             epochs=count,
             delta=delta,
             samplings=samplings,
+            bands=bands,
             tolerance=tolerance,
         )
         for count in counts

@@ -10,7 +10,13 @@ from shuffle_accountant.reports.compiling import accountant_of
 from shuffle_accountant.rounds.attained import attained_epsilon
 from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.protocol import Protocol
-from shuffle_accountant.rounds.samplings import SAMPLINGS, sampling_named, training_run
+from shuffle_accountant.rounds.samplings import (
+    CORRELATED,
+    SAMPLINGS,
+    correlated_run,
+    sampling_named,
+    training_run,
+)
 
 # By sampling: the batches that a record is in, and the meaning of the interval's ends.
 _MEANING = {
@@ -20,6 +26,14 @@ _MEANING = {
         "from what is certainly lost (antipodal pair) to an upper bound (null clones)",
     ),
     "poisson": ("each step with probability 1/steps", "both ends: the exact value"),
+    "banded": (
+        "the same step of each epoch, noise correlated",
+        "between bounds by simpler covariances",
+    ),
+    "tree": (
+        "the same step of each epoch, noise of a tree of sums",
+        "both ends: the exact value",
+    ),
 }
 
 
@@ -28,7 +42,7 @@ class SamplingRow:
     """Epsilon of a run, for one way of making batches.
 
     Attributes:
-        sampling: "allocation", "shuffle" or "poisson".
+        sampling: "allocation", "shuffle", "poisson", "banded" or "tree".
         batches: which batches a record is in, in words.
         lower: certified lower end of the true epsilon, nats.
         upper: certified upper end, nats; the number to report.
@@ -51,6 +65,7 @@ def compare_samplings(
     epochs: int = 1,
     delta: float,
     samplings: Sequence[str] = tuple(SAMPLINGS),
+    bands: int = 4,
     tolerance: float = 1e-3,
 ) -> list[SamplingRow]:
     """Epsilon of one run of DP-SGD for each way of making its batches.
@@ -58,19 +73,25 @@ def compare_samplings(
     The true epsilon of each is certainly in its interval, under zero-out adjacency. For allocation
     and Poisson sampling that is the bracket of the pair, which Gaussian steps attain. For shuffled
     batches no exact value is known: the lower end is `attained_epsilon`, the upper end the bound by
-    null clones, and the interval is as wide as the gap between both.
+    null clones, and the interval is as wide as the gap between both. Runs with correlated noise
+    ("banded", with as many bands as stated, and "tree") are worked out where they are named: they
+    take seconds.
     """
-    names = [sampling_named(name) for name in samplings]
+    names = [sampling_named(name, correlated=True) for name in samplings]
     delta = validate.open_unit(delta=delta)
-    return [
-        _row(
-            name,
-            training_run(name, noise_multiplier=noise_multiplier, steps=steps, epochs=epochs),
-            delta,
-            tolerance,
-        )
-        for name in names
-    ]
+
+    def run(name: str) -> Protocol:
+        if name in CORRELATED:
+            return correlated_run(
+                name,
+                noise_multiplier=noise_multiplier,
+                steps=steps,
+                epochs=epochs,
+                bands=bands,
+            )
+        return training_run(name, noise_multiplier=noise_multiplier, steps=steps, epochs=epochs)
+
+    return [_row(name, run(name), delta, tolerance) for name in names]
 
 
 def _row(sampling: str, protocol: Protocol, delta: float, tolerance: float) -> SamplingRow:

@@ -27,8 +27,8 @@ __all__ = ["MatrixMechanism", "sqrt_coefficients"]
 MOST_BINS, MOST_BANDS, MOST_EPOCHS = 10_000, 200, 10**6
 _LEAST_NOISE, _MOST_NOISE = LEAST_SIGMA, 1e6
 _WIDE = (
-    "correlated noise: covariances are bounded by simpler ones, from above by a chain's and from "
-    "below by a tree's"
+    "correlated noise: the covariance is bounded from both sides by simpler ones, those of chains "
+    "over the bins"
 )
 
 

@@ -4,21 +4,29 @@
 * "shuffle": records are shuffled and dealt into batches of one size (`ShuffledBatches`).
 * "poisson": every record is in every batch with probability 1/steps (`PoissonSampled`).
 
-Each epoch is dealt, shuffled or drawn anew. Adjacency: zero-out.
+Each epoch is dealt, shuffled or drawn anew. With correlated noise (`MatrixMechanism`) records are
+dealt once, and take part in the same step of every epoch:
+
+* "banded": the encoder has the first coefficients of the square root of prefix sums.
+* "tree": the encoder is a binary tree over the steps of an epoch, a power of 2.
+
+Adjacency: zero-out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.batches import ShuffledBatches
+from shuffle_accountant.rounds.matrix import MatrixMechanism, sqrt_coefficients
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 
-__all__ = ["SAMPLINGS", "sampling_named", "training_run"]
+__all__ = ["CORRELATED", "SAMPLINGS", "correlated_run", "sampling_named", "training_run"]
 
 
 def _allocation(noise_multiplier: float, steps: int, records: int) -> Protocol:
@@ -45,14 +53,40 @@ SAMPLINGS: dict[str, Callable[[float, int, int], Protocol]] = {
 }
 """One epoch by the name of the sampling, of noise multiplier, steps and records of one user."""
 
+CORRELATED = ("banded", "tree")
+"""Runs with correlated noise, by name."""
 
-def sampling_named(sampling: str) -> str:
-    """The name of the sampling, checked."""
+
+def sampling_named(sampling: str, *, correlated: bool = False) -> str:
+    """The name of the sampling, or of a run with correlated noise where these are allowed."""
     if not isinstance(sampling, str):
         raise TypeError(f"sampling must be a text, got {type(sampling).__name__}")
-    if sampling not in SAMPLINGS:
-        raise ValueError(f"sampling must be one of {', '.join(SAMPLINGS)}, got {sampling!r:.60}")
+    known = (*SAMPLINGS, *CORRELATED) if correlated else tuple(SAMPLINGS)
+    if sampling not in known:
+        raise ValueError(f"sampling must be one of {', '.join(known)}, got {sampling!r:.60}")
     return sampling
+
+
+def correlated_run(
+    name: str, *, noise_multiplier: float, steps: int, epochs: int = 1, bands: int = 4
+) -> Protocol:
+    """Protocol of a run of DP-SGD with correlated noise.
+
+    Args:
+        name: "banded" or "tree".
+        noise_multiplier: deviation of the white noise over the largest norm; for "banded" of one
+            participation, whose coefficients have 2-norm 1, for "tree" of each node.
+        steps: number of steps of an epoch, and of bins.
+        epochs: number of epochs, >= 1.
+        bands: number of coefficients of "banded", 1 to 200.
+    """
+    if name == "tree" and steps & (steps - 1):
+        raise ValueError(f"steps must be a power of 2 with sampling='tree', got {steps}")
+    options: dict[str, Any] = (
+        {"tree": True} if name == "tree" else {"coefficients": sqrt_coefficients(bands=bands)}
+    )
+    one = MatrixMechanism(**options, noise_multiplier=noise_multiplier, bins=steps, epochs=epochs)
+    return Protocol([(one, 1)])
 
 
 def training_run(

@@ -36,6 +36,22 @@ def test_rows_are_the_brackets_of_the_rounds() -> None:
     assert rows["shuffle"].lower > max(rows["allocation"].upper, rows["poisson"].upper)
 
 
+def test_correlated_noise_is_that_of_the_matrix_mechanism(run: Any) -> None:
+    """A tree over 8 steps, and two bands: rows of their own, where they are asked for."""
+    options = {"noise_multiplier": 3.0, "steps": 8, "epochs": 1, "delta": 1e-5, "bands": 2}
+    rows = compare_samplings(**options, samplings=("tree", "banded"))
+    coefficients = sa.sqrt_coefficients(bands=2)
+    for row, encoder in zip(rows, ({"tree": True}, {"coefficients": coefficients}), strict=True):
+        one = sa.MatrixMechanism(**encoder, noise_multiplier=3.0, bins=8)
+        found = sa.epsilon(one, delta=1e-5)
+        assert (row.lower, row.upper, row.reduction) == (found.lower, found.upper, found.reduction)
+    code, out, _ = run(
+        *("dpsgd", "--sampling", "tree", "--sigma", "3", "--steps", "8", "--delta", "1e-5")
+    )
+    assert code == 0
+    assert "noise of a tree" in " ".join(out.split())
+
+
 @pytest.mark.slow
 def test_the_command_prints_them(run: Any, tmp_path: Path) -> None:
     code, out, err = run("dpsgd", *FLAGS, "--json")
@@ -141,6 +157,8 @@ def test_the_command_finds_the_noise(run: Any) -> None:
             ["dpsgd", *FLAGS[:2], *FLAGS[-2:], "--batch-size", "9", "--dataset-size", "8"],
             "--dataset-size must be an integer >= 9",
         ),
+        (["dpsgd", *FLAGS, "--sampling", "tree"], "--steps must be a power of 2 with"),
+        (["dpsgd", *FLAGS, "--sampling", "banded", "--bands", "0"], "--bands must be"),
         (["dpsgd", *FLAGS[:4], "--delta", "1e-6", "--epochs", "-1"], "--epochs must be"),
         (["calibrate", "--steps", 3, "--target-epsilon", 1, "--delta", 1e-5], "--sampling must be"),
         (

@@ -22,7 +22,7 @@ from shuffle_accountant.cli.flags import NAMES
 from shuffle_accountant.cli.output import spelled_out
 from shuffle_accountant.randomizers.registry import SHORT, parameters_of
 from shuffle_accountant.reductions.choice import REDUCTIONS
-from shuffle_accountant.rounds.samplings import SAMPLINGS
+from shuffle_accountant.rounds.samplings import CORRELATED, SAMPLINGS
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -109,7 +109,7 @@ def test_choices_are_listed(run: Run) -> None:
     shown = words(run("epsilon", "-h")[1])
     for choices in (NAMES, REDUCTIONS, ("exact", "paper", "tail")):
         assert f"ne of {', '.join(choices)}." in shown
-    assert f"one of {', '.join(SAMPLINGS)}, all." in words(run("dpsgd", "-h")[1])
+    assert f"one of {', '.join([*SAMPLINGS, *CORRELATED])}, all." in words(run("dpsgd", "-h")[1])
     assert f"one of {', '.join(SAMPLINGS)}." in words(run("calibrate", "-h")[1])
 
 
@@ -342,7 +342,7 @@ def test_completion_knows_commands_flags_and_choices(
     assert complete("ledger s") == ["step", "show"]
     assert complete("epsilon --reduction nu") == ["null clones", "null law"]
     assert complete("epsilon --randomizer h") == ["hadamard-response"]
-    assert complete("dpsgd --sampling ") == [*SAMPLINGS, "all"]
+    assert complete("dpsgd --sampling ") == [*SAMPLINGS, *CORRELATED, "all"]
     assert complete("calibrate --sampling p") == ["poisson"]
     assert "--interactive" in complete("report --in")
 

@@ -414,7 +414,7 @@ def test_composed_and_mixed() -> None:
 
 def test_a_wide_bracket_says_why() -> None:
     one = sa.MatrixMechanism(coefficients=[1.0, 0.5, 0.2], noise_multiplier=1.0, bins=8)
-    with pytest.warns(sa.LooseBracketWarning, match="covariances are bounded"):
+    with pytest.warns(sa.LooseBracketWarning, match="covariance is bounded"):
         one.epsilon(delta=1e-6)
 
 
