@@ -72,8 +72,11 @@ _THETA = (0.2, 0.3, 0.4, 0.5, 0.6, 0.68, 0.75, 0.8, 0.84, 0.88, 0.91, 0.94, 0.96
 # Frequencies of the linear programme, and of the check of what it found.
 _FREQUENCIES, _CHECKED = 200, 1 << 15
 # Weights of covariances by which candidates above and below are chosen, and how coarse the first
-# look at those above is.
-_WEIGHTS, _WEIGHT_BELOW, _COARSE = (0.5, 1.0, 2.0, 4.0), 2.0, 8.0
+# look at those above is: up to a number of bins, and in proportion for more of them.
+_WEIGHTS, _WEIGHT_BELOW, _COARSE, _FEW = (0.5, 1.0, 2.0, 4.0), 2.0, 8.0, 250
+# Most bins of a chain that is followed from below; more are blocks of as many, independent of one
+# another, which are summed by doubling.
+_BLOCK = 128
 # The delta about which upper ends are tight, and one that a range of cells is to hold as well.
 _USUAL = 1e-6
 # Contributions, in deviations of the noise, for which chains are followed; others are revealed.
@@ -176,7 +179,7 @@ def _from_below(
     found = [] if signed or used < bins else [(*_within_blocks(shape, variance), bands)]
     if bins > bands > 1:
         of_all = _candidates(tuple(shape.tolist()), bins, above=False)
-        found += [(*one, bins) for one in of_all]
+        found += [(*one, min(bins, max(_BLOCK, 2 * bands))) for one in of_all]
     elif bands == 1 and not found:
         found = [(1.0, 0.0, 0.0, 1)]
     if not found:
@@ -238,7 +241,8 @@ def _fitted(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatio
 
 def _about(bins: int, common: float, theta: float, own: float) -> float:
     """Rough epsilon at the usual delta, from a coarse look at a chain."""
-    look = chain_sum(bins, common, theta, own, tail=1e-10, epsilon=1.0, coarser=_COARSE)
+    coarser = _COARSE * max(bins / _FEW, 1.0)
+    look = chain_sum(bins, common, theta, own, tail=1e-10, epsilon=1.0, coarser=coarser)
     loss = np.log(np.maximum(look.law.value / bins, 1e-300))
     low, high = 0.0, float(loss[-1])
     for _ in range(40):

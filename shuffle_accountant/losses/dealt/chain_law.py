@@ -31,7 +31,8 @@ from shuffle_accountant.numerics.rounding import Array, raised, roundings
 from shuffle_accountant.sums.doubling import SumLaw
 
 # Part of the sum's variance that the cells of sums may add, and of the chain's that its nodes may
-# add; up to _FEW bins, more in proportion for more of them, at most _COARSEST times as much.
+# add; up to _FEW bins. For more of them, in proportion to their number, nodes add more, by no more
+# than _COARSEST times, and cells the square of that.
 _CELLS, _NODES, _FEW, _COARSEST = 1e-3, 3e-3, 200, 5.0
 # Most that nodes may lower a power's mean by, all distances together.
 _LOWERED = 1e-3
@@ -85,7 +86,9 @@ def chain_sum(
     deviation = math.sqrt(common)
     powers = theta ** np.arange(1.0, min(bins, 4000))
     lowered = float(np.sum(powers * (1.0 - powers)))
-    coarser *= min(max(bins / _FEW, 1.0), _COARSEST)
+    more = min(max(bins / _FEW, 1.0), _COARSEST)
+    cells = coarser * more * more * _CELLS
+    coarser *= more
     step = deviation * math.sqrt(6.0 * coarser * _NODES * (1.0 - theta * theta))
     if lowered > 0.0:
         step = min(step, math.log1p(math.sqrt(8.0 * coarser * _LOWERED / lowered)))
@@ -105,9 +108,7 @@ def chain_sum(
     ratio, apart = np.exp(nodes - 0.5 * common), np.exp(other - 0.5 * own)
     # divergences are linear in sums far above alpha times the number of bins: cells may be wide
     even = _NEAR * math.exp(epsilon) * bins
-    edges, equal = sum_edges(
-        bins, common, theta, own, coarser * _CELLS, even, float(ratio[-1] * apart[-1])
-    )
+    edges, equal = sum_edges(bins, common, theta, own, cells, even, float(ratio[-1] * apart[-1]))
     mass, left, gain = _followed(bins, start, turn, ratio, apart, chance, edges, equal, tail)
     lost = outside(bins, deviation, nodes, step, theta) + _beyond(bins, spread, other)
     held = np.flatnonzero(mass)

@@ -21,8 +21,8 @@ from shuffle_accountant.sums.doubling import SumLaw, add, power
 
 # Width of cells of lower ends that are not exact, in normal scores: covariances decide there.
 _LOOSE = 0.02
-# Ratio alpha about which lower ends are tight.
-_FAR = math.exp(1.0)
+# Ratio alpha about which lower ends are tight, and of a block's sum the most, in its means.
+_FAR, _FAR_OF_BLOCK = math.exp(1.0), 20.0
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,8 @@ def _of_blocks(source: ChainsBelow, bins: int, tail: float) -> SumLaw:
             *(part, source.common, source.theta, source.own),
             powers=source.order,
             tail=tail / (8.0 * (whole + 2)),
-            far=_FAR * bins,
+            # what a block has beyond many times its mean comes from few bins: cells may be wide
+            far=min(_FAR * bins, _FAR_OF_BLOCK * part.size),
         )
 
     law = of_block(scales[scales.size - size :])
