@@ -352,7 +352,7 @@ def test_no_law_is_made_to_know_that_losses_are_finite(
 ) -> None:
     """It would be a second or third one, and most of the time that an answer takes."""
 
-    def refuse(*arguments: Any) -> Any:
+    def refuse(*arguments: Any, **options: Any) -> Any:
         raise AssertionError("a law was asked for")
 
     monkeypatch.setattr(mean_ratio, "_law", refuse)
