@@ -231,6 +231,7 @@ class PrivacyFilter:
             StorageError: the database cannot be read or written.
         """
         least = None if at_least is None else Receipt.read(at_least=at_least)
+        store = LedgerStore(url, name, FilterEntry)  # a bad url is refused before a plan is made
         asked: FilterBudget | None = None
         if epsilon is not None:
             delta = validate.open_unit(delta=delta)
@@ -242,7 +243,6 @@ class PrivacyFilter:
                 )
         elif kind != "auto" or any(one is not None for one in (delta, unit, order, planned)):
             raise ValueError("delta, kind, unit, order and planned need an epsilon, got None")
-        store = LedgerStore(url, name, FilterEntry)
         new = asked is not None and least is None
         config, entries, end = store.open(asked.to_dict() if asked and new else None)
         try:

@@ -110,8 +110,8 @@ class RenyiPlan:
         return cls(epsilon, delta, max((fits(t), t) for t in _ORDERS.tolist())[1])
 
     def to_dict(self) -> dict[str, Any]:
-        """Kind and order."""
-        return {"kind": self.kind, "order": 1.0 + self.t}
+        """Kind, and the order less 1, which the order itself would round."""
+        return {"kind": self.kind, "excess": self.t}
 
     def cost(self, one: Round) -> tuple[float, float]:
         """Log moment of a round at the order, from above."""
@@ -240,7 +240,7 @@ def read_plan(state: Any, epsilon: float, delta: float) -> Plan:
     Raises:
         ValueError: it is of no kind that is known, or a field is out of range.
     """
-    fields = {"renyi": "order", "gaussian": "share", "unit": "unit"}
+    fields = {"renyi": "excess", "gaussian": "share", "unit": "unit"}
     stored: dict[str, Any] = validate.instance(dict, plan=state)
     kind = validate.choice(tuple(fields), kind=stored.get("kind"))
     if set(stored) != {"kind", fields[kind]}:
@@ -249,7 +249,7 @@ def read_plan(state: Any, epsilon: float, delta: float) -> Plan:
         return UnitPlan(epsilon, delta, round_from_dict(stored["unit"]))
     if kind == "gaussian":
         return GaussianPlan(epsilon, delta, validate.open_unit(share=stored["share"]))
-    return RenyiPlan(epsilon, delta, excess_order(stored["order"]))
+    return RenyiPlan(epsilon, delta, validate.positive(excess=stored["excess"]))
 
 
 def excess_order(order: object) -> float:

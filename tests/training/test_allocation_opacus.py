@@ -673,6 +673,40 @@ def test_users_who_own_several_records(tmp_path: Path) -> None:
     refused("step 13 would exceed", lambda: epoch(model, optimizer, loader), BudgetExceeded)
 
 
+def test_steps_of_records_are_no_steps_of_users(tmp_path: Path) -> None:
+    """A user owns two records: two epochs that were paid for by the record cost more than that."""
+    owners, path = list(range(30)) * 2, tmp_path / "checkpoint.pt"
+    engine, model, optimizer, loader = private()
+    epoch(model, optimizer, loader)
+    engine.save_checkpoint(path=path, module=model)
+    again: dict[str, Any] = {"engine": engine, "dataset": engine.dataset, "user_ids": owners}
+    for most in (1, 2):
+        refused(
+            "user_ids must be given for all steps or for none",
+            lambda most=most: private(**again, records_per_user=most),  # type: ignore[misc]
+        )
+    other, its_model, *_ = private(user_ids=owners, records_per_user=1)
+    refused(
+        "another configuration, .*'one record'.*'one user'",
+        lambda: other.load_checkpoint(path=path, module=its_model),
+    )
+    loaded = AllocationPrivacyEngine()
+    loaded.accountant.load_state_dict(engine.accountant.state_dict())
+    refused(
+        "user_ids must be given for all steps or for none",
+        lambda: private(engine=loaded, user_ids=owners),
+    )
+    by_user = AllocationAccountant()
+    by_user.step(noise_multiplier=1.0, steps=6, records_per_user=1)
+    refused(
+        "those recorded are of a user",
+        lambda: by_user.step(noise_multiplier=1.0, steps=6),
+    )
+    copy = AllocationAccountant()
+    copy.load_state_dict(json.loads(json.dumps(by_user.state_dict())))
+    assert copy.history == by_user.history
+
+
 def deal_of(loader: Any) -> list[list[int]]:
     """The batches of one more deal, of which none is used."""
     sampler = loader.batch_sampler

@@ -15,7 +15,13 @@ import pytest
 from scipy.stats import binom, norm
 
 import shuffle_accountant as sa
-from shuffle_accountant.training import BudgetExceeded, Odometer, PersonalFilter, PrivacyFilter
+from shuffle_accountant.training import (
+    BudgetExceeded,
+    Odometer,
+    PersonalFilter,
+    PrivacyFilter,
+    plans,
+)
 from shuffle_accountant.training.gaussian_cost import gaussian_cost, worst_gap
 from shuffle_accountant.training.plans import GaussianPlan, Plan, UnitPlan, allowed
 from shuffle_accountant.training.unit_cost import unit_cost
@@ -308,3 +314,13 @@ def test_a_tail_is_no_unit_for_others() -> None:
     assert plan.cost(tail) == (1.0, 0.0)
     with pytest.raises(ValueError, match="variant='tail'"):
         plan.cost(general(0.5, 2000))
+
+
+def test_a_stored_plan_is_the_same_to_the_last_bit() -> None:
+    """Sums of one order are no sums of another: 1 + t would not give t back."""
+    stored: list[Plan] = [plans.RenyiPlan(3.0, 1e-6, t) for t in plans._ORDERS.tolist()]
+    stored += [plans.GaussianPlan(3.0, 1e-6, share) for share in plans._SHARES]
+    for plan in stored:
+        again = plans.read_plan(json.loads(json.dumps(plan.to_dict())), 3.0, 1e-6)
+        assert again.limits == plan.limits
+        assert again.to_dict() == plan.to_dict()

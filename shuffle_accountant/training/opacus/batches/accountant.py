@@ -37,27 +37,26 @@ class DealtEpoch:
             or one for each step, of an allocation.
         steps: of the whole deal, >= 1.
         released: number of steps that were made, in [1, steps].
-        records_per_user: most records that one user owns; 1 for "shuffle".
+        records_per_user: most records that one user owns, if the unit of privacy is a user; None if
+            it is one record, as for "shuffle".
     """
 
     sampling: str
     noise_multiplier: float | tuple[float, ...]
     steps: int
     released: int
-    records_per_user: int = 1
+    records_per_user: int | None = None
 
     def __post_init__(self) -> None:
         steps = validate.integer(minimum=1, maximum=MOST_STEPS, steps=self.steps)
+        if self.records_per_user is not None:
+            most = MOST_STEPS if self.sampling == "allocation" else 0
+            validate.integer(minimum=1, maximum=most, records_per_user=self.records_per_user)
         checked = {
             "sampling": validate.choice(SAMPLINGS, sampling=self.sampling),
             "noise_multiplier": noise_multipliers(self.noise_multiplier, steps, self.sampling),
             "steps": steps,
             "released": validate.integer(minimum=1, maximum=steps, released=self.released),
-            "records_per_user": validate.integer(
-                minimum=1,
-                maximum=MOST_STEPS if self.sampling == "allocation" else 1,
-                records_per_user=self.records_per_user,
-            ),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -70,13 +69,15 @@ class DealtEpoch:
             return ShuffledBatches(noise_multiplier=self.noise_multiplier, steps=self.steps)
         step = GaussianMechanism(noise_multiplier=self.noise_multiplier)
         if self.whole:
-            return RandomAllocation(step, steps=self.steps, records_per_user=self.records_per_user)
+            return RandomAllocation(
+                step, steps=self.steps, records_per_user=self.records_per_user or 1
+            )
         return RandomAllocation(step, steps=self.steps, released=self.released)
 
     @property
     def whole(self) -> bool:
         """Whether a part of the epoch costs as much as all of it."""
-        return self.sampling == "shuffle" or self.records_per_user > 1
+        return self.sampling == "shuffle" or (self.records_per_user or 1) > 1
 
 
 def noise_multipliers(
@@ -131,7 +132,7 @@ class AllocationAccountant(CertifiedAccountant):
         noise_multiplier: float | Sequence[float],
         steps: int | None = None,
         sampling: str = "allocation",
-        records_per_user: int = 1,
+        records_per_user: int | None = None,
         begins_deal: bool = True,
         sample_rate: float | None = None,
     ) -> None:
@@ -142,13 +143,13 @@ class AllocationAccountant(CertifiedAccountant):
                 each step of the deal.
             steps: of the whole deal, >= 1.
             sampling: "allocation" or "shuffle".
-            records_per_user: most records that one user owns.
+            records_per_user: most records that one user owns, if the unit is a user.
             begins_deal: whether it is the first step of its deal.
             sample_rate: of Poisson sampling, which this does not account for.
 
         Raises:
-            ValueError: Poisson sampling, or a step that continues another deal than the last one.
-                Nothing is recorded.
+            ValueError: Poisson sampling, a step that continues another deal than the last one, or
+                steps of records and of users in one history. Nothing is recorded.
         """
         if sample_rate is not None:
             raise ValueError(
@@ -164,6 +165,7 @@ class AllocationAccountant(CertifiedAccountant):
             released=1,
             records_per_user=records_per_user,
         )
+        self.require_unit(records_per_user)
         if begins:
             self.history.append(first)
             return
@@ -172,13 +174,27 @@ class AllocationAccountant(CertifiedAccountant):
             raise ValueError(f"begins_deal must be True for the first step of {first!r}")
         self.history[-1] = replace(last, released=last.released + 1)
 
+    def require_unit(self, records_per_user: int | None) -> None:
+        """Refuse steps of users after steps of records, or the other way round.
+
+        A user may own several records: what was recorded for one record is less than a user loses.
+        """
+        if self.history and (self.history[-1].records_per_user is None) is not (
+            records_per_user is None
+        ):
+            unit = "a record" if self.history[-1].records_per_user is None else "a user"
+            raise ValueError(
+                f"user_ids must be given for all steps or for none: those recorded are of {unit}, "
+                f"got records_per_user={records_per_user!r}"
+            )
+
     @staticmethod
     def written(entry: DealtEpoch) -> dict[str, Any]:
         """An entry of the history in plain JSON types."""
         state = asdict(entry)
         if not isinstance(entry.noise_multiplier, float):
             state["noise_multiplier"] = list(entry.noise_multiplier)
-        if entry.records_per_user == 1:  # written as they always were
+        if entry.records_per_user is None:  # written as they always were
             del state["records_per_user"]
         return state
 

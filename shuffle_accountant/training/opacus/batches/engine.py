@@ -82,6 +82,7 @@ class AllocationPrivacyEngine(CertifiedEngine):
         self.left_out = 0
         self._sampler: DealtSampler | None = None
         self._shared = False  # whether several processes deal the records
+        self._unit = _unit(None)
 
     def make_private(
         self,
@@ -172,7 +173,8 @@ class AllocationPrivacyEngine(CertifiedEngine):
         # refuses what no theorem covers before anything is changed
         steps = 1 if schedule is None else len(schedule)
         step = GaussianMechanism(noise_multiplier=noise)
-        RandomAllocation(step, steps=steps, records_per_user=most)
+        RandomAllocation(step, steps=steps, records_per_user=most or 1)
+        self.accountant.require_unit(most)
         if sampling is None and shuffles(data_loader):
             refuse_shuffling(
                 noise_multiplier=first,
@@ -213,6 +215,7 @@ class AllocationPrivacyEngine(CertifiedEngine):
         )
         self._sampler, self.dataset = sampler, data_loader.dataset
         self.left_out, self._shared = records - len(kept), distributed
+        self._unit = _unit(most)
         return module, private, DataLoader(batch_sampler=sampler, **loader_options(data_loader))
 
     def end_epoch(self) -> None:
@@ -273,7 +276,7 @@ class AllocationPrivacyEngine(CertifiedEngine):
             sampling=named,
             steps=steps_of(data_loader, named, records),
             epochs=validate.integer(minimum=1, epochs=epochs),
-            records_per_user=most,
+            records_per_user=most or 1,
             target_epsilon=target_epsilon,
             delta=target_delta,
         )
@@ -284,10 +287,9 @@ class AllocationPrivacyEngine(CertifiedEngine):
         if own is None:
             return lambda: None
         if saved.history:
-            its, mine = (
-                (saved.history[-1].sampling, saved.history[-1].steps),
-                (own.sampling, len(own)),
-            )
+            last = saved.history[-1]
+            its = (last.sampling, last.steps, _unit(last.records_per_user))
+            mine = (own.sampling, len(own), self._unit)
             if its != mine:
                 raise ValueError(
                     f"checkpoint is of another configuration, {its}, got by one of {mine}"
@@ -311,13 +313,13 @@ class AllocationPrivacyEngine(CertifiedEngine):
 
     def _owned(
         self, data_loader: Any, sampling: str | None, user_ids: Any, most: int | None
-    ) -> tuple[NDArray[np.int64], int]:
-        """The records that are dealt, and how many of them one user owns at most."""
+    ) -> tuple[NDArray[np.int64], int | None]:
+        """The records that are dealt, and how many of them one user owns at most, if known."""
         records = len(data_loader.dataset)
         if user_ids is None:
             if most is not None:
                 raise ValueError(f"records_per_user needs user_ids, got {most!r} without")
-            return np.arange(records), 1
+            return np.arange(records), None
         if sampling == "shuffle":
             raise ValueError("user_ids must be left out with sampling='shuffle', got some")
         return kept_records(user_ids, most, records)
@@ -348,6 +350,11 @@ class AllocationPrivacyEngine(CertifiedEngine):
             validate.positive(max_grad_norm=norm)
         if noise_generator is not None and self.secure_mode:
             raise ValueError("noise_generator must be left out in secure_mode, got one")
+
+
+def _unit(records_per_user: int | None) -> str:
+    """The unit of privacy, in words."""
+    return "one record" if records_per_user is None else "one user"
 
 
 def _refuse_options(options: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ class DealtSteps:
         sampler: deals their records.
         limit: the budget, nats, or inf.
         delta: in (0, 1), of that budget; or None.
-        records_per_user: most records that one user owns.
+        records_per_user: most records that one user owns, or None if the unit is one record.
         schedule: noise multipliers, one for each step of a deal, or None if the optimizer's own is
             used.
     """
@@ -42,7 +42,7 @@ class DealtSteps:
         limit: float,
         delta: float | None,
         *,
-        records_per_user: int = 1,
+        records_per_user: int | None = None,
         schedule: tuple[float, ...] | None = None,
     ) -> None:
         self.sampler, self.accountant = sampler, accountant
@@ -126,7 +126,11 @@ class DealtSteps:
             return len(deal)
         if self._fits(deal, len(deal)):
             return len(deal)
-        if self.sampler.sampling == "shuffle" or self._records > 1 or not self._fits(deal, 1):
+        if (
+            self.sampler.sampling == "shuffle"
+            or (self._records or 1) > 1
+            or not self._fits(deal, 1)
+        ):
             return 0
         fits, exceeds = 1, len(deal)
         while exceeds - fits > 1:
