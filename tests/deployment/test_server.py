@@ -1,5 +1,6 @@
 """The reference server: rounds of messages, charged and estimated, also when it is killed."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -182,9 +183,10 @@ def test_a_killed_server_loses_nothing_it_acknowledged(url, tmp_path):
         answered += sum(-one for one in lines if one < 0)
         runs += 1
     server = sa.deployment.Server(url, deployment)
-    with pytest.raises(ValueError, match="they wait for more|have been answered"):
-        while True:  # first the round that was cut off before a kill, which is not among the waiting
+    with contextlib.suppress(ValueError):  # until fewer wait than a round has
+        while True:  # first the round that was cut off before a kill: it does not count as waiting
             server.close_round()
+    assert server.waiting < 1000
     kept = sum(one.users for one in server.estimates().values()) + server.waiting
     # at each kill one message may be in, and one round answered, of which nobody heard
     assert received <= kept <= received + 50 * runs
