@@ -61,7 +61,7 @@ from shuffle_accountant.baselines import (
     strong_clones_closed_form,
     strong_composition,
 )
-from shuffle_accountant.baselines.base import OutsideValidityError
+from shuffle_accountant.baselines.question import OutsideValidityError
 
 ROUNDS, DELTA = 1000, 1e-6
 # One round in which every closed form applies, the ones for eps0 <= 1/2 too.

@@ -114,8 +114,7 @@ from shuffle_accountant.bracket import (
 from shuffle_accountant.bracket import __version__ as __version__
 from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.facades.lazy import lazy_attributes
-from shuffle_accountant.losses.tables.tabulated import PldTable as LossTable
-from shuffle_accountant.randomizers.approximate import ApproximateRandomizer
+from shuffle_accountant.losses.tabulated import PldTable as LossTable
 from shuffle_accountant.randomizers.channel import DiscreteRandomizer
 from shuffle_accountant.randomizers.count_laws import (
     AsymmetricGeometric,
@@ -126,7 +125,7 @@ from shuffle_accountant.randomizers.count_laws import (
 )
 from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
 from shuffle_accountant.randomizers.gaussian_vectors import GaussianVectors
-from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.randomizers.general import ApproximateRandomizer, GeneralRandomizer
 from shuffle_accountant.randomizers.hadamard import HadamardResponse
 from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
 from shuffle_accountant.randomizers.local_hashing import LocalHashing
@@ -160,12 +159,10 @@ if TYPE_CHECKING:
     from shuffle_accountant.reports.compiling import report
     from shuffle_accountant.reports.rows import Report, ReportRow
     from shuffle_accountant.reports.statements import Statement, statement
+    from shuffle_accountant.rounds.added_messages import AugmentedShuffle, NoiseMessages
     from shuffle_accountant.rounds.allocation import RandomAllocation
     from shuffle_accountant.rounds.attained import attained_epsilon
-    from shuffle_accountant.rounds.augmented import AugmentedShuffle
-    from shuffle_accountant.rounds.batches import ShuffledBatches
-    from shuffle_accountant.rounds.cyclic import CyclicPoisson
-    from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
+    from shuffle_accountant.rounds.batches import CyclicPoisson, ShuffledBatches
     from shuffle_accountant.rounds.matrix import MatrixMechanism, sqrt_coefficients
     from shuffle_accountant.rounds.mechanisms import (
         GaussianMechanism,
@@ -173,9 +170,8 @@ if TYPE_CHECKING:
         PureMechanism,
     )
     from shuffle_accountant.rounds.memoised import MemoisedRounds
-    from shuffle_accountant.rounds.noise_messages import NoiseMessages
     from shuffle_accountant.rounds.pld import PldRound
-    from shuffle_accountant.rounds.poisson import PoissonSampled
+    from shuffle_accountant.rounds.sampled import FixedSizeSampled, PoissonSampled
     from shuffle_accountant.rounds.thresholds import SampleAndThreshold
     from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
     from shuffle_accountant.tuning.best_run import selection
@@ -283,21 +279,21 @@ if not TYPE_CHECKING:
         },
         # what the first answer of a process does not need
         names={
-            "AugmentedShuffle": "rounds.augmented",
+            "AugmentedShuffle": "rounds.added_messages",
             "Deployment": "deployment.description",
-            "CyclicPoisson": "rounds.cyclic",
+            "CyclicPoisson": "rounds.batches",
             "Fixed": "tuning.runs",
             "Geometric": "tuning.runs",
             "selection": "tuning.best_run",
-            "FixedSizeSampled": "rounds.fixed_size",
+            "FixedSizeSampled": "rounds.sampled",
             "GaussianMechanism": "rounds.mechanisms",
             "LaplaceMechanism": "rounds.mechanisms",
             "MatrixMechanism": "rounds.matrix",
             "MemoisedRounds": "rounds.memoised",
             "sqrt_coefficients": "rounds.matrix",
-            "NoiseMessages": "rounds.noise_messages",
+            "NoiseMessages": "rounds.added_messages",
             "PldRound": "rounds.pld",
-            "PoissonSampled": "rounds.poisson",
+            "PoissonSampled": "rounds.sampled",
             "PureMechanism": "rounds.mechanisms",
             "RandomAllocation": "rounds.allocation",
             "Report": "reports.rows",

@@ -14,9 +14,7 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "It chooses between a sum over pairs and a grid, both of which are certified on either "
         "side; the tables of both sides have the same counts.",
-        (
-            "losses/tables/dummies.py ReplacedValue.exact: other side: _table(part, Bound.PESSIMISTIC)",
-        ),
+        ("losses/dummies.py ReplacedValue.exact: other side: _table(part, Bound.PESSIMISTIC)",),
     ),
     (
         "It only finds out how far apart losses are, and which points of the profile, p and numbers "

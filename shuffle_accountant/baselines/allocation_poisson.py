@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.baselines.base import require
 from shuffle_accountant.baselines.one_epoch import (
     EpochBound,
     PoissonEpoch,
@@ -24,12 +23,13 @@ from shuffle_accountant.baselines.one_epoch import (
     composed_epsilon,
     one_use,
 )
+from shuffle_accountant.baselines.question import require
 from shuffle_accountant.baselines.registry import register
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.allocation import RandomAllocation
-from shuffle_accountant.rounds.steps import step_ratio
+from shuffle_accountant.rounds.mechanisms import step_ratio
 
 __all__ = ["epsilon", "name", "rate", "sound", "source", "valid"]
 

@@ -23,10 +23,9 @@ from functools import cache, lru_cache
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.baselines.base import check_protocol, require
-from shuffle_accountant.baselines.question import Question
+from shuffle_accountant.baselines.moments import epsilon_of
+from shuffle_accountant.baselines.question import Question, check_protocol, require
 from shuffle_accountant.baselines.registry import ProtocolBound, register
-from shuffle_accountant.baselines.renyi import epsilon_of
 from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["MOST_EPS0", "MOST_ORDER", "MOST_ROUNDS", "epsilon", "name", "renyi_divergence"]

@@ -17,20 +17,19 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.baselines.base import OutsideValidityError
-from shuffle_accountant.baselines.question import Question
+from shuffle_accountant.baselines.question import OutsideValidityError, Question
 from shuffle_accountant.baselines.registry import Answer, PublishedBound
 from shuffle_accountant.engine.composed_law import composed_law
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
 from shuffle_accountant.lattice.profile import profile_atoms
-from shuffle_accountant.losses.tables.tabulated import PldTable
+from shuffle_accountant.losses.tabulated import PldTable
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import certified
 from shuffle_accountant.rounds.pld import PldRound
-from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
+from shuffle_accountant.rounds.sampled import PoissonSampled
 
 __all__ = ["EpochBound", "EpochProfile", "PoissonEpoch", "checked", "composed_epsilon", "one_use"]
 

@@ -27,8 +27,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.baselines.base import check_protocol, require
-from shuffle_accountant.baselines.one_round import OneRoundBound
+from shuffle_accountant.baselines.closed_forms import OneRoundBound
+from shuffle_accountant.baselines.question import check_protocol, require
 from shuffle_accountant.baselines.registry import register
 from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.numerics.binomial import log1p_minus

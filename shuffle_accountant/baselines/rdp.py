@@ -5,7 +5,7 @@ The divergence of order lambda > 1 of a pair (P, Q) with privacy loss L = log(P/
     D_lambda(P ‖ Q) = log E_P[e^((lambda - 1) L]) / (lambda - 1).
 
 It adds up over rounds (Mironov 2017) and is turned into (epsilon, delta) by
-`shuffle_accountant.baselines.renyi`, at the best real order. No closed form stands between: the
+`shuffle_accountant.baselines.moments`, at the best real order. No closed form stands between: the
 divergence is that of the pair that the accountant itself composes, put on a grid from above, so
 that what is lost against its bracket is lost by Rényi accounting. Both orders of the neighbours
 are taken, subsampled rounds are rounds like others. Upper bounds.
@@ -27,14 +27,18 @@ from collections.abc import Sequence
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.baselines.base import require
-from shuffle_accountant.baselines.moments import LogMoments, log_moments
+from shuffle_accountant.baselines.moments import (
+    LogMoment,
+    LogMoments,
+    best_delta,
+    best_epsilon,
+    log_moments,
+)
+from shuffle_accountant.baselines.question import require
 from shuffle_accountant.baselines.registry import ProtocolBound, register
-from shuffle_accountant.baselines.renyi import LogMoment, best_delta, best_epsilon
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.divergence import HOCKEY_STICK
+from shuffle_accountant.losses.base import HOCKEY_STICK, Effort, PrivacyLoss
 from shuffle_accountant.rounds.protocol import Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 

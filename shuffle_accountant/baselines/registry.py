@@ -2,7 +2,7 @@
 
 A module of this package registers its bound, so that a new bound is one new file; so may anybody
 else's. Two kinds share one interface: `ProtocolBound` for bounds that say themselves how rounds
-compose, and `shuffle_accountant.baselines.one_round.OneRoundBound` for those about one round.
+compose, and `shuffle_accountant.baselines.closed_forms.OneRoundBound` for those about one round.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from shuffle_accountant.baselines.base import OutsideValidityError
-from shuffle_accountant.baselines.question import Question
+from shuffle_accountant.baselines.question import OutsideValidityError, Question
 from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.registry import Registry
 
@@ -106,7 +105,7 @@ BOUNDS: Registry[PublishedBound] = Registry(__package__ or "")
 
 
 def register(kind: Callable[..., PublishedBound], bound: Any, **details: Any) -> None:
-    """Register what has the interface of `shuffle_accountant.baselines.base` as a bound of a kind.
+    """Register what has the interface of `baselines.question` as a bound of a kind.
 
     Args:
         kind: class of the bound.

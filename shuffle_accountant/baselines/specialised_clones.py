@@ -33,8 +33,8 @@ import math
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.baselines.base import check_protocol
-from shuffle_accountant.baselines.one_round import OneRoundBound
+from shuffle_accountant.baselines.closed_forms import OneRoundBound
+from shuffle_accountant.baselines.question import check_protocol
 from shuffle_accountant.baselines.registry import register
 from shuffle_accountant.numerics.binomial import log_pmf
 

@@ -18,8 +18,9 @@ from dataclasses import replace
 from typing import Any
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.calibration.evidence import CalibratedFloat, CalibratedInt
 from shuffle_accountant.calibration.search import (
+    CalibratedFloat,
+    CalibratedInt,
     decimals_downwards,
     integers_downwards,
     integers_upwards,

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.calibration.evidence import CalibratedFloat
-from shuffle_accountant.calibration.search import decimals_upwards
+from shuffle_accountant.calibration.search import CalibratedFloat, decimals_upwards
 from shuffle_accountant.calibration.target import Target
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 from shuffle_accountant.rounds.samplings import sampling_named, training_run

@@ -13,8 +13,7 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import trade_off_of
 from shuffle_accountant.bracket import Bracket, warn_loose
-from shuffle_accountant.calibration.evidence import Evidence
-from shuffle_accountant.calibration.search import Ladder, first_that_meets
+from shuffle_accountant.calibration.search import Evidence, Ladder, first_that_meets
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.leakage.reidentification.bounds import bound
 from shuffle_accountant.numerics.rounding import lowered, raised

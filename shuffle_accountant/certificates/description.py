@@ -26,8 +26,8 @@ from shuffle_accountant.certificates.allocated import (
 )
 from shuffle_accountant.certificates.balls import at_least, exact
 from shuffle_accountant.certificates.binary_target import BinaryTarget
+from shuffle_accountant.certificates.composition import LossTable
 from shuffle_accountant.certificates.letters import LettersAmongDecoys
-from shuffle_accountant.certificates.loss_table import LossTable
 from shuffle_accountant.certificates.profiles import (
     OrderedProfile,
     OrderedTarget,

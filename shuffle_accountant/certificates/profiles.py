@@ -14,7 +14,7 @@ from typing import Protocol
 from flint import arb
 
 from shuffle_accountant.certificates.balls import Effort, at_least
-from shuffle_accountant.certificates.loss_table import LossTable
+from shuffle_accountant.certificates.composition import LossTable
 from shuffle_accountant.certificates.work import Work, left, spend
 
 Values = Callable[[list[arb], Effort], list[arb]]

@@ -19,13 +19,12 @@ from shuffle_accountant.cli import (
     brackets,
     calibrate,
     certificates,
-    compare,
     design,
     dpsgd,
     plot,
     report,
 )
-from shuffle_accountant.cli.deployment import DEPLOYMENT
+from shuffle_accountant.cli.design import DEPLOYMENT
 from shuffle_accountant.cli.ledger import LEDGER
 from shuffle_accountant.cli.output import PROGRAM, discard, print_json, spelled_out
 from shuffle_accountant.cli.parsing import UsageError, add, epilog, print_help_if_bare
@@ -47,7 +46,7 @@ COMMANDS = (
     brackets.delta,
     calibrate.calibrate,
     design.design,
-    compare.compare,
+    report.compare,
     dpsgd.dpsgd,
     audit.audit,
     report.report,

@@ -36,7 +36,7 @@ from shuffle_accountant.rounds.samplings import SAMPLINGS
 from shuffle_accountant.rounds.shuffle import attendance
 
 if TYPE_CHECKING:
-    from shuffle_accountant.calibration.evidence import CalibratedFloat, CalibratedInt
+    from shuffle_accountant.calibration.search import CalibratedFloat, CalibratedInt
 
 _TARGETS = ("target_epsilon", "target_advantage", "target_trade_off", "target_reidentification")
 _THRESHOLD = "threshold"

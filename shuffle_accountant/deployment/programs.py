@@ -23,18 +23,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shuffle_accountant.deployment.draws import (
+from shuffle_accountant.deployment.whole_numbers import (
     RANGE,
     Draws,
     Integers,
-    many_below,
-    many_draws,
-)
-from shuffle_accountant.deployment.thresholds import (
     fitting_draws,
     flipping_draws,
     loss_of_fitting,
     loss_of_flipping,
+    many_below,
+    many_draws,
 )
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.checks import category_values, generator

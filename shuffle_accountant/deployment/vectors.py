@@ -11,8 +11,8 @@ import hashlib
 import json
 from typing import Any
 
-from shuffle_accountant.deployment.draws import BITS, BYTES, RANGE, Draws
 from shuffle_accountant.deployment.programs import Program
+from shuffle_accountant.deployment.whole_numbers import BITS, BYTES, RANGE, Draws
 
 
 def vectors_of(program: Program, count: int) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.calibration.evidence import Evidence
+from shuffle_accountant.calibration.search import Evidence
 from shuffle_accountant.deployment.description import Deployment
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.randomizers.base import LocalRandomizer
@@ -21,8 +21,7 @@ from shuffle_accountant.reports.drawing import (
     plain_ticks,
     titled,
 )
-from shuffle_accountant.reports.tables import WIDTH, rounded_up, rows_of_lines, under
-from shuffle_accountant.reports.tabular import Tabular
+from shuffle_accountant.reports.tables import WIDTH, Tabular, rounded_up, rows_of_lines, under
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 if TYPE_CHECKING:

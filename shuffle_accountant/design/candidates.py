@@ -19,8 +19,8 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.calibrate import max_eps0
-from shuffle_accountant.calibration.evidence import Evidence
 from shuffle_accountant.calibration.search import (
+    Evidence,
     decimals_downwards,
     integers_upwards,
     ratios_downwards,

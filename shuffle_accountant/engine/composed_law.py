@@ -25,9 +25,9 @@ from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    LIMITS,
     Array,
     raised,
     roundings,

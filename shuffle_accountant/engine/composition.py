@@ -1,7 +1,7 @@
 """Adaptive composition of discretised losses: the law of the sum, tilted to the question asked.
 
 ``delta(eps) = sum over x > eps of p(x) (1 - e^(eps - x))`` with p the law of the sum of all losses
-(or another weight of the losses above epsilon, see `shuffle_accountant.losses.divergence`).
+(or another weight of the losses above epsilon, see `shuffle_accountant.losses.base`).
 A plain transform knows p to an absolute 1e-16 only. The tilted law ``a(x) = p(x) e^(lam x - K)``
 concentrates around its mean ``K'(lam)``; with lam the saddle point of the question that is where
 the answer comes from, so delta has relative accuracy, down to the smallest double.
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import Bound, PldGrid
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.base import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,

@@ -24,8 +24,8 @@ from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
 from shuffle_accountant.lattice.grid import Bound, PldGrid
 from shuffle_accountant.losses.base import Effort, EqualCells, GridTooFine, PrivacyLoss, Tabled
 from shuffle_accountant.numerics.kept import kept
-from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.roots import find_crossing
+from shuffle_accountant.numerics.rounding import LIMITS
 from shuffle_accountant.progress import share_of_bar
 
 

@@ -20,7 +20,7 @@ from shuffle_accountant.lattice.profile import (
     whole_places,
     whole_profile,
 )
-from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable, TabulatedLoss
+from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedLoss
 from shuffle_accountant.numerics.rounding import Array, lowered, pairwise_sum
 
 # Least distance of kinks, relative to the last one.

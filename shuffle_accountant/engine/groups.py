@@ -31,9 +31,15 @@ from shuffle_accountant.lattice.profile import (
     whole_places,
     whole_profile,
 )
-from shuffle_accountant.losses.tables.tabulated import LossBounds, TabulatedLoss
-from shuffle_accountant.numerics.limits import LIMITS
-from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, lowered, raised, roundings
+from shuffle_accountant.losses.tabulated import LossBounds, TabulatedLoss
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    LIMITS,
+    Array,
+    lowered,
+    raised,
+    roundings,
+)
 
 Ask = Callable[[Query], tuple[float, float]]
 """Both certified ends of an answer about one person."""

@@ -27,9 +27,9 @@ from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    LIMITS,
     SMALLEST,
     UNIT_ROUNDOFF,
     Array,

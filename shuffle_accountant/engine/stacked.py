@@ -15,7 +15,7 @@ import numpy as np
 from shuffle_accountant.engine.composition import Composition, TiltedSum
 from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.lattice.stack import Stack, rows_times, stack_sum
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, Divergence
+from shuffle_accountant.losses.base import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,

@@ -19,8 +19,7 @@ import numpy as np
 
 from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.numerics.budget import disturbed
-from shuffle_accountant.numerics.limits import LIMITS
-from shuffle_accountant.numerics.rounding import Array, roundings
+from shuffle_accountant.numerics.rounding import LIMITS, Array, roundings
 
 # Points of the privacy profile: at first, and after which no more are asked for.
 _POINTS = (7, 41)

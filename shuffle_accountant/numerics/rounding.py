@@ -15,12 +15,13 @@ own rounding.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.numerics.budget import budget
+from shuffle_accountant.numerics.budget import budget, rounded
 
 Array = NDArray[np.float64]
 
@@ -47,6 +48,29 @@ _IN_A_BLOCK = 26
 _HALVINGS = 38
 # Factor for the rounding of the bounds computed here.
 _OWN = 1.0 + 16.0 * UNIT_ROUNDOFF
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of doubles and of memory.
+
+    Attributes:
+        largest_log: largest logarithm of a likelihood ratio, in nats: its exponential is
+            3e282, which times 1e25 users is still finite.
+        underflow: what is smaller counts as rounded by all of itself: products and differences of
+            such numbers may lie below the smallest normal double, where rounding is absolute.
+        farthest_score: distance from the mean, in standard deviations, beyond which a normal
+            probability is below 6e-300.
+        at_once: numbers of one array that a loop over blocks keeps in memory at a time.
+    """
+
+    largest_log: float = 650.0
+    underflow: float = 1e-300
+    farthest_score: float = 37.0
+    at_once: int = 1 << 18
+
+
+LIMITS = Limits()
 
 
 def roundings(count: Number) -> Number:
@@ -202,3 +226,20 @@ def share(value: float, part: float, error: float, *, upper: bool) -> float:
     """
     found = outwards(part * value, error, upper=upper)
     return found + underflow(1) if upper and value > 0.0 and part > 0.0 else found
+
+
+def log_ratio_above(p0: Array, p1: Array) -> Array:
+    """Upper bound of ``log(p0/p1)`` where it is positive, else 0; ``inf`` where only p1 is 0."""
+    found = np.where((p0 > 0.0) & (p1 == 0.0), math.inf, 0.0)
+    more = (p0 > p1) & (p1 > 0.0)
+    high, low = p0[more], p1[more]
+    with np.errstate(over="ignore"):
+        gain = (high - low) / low
+    # the quotient is off by two roundings, which the logarithm does not magnify; a difference of
+    # logarithms, for quotients that overflow, is above 700 and its terms below 750, so that each
+    # is off by little more than its function's share of the result
+    value = rounded(
+        np.where(np.isinf(gain), np.log(high) - np.log(low), np.log1p(gain)), 2 * ELEMENTARY
+    )
+    found[more] = raised(value, roundings(2 * ELEMENTARY + 4))
+    return np.asarray(found)

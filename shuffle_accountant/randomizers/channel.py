@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.numerics.ratios import log_ratio_above
+from shuffle_accountant.numerics.rounding import log_ratio_above
 from shuffle_accountant.randomizers.arguments import require_fields
 from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,

@@ -1,7 +1,7 @@
 """Distributions of counts: dummy messages of a category, or users who take part.
 
 A distribution is given by its ratios ``r(c) = P(c - 1)/P(c)``, which are short formulas; the
-probabilities follow from them (see `shuffle_accountant.losses.decoys.count_tables`).
+probabilities follow from them (see `shuffle_accountant.losses.counts`).
 """
 
 from __future__ import annotations

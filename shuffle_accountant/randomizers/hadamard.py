@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shuffle_accountant.randomizers.categorical import Counts, Probabilities
+from shuffle_accountant.randomizers.categorical import Counts, FrequencyOracle, Probabilities
 from shuffle_accountant.randomizers.checks import category_values, generator
-from shuffle_accountant.randomizers.frequency import FrequencyOracle
 
 __all__ = ["HadamardResponse"]
 

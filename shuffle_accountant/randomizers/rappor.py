@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shuffle_accountant.randomizers.categorical import Probabilities
+from shuffle_accountant.randomizers.categorical import FrequencyOracle, Probabilities
 from shuffle_accountant.randomizers.checks import category_values, generator
-from shuffle_accountant.randomizers.frequency import FrequencyOracle
 
 __all__ = ["RAPPOR"]
 

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.base import Mixture
-from shuffle_accountant.randomizers.categorical import Counts, Probabilities
+from shuffle_accountant.randomizers.categorical import Counts, FrequencyOracle, Probabilities
 from shuffle_accountant.randomizers.checks import category_values, generator
-from shuffle_accountant.randomizers.frequency import FrequencyOracle
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["SubsetSelection"]

@@ -9,7 +9,7 @@ from shuffle_accountant.randomizers.base import ConcreteRandomizer, LocalRandomi
 from shuffle_accountant.reductions.base import DominatingPair, subsampled
 from shuffle_accountant.reductions.blanket import blanket
 from shuffle_accountant.reductions.clones import clones
-from shuffle_accountant.reductions.example import example
+from shuffle_accountant.reductions.dataset import example
 from shuffle_accountant.reductions.null_clones import null_clones
 from shuffle_accountant.reductions.strong import VARIANTS, strong
 from shuffle_accountant.reductions.zero_out import null_law

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 import math
 
+from shuffle_accountant.losses.decoy_counts import NumberOfClones
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
-from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 from shuffle_accountant.reductions.base import Reduction, TargetAmongDecoys
 
 

@@ -27,7 +27,7 @@ from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
 from shuffle_accountant.losses.alphabets.settings import MIXTURES
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
-from shuffle_accountant.losses.decoys.decoy_counts import Decoys, average, count_law, joined
+from shuffle_accountant.losses.decoy_counts import Decoys, average, count_law, joined
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
 from shuffle_accountant.numerics.rounding import Array

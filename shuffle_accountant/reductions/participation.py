@@ -30,7 +30,7 @@ from shuffle_accountant.losses.alphabets.settings import MIXTURES
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
-from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law, starts_of
+from shuffle_accountant.losses.decoy_counts import Decoys, count_law, starts_of
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import outwards, roundings, sequential_sum

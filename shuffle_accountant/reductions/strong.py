@@ -20,9 +20,9 @@ from __future__ import annotations
 import math
 
 from shuffle_accountant.losses.base import PrivacyLoss
-from shuffle_accountant.losses.combined.diluted import DilutedLoss
+from shuffle_accountant.losses.combined.revealed import DilutedLoss
+from shuffle_accountant.losses.decoy_counts import NumberOfClones
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
-from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.randomizers.base import Mixture
 from shuffle_accountant.reductions.base import Reduction, TargetAmongDecoys

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shuffle_accountant.losses.base import PrivacyLoss
-from shuffle_accountant.losses.combined.diluted import DilutedLoss
+from shuffle_accountant.losses.combined.revealed import DilutedLoss
 from shuffle_accountant.losses.two_letters.zero_out import LARGEST_EPS0, ZeroOutLoss, among_draws
 from shuffle_accountant.reductions.clones import clones
 

@@ -1,7 +1,7 @@
 """Every published bound side by side with the certified bracket, for one protocol.
 
 Bounds that are about one round are extended by named theorems, and the rows say so; see
-`shuffle_accountant.baselines.one_round`.
+`shuffle_accountant.baselines.closed_forms`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.reports.compiling import accountant_of
-from shuffle_accountant.reports.tables import columns, interval
-from shuffle_accountant.reports.tabular import Tabular
+from shuffle_accountant.reports.tables import Tabular, columns, interval
 from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 

@@ -8,6 +8,7 @@ from shuffle_accountant import order as orders
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.reports.drawing import protocol_told
 from shuffle_accountant.reports.measures.registry import (
     MEASURES,
     Measure,
@@ -16,7 +17,6 @@ from shuffle_accountant.reports.measures.registry import (
     Subject,
 )
 from shuffle_accountant.reports.rows import Report, ReportRow
-from shuffle_accountant.reports.titles import protocol_told
 from shuffle_accountant.rounds.protocol import Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 

@@ -25,17 +25,18 @@ from shuffle_accountant.reports.compiling import accountant_of
 from shuffle_accountant.reports.drawing import (
     MISSING,
     band,
+    bound_named,
     certified_style,
     curve_style,
     legend_beside,
     new_axes,
     nothing_drawn,
     plain_ticks,
+    protocol_told,
     titled,
 )
 from shuffle_accountant.reports.rows import Report, ReportRow
 from shuffle_accountant.reports.samplings import compare_samplings
-from shuffle_accountant.reports.titles import bound_named, protocol_told
 from shuffle_accountant.rounds.protocol import Rounds
 from shuffle_accountant.rounds.samplings import SAMPLINGS
 

@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from shuffle_accountant.bracket import format_ends
-from shuffle_accountant.reports.tables import only_if, rounded_up, rows_of_lines, under
-from shuffle_accountant.reports.tabular import Tabular
+from shuffle_accountant.reports.tables import Tabular, only_if, rounded_up, rows_of_lines, under
 
 # Relative width up to which a bracket is shown as one number, rounded up, and its digits.
 _SAME, _DIGITS = 1e-7, 7

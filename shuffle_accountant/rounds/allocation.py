@@ -25,9 +25,11 @@ from shuffle_accountant.rounds.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,
     Mechanism,
+    step_from_dict,
+    step_ratio,
+    zero_out_step,
 )
 from shuffle_accountant.rounds.pld import PldRound
-from shuffle_accountant.rounds.steps import step_from_dict, step_ratio, zero_out_step
 
 __all__ = ["RandomAllocation"]
 

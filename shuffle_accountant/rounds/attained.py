@@ -12,23 +12,21 @@ from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.refinement import lower_end
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.alphabets.ordered_pair import OrderedPairLoss
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.by_side import by_side, noise_of
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
+from shuffle_accountant.losses.steps.profiled import OrderedPairLoss
 from shuffle_accountant.numerics.between import over_root
 from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.reductions.dataset import dataset_losses
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
-from shuffle_accountant.rounds.batches import ShuffledBatches
-from shuffle_accountant.rounds.cyclic import CyclicPoisson
-from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
+from shuffle_accountant.rounds.batches import CyclicPoisson, ShuffledBatches
 from shuffle_accountant.rounds.mechanisms import Mechanism
-from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
+from shuffle_accountant.rounds.sampled import FixedSizeSampled, PoissonSampled
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.rounds.thresholds import SampleAndThreshold
 

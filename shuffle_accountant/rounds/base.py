@@ -28,9 +28,8 @@ from shuffle_accountant.engine.question import (
 )
 from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.single import single_answer
-from shuffle_accountant.losses.divergence import HOCKEY_STICK
-from shuffle_accountant.numerics.limits import LIMITS
-from shuffle_accountant.numerics.rounding import raised, roundings
+from shuffle_accountant.losses.base import HOCKEY_STICK
+from shuffle_accountant.numerics.rounding import LIMITS, raised, roundings
 from shuffle_accountant.reductions.base import DominatingPair
 from shuffle_accountant.registry import Kinds, Stored
 
@@ -61,15 +60,15 @@ LARGEST_GROUP = 10**5
 # Modules of the kinds of rounds that are read back, imported when a state names one.
 _MODULES = {
     "allocation": "allocation",
-    "augmented-shuffle": "augmented",
+    "augmented-shuffle": "added_messages",
     "capped": "capped",
-    "cyclic-poisson": "cyclic",
-    "fixed-size": "fixed_size",
+    "cyclic-poisson": "batches",
+    "fixed-size": "sampled",
     "matrix": "matrix",
     "memoised": "memoised",
-    "noise-messages": "noise_messages",
+    "noise-messages": "added_messages",
     "pld": "pld",
-    "poisson-sampling": "poisson",
+    "poisson-sampling": "sampled",
     "sample-and-threshold": "thresholds",
     "shuffle": "shuffle",
     "shuffled-batches": "batches",

@@ -15,8 +15,8 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.losses.base import PrivacyLoss
-from shuffle_accountant.losses.decoys.count_tables import count_table
-from shuffle_accountant.losses.tables.dummies import dummy_loss, infinite_mass
+from shuffle_accountant.losses.counts import count_table
+from shuffle_accountant.losses.dummies import dummy_loss, infinite_mass
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values, generator
 from shuffle_accountant.randomizers.count_laws import Binomial, CountLaw

@@ -23,8 +23,8 @@ from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.matrix import MatrixMechanism, sqrt_coefficients
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
-from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
+from shuffle_accountant.rounds.sampled import PoissonSampled
 
 __all__ = ["CORRELATED", "SAMPLINGS", "correlated_run", "sampling_named", "training_run"]
 

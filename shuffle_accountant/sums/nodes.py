@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
-from shuffle_accountant.sums.question import Question
-from shuffle_accountant.sums.rows import Ends, MessageRows
+from shuffle_accountant.sums.question import Ends, MessageRows, Question
 from shuffle_accountant.sums.spectra import Summed, joined, of_blocks
 from shuffle_accountant.sums.survey import find_blocks
 from shuffle_accountant.sums.tilted import Aims, Tilted, tilt_rows

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.compiled import compiled
-from shuffle_accountant.numerics.limits import LIMITS
-from shuffle_accountant.numerics.rounding import Array, sequential_sum
+from shuffle_accountant.numerics.rounding import LIMITS, Array, sequential_sum
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.numerics.fft import cosines_and_sines
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
-from shuffle_accountant.numerics.turns import cosines_and_sines
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.survey import transform
 from shuffle_accountant.sums.tilted import Scales, Tilted

@@ -25,7 +25,7 @@ from typing import Protocol as Interface
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.baselines.renyi import epsilon_of
+from shuffle_accountant.baselines.moments import epsilon_of
 from shuffle_accountant.calibration.calibrate import max_rounds
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.rounds.base import Round, certified

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
-from shuffle_accountant.randomizers.vectors.clipping import clipped
-from shuffle_accountant.randomizers.vectors.tensors import as_rows, like
+from shuffle_accountant.randomizers.vectors.arrays import as_rows, clipped, like
 
 __all__ = ["clip", "message_sum", "private_mean"]
 

@@ -20,15 +20,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.baselines.base import require
 from shuffle_accountant.baselines.moments import log_moments
+from shuffle_accountant.baselines.question import require
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort, PrivacyLoss, factors
-from shuffle_accountant.losses.divergence import HOCKEY_STICK
+from shuffle_accountant.losses.base import HOCKEY_STICK, Effort, PrivacyLoss, factors
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
-from shuffle_accountant.rounds.poisson import PoissonSampled
+from shuffle_accountant.rounds.sampled import PoissonSampled
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["log_moment_cost"]

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from shuffle_accountant.engine.orders import order_ends
+from shuffle_accountant.engine.evaluation import order_ends
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.base import Round
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
-from shuffle_accountant.engine.orders import order_ends, symmetric
+from shuffle_accountant.engine.evaluation import order_ends, symmetric
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.count_laws import Binomial, NegativeBinomial, Poisson

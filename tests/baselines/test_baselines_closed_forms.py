@@ -19,7 +19,7 @@ from oracles.precision import MP, Real, exact
 
 import shuffle_accountant as sa
 from shuffle_accountant import baselines
-from shuffle_accountant.baselines.base import OutsideValidityError
+from shuffle_accountant.baselines.question import OutsideValidityError
 
 # a few dozen roundings, at exponents up to a few hundred
 ROUND_OFF = 1e-12

@@ -20,14 +20,13 @@ from oracles.precision import MP, Real, exact
 
 import shuffle_accountant as sa
 from shuffle_accountant.baselines import rdp
-from shuffle_accountant.baselines.base import OutsideValidityError
 from shuffle_accountant.baselines.moments import LogMoments, _clones_bound
+from shuffle_accountant.baselines.question import OutsideValidityError
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.divergence import HOCKEY_STICK
-from shuffle_accountant.losses.two_letters.clones import NumberOfClones
-from shuffle_accountant.numerics.limits import LIMITS
+from shuffle_accountant.losses.base import HOCKEY_STICK, Effort
+from shuffle_accountant.losses.decoy_counts import NumberOfClones
+from shuffle_accountant.numerics.rounding import LIMITS
 
 # What `renyi_divergence` promises of finite randomizers.
 WIDTH = 2e-3

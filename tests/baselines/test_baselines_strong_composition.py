@@ -18,7 +18,7 @@ from oracles.precision import MP, Real, exact
 
 import shuffle_accountant as sa
 from shuffle_accountant.baselines import strong_clones_closed_form, strong_composition
-from shuffle_accountant.baselines.base import OutsideValidityError
+from shuffle_accountant.baselines.question import OutsideValidityError
 
 ROUND_OFF = 1e-12
 

@@ -12,8 +12,7 @@ from oracles.precision import MP, exact
 
 from shuffle_accountant.baselines.moments import LogMoments, log_moments
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.divergence import HOCKEY_STICK
+from shuffle_accountant.losses.base import HOCKEY_STICK, Effort
 from shuffle_accountant.numerics.budget import stress
 
 SIDES = pytest.mark.parametrize("side", list(Bound))

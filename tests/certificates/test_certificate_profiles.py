@@ -17,7 +17,6 @@ pytest.importorskip("flint", reason="python-flint is the extra 'verify'")
 
 from flint import arb, fmpq
 
-from shuffle_accountant.certificates import multisets
 from shuffle_accountant.certificates.additive import Falling, Rising, power, spread
 from shuffle_accountant.certificates.allocated import (
     AllocatedSteps,
@@ -34,10 +33,8 @@ from shuffle_accountant.certificates.balls import (
     working_precision,
 )
 from shuffle_accountant.certificates.binary_target import BinaryTarget, _place
-from shuffle_accountant.certificates.composition import GridLaw, composed
-from shuffle_accountant.certificates.letters import LettersAmongDecoys
-from shuffle_accountant.certificates.loss_table import LossTable
-from shuffle_accountant.certificates.multisets import ListedMultisets
+from shuffle_accountant.certificates.composition import GridLaw, LossTable, composed
+from shuffle_accountant.certificates.letters import LettersAmongDecoys, ListedMultisets
 from shuffle_accountant.certificates.profiles import SymmetricProfile
 
 EFFORT = Effort(bits=120, cells=1 << 9, precision=320)
@@ -124,7 +121,7 @@ laws = st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any)
 def most_multisets(number: int) -> Iterator[None]:
     """So many are listed at most; more messages are added up on grids."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(multisets, "_MOST", number)
+        patch.setattr("shuffle_accountant.certificates.letters._MOST", number)
         yield
 
 

@@ -21,7 +21,7 @@ pytest.importorskip("flint", reason="python-flint is the extra 'verify'")
 from flint import arb
 
 import shuffle_accountant as sa
-from shuffle_accountant.certificates import Certificate, certify, multisets, verify
+from shuffle_accountant.certificates import Certificate, certify, verify
 from shuffle_accountant.certificates import verification as checking
 from shuffle_accountant.certificates import work as working
 from shuffle_accountant.certificates.additive import Falling, Moments, power
@@ -241,10 +241,10 @@ def test_messages_of_many_letters_are_listed_or_added_up_by_what_is_cut() -> Non
     )
     with working_precision(effort.precision), pytest.MonkeyPatch.context() as patch:
         for most, listed in ((600, True), (400, False)):
-            patch.setattr(multisets, "_MOST", most)
+            patch.setattr("shuffle_accountant.certificates.letters._MOST", most)
             assert LettersAmongDecoys(letters, 30).definite(effort) is listed
             _listed.cache_clear()
-        patch.setattr(multisets, "_MOST", 1500 * 16)
+        patch.setattr("shuffle_accountant.certificates.letters._MOST", 1500 * 16)
         target = LettersAmongDecoys(letters, 60)
         added = target._adding_work(1.0, effort.often(60))
         assert target.work(1, effort).units >= added.units
@@ -254,10 +254,10 @@ def test_numbers_of_a_rare_letter_that_are_followed_are_estimated() -> None:
     """What is left of the estimate without powers and multisets is for each of them."""
     users, cut, quarter = 1000, 96, arb(1) / 4
     letters = [(quarter, quarter, quarter), (quarter, quarter, quarter), (arb(1) / 2,) * 3]
-    found, _ = multisets.ListedMultisets.work(letters, users, cut, 320)
+    found, _ = letters.ListedMultisets.work(letters, users, cut, 320)
     powers = 2.0 * 3.0 * (users + 1.0)
-    listed = multisets._ABOUT * multisets._about(letters, users, cut) + 1.0
-    units = found.units - 2.0 * powers - multisets._EACH_MULTISET * min(listed, multisets._MOST + 1)
-    numbers = units / (multisets._EACH_COUNT * (users + 1.0))
+    listed = letters._ABOUT * letters._about(letters, users, cut) + 1.0
+    units = found.units - 2.0 * powers - letters._EACH_MULTISET * min(listed, letters._MOST + 1)
+    numbers = units / (letters._EACH_COUNT * (users + 1.0))
     likely = np.sum(binom.logpmf(np.arange(users + 1), users, 0.25) >= -cut * math.log(2.0))
     assert 1.0 + likely <= numbers <= 2.5 * likely

@@ -20,7 +20,7 @@ pytest.importorskip("flint", reason="python-flint is the extra 'verify'")
 from flint import arb
 
 import shuffle_accountant as sa
-from shuffle_accountant.certificates import Certificate, certify, making, multisets, verify
+from shuffle_accountant.certificates import Certificate, certify, making, verify
 from shuffle_accountant.certificates import verification as checking
 from shuffle_accountant.certificates.balls import UndecidedError, working_precision
 from shuffle_accountant.certificates.composition import GridLaw
@@ -108,7 +108,7 @@ def test_a_claim_is_proven_and_at_most_a_hundredth_above_the_bracket(rounds):
 @pytest.mark.slow
 def test_claims_of_many_messages(monkeypatch):
     """Sums on grids, as of a crowd too large to list its messages."""
-    monkeypatch.setattr(multisets, "_MOST", 0)
+    monkeypatch.setattr("shuffle_accountant.certificates.letters._MOST", 0)
     test_a_claim_is_proven_and_at_most_a_hundredth_above_the_bracket(
         [(sa.ShuffleRound(RESPONSE, users=16), 1)]
     )

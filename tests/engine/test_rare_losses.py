@@ -18,7 +18,7 @@ from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.stacked import StackedComposition
 from shuffle_accountant.lattice import convolve
 from shuffle_accountant.lattice.grid import Bound, PldGrid
-from shuffle_accountant.losses.divergence import HOCKEY_STICK, PROBABILISTIC_DP, Divergence
+from shuffle_accountant.losses.base import HOCKEY_STICK, PROBABILISTIC_DP, Divergence
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.randomizers.vectors import PrivUnit
 

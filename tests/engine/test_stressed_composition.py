@@ -29,7 +29,7 @@ from shuffle_accountant.engine.stacked import StackedComposition
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
 from shuffle_accountant.lattice.stack import Stack, stack_sum
-from shuffle_accountant.losses.divergence import PROBABILISTIC_DP
+from shuffle_accountant.losses.base import PROBABILISTIC_DP
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import SMALLEST
 

@@ -15,8 +15,12 @@ from oracles import loads as oracle
 from shuffle_accountant.leakage import qif
 from shuffle_accountant.leakage.qif import load, occupancy
 from shuffle_accountant.leakage.qif.load import maximum_moments
-from shuffle_accountant.leakage.qif.occupancy import Bins, Occupancy, log_characteristic
-from shuffle_accountant.leakage.qif.sums import sum_over_integers
+from shuffle_accountant.leakage.qif.occupancy import (
+    Bins,
+    Occupancy,
+    log_characteristic,
+    sum_over_integers,
+)
 from shuffle_accountant.numerics.poisson import Side, log_pmf, window
 
 # One chance is rounded by some 1e-14; up to forty of them are added.

@@ -18,7 +18,7 @@ from oracles import reidentification as oracle
 
 import shuffle_accountant as sa
 from shuffle_accountant.leakage import reidentification as reid
-from shuffle_accountant.leakage.reidentification.layers import (
+from shuffle_accountant.leakage.reidentification.success import (
     expected_hits,
     hits_error,
     running_sum,

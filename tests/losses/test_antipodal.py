@@ -11,8 +11,7 @@ from oracles.atoms import divergence
 from oracles.precision import MP, exact
 
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
-from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.divergence import divergence_of
+from shuffle_accountant.losses.base import Effort, divergence_of
 from shuffle_accountant.losses.steps import antipodal
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
 from shuffle_accountant.numerics.budget import stress

@@ -20,7 +20,7 @@ from shuffle_accountant.losses.alphabets.profiles import OrderedMessages, diverg
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.sums import lists
-from shuffle_accountant.sums.choose import Way, choose
+from shuffle_accountant.sums.survey import Way, choose
 
 # Masses of at most a few hundred histograms, each with its sum of logarithms.
 ROUND_OFF = 1e-11

@@ -18,7 +18,8 @@ from oracles.precision import MP, Real, exact
 
 from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.decoys.counts import count_blocks
+from shuffle_accountant.losses.counts import count_blocks
+from shuffle_accountant.losses.decoy_counts import NumberOfClones
 from shuffle_accountant.losses.two_letters import (
     atoms,
     binary,
@@ -26,7 +27,6 @@ from shuffle_accountant.losses.two_letters import (
     mixed_responses,
 )
 from shuffle_accountant.losses.two_letters.binary import BinaryBlocks, BinaryLoss
-from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error, tail_ratio_error
 from shuffle_accountant.numerics.budget import stress
@@ -368,7 +368,7 @@ def test_values_taken_together_may_err(adverse: float, side: Bound) -> None:
 @SIDES
 def test_blocks_of_many_answers_take_the_end_of_their_direction(side: Bound) -> None:
     """Fewer answers are worse; all answers of a block are taken for as many as that."""
-    from shuffle_accountant.losses.decoys.decoy_counts import Decoys
+    from shuffle_accountant.losses.decoy_counts import Decoys
 
     source = mixed_responses.NumberOfMixedResponses(5, 0.5, 0.5, 1.5, (Decoys(3000, 0.5, 0.5),))
     mixed_responses._blocks.cache_clear()

@@ -23,23 +23,21 @@ from oracles.precision import MP, Real, exact
 
 import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
-from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.combined.diluted import DilutedLoss
+from shuffle_accountant.losses import counts
+from shuffle_accountant.losses.base import HOCKEY_STICK, Effort
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
+from shuffle_accountant.losses.combined.revealed import DilutedLoss
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
-from shuffle_accountant.losses.decoys import counts
-from shuffle_accountant.losses.decoys.counts import CountBlocks, count_blocks
-from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law, joined
-from shuffle_accountant.losses.divergence import HOCKEY_STICK
+from shuffle_accountant.losses.counts import CountBlocks, count_blocks
+from shuffle_accountant.losses.decoy_counts import Decoys, NumberOfClones, count_law, joined
 from shuffle_accountant.losses.steps import antipodal, null_clones
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile
-from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable, TabulatedLoss
+from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedLoss
 from shuffle_accountant.losses.two_letters import atoms, binary, clone_table
 from shuffle_accountant.losses.two_letters import tail as tail_module
 from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms
 from shuffle_accountant.losses.two_letters.binary import BinaryBlocks, BinaryLoss
-from shuffle_accountant.losses.two_letters.clones import NumberOfClones
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.normal import normal_cells

@@ -34,7 +34,7 @@ from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
 from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.losses.steps.table_ratio import TableRatio
-from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable
+from shuffle_accountant.losses.tabulated import LossBounds, PldTable
 from shuffle_accountant.numerics.budget import rounded, stress
 from shuffle_accountant.sums.doubling import SumLaw
 

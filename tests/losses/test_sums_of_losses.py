@@ -14,10 +14,9 @@ from oracles.precision import MP, Real, exact
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.positive import SCALE, PositiveSum
-from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.base import HOCKEY_STICK, Effort
 from shuffle_accountant.losses.combined import product
 from shuffle_accountant.losses.combined.product import ProductLoss
-from shuffle_accountant.losses.divergence import HOCKEY_STICK
 from shuffle_accountant.numerics.budget import stress
 
 EFFORT = Effort(1e-30, 1e-3)

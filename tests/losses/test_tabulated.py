@@ -12,7 +12,7 @@ from oracles.precision import MP, Real, exact
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable, TabulatedLoss
+from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedLoss
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
 

@@ -21,8 +21,8 @@ from scipy.stats import binom
 from shuffle_accountant.lattice.grid import Array, Bound
 from shuffle_accountant.losses.alphabets import profiles
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.decoys.counts import CountBlocks, count_blocks
-from shuffle_accountant.losses.decoys.decoy_counts import Decoys, count_law
+from shuffle_accountant.losses.counts import CountBlocks, count_blocks
+from shuffle_accountant.losses.decoy_counts import Decoys, count_law
 from shuffle_accountant.losses.two_letters import mixed_responses, zero_out
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses

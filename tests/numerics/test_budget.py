@@ -15,8 +15,8 @@ import shuffle_accountant as sa
 from shuffle_accountant.numerics import binomial, poisson
 from shuffle_accountant.numerics import rounding as lemma
 from shuffle_accountant.numerics.budget import Budget, budget, disturbed, rounded, stress
-from shuffle_accountant.numerics.ratios import log_ratio_above
 from shuffle_accountant.numerics.roots import find_crossing
+from shuffle_accountant.numerics.rounding import log_ratio_above
 
 
 def clear_caches() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
+from shuffle_accountant.numerics.fft import TURN_ERROR, cosines_and_sines
 from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.numerics.turns import TURN_ERROR, cosines_and_sines
 
 PART = 2.0 * math.pi / 1024
 ANGLES = {

@@ -20,8 +20,8 @@ from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.combined.mixture import Part
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
-from shuffle_accountant.losses.decoys.counts import CountBlocks
-from shuffle_accountant.losses.decoys.decoy_counts import Decoys
+from shuffle_accountant.losses.counts import CountBlocks
+from shuffle_accountant.losses.decoy_counts import Decoys
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.randomizers.base import Mixture
 from shuffle_accountant.reductions import participation

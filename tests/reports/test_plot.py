@@ -15,8 +15,7 @@ from matplotlib.lines import Line2D
 
 import shuffle_accountant as sa
 from shuffle_accountant.reports.comparison import ComparisonRow, compare
-from shuffle_accountant.reports.drawing import curve_style
-from shuffle_accountant.reports.titles import bound_named, protocol_told
+from shuffle_accountant.reports.drawing import bound_named, curve_style, protocol_told
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.reports.tabular import Tabular
+from shuffle_accountant.reports.tables import Tabular
 
 SURVEY = sa.ShuffleRound(sa.RandomizedResponse(categories=3, eps0=1.0), users=200)
 MAKE = {

@@ -22,7 +22,7 @@ from shuffle_accountant.losses.combined.by_side import LossBySide, noise_of, sha
 from shuffle_accountant.numerics.between import Between
 from shuffle_accountant.numerics.binomial import CHANCE
 from shuffle_accountant.numerics.rounding import roundings
-from shuffle_accountant.rounds.steps import step_ratio
+from shuffle_accountant.rounds.mechanisms import step_ratio
 
 EFFORT = Effort(tail=1e-16, resolution=1e-3)
 SIDES = (Bound.PESSIMISTIC, Bound.OPTIMISTIC)

@@ -18,7 +18,7 @@ from shuffle_accountant.reductions.choice import REDUCTIONS
 from shuffle_accountant.registry import Kinds
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.registry import round_from_dict
-from shuffle_accountant.sums.choose import Way
+from shuffle_accountant.sums.survey import Way
 
 GENERAL = sa.GeneralRandomizer(eps0=1.0)
 RESPONSE = sa.RandomizedResponse(categories=4, eps0=1.0)

@@ -14,8 +14,7 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
 from shuffle_accountant.sums import question
 from shuffle_accountant.sums import settings as chosen
 from shuffle_accountant.sums.pairs import pair_sums
-from shuffle_accountant.sums.question import Question
-from shuffle_accountant.sums.rows import MessageRows
+from shuffle_accountant.sums.question import MessageRows, Question
 from shuffle_accountant.sums.statistic import Hypotheses
 
 OFF, UNIT = 2.0**-8, 2.0**-20

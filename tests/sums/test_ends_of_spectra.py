@@ -17,8 +17,7 @@ import pytest
 
 from shuffle_accountant.sums import settings as chosen
 from shuffle_accountant.sums import spectra, survey, tilted
-from shuffle_accountant.sums.question import Question
-from shuffle_accountant.sums.rows import MessageRows
+from shuffle_accountant.sums.question import MessageRows, Question
 from shuffle_accountant.sums.tilted import Tilted
 
 THETA, T, WINDOW = 4.0, 2.0**-10, 2.0 * math.pi

@@ -18,7 +18,7 @@ import pytest
 from shuffle_accountant.sums import nodes as module
 from shuffle_accountant.sums import settings as chosen
 from shuffle_accountant.sums.nodes import NodeTable
-from shuffle_accountant.sums.rows import MessageRows
+from shuffle_accountant.sums.question import MessageRows
 
 USERS = 10
 # Relative to ends; far above double rounding.

@@ -28,7 +28,7 @@ from shuffle_accountant.sums import question, spectra, survey, tilted
 from shuffle_accountant.sums import settings as chosen
 from shuffle_accountant.sums.heavy_tails import heavy_positive_part
 from shuffle_accountant.sums.nodes import NodeTable, node_table
-from shuffle_accountant.sums.rows import Ends, MessageRows
+from shuffle_accountant.sums.question import Ends, MessageRows
 
 fixed = settings(derandomize=True, deadline=None, max_examples=100)
 

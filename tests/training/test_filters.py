@@ -16,7 +16,7 @@ from oracles.precision import MP, Real, exact
 from scipy import integrate, stats
 
 import shuffle_accountant as sa
-from shuffle_accountant.baselines.renyi import epsilon_of
+from shuffle_accountant.baselines.moments import epsilon_of
 from shuffle_accountant.training import BudgetExceeded, PersonalFilter, PrivacyFilter, plans
 from shuffle_accountant.training.renyi_cost import log_moment_cost
 

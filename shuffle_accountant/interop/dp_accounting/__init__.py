@@ -14,13 +14,13 @@ from shuffle_accountant.facades.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from shuffle_accountant.interop.dp_accounting.distribution import (
-        to_privacy_loss_distribution as to_privacy_loss_distribution,
-    )
-    from shuffle_accountant.interop.dp_accounting.events import (
         ShuffleDpEvent as ShuffleDpEvent,
     )
-    from shuffle_accountant.interop.dp_accounting.events import (
+    from shuffle_accountant.interop.dp_accounting.distribution import (
         ShufflePLDAccountant as ShufflePLDAccountant,
+    )
+    from shuffle_accountant.interop.dp_accounting.distribution import (
+        to_privacy_loss_distribution as to_privacy_loss_distribution,
     )
     from shuffle_accountant.interop.dp_accounting.reading import protocol_of as protocol_of
 

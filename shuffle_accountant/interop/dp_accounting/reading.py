@@ -9,19 +9,18 @@ from typing import Any
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.engine.envelope import table_of
-from shuffle_accountant.interop.dp_accounting.events import ShuffleDpEvent
+from shuffle_accountant.interop.dp_accounting.distribution import ShuffleDpEvent
 from shuffle_accountant.interop.dp_accounting.library import dp_accounting, pld
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, EqualCells
 from shuffle_accountant.losses.steps.mixed_gaussians import MixturePair
 from shuffle_accountant.losses.steps.profiled import ProfiledLoss
-from shuffle_accountant.losses.tables.tabulated import PldTable
+from shuffle_accountant.losses.tabulated import PldTable
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
-from shuffle_accountant.rounds.fixed_size import FixedSizeSampled
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
 from shuffle_accountant.rounds.pld import PldRound
-from shuffle_accountant.rounds.poisson import PoissonSampled
 from shuffle_accountant.rounds.protocol import Protocol
+from shuffle_accountant.rounds.sampled import FixedSizeSampled, PoissonSampled
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["protocol_of"]

@@ -15,10 +15,6 @@ the chance (1 - p)/(k - 1). A channel has one row of message probabilities for e
 from __future__ import annotations
 
 from shuffle_accountant.facades.calls import explain_calls
-from shuffle_accountant.leakage.qif.all_but_one import (
-    all_but_one_vulnerability,
-    all_but_one_vulnerability_of,
-)
 from shuffle_accountant.leakage.qif.asymptotics import (
     asymptotic_all_but_one_vulnerability,
     asymptotic_vulnerability_shuffle,
@@ -53,6 +49,8 @@ from shuffle_accountant.leakage.qif.load import (
     expected_minimum_load_of,
 )
 from shuffle_accountant.leakage.qif.vulnerability import (
+    all_but_one_vulnerability,
+    all_but_one_vulnerability_of,
     posterior_vulnerability_krr,
     posterior_vulnerability_krr_shuffle,
     posterior_vulnerability_krr_shuffle_low,

@@ -4,7 +4,7 @@
 
 with the chances of `shuffle_accountant.leakage.qif.occupancy`. Below n/k the chance is 1, so the
 sum begins there; it is smooth in m from there on (the counts of points in a growing simplex), so
-that a hundred thresholds do for any n (`shuffle_accountant.leakage.qif.sums`).
+that a hundred thresholds do for any n (`shuffle_accountant.leakage.qif.occupancy`).
 
 Beside this there are two short cuts, both exact to the stated accuracy: two bins have the closed
 form of the binomial distribution's mean deviation; and bins of equal means lambda >= 10^8 have
@@ -26,8 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.arguments import MOST_USERS, checked_sizes, law
-from shuffle_accountant.leakage.qif.occupancy import Bins, Occupancy
-from shuffle_accountant.leakage.qif.sums import sum_over_integers
+from shuffle_accountant.leakage.qif.occupancy import Bins, Occupancy, sum_over_integers
 from shuffle_accountant.numerics.binomial import deviance, log_pmf, log_upper_tail
 from shuffle_accountant.numerics.poisson import Side, window
 from shuffle_accountant.numerics.rounding import Array

@@ -9,13 +9,14 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.leakage.arguments import two_laws
-from shuffle_accountant.leakage.reidentification.layers import (
+from shuffle_accountant.leakage.reidentification.success import (
     NEGLIGIBLE,
+    checked_counts,
     expected_hits,
     layers,
     running_sum,
+    success_probability,
 )
-from shuffle_accountant.leakage.reidentification.success import checked_counts, success_probability
 from shuffle_accountant.numerics.rounding import BELOW_ONE, Array, pairwise_sum
 
 # of sums of positive terms, each good to a few roundings

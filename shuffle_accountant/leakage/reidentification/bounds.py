@@ -11,8 +11,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.leakage.arguments import law, numbers
-from shuffle_accountant.leakage.reidentification.layers import Layers, layers
-from shuffle_accountant.leakage.reidentification.success import checked_counts
+from shuffle_accountant.leakage.reidentification.success import Layers, checked_counts, layers
 from shuffle_accountant.leakage.reidentification.targets import (
     Targets,
     checked_input,

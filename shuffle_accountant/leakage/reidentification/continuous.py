@@ -23,8 +23,11 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.leakage.arguments import numbers
-from shuffle_accountant.leakage.reidentification.layers import expected_hits, hits_error
-from shuffle_accountant.leakage.reidentification.success import checked_counts
+from shuffle_accountant.leakage.reidentification.success import (
+    checked_counts,
+    expected_hits,
+    hits_error,
+)
 from shuffle_accountant.numerics.rounding import (
     Array,
     lowered,

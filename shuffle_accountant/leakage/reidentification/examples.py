@@ -17,8 +17,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.leakage.arguments import MOST_USERS
 from shuffle_accountant.leakage.reidentification.bounds import sup_ratio
-from shuffle_accountant.leakage.reidentification.layers import Layers, layers
-from shuffle_accountant.leakage.reidentification.success import checked_counts
+from shuffle_accountant.leakage.reidentification.success import Layers, checked_counts, layers
 from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 

@@ -17,8 +17,7 @@ from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.leakage.arguments import two_laws
 from shuffle_accountant.leakage.reidentification.advantage import total_variation
 from shuffle_accountant.leakage.reidentification.bounds import sup_ratio
-from shuffle_accountant.leakage.reidentification.layers import NEGLIGIBLE, layers
-from shuffle_accountant.leakage.reidentification.success import checked_counts
+from shuffle_accountant.leakage.reidentification.success import NEGLIGIBLE, checked_counts, layers
 from shuffle_accountant.numerics.binomial import log_pmf
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import LocalRandomizer

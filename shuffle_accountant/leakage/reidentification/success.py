@@ -1,16 +1,167 @@
-"""Success probability of the best adversary at naming the target's message: two finite laws."""
+"""Success probability of the best adversary at naming the target's message: two finite laws.
+
+The likelihood ratio of a finite message space, in layers, and the success probability it gives.
+
+The shuffled word has the density ``(1/n) sum_i w(z_i)`` relative to n draws from the decoys'
+distribution Q, w = P/Q, and given the word position i is the target's with probability ``w(z_i) /
+sum_j w(z_j)``. So whoever names k positions is right with probability at most
+
+    beta = f + (1/n) E[sum of the k largest of w(Y_1), …, w(Y_n)],    f = P(Q = 0),
+         = f + (1/n) int_0^inf m_k(n, Q(w > t)) dt,                   m_k: see `hits`,
+
+by slicing each w into layers: ``w = int_0^inf 1{w > t} dt``. Over a finite message space the
+integrand is a step function, and the integral a sum of terms that are all positive. Ties need no
+rule, for the sum is continuous in w; a difference of powers of distribution functions is never
+taken.
+
+Q may have a mass below one: what is left is a message "blank" that the target never sends.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.arguments import MOST_USERS, law, numbers, two_laws
-from shuffle_accountant.leakage.reidentification.layers import expected_hits, layers
+from shuffle_accountant.numerics.rounding import BELOW_ONE, Array, pairwise_sum, product, roundings
 from shuffle_accountant.reductions.base import TargetAmongDecoys
+
+# Most guesses for which counts are summed one by one: SciPy's incomplete beta functions have errors
+# of up to 4e-10 for this few guesses among 1e7 messages.
+_MOST_LISTED = 64
+
+
+def expected_hits(users: int, above: Array, guesses: int) -> Array:
+    """``E min(k, Bin(n, q))`` with relative accuracy, however small it is.
+
+    Args:
+        above: probabilities q in [0, 1], any shape.
+        guesses: k, in [1, n].
+
+    Returns:
+        Values in [0, k], relative error at most `hits_error`.
+    """
+    if guesses >= users:
+        return np.asarray(users * above)
+    if guesses <= _MOST_LISTED:
+        return _listed(users, above, guesses)
+    from scipy.special import betainc, betaincc
+
+    # By Chernoff's bound fewer than k of n q are too unlikely to count where it is
+    # false: exp(-42) = 6e-19.
+    mean = users * above
+    undecided = (mean < guesses) | ((mean - guesses) ** 2 < 84.0 * mean)
+    hits = np.full(mean.shape, float(guesses))
+    # n q P(Bin(n - 1, q) <= k - 2) + k P(Bin(n, q) >= k)
+    rest, some = float(users - guesses + 1), above[undecided]
+    few = mean[undecided] * betaincc(guesses - 1.0, rest, some)
+    hits[undecided] = few + guesses * betainc(float(guesses), rest, some)
+    return hits
+
+
+def hits_error(guesses: int) -> float:
+    """Bound on the relative error of `expected_hits` for an exactly known q.
+
+    Listed counts: some units for ``k (1 - (1 - q)^n)`` and for the binomial masses that are taken
+    off; what is left is never below 1/k of the former, for ``m_k >= m_1``.
+    """
+    # for more the largest error seen against 60-digit arithmetic is 4e-15, at 7800 random points
+    # with k up to 2000 and n up to 1e15
+    return roundings(32 * guesses) if guesses <= _MOST_LISTED else 1e-12
+
+
+def _listed(users: int, above: Array, guesses: int) -> Array:
+    """``k P(N >= 1) - sum over 0 < j < k of (k - j) P(N = j)``, N ~ Bin(n, q)."""
+    # the largest double below one stands for one: with n > k nothing changes by more than it
+    chance = np.minimum(above, BELOW_ONE)
+    log_none = users * np.log1p(-chance)
+    total = -guesses * np.expm1(log_none)
+    if guesses == 1:
+        return np.asarray(total)
+    odds = chance / (1.0 - chance)
+    mass = np.exp(log_none)  # of j = 0; where it underflows, all below k <= 64 are negligible
+    for j in range(1, guesses):
+        mass = mass * odds * ((users - j + 1) / j)
+        total = total - (guesses - j) * mass
+    return np.asarray(np.maximum(total, 0.0))
+
+
+# Decoys' probability up to which it counts as zero: it takes 2^53 users to raise the success by one
+# part in 1e290, and the ratio stays a double.
+NEGLIGIBLE = 1e-306
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """Layers of the likelihood ratio w of the target's distribution over the decoys'.
+
+    Attributes:
+        certain: probability of a message that no decoy sends: it is recognised for sure.
+        heights: widths of the steps of the ratio, from the largest ratio down, shape (messages,).
+        above: decoys' mass of the ratios that reach the top of each step, shape (messages,).
+    """
+
+    certain: float
+    heights: Array
+    above: Array
+
+    @property
+    def largest(self) -> float:
+        """The largest finite ratio M."""
+        return float(np.sum(self.heights))
+
+    def success(self, users: int, guesses: int) -> float:
+        """Probability that the target is among the k positions of the best adversary.
+
+        Returns:
+            A probability, relative error at most `error`.
+        """
+        if guesses == users:
+            return 1.0
+        hits = expected_hits(users, self.above, guesses)
+        return min(self.certain + float(np.sum(self.heights * (hits / users))), 1.0)
+
+    @staticmethod
+    def error(guesses: int) -> float:
+        """Bound on the relative error of `success` for distributions that are doubles.
+
+        Ratios, sums of masses and a sum of positive terms, beside `hits_error`; the hits' relative
+        change is at most that of the mass above.
+        """
+        return product(pairwise_sum(own=8), hits_error(guesses))
+
+
+def layers(p: Array, q: Array) -> Layers:
+    """Slice the likelihood ratio of two mass functions.
+
+    Args:
+        q: the decoys', same shape, of sum at most one.
+    """
+    common = q > NEGLIGIBLE
+    certain = math.fsum(p[~common].tolist())
+    mass = q[common]
+    ratio = p[common] / mass
+    order = np.argsort(-ratio)
+    ratio, mass = ratio[order], mass[order]
+    heights = ratio - np.append(ratio[1:], 0.0)
+    return Layers(certain, heights, np.minimum(running_sum(mass), 1.0))
+
+
+def running_sum(values: Array) -> Array:
+    """Sums of the first 1, 2, … of nonnegative values, each to a unit in its last place.
+
+    NumPy's running sum with the rounding errors of its own additions (Knuth's two-sum) added back:
+    a million terms cost no digits.
+    """
+    sums = np.cumsum(values)
+    before = np.concatenate([[0.0], sums[:-1]])
+    added = sums - before
+    lost = (before - (sums - added)) + (values - added)
+    return np.asarray(sums + np.cumsum(lost))
 
 
 def success_probability(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> float:

@@ -20,8 +20,12 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.leakage.arguments import law
 from shuffle_accountant.leakage.reidentification.continuous import success_from_tails
-from shuffle_accountant.leakage.reidentification.layers import Layers, hits_error, layers
-from shuffle_accountant.leakage.reidentification.success import clones_psi
+from shuffle_accountant.leakage.reidentification.success import (
+    Layers,
+    clones_psi,
+    hits_error,
+    layers,
+)
 from shuffle_accountant.numerics.rounding import (
     Array,
     exponential,

@@ -35,9 +35,8 @@ from shuffle_accountant.losses.alphabets.profiles import (
 )
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
-from shuffle_accountant.numerics.limits import LIMITS
-from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.sums.choose import Way
+from shuffle_accountant.numerics.rounding import LIMITS, Array
+from shuffle_accountant.sums.survey import Way
 
 __all__ = ["BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]
 

@@ -19,11 +19,11 @@ import numpy as np
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.numerics.ratios import log_ratio_above
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     SMALLEST,
     Array,
+    log_ratio_above,
     lowered,
     product,
     raised,

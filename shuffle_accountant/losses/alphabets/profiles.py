@@ -1,6 +1,6 @@
 """The profile of a target among decoys: the largest of several ordered pairs of inputs.
 
-Each pair is bounded from both sides by the way that `shuffle_accountant.sums.choose` names, for
+Each pair is bounded from both sides by the way that `shuffle_accountant.sums.survey` names, for
 one number of messages or for all numbers of a range. Of many pairs those that are nowhere the
 largest are left out: bounds from moments, then coarse tables at few alpha tell; their upper bounds
 join the final maximum, so that nothing depends on why a pair was left out.
@@ -39,12 +39,12 @@ from shuffle_accountant.numerics.rounding import (
     raised,
     roundings,
 )
-from shuffle_accountant.sums.choose import Way, choose
 from shuffle_accountant.sums.heavy_tails import heavy_positive_part
 from shuffle_accountant.sums.lists import ListedProfile, likely_histograms
 from shuffle_accountant.sums.nodes import NodeTable, node_table
-from shuffle_accountant.sums.rows import Ends, MessageRows
+from shuffle_accountant.sums.question import Ends, MessageRows
 from shuffle_accountant.sums.settings import NODES
+from shuffle_accountant.sums.survey import Way, choose
 
 __all__ = [
     "OrderedMessages",

@@ -48,9 +48,8 @@ from shuffle_accountant.losses.alphabets.mixed_profiles import (
 from shuffle_accountant.losses.alphabets.profiles import profile_table, ways_of
 from shuffle_accountant.losses.alphabets.settings import MIXTURES, PROFILES
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, way_of
-from shuffle_accountant.numerics.limits import LIMITS
-from shuffle_accountant.numerics.rounding import Array, lowered, raised, sequential_sum
-from shuffle_accountant.sums.choose import Way
+from shuffle_accountant.numerics.rounding import LIMITS, Array, lowered, raised, sequential_sum
+from shuffle_accountant.sums.survey import Way
 
 __all__ = ["RandomUsersLoss"]
 

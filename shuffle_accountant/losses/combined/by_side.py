@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, way_of
-from shuffle_accountant.losses.divergence import Divergence
+from shuffle_accountant.losses.base import CellEdges, Divergence, Effort, PrivacyLoss, way_of
 from shuffle_accountant.numerics.between import Between
 
 

@@ -12,9 +12,9 @@ from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, way_of
 from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms, gather
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    LIMITS,
     Array,
     outwards,
     pairwise_sum,

@@ -11,8 +11,7 @@ import numpy as np
 from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.positive import positive_sum
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss
-from shuffle_accountant.losses.divergence import Divergence
+from shuffle_accountant.losses.base import CellEdges, Divergence, Effort, PrivacyLoss
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     Array,

@@ -20,15 +20,14 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.lattice.profile import below_chords, polygon_atoms, whole_losses
-from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss
-from shuffle_accountant.losses.divergence import divergence_of
+from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss, divergence_of
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile, profile_end
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
-from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.normal import normal_cells
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    LIMITS,
     Array,
     roundings,
     sequential_sum,

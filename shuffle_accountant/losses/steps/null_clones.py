@@ -24,16 +24,15 @@ from shuffle_accountant.lattice.profile import (
     whole_places,
     whole_profile,
 )
-from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss
-from shuffle_accountant.losses.divergence import divergence_of
+from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss, divergence_of
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile, profile_end
 from shuffle_accountant.numerics.binomial import RUN, pmf_runs
 from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
-from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,
+    LIMITS,
     SMALLEST,
     Array,
     lowered,

@@ -18,10 +18,15 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
-from shuffle_accountant.losses.tables.tabulated import LossBounds, PldTable
+from shuffle_accountant.losses.tabulated import LossBounds, PldTable
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.limits import LIMITS
-from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, roundings, sequential_sum
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    LIMITS,
+    Array,
+    roundings,
+    sequential_sum,
+)
 from shuffle_accountant.sums.doubling import SumLaw
 
 

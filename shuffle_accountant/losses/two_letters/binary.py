@@ -40,8 +40,8 @@ from shuffle_accountant.numerics.binomial import (
 )
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
-from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
+    LIMITS,
     Array,
     exponential,
     outwards,

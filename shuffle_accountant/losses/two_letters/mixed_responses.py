@@ -27,8 +27,8 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.decoys.counts import CountBlocks, bulk, tail_differences
-from shuffle_accountant.losses.decoys.decoy_counts import Decoys, average, count_law, joined
+from shuffle_accountant.losses.counts import CountBlocks, bulk, tail_differences
+from shuffle_accountant.losses.decoy_counts import Decoys, average, count_law, joined
 from shuffle_accountant.losses.two_letters.atoms import BinaryBlocks
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded

@@ -24,15 +24,14 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import Bound, PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.decoys.counts import bulk, count_blocks
-from shuffle_accountant.losses.divergence import PROBABILISTIC_DP, Divergence
-from shuffle_accountant.losses.two_letters.clones import NumberOfClones
+from shuffle_accountant.losses.base import PROBABILISTIC_DP, CellEdges, Divergence, Effort
+from shuffle_accountant.losses.counts import bulk, count_blocks
+from shuffle_accountant.losses.decoy_counts import NumberOfClones
 from shuffle_accountant.numerics.binomial import log_pmf, log_upper_tail
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.limits import LIMITS
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    LIMITS,
     SMALLEST,
     Array,
     lowered,

@@ -16,10 +16,8 @@ from shuffle_accountant.randomizers.base import RunsOnData
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.error_bounds import largest_mean_deviation
 from shuffle_accountant.randomizers.estimation import Estimate, Estimator, mean_estimate
+from shuffle_accountant.randomizers.vectors.arrays import as_rows, clipped, like, vector_sums
 from shuffle_accountant.randomizers.vectors.blocks import in_blocks, sum_of_blocks
-from shuffle_accountant.randomizers.vectors.clipping import clipped
-from shuffle_accountant.randomizers.vectors.sums import vector_sums
-from shuffle_accountant.randomizers.vectors.tensors import as_rows, like
 
 __all__ = ["LARGEST_EPS0", "LEAST_EPS0", "VectorRandomizer"]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.vectors.base import VectorRandomizer
-from shuffle_accountant.randomizers.vectors.coin import flips, safe_probability
+from shuffle_accountant.randomizers.vectors.draws import flips, safe_probability
 
 __all__ = ["DuchiLInf", "SampledCoordinates"]
 

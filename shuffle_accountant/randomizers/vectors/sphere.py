@@ -34,8 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.randomizers.vectors.base import VectorRandomizer
-from shuffle_accountant.randomizers.vectors.coin import flips, safe_probability
-from shuffle_accountant.randomizers.vectors.normals import fill_normal
+from shuffle_accountant.randomizers.vectors.draws import fill_normal, flips, safe_probability
 
 __all__ = ["Cap", "DuchiL2", "PrivUnit"]
 

@@ -9,9 +9,9 @@ from typing import Any
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.baselines import rdp
-from shuffle_accountant.baselines.base import OutsideValidityError
+from shuffle_accountant.baselines.question import OutsideValidityError
 from shuffle_accountant.leakage import mutual_information
-from shuffle_accountant.losses.divergence import HOCKEY_STICK
+from shuffle_accountant.losses.base import HOCKEY_STICK
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.reports.measures.registry import (
     ALL_ROUNDS,

@@ -21,13 +21,13 @@ from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.numerics.secure import secure_generator
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
-from shuffle_accountant.training.flower.private import PrivateStrategy
-from shuffle_accountant.training.flower.updates import (
+from shuffle_accountant.training.flower.client import (
     clipped,
     dimension_of,
     only_arrays,
     update_of,
 )
+from shuffle_accountant.training.flower.private import PrivateStrategy
 
 __all__ = ["AllocationStrategy"]
 

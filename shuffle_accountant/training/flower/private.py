@@ -15,7 +15,7 @@ from flwr.supercore import log
 from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.training.flower.updates import like, synthetic_reply, updated
+from shuffle_accountant.training.flower.client import like, synthetic_reply, updated
 
 __all__ = ["PrivateStrategy"]
 

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.secure import secure_generator
 from shuffle_accountant.training.budget import BudgetExceeded
-from shuffle_accountant.training.flower.private import PrivateStrategy
-from shuffle_accountant.training.flower.updates import (
+from shuffle_accountant.training.flower.client import (
     dimension_of,
     only_arrays,
     update_of,
 )
+from shuffle_accountant.training.flower.private import PrivateStrategy
 from shuffle_accountant.training.ledger import ShuffleLedger
 
 __all__ = ["ShuffledStrategy"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from opacus.optimizers import DPOptimizer
 
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
-from shuffle_accountant.randomizers.vectors.tensors import as_rows
+from shuffle_accountant.randomizers.vectors.arrays import as_rows
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.training.opacus.draws import Draw, Pass
 from shuffle_accountant.training.opacus.messages.accountant import ShuffleAccountant

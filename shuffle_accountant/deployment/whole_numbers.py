@@ -1,4 +1,4 @@
-"""Probabilities of a device as whole multiples of 2^-53, rounded so that they reveal less.
+"""Whole numbers for probabilities: thresholds that reveal less, and exact uniform draws.
 
 All randomizers here have one form. A *blank* message is drawn from a distribution that no value
 enters; with probability t the message is then *fitted* to the value, which makes it one of the
@@ -23,21 +23,82 @@ with probability s and then, independently, with ``r = (s' - s)/(1 - 2 s)`` is f
 ``s (1 - r) + (1 - s) r = s'``, for ``s <= s' <= 1/2``. ∎
 
 So what is certified for the parameters as they are written holds for the integers on the devices.
+
+Uniform integers from random bytes, without a floating-point number in between.
+
+A *draw* is eight bytes, most significant first, of which the lowest 11 bits are dropped: a uniform
+integer below ``2^53``, which every language and every JSON reader holds exactly. An integer below n
+is the remainder of a draw modulo n; draws at or above the largest multiple of n are drawn again, so
+that all remainders are equally likely, exactly.
+
+Two forms of each: one by one from a source of bytes (what a device does, and what test vectors are
+made of), and many at once for simulations.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from shuffle_accountant.deployment.draws import RANGE
+import numpy as np
+from numpy.typing import NDArray
+
+BITS = 53
+"""Bits of a draw."""
+RANGE = 1 << BITS
+"""Number of values of a draw."""
+BYTES = 8
+"""Bytes that a draw takes."""
+
+Bytes = Callable[[int], bytes]
+Integers = NDArray[np.int64]
+
 
 # Digits of exponentials and logarithms, which `decimal` rounds correctly, and what is given away to
 # stay on the safe side: 2^-53 is four times ten to the minus 16.
 _DIGITS, _SLACK = 120, Decimal(10) ** -90
 # The eps0 (nats) from which on all but one of the 2^53 draws fit the message, for any m >= 2^-53.
 _LARGEST = 200.0
+
+
+class Draws:
+    """Uniform integers one by one.
+
+    Args:
+        source: returns a number of random bytes, such as `os.urandom`.
+    """
+
+    def __init__(self, source: Bytes) -> None:
+        self._source = source
+
+    def draw(self) -> int:
+        """A uniform integer in 0 … 2^53 - 1."""
+        return int.from_bytes(self._source(BYTES), "big") >> (8 * BYTES - BITS)
+
+    def below(self, count: int) -> int:
+        """A uniform integer in 0 … count - 1, for 1 <= count <= 2^53."""
+        limit = RANGE - RANGE % count
+        while True:
+            drawn = self.draw()
+            if drawn < limit:
+                return drawn % count
+
+
+def many_draws(rng: np.random.Generator, size: int) -> Integers:
+    """Uniform integers in 0 … 2^53 - 1, shape (size,)."""
+    words = np.frombuffer(rng.bytes(BYTES * size), dtype=">u8")
+    return (words >> np.uint64(8 * BYTES - BITS)).astype(np.int64)
+
+
+def many_below(rng: np.random.Generator, count: int, size: int) -> Integers:
+    """Uniform integers in 0 … count - 1, shape (size,), for 1 <= count <= 2^53."""
+    limit = RANGE - RANGE % count
+    drawn = many_draws(rng, size)
+    while (again := np.flatnonzero(drawn >= limit)).size:
+        drawn[again] = many_draws(rng, again.size)
+    return drawn % count
 
 
 def fitting_draws(eps0: float, mass: Fraction) -> int:

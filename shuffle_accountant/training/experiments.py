@@ -1,4 +1,9 @@
-"""Logistic regression in NumPy on shuffled messages; a `ShuffleLedger` stops it at the budget.
+"""scikit-learn's digits, one image for each user, and logistic regression on shuffled messages.
+
+1,797 images of 8 x 8 pixels. Four fifths of them are the users', one image each; the others measure
+the accuracy and are no part of what is private.
+
+Logistic regression in NumPy on shuffled messages; a `ShuffleLedger` stops it at the budget.
 
 In every step each user clips the gradient of its image, sends one PrivUnit message, and the model
 follows the mean of the shuffled messages.
@@ -7,19 +12,67 @@ follows the mean of the shuffled messages.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.randomizers.vectors import PrivUnit
-from shuffle_accountant.training.experiments.digits import Digits, Epoch
 from shuffle_accountant.training.ledger import ShuffleLedger
 from shuffle_accountant.training.randomize import private_mean
 
-__all__ = ["accuracy", "per_user_gradients", "train"]
+__all__ = ["MISSING", "Digits", "Epoch", "accuracy", "load", "per_user_gradients", "train"]
+
+MISSING = "the digits need scikit-learn: pip install '.[learn]' in a clone"
+"""Error message for a missing scikit-learn."""
+
+_SPLIT_SEED = 0
+_SHIFT = 0.3  # about the mean brightness; fixed, so that it tells nothing about the users
+
 
 CLASSES = 10
 LEARNING_RATE = 4.0
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Images as unit vectors of 65 features (64 pixels and a constant), and what they show."""
+
+    train: NDArray[np.float64]
+    train_labels: NDArray[np.int64]
+    test: NDArray[np.float64]
+    test_labels: NDArray[np.int64]
+
+    @property
+    def users(self) -> int:
+        """Users in training, one image each."""
+        return len(self.train)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Accuracy of the model after an epoch, and epsilon so far; epoch 0 is the untrained model."""
+
+    number: int
+    steps: int
+    accuracy: float
+    epsilon: Bracket
+
+
+def load() -> Digits:
+    """The digits, split at random once and for all."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise ImportError(MISSING) from error
+
+    pixels, labels = load_digits(return_X_y=True)
+    features = np.hstack([pixels / 16.0 - _SHIFT, np.full((len(pixels), 1), _SHIFT)])
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    order = np.random.default_rng(_SPLIT_SEED).permutation(len(features))
+    train, test = order[: 4 * len(order) // 5], order[4 * len(order) // 5 :]
+    return Digits(features[train], labels[train], features[test], labels[test])
 
 
 def train(

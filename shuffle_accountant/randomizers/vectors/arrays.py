@@ -1,4 +1,4 @@
-"""NumPy arrays and PyTorch tensors alike: in as an array, out as what came in.
+"""Vectors as users pass them, NumPy arrays and PyTorch tensors alike: clipped, and summed up.
 
 PyTorch is never imported here: who passes a tensor has done so already.
 """
@@ -11,7 +11,47 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["as_rows", "is_tensor", "like"]
+__all__ = ["as_rows", "clipped", "is_tensor", "like", "vector_sums"]
+
+# Number of 64-bit floats in a block, which a core's cache holds.
+_BLOCK = 2**17
+
+
+def vector_sums(rows: NDArray[Any]) -> tuple[NDArray[np.float64], int]:
+    """Sums of coordinates and of their squares, shape (2, d), and the number of rows.
+
+    Args:
+        rows: shape (n, d), 32- or 64-bit floats.
+    """
+    count, dimension = rows.shape
+    sums = np.zeros((2, dimension))
+    size = max(_BLOCK // dimension, 1)
+    for first in range(0, count, size):
+        block = rows[first : first + size].astype(np.float64)
+        sums[0] += block.sum(axis=0)
+        sums[1] += np.einsum("ij,ij->j", block, block)
+    return sums, count
+
+
+def clipped(rows: NDArray[Any], max_norm: float) -> NDArray[Any]:
+    """New rows with a Euclidean norm of at most ``max_norm``, up to rounding.
+
+    Args:
+        rows: shape (batch, d), 32- or 64-bit floats; one that is not finite becomes zero.
+        max_norm: finite, > 0.
+    """
+    with np.errstate(all="ignore"):  # a warning would tell of single rows, too
+        # by the largest entry first, so that no square overflows or vanishes
+        largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
+        finite = np.isfinite(largest)  # of the whole row: a NaN is the maximum of any row it is in
+        unit = np.where(finite & (largest > 0.0), largest, rows.dtype.type(1.0))
+        shares = rows / unit[:, None]
+        np.square(shares, out=shares)
+        norms = unit.astype(np.float64) * np.sqrt(shares.sum(axis=1))
+        factors = np.minimum(1.0, max_norm / np.maximum(norms, max_norm)).astype(rows.dtype)
+        short: NDArray[Any] = np.multiply(rows, factors[:, None], out=shares)
+    short[~finite] = 0.0
+    return short
 
 
 def is_tensor(values: object) -> bool:

@@ -1,1 +1,0 @@
-"""Number of decoys that hide the target: its distributions, as blocks, sums and tables."""

@@ -1,1 +1,0 @@
-"""Losses that come as tables of atoms."""
