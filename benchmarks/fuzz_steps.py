@@ -26,8 +26,8 @@ import hypothesis
 import numpy as np
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.rounding import Bound
 
 _TESTS = str(Path(__file__).resolve().parent.parent / "tests")
 if _TESTS not in sys.path:

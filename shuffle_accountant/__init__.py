@@ -114,7 +114,6 @@ from shuffle_accountant.bracket import (
 from shuffle_accountant.bracket import __version__ as __version__
 from shuffle_accountant.facades.calls import explain_calls
 from shuffle_accountant.facades.lazy import lazy_attributes
-from shuffle_accountant.losses.tabulated import PldTable as LossTable
 from shuffle_accountant.randomizers.channel import DiscreteRandomizer
 from shuffle_accountant.randomizers.count_laws import (
     AsymmetricGeometric,
@@ -136,6 +135,7 @@ from shuffle_accountant.randomizers.randomized_response import (
 from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.reductions.base import DensitiesAmongDecoys, TargetAmongDecoys
+from shuffle_accountant.rounds.pld import PldTable as LossTable
 from shuffle_accountant.rounds.protocol import Protocol, conditions
 from shuffle_accountant.rounds.registry import register
 from shuffle_accountant.rounds.shuffle import ShuffleRound

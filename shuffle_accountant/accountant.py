@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,21 +13,23 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, PrivacyProfile, TradeOffCurve
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT
 from shuffle_accountant.engine.question import Query
-from shuffle_accountant.engine.trade_off import refined_trade_off
-from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.progress import counted
-from shuffle_accountant.rounds.base import Round, answered, certified
-from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
+from shuffle_accountant.rounds.base import Round, answered
+from shuffle_accountant.rounds.protocol import (
+    MAX_ROUNDS,
+    Protocol,
+    Rounds,
+    as_protocol,
+    trade_off_of,
+)
 from shuffle_accountant.seals import sealed, unsealed
 
-__all__ = ["FourierAccountant", "delta", "epsilon", "trade_off_of"]
+__all__ = ["FourierAccountant", "delta", "epsilon"]
 
 SCHEMA = 3
 _FIELDS = ("schema", "tolerance", "memory_limit", "rounds")
 # by schema: the first knew one adjacency only, and the first two had no digest
 _STORED = {1: _FIELDS, 2: (*_FIELDS, "adjacency"), 3: (*_FIELDS, "adjacency")}
-# Delta down to which points of the profile make up a trade-off curve.
-_CURVE_DELTA = 1e-10
 
 
 class FourierAccountant:
@@ -215,38 +216,6 @@ class FourierAccountant:
         else:
             accountant.compose(Protocol.from_list(state["rounds"]))
         return accountant
-
-
-def trade_off_of(
-    protocol: Protocol, rates: Array, tolerance: float, memory_limit: int = MEMORY_LIMIT
-) -> tuple[Array, Array, str]:
-    """Ends of the trade-off curve at false positive rates, and the theorems used; never warns.
-
-    Args:
-        protocol: the rounds.
-        rates: false positive rates, in [0, 1], shape (m,).
-        tolerance: relative width of epsilon's brackets, and of a test's gain over guessing, to aim
-            for, > 0.
-        memory_limit: bytes.
-
-    Returns:
-        Lower and upper ends, each of shape (m,), and the reductions' names.
-    """
-
-    def bracket(query: Query, width: float) -> Bracket:
-        return certified(protocol.distinct, query, width, memory_limit)[0]
-
-    def delta(epsilon: float) -> tuple[float, float]:
-        found = bracket(Query(epsilon=epsilon), tolerance)
-        return found.lower, found.upper
-
-    reach = bracket(Query(delta=_CURVE_DELTA), 0.1)
-    last = reach.upper
-    if math.isinf(last):
-        # what is lost at no epsilon; before that, the loss of the bulk
-        last = min(bracket(Query(delta=0.5), 0.1).upper, 30.0) + 10.0
-    width = 0.5 * min(tolerance, 1.0)
-    return *refined_trade_off(delta, max(last, 1e-9), rates, width), reach.reduction
 
 
 def epsilon(

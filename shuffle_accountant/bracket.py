@@ -57,6 +57,21 @@ def warn_loose(message: str, category: type[UserWarning] = LooseBracketWarning) 
     warnings.warn(message, category, stacklevel=level)
 
 
+def warn_if_delta_is_large(delta: float | None, people: int | None) -> None:
+    """Warn, at the caller's line, that a delta is too large for a meaningful guarantee.
+
+    Args:
+        delta: the delta of the question; None if delta was the answer.
+        people: number of people whose data are protected; None if that is not known.
+    """
+    if delta is not None and people is not None and delta * people >= 1.0:
+        warn_loose(
+            f"delta = {delta!r} is at least 1/n for n = {people} people: whoever publishes the "
+            "data of one of them, drawn at random, keeps epsilon = 0 at delta = 1/n",
+            WeakPrivacyWarning,
+        )
+
+
 def in_order(lower: float, upper: float) -> tuple[float, float]:
     """The two ends in ascending order; warns with `CrossedEndsError` if they were not."""
     if not lower > upper:

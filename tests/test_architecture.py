@@ -23,20 +23,19 @@ ROOMS = {**dict.fromkeys(GROUND, "ground"), "__main__": "cli"}
 # each other. All other files at the top of the package are rooms of their own.
 FLOORS = (
     ("ground", "numerics"),
-    ("lattice",),
-    ("sums", "randomizers"),
+    ("lattice", "randomizers"),
+    ("sums",),
     ("losses",),
-    ("reductions",),
-    ("engine",),
+    ("reductions", "engine"),
     ("rounds",),
     ("certificates",),
-    ("accountant", "baselines", "leakage", "order", "sweeping", "interop", "tuning"),
-    ("calibration", "reports", "audit"),
+    ("accountant", "baselines", "leakage", "order", "sweeping", "interop", "tuning", "audit"),
+    ("calibration", "reports"),
     ("training", "explorer"),
     ("deployment",),
     ("design", "", "cli"),
 )
-MOST_FLOORS, MOST_ARROWS = 13, 138
+MOST_FLOORS, MOST_ARROWS = 12, 116
 
 # These read the package as its users do, by the names at its top.
 READERS = {

@@ -20,11 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import trade_off_of
-from shuffle_accountant.engine.question import Query
 from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.rounds.base import certified
-from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
+from shuffle_accountant.rounds.base import certified_at
+from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol, trade_off_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -286,7 +284,7 @@ class Sequential:
         self.confidence = validate.open_unit(confidence=confidence)
         slopes, bounds = [], []
         for epsilon in _BETS:
-            found = certified(self.protocol.distinct, Query(epsilon=epsilon), 1e-2)[0]
+            found = certified_at(self.protocol.distinct, 1e-2, epsilon=epsilon)[0]
             slopes.append(math.exp(epsilon))
             bounds.append(min(found.upper, 1.0))
         a, h = np.asarray(slopes)[:, None], np.asarray(bounds)[:, None]

@@ -25,9 +25,8 @@ from shuffle_accountant.baselines.one_epoch import (
 )
 from shuffle_accountant.baselines.question import require
 from shuffle_accountant.baselines.registry import register
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
-from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.mechanisms import step_ratio
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.facades.calls import explain_calls
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.base import Effort, divergence_of
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["LEAST_REACH", "MOST_POINTS", "MOST_REACH", "delta", "name", "pair", "sound", "source"]

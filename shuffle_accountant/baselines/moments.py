@@ -32,7 +32,6 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.engine.ends import loss_grid
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, LetterSource
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort, GridTooFine, PrivacyLoss
@@ -43,7 +42,7 @@ from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
 from shuffle_accountant.numerics.binomial import log_upper_tail
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, pairwise_sum
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, Bound, pairwise_sum
 
 __all__ = ["LogMoments", "best_delta", "best_epsilon", "epsilon_of", "log_moments"]
 

@@ -20,13 +20,12 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.baselines.question import OutsideValidityError, Question
 from shuffle_accountant.baselines.registry import Answer, PublishedBound
 from shuffle_accountant.engine.composed_law import composed_law
-from shuffle_accountant.engine.question import Query
-from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
+from shuffle_accountant.lattice.grid import PldAtoms, PldGrid
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.tabulated import PldTable
-from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.rounds.allocation import RandomAllocation
-from shuffle_accountant.rounds.base import certified
+from shuffle_accountant.rounds.base import certified_at
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.sampled import PoissonSampled
@@ -141,7 +140,7 @@ def composed_epsilon(
         for one, other in ((removed, added), (added, removed))
     ]
     epoch = PldRound.from_tables(*tables, adjacency=Adjacency.ZERO_OUT)
-    found, _ = certified([(epoch, rounds)], Query(delta=delta), _TOLERANCE)
+    found, _ = certified_at([(epoch, rounds)], _TOLERANCE, delta=delta)
     if found.upper == math.inf:
         raise OutsideValidityError(name, f"larger delta: its profile does not fall to {delta:g}")
     return found.upper

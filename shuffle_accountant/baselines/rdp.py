@@ -37,8 +37,8 @@ from shuffle_accountant.baselines.moments import (
 from shuffle_accountant.baselines.question import require
 from shuffle_accountant.baselines.registry import ProtocolBound, register
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort, PrivacyLoss
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.rounds.protocol import Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 

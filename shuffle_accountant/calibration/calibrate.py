@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.bracket import warn_if_delta_is_large
 from shuffle_accountant.calibration.search import (
     CalibratedFloat,
     CalibratedInt,
@@ -32,7 +33,6 @@ from shuffle_accountant.calibration.target import (
     Target,
     TradeOffTarget,
 )
-from shuffle_accountant.engine.question import warn_if_delta_is_large
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol

@@ -11,15 +11,13 @@ from typing import TypeVar
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.accountant import trade_off_of
 from shuffle_accountant.bracket import Bracket, warn_loose
 from shuffle_accountant.calibration.search import Evidence, Ladder, first_that_meets
-from shuffle_accountant.engine.question import Query
 from shuffle_accountant.leakage.reidentification.bounds import bound
 from shuffle_accountant.numerics.rounding import lowered, raised
 from shuffle_accountant.progress import Report, share_of_bar
-from shuffle_accountant.rounds.base import certified
-from shuffle_accountant.rounds.protocol import Protocol
+from shuffle_accountant.rounds.base import certified_at
+from shuffle_accountant.rounds.protocol import Protocol, trade_off_of
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = [
@@ -188,7 +186,7 @@ class Target(RiskTarget):
 
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
         """Bracket of epsilon."""
-        return certified(protocol.distinct, Query(delta=self.delta), tolerance)
+        return certified_at(protocol.distinct, tolerance, delta=self.delta)
 
     def _of(self, safest: str) -> str:
         return f"epsilon of {safest} at delta={self.delta!r}"
@@ -218,7 +216,7 @@ class AdvantageTarget(RiskTarget):
 
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
         """Bracket of the total variation."""
-        return certified(protocol.distinct, Query(epsilon=0.0), tolerance)
+        return certified_at(protocol.distinct, tolerance, epsilon=0.0)
 
 
 class TradeOffTarget(RiskTarget):

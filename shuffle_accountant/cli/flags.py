@@ -16,10 +16,8 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.cli.parsing import count, one_of
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.registry import SHORT, named, parameters_of, randomizer_kind
-from shuffle_accountant.reductions.choice import REDUCTIONS
-from shuffle_accountant.reductions.strong import VARIANTS
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
-from shuffle_accountant.rounds.shuffle import attendance
+from shuffle_accountant.rounds.shuffle import REDUCTIONS, VARIANTS, attendance
 
 if TYPE_CHECKING:
     from shuffle_accountant import FourierAccountant, ShuffleRound

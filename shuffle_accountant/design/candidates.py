@@ -28,9 +28,8 @@ from shuffle_accountant.calibration.search import (
 from shuffle_accountant.calibration.target import Target
 from shuffle_accountant.design.answers import DesignRow
 from shuffle_accountant.design.question import Question
-from shuffle_accountant.engine.question import Query
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.rounds.base import certified
+from shuffle_accountant.rounds.base import certified_at
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -140,7 +139,7 @@ class Candidate(ABC):
             try:
                 other = self.changed(mechanism, validate.positive(factors=factor))
                 protocol = self.protocol(other, question)
-                bracket, _ = certified(protocol.distinct, Query(delta=question.delta), 1e-2)
+                bracket, _ = certified_at(protocol.distinct, 1e-2, delta=question.delta)
             except ValueError:  # beyond what the mechanism can be made for
                 continue
             if 0.0 < bracket.upper < math.inf:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.bracket import warn_if_delta_is_large
 from shuffle_accountant.design.answers import Design, DesignRow, Excluded
 from shuffle_accountant.design.candidates import Candidate
 from shuffle_accountant.design.histograms import frequency_candidates
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.design.vectors import mean_candidates
-from shuffle_accountant.engine.question import warn_if_delta_is_large
 from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.sweeping import sweep
 

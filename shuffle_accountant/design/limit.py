@@ -16,8 +16,8 @@ from scipy.special import log_ndtr, ndtr
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import delta as composed_delta
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.numerics.roots import find_crossing
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.randomizers.base import ConcreteRandomizer
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import ShuffleRound

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shuffle_accountant.engine.settings import SETTINGS
+from shuffle_accountant.losses.base import DominatingPair
 from shuffle_accountant.numerics.rounding import roundings
-from shuffle_accountant.reductions.base import DominatingPair
 
 # Relative allowance for the roundings of eps0 and of fractions: far more than a few roundings, far
 # less than any tolerance.

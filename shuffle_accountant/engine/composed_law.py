@@ -22,13 +22,14 @@ import numpy as np
 from shuffle_accountant.engine.composition import Composition
 from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.lattice.discretize import discretize
-from shuffle_accountant.lattice.grid import Bound, PldGrid
+from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     LIMITS,
     Array,
+    Bound,
     raised,
     roundings,
     sequential_sum,

@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
-from shuffle_accountant.lattice.grid import Bound, PldGrid
+from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.losses.base import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     SMALLEST,
     Array,
+    Bound,
     exponential,
     lowered,
     pairwise_sum,

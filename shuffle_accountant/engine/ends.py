@@ -21,11 +21,11 @@ from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.stacked import StackedComposition
 from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
 from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
-from shuffle_accountant.lattice.grid import Bound, PldGrid
+from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.losses.base import Effort, EqualCells, GridTooFine, PrivacyLoss, Tabled
 from shuffle_accountant.numerics.kept import kept
 from shuffle_accountant.numerics.roots import find_crossing
-from shuffle_accountant.numerics.rounding import LIMITS
+from shuffle_accountant.numerics.rounding import LIMITS, Bound
 from shuffle_accountant.progress import share_of_bar
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import (
     polygon_atoms,
     profile_atoms,
@@ -21,7 +21,7 @@ from shuffle_accountant.lattice.profile import (
     whole_profile,
 )
 from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedLoss
-from shuffle_accountant.numerics.rounding import Array, lowered, pairwise_sum
+from shuffle_accountant.numerics.rounding import Array, Bound, lowered, pairwise_sum
 
 # Least distance of kinks, relative to the last one.
 _APART = 1e-10

@@ -10,18 +10,23 @@ from shuffle_accountant.engine.question import EVERYTHING, NOTHING, Answer, Quer
 from shuffle_accountant.engine.refinement import refine
 from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.single import single_answer
-from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import HOCKEY_STICK, Effort, PrivacyLoss, factors
+from shuffle_accountant.losses.base import (
+    HOCKEY_STICK,
+    DominatingPair,
+    Effort,
+    PrivacyLoss,
+    factors,
+)
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,
     LIMITS,
+    Bound,
     lowered,
     raised,
     roundings,
     sequential_sum,
 )
-from shuffle_accountant.reductions.base import DominatingPair
 
 MEMORY_LIMIT = SETTINGS.memory_limit
 """Memory that the numerical work may use at once, by default, in bytes."""

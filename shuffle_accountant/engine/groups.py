@@ -22,7 +22,7 @@ import numpy as np
 
 from shuffle_accountant.engine.envelope import table_of
 from shuffle_accountant.engine.question import Query
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import (
     polygon_atoms,
     profile_atoms,
@@ -36,6 +36,7 @@ from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     LIMITS,
     Array,
+    Bound,
     lowered,
     raised,
     roundings,

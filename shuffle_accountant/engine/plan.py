@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.settings import SETTINGS
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.numerics.rounding import Bound
 
 
 @dataclass(frozen=True)

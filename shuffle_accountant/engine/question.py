@@ -10,7 +10,6 @@ from shuffle_accountant.bracket import (
     Bracket,
     ErrorLedger,
     FloorWarning,
-    WeakPrivacyWarning,
     warn_loose,
 )
 from shuffle_accountant.engine.settings import SETTINGS
@@ -152,19 +151,4 @@ def warn_if_below_floor(
             f"delta = {query.delta!r} is below the floor of {least:.6g}: with that probability "
             "counts are seen that only one of two neighbours can cause, so epsilon is infinite",
             FloorWarning,
-        )
-
-
-def warn_if_delta_is_large(delta: float | None, people: int | None) -> None:
-    """Warn, at the caller's line, that a delta is too large for a meaningful guarantee.
-
-    Args:
-        delta: the delta of the question; None if delta was the answer.
-        people: number of people whose data are protected; None if that is not known.
-    """
-    if delta is not None and people is not None and delta * people >= 1.0:
-        warn_loose(
-            f"delta = {delta!r} is at least 1/n for n = {people} people: whoever publishes the "
-            "data of one of them, drawn at random, keeps epsilon = 0 at delta = 1/n",
-            WeakPrivacyWarning,
         )

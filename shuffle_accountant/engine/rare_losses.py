@@ -24,7 +24,6 @@ import numpy as np
 
 from shuffle_accountant.engine.composition import Composition, DeltaTerms, TiltedSum
 from shuffle_accountant.engine.settings import SETTINGS
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
@@ -33,6 +32,7 @@ from shuffle_accountant.numerics.rounding import (
     SMALLEST,
     UNIT_ROUNDOFF,
     Array,
+    Bound,
     exponential,
     lowered,
     outwards,

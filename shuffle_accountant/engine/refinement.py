@@ -17,9 +17,8 @@ from shuffle_accountant.engine.plan import (
 )
 from shuffle_accountant.engine.question import Answer, Query, excess
 from shuffle_accountant.engine.settings import SETTINGS
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import GridTooFine, PrivacyLoss
-from shuffle_accountant.numerics.rounding import LIMITS
+from shuffle_accountant.numerics.rounding import LIMITS, Bound
 
 
 @dataclass(frozen=True)

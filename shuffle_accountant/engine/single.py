@@ -9,11 +9,10 @@ from dataclasses import replace
 from shuffle_accountant.bracket import ErrorLedger, in_order
 from shuffle_accountant.engine.question import Answer, Query, excess
 from shuffle_accountant.engine.settings import SETTINGS
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss, way_of
 from shuffle_accountant.numerics.normal import about_epsilon
 from shuffle_accountant.numerics.roots import find_crossing
-from shuffle_accountant.numerics.rounding import LIMITS
+from shuffle_accountant.numerics.rounding import LIMITS, Bound
 
 
 def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution: float) -> Answer:

@@ -14,12 +14,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
+from shuffle_accountant.lattice.grid import PldAtoms, PldGrid
 from shuffle_accountant.numerics.budget import budget, rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     UNIT_ROUNDOFF,
     Array,
+    Bound,
     outwards,
     sequential_sum,
 )

@@ -1,20 +1,12 @@
-"""Discretised privacy losses, off and on the grid, and the direction of their rounding."""
+"""Discretised privacy losses, off and on the grid."""
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.numerics.rounding import Array
-
-
-class Bound(enum.Enum):
-    """The side of the truth that an approximation lies on: above (upper) or below (lower)."""
-
-    PESSIMISTIC = "upper"
-    OPTIMISTIC = "lower"
+from shuffle_accountant.numerics.rounding import Array, Bound
 
 
 @dataclass(frozen=True, eq=False)

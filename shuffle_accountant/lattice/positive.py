@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldGrid
+from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import Array, pairwise_sum, product, roundings
+from shuffle_accountant.numerics.rounding import Array, Bound, pairwise_sum, product, roundings
 
 # Masses at most one, and sums of products of two, are doubles when multiplied by it, and by its
 # square.

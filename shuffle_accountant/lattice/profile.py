@@ -19,13 +19,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     LIMITS,
     UNIT_ROUNDOFF,
     Array,
+    Bound,
     exponential,
     outwards,
     product,

@@ -15,9 +15,9 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import Array, outwards, pairwise_sum
+from shuffle_accountant.numerics.rounding import Array, Bound, outwards, pairwise_sum
 
 
 class Divergence(Protocol):
@@ -230,6 +230,22 @@ class PrivacyLoss(Protocol):
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The pair as atoms; atoms are merged only between two edges, or their mirror images."""
+
+
+class DominatingPair(Protocol):
+    """A pair of laws (P, Q) that dominates a round, wherever it comes from."""
+
+    @property
+    def name(self) -> str:
+        """The theorem that the pair comes from, as brackets report it."""
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """The pair's privacy loss."""
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether a largest loss L means ``Q <= e^L P`` besides ``P <= e^L Q``."""
 
 
 @runtime_checkable

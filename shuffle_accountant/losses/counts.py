@@ -19,7 +19,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.numerics.binomial import (
     CHANCE,
     log_pmf,
@@ -31,6 +30,7 @@ from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
+    Bound,
     pairwise_sum,
     product,
     roundings,

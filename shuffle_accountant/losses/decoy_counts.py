@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.discretize import SUBCELLS
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.counts import (
     CountBlocks,
@@ -37,6 +37,7 @@ from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     LIMITS,
     Array,
+    Bound,
     log_ratio_above,
     outwards,
     roundings,

@@ -16,7 +16,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.losses.counts import CountTable, count_table
@@ -26,6 +25,7 @@ from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     LIMITS,
     Array,
+    Bound,
     logarithm,
     outwards,
     pairwise_sum,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeVar
 
 import numpy as np
@@ -48,6 +49,13 @@ _IN_A_BLOCK = 26
 _HALVINGS = 38
 # Factor for the rounding of the bounds computed here.
 _OWN = 1.0 + 16.0 * UNIT_ROUNDOFF
+
+
+class Bound(Enum):
+    """The side of the truth that an approximation lies on: above (upper) or below (lower)."""
+
+    PESSIMISTIC = "upper"
+    OPTIMISTIC = "lower"
 
 
 @dataclass(frozen=True)

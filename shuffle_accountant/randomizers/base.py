@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.registry import Kinds
 
 __all__ = [

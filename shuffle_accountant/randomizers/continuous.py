@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.randomizers.base import ConcreteRandomizer, LetterClasses, RunsOnData
 from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.randomizers.ratio_tails import LARGEST_LOG, RatioTails, grid_of_logs

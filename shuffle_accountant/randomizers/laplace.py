@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.numerics.rounding import Array, exponential, roundings
+from shuffle_accountant.numerics.rounding import Array, Bound, exponential, roundings
 from shuffle_accountant.randomizers.arguments import FromArguments
 from shuffle_accountant.randomizers.base import LetterClasses
 from shuffle_accountant.randomizers.checks import generator, unit_values

@@ -7,6 +7,18 @@ import inspect
 from collections.abc import Callable
 from typing import Any, cast
 
+from shuffle_accountant.randomizers import (  # noqa: F401 - which register themselves
+    gaussian,
+    gaussian_vectors,
+    general,
+    hadamard,
+    laplace,
+    local_hashing,
+    randomized_response,
+    rappor,
+    subset_selection,
+    vectors,
+)
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.registry import load_installed
 from shuffle_accountant.validation import spelled

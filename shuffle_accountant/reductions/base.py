@@ -26,12 +26,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.base import DominatingPair, PrivacyLoss
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
 
 Density = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -84,22 +84,6 @@ class DensitiesAmongDecoys:
     q: Density
     blank: float
     n: int
-
-
-class DominatingPair(Protocol):
-    """A pair of laws (P, Q) that dominates a round, wherever it comes from."""
-
-    @property
-    def name(self) -> str:
-        """The theorem that the pair comes from, as brackets report it."""
-
-    @property
-    def loss(self) -> PrivacyLoss:
-        """The pair's privacy loss."""
-
-    @property
-    def two_sided(self) -> bool:
-        """Whether a largest loss L means ``Q <= e^L P`` besides ``P <= e^L Q``."""
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,13 @@ from functools import partial
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.decoy_counts import Decoys, NumberOfClones
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
-from shuffle_accountant.numerics.rounding import Array, roundings
+from shuffle_accountant.numerics.rounding import Array, Bound, roundings
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
     FiniteRandomizer,

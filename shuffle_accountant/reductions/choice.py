@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.losses.base import DominatingPair
 from shuffle_accountant.randomizers.base import ConcreteRandomizer, LocalRandomizer
-from shuffle_accountant.reductions.base import DominatingPair, subsampled
+from shuffle_accountant.reductions.base import subsampled
 from shuffle_accountant.reductions.blanket import blanket
 from shuffle_accountant.reductions.clones import clones
 from shuffle_accountant.reductions.dataset import example

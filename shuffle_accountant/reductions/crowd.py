@@ -19,7 +19,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.alphabets.mixed_profiles import Sample
@@ -30,7 +29,7 @@ from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
 from shuffle_accountant.losses.decoy_counts import Decoys, average, count_law, joined
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
-from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 from shuffle_accountant.randomizers.channel import ChannelRandomizer
 from shuffle_accountant.reductions.clones import clones

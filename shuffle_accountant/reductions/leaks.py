@@ -21,11 +21,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shuffle_accountant.lattice.grid import Bound
-from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.base import DominatingPair, PrivacyLoss
 from shuffle_accountant.losses.combined.by_side import by_side
 from shuffle_accountant.losses.combined.revealed import PatternsLoss
-from shuffle_accountant.reductions.base import DominatingPair
+from shuffle_accountant.numerics.rounding import Bound
 
 __all__ = ["LeakyPair", "among_weighted", "exposed", "fewest_hidden", "in_batches"]
 

@@ -48,7 +48,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.combined.by_side import LossBySide
 from shuffle_accountant.losses.dealt.chain_law import chain_sum
@@ -62,7 +61,7 @@ from shuffle_accountant.losses.dealt.correlated import (
 )
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
-from shuffle_accountant.numerics.rounding import Array, roundings
+from shuffle_accountant.numerics.rounding import Array, Bound, roundings
 from shuffle_accountant.reductions.allocation import AllocationPair
 
 # Candidates of g, relative to the variance, for chains above and below, and of theta.

@@ -38,13 +38,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.combined.by_side import by_side, noise_of
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
 from shuffle_accountant.losses.steps.null_clones import NullCloneLoss
 from shuffle_accountant.numerics.between import over_root
+from shuffle_accountant.numerics.rounding import Bound
 
 
 @dataclass(frozen=True)

@@ -20,22 +20,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letter_moments import LetterSource
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.alphabets.mixed_profiles import Sample
 from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
 from shuffle_accountant.losses.alphabets.settings import MIXTURES
-from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.base import DominatingPair, Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
 from shuffle_accountant.losses.decoy_counts import Decoys, count_law, starts_of
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import outwards, roundings, sequential_sum
+from shuffle_accountant.numerics.rounding import Bound, outwards, roundings, sequential_sum
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.reductions.base import DominatingPair, Reduction, TargetAmongDecoys
+from shuffle_accountant.reductions.base import Reduction, TargetAmongDecoys
 from shuffle_accountant.reductions.choice import reduce
 
 # Blocks of numbers of users: most; most if each number has its own; fewest, if there are as many.

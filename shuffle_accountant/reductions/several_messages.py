@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shuffle_accountant.losses.base import PrivacyLoss
+from shuffle_accountant.losses.base import DominatingPair, PrivacyLoss
 from shuffle_accountant.losses.combined.product import ProductLoss
-from shuffle_accountant.reductions.base import DominatingPair
 
 __all__ = ["BlocksPair", "in_blocks"]
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions.allocation import (
     AllocationPair,
     Ratio,

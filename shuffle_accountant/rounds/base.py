@@ -11,7 +11,13 @@ from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.bracket import Bracket, ErrorLedger, WeakPrivacyWarning, warn_loose
+from shuffle_accountant.bracket import (
+    Bracket,
+    ErrorLedger,
+    WeakPrivacyWarning,
+    warn_if_delta_is_large,
+    warn_loose,
+)
 from shuffle_accountant.engine.classes import Member, gathered
 from shuffle_accountant.engine.evaluation import (
     MEMORY_LIMIT,
@@ -20,20 +26,22 @@ from shuffle_accountant.engine.evaluation import (
     theorems,
 )
 from shuffle_accountant.engine.groups import group_loss
-from shuffle_accountant.engine.question import (
-    Query,
-    warn_if_below_floor,
-    warn_if_delta_is_large,
-    warn_if_loose,
-)
+from shuffle_accountant.engine.question import Query, warn_if_below_floor, warn_if_loose
 from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.single import single_answer
-from shuffle_accountant.losses.base import HOCKEY_STICK
+from shuffle_accountant.losses.base import HOCKEY_STICK, DominatingPair
 from shuffle_accountant.numerics.rounding import LIMITS, raised, roundings
-from shuffle_accountant.reductions.base import DominatingPair
 from shuffle_accountant.registry import Kinds, Stored
 
-__all__ = ["Round", "answered", "certified", "conditions_of", "needed", "warn_if_weak"]
+__all__ = [
+    "Round",
+    "answered",
+    "certified",
+    "certified_at",
+    "conditions_of",
+    "needed",
+    "warn_if_weak",
+]
 
 # Default relative width of brackets in epsilon.
 _TOLERANCE = 1e-3
@@ -154,6 +162,11 @@ class Round(Stored, ABC):
         return None
 
     @property
+    def has_profile(self) -> bool:
+        """Whether its delta is a hockey-stick divergence; not with ``variant="tail"``."""
+        return self.reduced().loss.divergence is HOCKEY_STICK
+
+    @property
     def drawn_once(self) -> tuple[Drawn, ...]:
         """What is drawn once for all rounds, if anything; such a round is composed as its parts."""
         return ()
@@ -255,6 +268,17 @@ def certified(
     return found, answer.cause
 
 
+def certified_at(
+    rounds: Sequence[tuple[Round, int]],
+    tolerance: float,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+) -> tuple[Bracket, str | None]:
+    """`certified` for the question at an epsilon (nats), or at a delta."""
+    return certified(rounds, Query(epsilon=epsilon, delta=delta), tolerance)
+
+
 def _of_group(
     rounds: Sequence[tuple[Round, int]],
     query: Query,
@@ -273,7 +297,7 @@ def _of_group(
         return found.lower, found.upper
 
     pairs = [(one.reduced(), count) for one, count in rounds]
-    if any(pair.loss.divergence is not HOCKEY_STICK for pair, _ in pairs):
+    if not all(one.has_profile for one, _ in rounds):
         raise ValueError(f"group must be 1 with variant='tail', got {group}")
     largest = largest_loss(pairs)
     chain = group_loss(ask, query, group, largest)

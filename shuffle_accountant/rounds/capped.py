@@ -11,8 +11,8 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.engine.classes import Member
+from shuffle_accountant.losses.base import DominatingPair
 from shuffle_accountant.randomizers.general import GeneralRandomizer
-from shuffle_accountant.reductions.base import DominatingPair
 from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.registry import round_from_dict
 from shuffle_accountant.rounds.shuffle import ShuffleRound

@@ -13,13 +13,12 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.engine.envelope import envelope_loss
-from shuffle_accountant.engine.question import Query
 from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
 from shuffle_accountant.reductions.allocation import AllocationPair
-from shuffle_accountant.rounds.base import Round, certified, needed
+from shuffle_accountant.rounds.base import Round, certified_at, needed
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -220,7 +219,7 @@ def _of_memos(one: MemoisedRounds, users: int, epsilon: float) -> tuple[float, f
     if epsilon >= one.permanent.eps0:
         return 0.0, 0.0
     memos = ShuffleRound(one.permanent, users=users)
-    found, _ = certified([(memos, 1)], Query(epsilon=epsilon), _TOLERANCE)
+    found, _ = certified_at([(memos, 1)], _TOLERANCE, epsilon=epsilon)
     return found.lower, found.upper
 
 
@@ -241,7 +240,7 @@ def _behind_memo(one: MemoisedRounds, hidden: float, epsilon: float) -> tuple[fl
     rounds = [(ShuffleRound(one.instantaneous, users=one.users - one.colluding), one.rounds)]
     ends = []
     for moved in (beta + error, max(beta - error, 0.0)):
-        found, _ = certified(rounds, Query(epsilon=moved), _TOLERANCE)
+        found, _ = certified_at(rounds, _TOLERANCE, epsilon=moved)
         ends.append(found)
     low, high = share * ends[0].lower * (1.0 - _ROUNDING), share * ends[1].upper * (1.0 + _ROUNDING)
     return min(low, 1.0), min(high, 1.0)

@@ -14,7 +14,7 @@ from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedL
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.base import Round, needed
 
-__all__ = ["PldRound"]
+__all__ = ["PldRound", "PldTable"]
 
 # Probabilities down to minus this are set to 0: round-off of the Fourier transforms behind a table.
 _NOISE = 1e-9

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.rounds.base import Round, conditions_of
+from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.engine.evaluation import MEMORY_LIMIT
+from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.trade_off import refined_trade_off
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.rounds.base import Round, certified, conditions_of
 from shuffle_accountant.rounds.capped import capped
 from shuffle_accountant.rounds.registry import round_from_dict
 
-__all__ = ["MAX_ROUNDS", "Protocol", "Rounds", "as_protocol", "conditions"]
+__all__ = ["MAX_ROUNDS", "Protocol", "Rounds", "as_protocol", "conditions", "trade_off_of"]
 
 MAX_ROUNDS = 10**12
 """No protocol has more rounds."""
+
+
+# Delta down to which points of the profile make up a trade-off curve.
+_CURVE_DELTA = 1e-10
 
 
 class Protocol:
@@ -218,3 +228,35 @@ def _check_pair(value: Any, name: str) -> None:
 def _pair(value: Any) -> tuple[Round, Any]:
     _check_pair(value, "rounds")
     return value[0], value[1]
+
+
+def trade_off_of(
+    protocol: Protocol, rates: Array, tolerance: float, memory_limit: int = MEMORY_LIMIT
+) -> tuple[Array, Array, str]:
+    """Ends of the trade-off curve at false positive rates, and the theorems used; never warns.
+
+    Args:
+        protocol: the rounds.
+        rates: false positive rates, in [0, 1], shape (m,).
+        tolerance: relative width of epsilon's brackets, and of a test's gain over guessing, to aim
+            for, > 0.
+        memory_limit: bytes.
+
+    Returns:
+        Lower and upper ends, each of shape (m,), and the reductions' names.
+    """
+
+    def bracket(query: Query, width: float) -> Bracket:
+        return certified(protocol.distinct, query, width, memory_limit)[0]
+
+    def delta(epsilon: float) -> tuple[float, float]:
+        found = bracket(Query(epsilon=epsilon), tolerance)
+        return found.lower, found.upper
+
+    reach = bracket(Query(delta=_CURVE_DELTA), 0.1)
+    last = reach.upper
+    if math.isinf(last):
+        # what is lost at no epsilon; before that, the loss of the bulk
+        last = min(bracket(Query(delta=0.5), 0.1).upper, 30.0) + 10.0
+    width = 0.5 * min(tolerance, 1.0)
+    return *refined_trade_off(delta, max(last, 1e-9), rates, width), reach.reduction

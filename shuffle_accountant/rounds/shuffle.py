@@ -12,6 +12,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Attained
 from shuffle_accountant.engine.classes import Member
+from shuffle_accountant.losses.base import DominatingPair
 from shuffle_accountant.numerics.rounding import roundings
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
@@ -22,7 +23,6 @@ from shuffle_accountant.randomizers.count_laws import Binomial, count_law_from_d
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
 from shuffle_accountant.reductions.base import (
     DensitiesAmongDecoys,
-    DominatingPair,
     Reduction,
     TargetAmongDecoys,
     among_colluders,
@@ -43,7 +43,7 @@ from shuffle_accountant.rounds.base import Drawn, Round, needed
 from shuffle_accountant.rounds.family import family_of
 from shuffle_accountant.rounds.shuffler import Shuffler
 
-__all__ = ["ShuffleRound", "attendance"]
+__all__ = ["REDUCTIONS", "VARIANTS", "ShuffleRound", "attendance"]
 
 # The eps0 (nats) from which on a message differs from the truth with probability below 2^-53.
 _TRUTHFUL = 53.0 * math.log(2.0)

@@ -17,7 +17,7 @@ from shuffle_accountant.losses.steps.profiled import ProfiledLoss
 from shuffle_accountant.losses.steps.threshold_moments import threshold_moments
 from shuffle_accountant.losses.steps.thresholds import ThresholdPair
 from shuffle_accountant.reductions.allocation import AllocationPair
-from shuffle_accountant.rounds.base import Round, certified, needed
+from shuffle_accountant.rounds.base import Round, certified_at, needed
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 
 __all__ = ["SampleAndThreshold"]
@@ -168,7 +168,7 @@ class SampleAndThreshold(Round):
             )
 
         def meets(one: SampleAndThreshold) -> bool:
-            found, _ = certified([(one, rounds)], Query(epsilon=target), _TOLERANCE)
+            found, _ = certified_at([(one, rounds)], _TOLERANCE, epsilon=target)
             return found.upper <= delta
 
         if threshold is not None:

@@ -25,12 +25,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.lattice.positive import convolution_roundings
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import Ratios
 from shuffle_accountant.numerics.rounding import (
     Array,
+    Bound,
     lowered,
     outwards,
     pairwise_sum,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums.doubling import SumLaw, add
 
 BITS = 7

@@ -10,9 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import Array, lowered, pairwise_sum, raised, roundings
+from shuffle_accountant.numerics.rounding import (
+    Array,
+    Bound,
+    lowered,
+    pairwise_sum,
+    raised,
+    roundings,
+)
 from shuffle_accountant.sums.doubling import SumLaw, additions, power, pruned
 
 # Least width of cells, in normal scores.

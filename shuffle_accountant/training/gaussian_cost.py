@@ -14,11 +14,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.engine.question import Query
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile
-from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.rounds.base import Round, certified
+from shuffle_accountant.numerics.rounding import Array, Bound
+from shuffle_accountant.rounds.base import Round, certified_at
 
 __all__ = ["epsilon_of_mu", "gaussian_cost", "largest_mu", "worst_gap"]
 
@@ -36,7 +34,7 @@ _LARGEST = 100.0
 def profile_above(one: Round, epsilon: float) -> float:
     """Upper end of delta of one round, the larger of both orders."""
     one.reduced()  # refuses rounds that share what is drawn once
-    return certified([(one, 1)], Query(epsilon=epsilon), 1e-3)[0].upper
+    return certified_at([(one, 1)], 1e-3, epsilon=epsilon)[0].upper
 
 
 @lru_cache(maxsize=256)

@@ -27,8 +27,7 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.moments import epsilon_of
 from shuffle_accountant.calibration.calibrate import max_rounds
-from shuffle_accountant.engine.question import Query
-from shuffle_accountant.rounds.base import Round, certified
+from shuffle_accountant.rounds.base import Round, certified_at
 from shuffle_accountant.rounds.registry import round_from_dict
 from shuffle_accountant.training.gaussian_cost import epsilon_of_mu, gaussian_cost, largest_mu
 from shuffle_accountant.training.renyi_cost import log_moment_cost
@@ -177,12 +176,12 @@ class UnitPlan:
 
     def __init__(self, epsilon: float, delta: float, unit: Round) -> None:
         self.epsilon, self.delta, self.unit = epsilon, delta, unit
-        most, once = 0, certified([(unit, 1)], Query(epsilon=epsilon), 1e-3)[0]
+        most, once = 0, certified_at([(unit, 1)], 1e-3, epsilon=epsilon)[0]
         if epsilon > 0.0 and once.upper <= delta:
             most = int(max_rounds(unit, target_epsilon=epsilon, delta=delta))
         left = 0.0
         if most > 0:
-            used = certified([(unit, most)], Query(epsilon=epsilon), 1e-3)[0].upper
+            used = certified_at([(unit, most)], 1e-3, epsilon=epsilon)[0].upper
             left = max(delta - used, 0.0) * (1.0 - ROUNDING)
         self.limits = (most + 0.5, left)  # sums of whole numbers are exact, but raised
 
@@ -206,7 +205,7 @@ class UnitPlan:
         count = round(amount)
         if count == 0:
             return 0.0
-        found = certified([(self.unit, count)], Query(delta=self.delta - slack), 1e-3)[0]
+        found = certified_at([(self.unit, count)], 1e-3, delta=self.delta - slack)[0]
         return min(found.upper, self.epsilon)
 
 

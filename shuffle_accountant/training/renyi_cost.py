@@ -22,8 +22,8 @@ import numpy as np
 
 from shuffle_accountant.baselines.moments import log_moments
 from shuffle_accountant.baselines.question import require
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort, PrivacyLoss, factors
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism

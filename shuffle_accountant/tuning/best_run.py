@@ -29,10 +29,9 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.engine.evaluation import order_ends, symmetric
-from shuffle_accountant.engine.question import Query
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.count_laws import Binomial, NegativeBinomial, Poisson
-from shuffle_accountant.rounds.base import certified, conditions_of, needed
+from shuffle_accountant.rounds.base import certified_at, conditions_of, needed
 from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
 from shuffle_accountant.tuning.runs import (
     Fixed,
@@ -243,7 +242,7 @@ class Selection:
 
     def _composition(self, count: int, epsilon: float) -> float:
         rounds = [(one, number * count) for one, number in self.protocol.in_order]
-        return certified(rounds, Query(epsilon=epsilon), 1e-2)[0].upper
+        return certified_at(rounds, 1e-2, epsilon=epsilon)[0].upper
 
 
 def selection(protocol: Rounds, *, runs: Runs) -> Selection:
@@ -291,7 +290,7 @@ def _profiles(protocol: Protocol, least: float) -> tuple[_Profile, ...]:
     parts = tuple((one.reduced(), count) for one, count in protocol.in_order)
     rounds = protocol.in_order
     end = 1e-6
-    while certified(rounds, Query(epsilon=end), 1e-1)[0].upper > least and end < 700.0:
+    while certified_at(rounds, 1e-1, epsilon=end)[0].upper > least and end < 700.0:
         end *= 1.5
     epsilons = end * np.linspace(0.0, 1.0, _POINTS)
     orders = (False,) if symmetric(parts) else (False, True)

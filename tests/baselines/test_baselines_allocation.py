@@ -13,7 +13,8 @@ import shuffle_accountant as sa
 from shuffle_accountant.baselines import allocation_decomposition, allocation_poisson, one_epoch
 from shuffle_accountant.baselines.one_epoch import PoissonEpoch, _profile
 from shuffle_accountant.baselines.question import OutsideValidityError
-from shuffle_accountant.lattice.grid import Bound, PldGrid
+from shuffle_accountant.lattice.grid import PldGrid
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reports.comparison import compare
 from shuffle_accountant.rounds.mechanisms import Mechanism
 

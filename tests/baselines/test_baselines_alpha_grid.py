@@ -15,8 +15,9 @@ import pytest
 
 import shuffle_accountant as sa
 from shuffle_accountant.baselines import alpha_grid
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.rounding import Bound
 
 FIGURE_2 = sa.ShuffleRound(sa.GeneralRandomizer(3.0), users=10_000, population=1_000_000)
 

@@ -23,10 +23,9 @@ from shuffle_accountant.baselines import rdp
 from shuffle_accountant.baselines.moments import LogMoments, _clones_bound
 from shuffle_accountant.baselines.question import OutsideValidityError
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort
 from shuffle_accountant.losses.decoy_counts import NumberOfClones
-from shuffle_accountant.numerics.rounding import LIMITS
+from shuffle_accountant.numerics.rounding import LIMITS, Bound
 
 # What `renyi_divergence` promises of finite randomizers.
 WIDTH = 2e-3

@@ -11,9 +11,10 @@ import pytest
 from oracles.precision import MP, exact
 
 from shuffle_accountant.baselines.moments import LogMoments, log_moments
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 
 SIDES = pytest.mark.parametrize("side", list(Bound))
 

@@ -28,7 +28,7 @@ from shuffle_accountant.certificates.additive import Falling, Moments, power
 from shuffle_accountant.certificates.balls import Effort, working_precision
 from shuffle_accountant.certificates.binary_target import BinaryTarget
 from shuffle_accountant.certificates.composition import GridLaw, composed, composed_work
-from shuffle_accountant.certificates.letters import LettersAmongDecoys, _listed
+from shuffle_accountant.certificates.letters import LettersAmongDecoys, ListedMultisets, _listed
 from tests.certificates.expensive import FILES
 from tests.certificates.test_certificates import KINDS, PROTOCOLS
 
@@ -254,7 +254,7 @@ def test_numbers_of_a_rare_letter_that_are_followed_are_estimated() -> None:
     """What is left of the estimate without powers and multisets is for each of them."""
     users, cut, quarter = 1000, 96, arb(1) / 4
     letters = [(quarter, quarter, quarter), (quarter, quarter, quarter), (arb(1) / 2,) * 3]
-    found, _ = letters.ListedMultisets.work(letters, users, cut, 320)
+    found, _ = ListedMultisets.work(letters, users, cut, 320)
     powers = 2.0 * 3.0 * (users + 1.0)
     listed = letters._ABOUT * letters._about(letters, users, cut) + 1.0
     units = found.units - 2.0 * powers - letters._EACH_MULTISET * min(listed, letters._MOST + 1)

@@ -21,8 +21,8 @@ from shuffle_accountant.cli import ledger
 from shuffle_accountant.cli.flags import NAMES
 from shuffle_accountant.cli.output import spelled_out
 from shuffle_accountant.randomizers.registry import SHORT, parameters_of
-from shuffle_accountant.reductions.choice import REDUCTIONS
 from shuffle_accountant.rounds.samplings import CORRELATED, SAMPLINGS
+from shuffle_accountant.rounds.shuffle import REDUCTIONS
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -19,9 +19,9 @@ from shuffle_accountant.engine.classes import Member, dominates, gathered
 from shuffle_accountant.engine.evaluation import evaluate
 from shuffle_accountant.engine.question import Answer, Query
 from shuffle_accountant.engine.settings import SETTINGS
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.kept import kept
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.rounds import base
 from tests.oracles import rational
 

@@ -17,9 +17,10 @@ from shuffle_accountant.engine.rare_losses import RareLosses, SplitSum, without_
 from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.stacked import StackedComposition
 from shuffle_accountant.lattice import convolve
-from shuffle_accountant.lattice.grid import Bound, PldGrid
+from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.losses.base import HOCKEY_STICK, PROBABILISTIC_DP, Divergence
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.randomizers.vectors import PrivUnit
 
 SPACING = 0.125

@@ -24,13 +24,14 @@ from oracles.precision import MP, Real, exact
 import shuffle_accountant as sa
 from shuffle_accountant import losses as room
 from shuffle_accountant.lattice.discretize import discretize
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms, PldGrid
+from shuffle_accountant.lattice.grid import Array, PldAtoms, PldGrid
 from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions.dataset import dataset_losses
 
 LOW, HIGH = Bound.OPTIMISTIC, Bound.PESSIMISTIC

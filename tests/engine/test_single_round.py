@@ -25,8 +25,9 @@ from oracles.references import REFERENCES
 import shuffle_accountant as sa
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.single import single_answer
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
+from shuffle_accountant.numerics.rounding import Bound
 
 ONE_ROUND = [e for e in REFERENCES if e["kind"] == "clones" and e["rounds"] == 1]
 

@@ -27,11 +27,11 @@ from shuffle_accountant.engine.rare_losses import DirectSum
 from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.stacked import StackedComposition
 from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
-from shuffle_accountant.lattice.grid import Bound, PldAtoms, PldGrid
+from shuffle_accountant.lattice.grid import PldAtoms, PldGrid
 from shuffle_accountant.lattice.stack import Stack, stack_sum
 from shuffle_accountant.losses.base import PROBABILISTIC_DP
 from shuffle_accountant.numerics.budget import stress
-from shuffle_accountant.numerics.rounding import SMALLEST
+from shuffle_accountant.numerics.rounding import SMALLEST, Bound
 
 SPACING = 0.25
 UNIT = 2.0**-20

@@ -16,8 +16,9 @@ import shuffle_accountant as sa
 from shuffle_accountant.engine import composition as module
 from shuffle_accountant.engine.composition import Composition
 from shuffle_accountant.lattice import convolve
-from shuffle_accountant.lattice.grid import Bound, PldGrid
+from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 
 SPACING = 0.125
 ROUNDS = 6

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.rounding import Bound
 
 dp = pytest.importorskip("dp_accounting", reason="these are events of dp_accounting")
 pld = pytest.importorskip("dp_accounting.pld", reason="these are events of dp_accounting")

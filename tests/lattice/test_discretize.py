@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from shuffle_accountant.lattice import discretize as discretize_module
 from shuffle_accountant.lattice.discretize import discretize
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.lattice.grid import Array, PldAtoms
+from shuffle_accountant.numerics.rounding import Bound
 
 fixed = settings(derandomize=True, deadline=None, max_examples=150)
 

@@ -11,7 +11,7 @@ from oracles import convolution
 
 import shuffle_accountant as sa
 from shuffle_accountant.lattice import positive
-from shuffle_accountant.lattice.grid import Bound, PldGrid
+from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.lattice.positive import (
     LOST,
     SCALE,
@@ -19,7 +19,7 @@ from shuffle_accountant.lattice.positive import (
     convolved,
     positive_sum,
 )
-from shuffle_accountant.numerics.rounding import roundings
+from shuffle_accountant.numerics.rounding import Bound, roundings
 
 
 def grid_of(mass: list[float], offset: int, side: Bound, infinite: float) -> PldGrid:

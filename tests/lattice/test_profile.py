@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.lattice.grid import Array, PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions.clones import clones
 
 # Sums of fewer than a hundred masses, and differences of slopes of a profile of size one.

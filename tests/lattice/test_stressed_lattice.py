@@ -23,11 +23,12 @@ from oracles.precision import MP, Real, exact
 
 from shuffle_accountant.lattice.convolve import Factor, power_sum
 from shuffle_accountant.lattice.discretize import discretize
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms, PldGrid
+from shuffle_accountant.lattice.grid import Array, PldAtoms, PldGrid
 from shuffle_accountant.lattice.positive import positive_sum
 from shuffle_accountant.lattice.profile import polygon_atoms, profile_atoms, symmetric_atoms
 from shuffle_accountant.lattice.stack import Stack, stack_sum
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums import pairs
 from shuffle_accountant.sums.doubling import SumLaw, add, power
 from shuffle_accountant.sums.heavy_tails import heavy_positive_part

@@ -12,11 +12,12 @@ from oracles.precision import MP, Real, exact
 from shuffle_accountant.lattice import stack as module
 from shuffle_accountant.lattice.convolve import Powers
 from shuffle_accountant.lattice.discretize import discretize
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms, PldGrid
+from shuffle_accountant.lattice.grid import Array, PldAtoms, PldGrid
 from shuffle_accountant.lattice.positive import positive_sum
 from shuffle_accountant.lattice.profile import polygon_atoms, profile_atoms, symmetric_atoms
 from shuffle_accountant.lattice.stack import Stack
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 
 UNIT = 2.0**-20
 ADVERSE = pytest.mark.parametrize("adverse", [-1.0, 1.0])

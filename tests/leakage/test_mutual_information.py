@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from oracles import mutual_information as oracle
 from oracles.precision import exact
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage import mutual_information as mi
 from shuffle_accountant.leakage.mutual_information.integrand import Problems, integrand
 from shuffle_accountant.leakage.mutual_information.ratios import Ratios
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums.doubling import SumLaw, power
 
 REFERENCES = json.loads(

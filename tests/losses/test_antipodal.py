@@ -10,11 +10,12 @@ import pytest
 from oracles.atoms import divergence
 from oracles.precision import MP, exact
 
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.lattice.grid import Array, PldAtoms
 from shuffle_accountant.losses.base import Effort, divergence_of
 from shuffle_accountant.losses.steps import antipodal
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums.statistic import Hypotheses
 
 EFFORT = Effort(1e-12, 1e-2)

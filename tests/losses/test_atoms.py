@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from shuffle_accountant.lattice.discretize import discretize
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.decoy_counts import Decoys, NumberOfClones
 from shuffle_accountant.losses.two_letters import atoms, binary, mixed_responses
 from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
+from shuffle_accountant.numerics.rounding import Bound
 from tests.oracles import clones as clones_oracle
 from tests.oracles import response as oracle
 

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.decoy_counts import NumberOfClones
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.clone_table import block_edges, clone_table
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions.clones import clones
 from tests.oracles import rational
 

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses import dummies
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.counts import CountTable, count_table
 from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedLoss
 from shuffle_accountant.numerics.budget import stress
-from shuffle_accountant.numerics.rounding import roundings
+from shuffle_accountant.numerics.rounding import Bound, roundings
 from shuffle_accountant.randomizers.count_laws import CountLaw
 
 

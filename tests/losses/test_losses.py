@@ -9,10 +9,11 @@ import pytest
 from oracles import binomial as oracle
 
 from shuffle_accountant.lattice.discretize import discretize
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.lattice.grid import Array, PldAtoms
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.counts import count_blocks
 from shuffle_accountant.losses.two_letters import binary
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions.base import subsampled
 from shuffle_accountant.reductions.clones import clones
 

@@ -12,13 +12,13 @@ from oracles import blanket as exact_blanket
 from oracles.precision import MP, exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets import profiles
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letters import LetterPair, gains
 from shuffle_accountant.losses.alphabets.profiles import OrderedMessages, divergence_bounds
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums import lists
 from shuffle_accountant.sums.survey import Way, choose
 

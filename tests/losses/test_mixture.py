@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
+from shuffle_accountant.numerics.rounding import Bound
 
 
 @dataclass(frozen=True)

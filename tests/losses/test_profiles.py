@@ -12,13 +12,14 @@ import pytest
 from oracles.letter_pairs import Truth, closed, exposure, profile_of
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.lattice.profile import symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, users_range
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.alphabets.mixed_profiles import ranges_of
 from shuffle_accountant.losses.alphabets.profiles import Profile, profile_table
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.numerics.rounding import Bound
 
 EFFORT = Effort(tail=1e-13, resolution=2.5e-4, many=True, shared=True)
 # Few messages have no smooth law: where smoothing is stronger, fewer frequencies are kept.

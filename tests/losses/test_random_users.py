@@ -14,7 +14,7 @@ import pytest
 from oracles.letter_pairs import Truth, closed, exposure, profile_of
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.losses.alphabets import random_users
 from shuffle_accountant.losses.alphabets.letters import LetterPair, multisets
 from shuffle_accountant.losses.alphabets.mixed_profiles import (
@@ -26,6 +26,7 @@ from shuffle_accountant.losses.alphabets.mixed_profiles import (
 from shuffle_accountant.losses.alphabets.profiles import Profile
 from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.numerics.rounding import Bound
 
 ROUGH = Effort(tail=1e-13, resolution=1e-3)
 CACHES = (

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets import random_users
 from shuffle_accountant.losses.alphabets.mixed_profiles import (
     MixedProfiles,
@@ -19,6 +18,7 @@ from shuffle_accountant.losses.alphabets.mixed_profiles import (
     ranges_by_share,
 )
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.rounding import Bound
 
 
 @pytest.mark.parametrize("tail", [1e-20, 1e-114, 1e-310])

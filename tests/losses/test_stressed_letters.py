@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from oracles.precision import MP, Real, exact
 
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.counts import count_blocks
 from shuffle_accountant.losses.decoy_counts import NumberOfClones
@@ -30,6 +30,7 @@ from shuffle_accountant.losses.two_letters.binary import BinaryBlocks, BinaryLos
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error, tail_ratio_error
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 
 UNIT = 2.0**-20
 SIDES = pytest.mark.parametrize("side", list(Bound))

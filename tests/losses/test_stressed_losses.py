@@ -22,7 +22,7 @@ from oracles.atoms import divergence
 from oracles.precision import MP, Real, exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Array, Bound, PldAtoms
+from shuffle_accountant.lattice.grid import Array, PldAtoms
 from shuffle_accountant.losses import counts
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
@@ -41,7 +41,7 @@ from shuffle_accountant.losses.two_letters.binary import BinaryBlocks, BinaryLos
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.normal import normal_cells
-from shuffle_accountant.numerics.rounding import roundings
+from shuffle_accountant.numerics.rounding import Bound, roundings
 from shuffle_accountant.sums.doubling import SumLaw
 from shuffle_accountant.sums.statistic import Hypotheses
 

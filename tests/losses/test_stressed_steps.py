@@ -19,7 +19,7 @@ from oracles import few_gaussians
 from oracles.atoms import divergence
 from oracles.precision import MP, Real, exact
 
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.steps import (
     far_apart,
@@ -36,6 +36,7 @@ from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.losses.steps.table_ratio import TableRatio
 from shuffle_accountant.losses.tabulated import LossBounds, PldTable
 from shuffle_accountant.numerics.budget import rounded, stress
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums.doubling import SumLaw
 
 UNIT = 2.0**-30

@@ -14,10 +14,11 @@ from oracles.atoms import divergence
 from oracles.precision import MP, Real, exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.two_letters.zero_out import ZeroOutLoss
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions.zero_out import null_law
 
 UNIT = 2.0**-20

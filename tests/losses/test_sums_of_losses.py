@@ -12,12 +12,13 @@ import pytest
 from oracles.atoms import divergence
 from oracles.precision import MP, Real, exact
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.positive import SCALE, PositiveSum
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort
 from shuffle_accountant.losses.combined import product
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 
 EFFORT = Effort(1e-30, 1e-3)
 # Of four of them the sum's grid has 4096 cells of 2^-9, and all losses lie on it.

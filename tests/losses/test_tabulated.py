@@ -10,11 +10,10 @@ import pytest
 from oracles.atoms import divergence
 from oracles.precision import MP, Real, exact
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedLoss
 from shuffle_accountant.numerics.budget import stress
-from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Bound
 
 SIDES = pytest.mark.parametrize("side", list(Bound))
 ADVERSE = pytest.mark.parametrize("adverse", [-1.0, 0.0, 1.0])

@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.decoy_counts import NumberOfClones
 from shuffle_accountant.losses.two_letters import tail as module
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
+from shuffle_accountant.numerics.rounding import Bound
 
 # Of sums of a few thousand doubles.
 DIGITS = 1e-12

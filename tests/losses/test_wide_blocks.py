@@ -18,7 +18,7 @@ import pytest
 from oracles.atoms import divergence
 from scipy.stats import binom
 
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.losses.alphabets import profiles
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.counts import CountBlocks, count_blocks
@@ -27,6 +27,7 @@ from shuffle_accountant.losses.two_letters import mixed_responses, zero_out
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.reductions.blanket import blanket
 from shuffle_accountant.reductions.zero_out import null_law

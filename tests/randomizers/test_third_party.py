@@ -24,8 +24,8 @@ from scipy.special import expit, log_expit
 
 import shuffle_accountant as sa
 from shuffle_accountant import registry
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage import mutual_information, reidentification
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.randomizers import (
     ChannelRandomizer,
     ContinuousRandomizer,

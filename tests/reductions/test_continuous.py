@@ -13,10 +13,10 @@ from oracles.containment import assert_contains, assert_narrow, assert_narrow_ta
 from oracles.precision import exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.blanket import LetterSource
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions.blanket import InputPair
 
 # Brackets of one round are about 1e-3 of delta wide where few messages are far from normal.

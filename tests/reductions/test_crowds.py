@@ -17,8 +17,8 @@ from oracles import crowds
 
 import shuffle_accountant as sa
 from shuffle_accountant.engine import refinement
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.rounding import Bound
 
 REFERENCES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "refs" / "crowds.json").read_text()

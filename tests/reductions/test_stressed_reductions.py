@@ -15,7 +15,6 @@ from oracles import one_round
 from oracles.precision import MP, exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.combined.mixture import Part
@@ -23,6 +22,7 @@ from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
 from shuffle_accountant.losses.counts import CountBlocks
 from shuffle_accountant.losses.decoy_counts import Decoys
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.randomizers.base import Mixture
 from shuffle_accountant.reductions import participation
 from shuffle_accountant.reductions.base import among_colluders, subsampled

@@ -21,9 +21,9 @@ from oracles.containment import assert_contains, assert_narrow, assert_overlaps
 from scipy.stats import binomtest
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.steps import mean_ratio, null_clones
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reports.comparison import compare
 from shuffle_accountant.rounds.mechanisms import Mechanism
 

@@ -34,8 +34,8 @@ def scheduled(noise: list[float], **options: Any) -> sa.RandomAllocation:
 
 def one_order(round: Any, swapped: bool, delta: float) -> tuple[float, float]:
     """Both ends of epsilon of one order alone."""
-    from shuffle_accountant.lattice.grid import Bound
     from shuffle_accountant.losses.base import Effort
+    from shuffle_accountant.numerics.rounding import Bound
 
     loss = round.reduced().loss
     loss = loss.reversed if swapped else loss
@@ -83,8 +83,8 @@ def test_two_steps_by_quadrature(epsilon: float, swapped: bool) -> None:
     alpha = math.exp(epsilon)
     gain = np.maximum(1.0 - alpha * ratio if swapped else ratio - alpha, 0.0)
     wanted = float(weight @ gain @ weight)
-    from shuffle_accountant.lattice.grid import Bound
     from shuffle_accountant.losses.base import Effort
+    from shuffle_accountant.numerics.rounding import Bound
 
     loss = scheduled(noise).reduced().loss
     loss = loss.reversed if swapped else loss

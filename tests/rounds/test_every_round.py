@@ -14,10 +14,10 @@ from shuffle_accountant.explorer.answers import epsilon_told
 from shuffle_accountant.explorer.settings import Deployment
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.vectors import DuchiL2, DuchiLInf, PrivUnit, SampledCoordinates
-from shuffle_accountant.reductions.choice import REDUCTIONS
 from shuffle_accountant.registry import Kinds
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.registry import round_from_dict
+from shuffle_accountant.rounds.shuffle import REDUCTIONS
 from shuffle_accountant.sums.survey import Way
 
 GENERAL = sa.GeneralRandomizer(eps0=1.0)

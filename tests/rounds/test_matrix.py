@@ -14,11 +14,11 @@ from scipy.optimize import brentq, linprog
 from scipy.stats import norm
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.dealt.chain_below import _LONGEST, _TAKEN, chain_below
 from shuffle_accountant.losses.dealt.chain_law import chain_sum
 from shuffle_accountant.losses.dealt.correlated import ChainsBelow
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions import matrix
 
 REFS = Path(__file__).resolve().parent.parent / "refs"

@@ -18,11 +18,11 @@ from oracles.containment import assert_contains, assert_narrow
 from scipy.stats import binomtest, norm
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.steps import null_clones
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums.family import SumFamily, rounded_counts
 from shuffle_accountant.sums.statistic import Hypotheses, power_of
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shuffle_accountant.lattice.grid import Bound
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums import pairs
 from shuffle_accountant.sums.doubling import SumLaw, additions, power
 from shuffle_accountant.sums.heavy_tails import heavy_positive_part

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from oracles.precision import MP, exact
 
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums import doubling
 from shuffle_accountant.sums.doubling import SumLaw
 from shuffle_accountant.sums.heavy_tails import heavy_positive_part

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums import doubling
 from shuffle_accountant.sums.doubling import SumLaw, power
 from shuffle_accountant.sums.even_cells import EvenCells, even_cells

@@ -19,10 +19,10 @@ from oracles.letter_pairs import Truth, pair_of, random_rows, users_for
 from oracles.precision import exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.lattice.grid import Array, Bound
+from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Bound
 from shuffle_accountant.sums import nodes as module
 from shuffle_accountant.sums import question, spectra, survey, tilted
 from shuffle_accountant.sums import settings as chosen

@@ -13,8 +13,9 @@ from oracles.precision import MP, exact
 
 import shuffle_accountant as sa
 from shuffle_accountant.baselines.moments import LogMoments, log_moments
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.training import renyi_cost
 from shuffle_accountant.training.renyi_cost import log_moment_cost
 

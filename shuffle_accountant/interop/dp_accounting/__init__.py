@@ -35,8 +35,8 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_attributes(
         __name__,
         names={
-            "ShuffleDpEvent": "events",
-            "ShufflePLDAccountant": "events",
+            "ShuffleDpEvent": "distribution",
+            "ShufflePLDAccountant": "distribution",
             "protocol_of": "reading",
             "to_privacy_loss_distribution": "distribution",
         },

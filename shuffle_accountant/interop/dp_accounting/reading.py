@@ -11,11 +11,11 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.engine.envelope import table_of
 from shuffle_accountant.interop.dp_accounting.distribution import ShuffleDpEvent
 from shuffle_accountant.interop.dp_accounting.library import dp_accounting, pld
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.base import Effort, EqualCells
 from shuffle_accountant.losses.steps.mixed_gaussians import MixturePair
 from shuffle_accountant.losses.steps.profiled import ProfiledLoss
 from shuffle_accountant.losses.tabulated import PldTable
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
 from shuffle_accountant.rounds.pld import PldRound

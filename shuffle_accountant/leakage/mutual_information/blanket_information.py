@@ -20,11 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.bracket import Bracket, ErrorLedger
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage.mutual_information.estimate import Estimate
 from shuffle_accountant.leakage.mutual_information.ratios import Exposure, Ratios
 from shuffle_accountant.leakage.mutual_information.shuffled import shuffled_divergences
-from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, outwards, product, roundings
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    Bound,
+    outwards,
+    product,
+    roundings,
+)
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES
 
 

@@ -10,14 +10,13 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage.arguments import MOST_USERS, law
 from shuffle_accountant.leakage.mutual_information.blanket_information import Signal, between
 from shuffle_accountant.leakage.mutual_information.ratios import entropy
 from shuffle_accountant.leakage.mutual_information.signals import signals
 from shuffle_accountant.leakage.mutual_information.target import position_estimate
 from shuffle_accountant.leakage.mutual_information.universal import universal_bounds
-from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
     FiniteRandomizer,

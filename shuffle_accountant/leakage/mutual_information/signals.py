@@ -7,10 +7,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.leakage.arguments import prior_over
 from shuffle_accountant.leakage.mutual_information.blanket_information import Signal
-from shuffle_accountant.numerics.rounding import Array, sequential_sum
+from shuffle_accountant.numerics.rounding import Array, Bound, sequential_sum
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
     FiniteRandomizer,

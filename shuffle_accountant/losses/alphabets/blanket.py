@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from shuffle_accountant.lattice.discretize import SUBCELLS
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms, symmetric_atoms
 from shuffle_accountant.losses.alphabets.letter_moments import (
     LetterSource,
@@ -35,7 +35,7 @@ from shuffle_accountant.losses.alphabets.profiles import (
 )
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
-from shuffle_accountant.numerics.rounding import LIMITS, Array
+from shuffle_accountant.numerics.rounding import LIMITS, Array, Bound
 from shuffle_accountant.sums.survey import Way
 
 __all__ = ["BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]

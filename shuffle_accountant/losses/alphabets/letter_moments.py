@@ -9,11 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.letters import LetterPair, gains
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array, lowered
+from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array, Bound, lowered
 
 
 class LetterSource(Protocol):

@@ -16,13 +16,13 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     SMALLEST,
     Array,
+    Bound,
     log_ratio_above,
     lowered,
     product,

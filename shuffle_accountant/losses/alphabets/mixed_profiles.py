@@ -14,7 +14,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.profiles import Profile
 from shuffle_accountant.losses.alphabets.settings import MIXTURES
 from shuffle_accountant.losses.base import Effort
@@ -22,6 +21,7 @@ from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     LIMITS,
     Array,
+    Bound,
     lowered,
     outwards,
     raised,

@@ -16,7 +16,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.alphabets.letter_moments import (
     LetterSource,
     far_bounds,
@@ -32,6 +31,7 @@ from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     UNIT_ROUNDOFF,
     Array,
+    Bound,
     exponential,
     lowered,
     outwards,

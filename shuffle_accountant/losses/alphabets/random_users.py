@@ -27,7 +27,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms, symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
 from shuffle_accountant.losses.alphabets.letter_moments import (
@@ -48,7 +48,14 @@ from shuffle_accountant.losses.alphabets.mixed_profiles import (
 from shuffle_accountant.losses.alphabets.profiles import profile_table, ways_of
 from shuffle_accountant.losses.alphabets.settings import MIXTURES, PROFILES
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, way_of
-from shuffle_accountant.numerics.rounding import LIMITS, Array, lowered, raised, sequential_sum
+from shuffle_accountant.numerics.rounding import (
+    LIMITS,
+    Array,
+    Bound,
+    lowered,
+    raised,
+    sequential_sum,
+)
 from shuffle_accountant.sums.survey import Way
 
 __all__ = ["RandomUsersLoss"]

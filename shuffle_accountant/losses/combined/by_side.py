@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Divergence, Effort, PrivacyLoss, way_of
 from shuffle_accountant.numerics.between import Between
+from shuffle_accountant.numerics.rounding import Bound
 
 
 @dataclass(frozen=True)

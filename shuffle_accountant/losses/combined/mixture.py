@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, way_of
 from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms, gather
 from shuffle_accountant.numerics.budget import rounded
@@ -16,6 +16,7 @@ from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     LIMITS,
     Array,
+    Bound,
     outwards,
     pairwise_sum,
     roundings,

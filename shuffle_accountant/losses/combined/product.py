@@ -9,12 +9,13 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.positive import positive_sum
 from shuffle_accountant.losses.base import CellEdges, Divergence, Effort, PrivacyLoss
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     Array,
+    Bound,
     outwards,
     pairwise_sum,
     product,

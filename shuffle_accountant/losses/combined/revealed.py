@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import (
     CellEdges,
     Divergence,
@@ -20,6 +20,7 @@ from shuffle_accountant.losses.base import (
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    Bound,
     outwards,
     roundings,
     sequential_sum,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import (
     CellEdges,
     Effort,
@@ -28,6 +28,7 @@ from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
+    Bound,
     outwards,
     raised,
     roundings,

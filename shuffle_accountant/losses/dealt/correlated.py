@@ -9,13 +9,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.dealt.chain_below import chain_below
 from shuffle_accountant.losses.dealt.chain_law import ChainSum, chain_sum
 from shuffle_accountant.losses.dealt.pair_law import pair_sum, tree_sum
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
-from shuffle_accountant.numerics.rounding import Array, roundings
+from shuffle_accountant.numerics.rounding import Array, Bound, roundings
 from shuffle_accountant.sums.doubling import SumLaw, add, power
 
 # Width of cells of lower ends that are not exact, in normal scores: covariances decide there.

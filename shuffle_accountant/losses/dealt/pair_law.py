@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.dealt.chain_below import kept_cells, law_of, means_of, merged
 from shuffle_accountant.losses.dealt.chain_law import (
     added,
@@ -44,7 +43,7 @@ from shuffle_accountant.losses.dealt.chain_law import (
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.numerics.normal import normal_cells
-from shuffle_accountant.numerics.rounding import Array, outwards, raised, roundings
+from shuffle_accountant.numerics.rounding import Array, Bound, outwards, raised, roundings
 from shuffle_accountant.sums.doubling import SumLaw, add, coarser, pruned
 
 # Width of the cells of one node's ratio, in normal scores of it: a hundredth of the variance's part

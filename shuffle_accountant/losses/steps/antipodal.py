@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import below_chords, polygon_atoms, whole_losses
 from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss, divergence_of
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile, profile_end
@@ -29,6 +29,7 @@ from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     LIMITS,
     Array,
+    Bound,
     roundings,
     sequential_sum,
 )

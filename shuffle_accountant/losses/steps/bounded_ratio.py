@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import disturbed, rounded
@@ -19,6 +18,7 @@ from shuffle_accountant.numerics.rounding import (
     NORMAL,
     SMALLEST,
     Array,
+    Bound,
     exponential,
     outwards,
     pairwise_sum,

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import (
     CellEdges,
     Effort,
@@ -26,7 +26,7 @@ from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA, GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss
 from shuffle_accountant.numerics.budget import budget, disturbed
 from shuffle_accountant.numerics.normal import normal_cells
-from shuffle_accountant.numerics.rounding import LIMITS, Array, roundings
+from shuffle_accountant.numerics.rounding import LIMITS, Array, Bound, roundings
 
 # Number of cells of the normal score.
 _CELLS = 1 << 15

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.quadrature import gauss_legendre
@@ -19,6 +18,7 @@ from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     LIMITS,
     Array,
+    Bound,
     lowered,
     raised,
     roundings,

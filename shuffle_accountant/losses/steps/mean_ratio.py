@@ -15,13 +15,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import Ratios
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
+    Bound,
     outwards,
     pairwise_sum,
     product,

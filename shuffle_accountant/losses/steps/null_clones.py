@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import (
     below_chords,
     polygon_atoms,
@@ -35,6 +35,7 @@ from shuffle_accountant.numerics.rounding import (
     LIMITS,
     SMALLEST,
     Array,
+    Bound,
     lowered,
     outwards,
     roundings,

@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.lattice.discretize import discretize
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
@@ -33,6 +33,7 @@ from shuffle_accountant.numerics.rounding import (
     LIMITS,
     NORMAL,
     Array,
+    Bound,
     roundings,
     share,
 )

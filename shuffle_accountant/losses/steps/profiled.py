@@ -18,14 +18,14 @@ from typing import Protocol
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
 from shuffle_accountant.losses.alphabets.letters import LetterPair
 from shuffle_accountant.losses.alphabets.profiles import divergence_bounds, profile_table
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import HOCKEY_STICK, CellEdges, Divergence, Effort, OrderedLoss
-from shuffle_accountant.numerics.rounding import LIMITS, Array, roundings
+from shuffle_accountant.numerics.rounding import LIMITS, Array, Bound, roundings
 
 # Cells up to a loss x are as wide as they are asked to be, or x over this number: where the profile
 # falls like e^(-50), that costs it (50/2000)^2 / 8 of its size.

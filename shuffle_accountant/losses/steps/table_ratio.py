@@ -16,7 +16,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.tabulated import LossBounds, PldTable
 from shuffle_accountant.numerics.budget import rounded
@@ -24,6 +23,7 @@ from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     LIMITS,
     Array,
+    Bound,
     roundings,
     sequential_sum,
 )

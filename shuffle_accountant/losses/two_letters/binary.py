@@ -21,7 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
 from shuffle_accountant.losses.two_letters.atoms import (
     BinaryBlocks,
@@ -43,6 +43,7 @@ from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
 from shuffle_accountant.numerics.rounding import (
     LIMITS,
     Array,
+    Bound,
     exponential,
     outwards,
     pairwise_sum,

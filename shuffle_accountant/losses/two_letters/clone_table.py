@@ -24,7 +24,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.counts import bulk
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
@@ -32,6 +32,7 @@ from shuffle_accountant.numerics.kept import kept
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
+    Bound,
     exponential,
     outwards,
     product,

@@ -25,14 +25,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.counts import CountBlocks, bulk, tail_differences
 from shuffle_accountant.losses.decoy_counts import Decoys, average, count_law, joined
 from shuffle_accountant.losses.two_letters.atoms import BinaryBlocks
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import Array, outwards, roundings, sequential_sum
+from shuffle_accountant.numerics.rounding import Array, Bound, outwards, roundings, sequential_sum
 
 # Blocks are wider by one over this power of their probability relative to the likeliest.
 _SHARE = 0.25

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.discretize import SUBCELLS
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import PROBABILISTIC_DP, CellEdges, Divergence, Effort
 from shuffle_accountant.losses.counts import bulk, count_blocks
 from shuffle_accountant.losses.decoy_counts import NumberOfClones
@@ -34,6 +34,7 @@ from shuffle_accountant.numerics.rounding import (
     LIMITS,
     SMALLEST,
     Array,
+    Bound,
     lowered,
     outwards,
     raised,

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import Bound, PldAtoms
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import (
     below_chords,
     polygon_atoms,
@@ -30,7 +30,7 @@ from shuffle_accountant.losses.alphabets.profiles import profile_table
 from shuffle_accountant.losses.base import HOCKEY_STICK, CellEdges, Divergence, Effort
 from shuffle_accountant.losses.steps.profiled import OrderedPairLoss
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, outwards, roundings
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, Bound, outwards, roundings
 
 LARGEST_EPS0 = 300.0
 """Largest eps0, nats: with larger ones the others hide nothing."""

@@ -11,7 +11,6 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.baselines import rdp
 from shuffle_accountant.baselines.question import OutsideValidityError
 from shuffle_accountant.leakage import mutual_information
-from shuffle_accountant.losses.base import HOCKEY_STICK
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.reports.measures.registry import (
     ALL_ROUNDS,
@@ -80,7 +79,7 @@ def _renyi(subject: Subject) -> Iterator[ReportRow]:
 def _variation(subject: Subject) -> Iterator[ReportRow]:
     """Total variation, and the chance to distinguish two values."""
     lower, upper, condition = None, None, None
-    if any(one.reduced().loss.divergence is not HOCKEY_STICK for one, _ in subject.protocol):
+    if not all(one.has_profile for one, _ in subject.protocol):
         condition = "needs hockey-stick divergences, got variant='tail'"
     else:
         variation = subject.accountant.delta(epsilon=0.0)
