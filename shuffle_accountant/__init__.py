@@ -112,8 +112,7 @@ from shuffle_accountant.bracket import (
     WeakPrivacyWarning,
 )
 from shuffle_accountant.bracket import __version__ as __version__
-from shuffle_accountant.facades.calls import explain_calls
-from shuffle_accountant.facades.lazy import lazy_attributes
+from shuffle_accountant.facades import explain_calls, lazy_attributes
 from shuffle_accountant.randomizers.channel import DiscreteRandomizer
 from shuffle_accountant.randomizers.count_laws import (
     AsymmetricGeometric,

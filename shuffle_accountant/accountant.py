@@ -14,6 +14,7 @@ from shuffle_accountant.bracket import Bracket, PrivacyProfile, TradeOffCurve
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.progress import counted
+from shuffle_accountant.registry import sealed, unsealed
 from shuffle_accountant.rounds.base import Round, answered
 from shuffle_accountant.rounds.protocol import (
     MAX_ROUNDS,
@@ -22,7 +23,6 @@ from shuffle_accountant.rounds.protocol import (
     as_protocol,
     trade_off_of,
 )
-from shuffle_accountant.seals import sealed, unsealed
 
 __all__ = ["FourierAccountant", "delta", "epsilon"]
 

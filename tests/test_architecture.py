@@ -16,7 +16,7 @@ ROOT = Path(shuffle_accountant.__file__).parent
 
 # Files at the top of the package that every room may use: arguments are checked, brackets are
 # printed, names are looked up late. They are one room; so are the command line and its start.
-GROUND = ("adjacency", "bracket", "facades", "progress", "registry", "seals", "validation")
+GROUND = ("adjacency", "bracket", "facades", "progress", "registry", "registry", "validation")
 ROOMS = {**dict.fromkeys(GROUND, "ground"), "__main__": "cli"}
 
 # From the ground up: a room imports only from rooms before it. Rooms on one line know nothing of

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.facades.calls import explained
+from shuffle_accountant.facades import explained
 
 R = sa.GeneralRandomizer(eps0=4.0)
 ONE = sa.ShuffleRound(R, users=1000)

@@ -9,9 +9,8 @@ at a bag of messages, and `assert_private` is for a project's own tests.
 from __future__ import annotations
 
 from shuffle_accountant.audit.claims import Audit, Sequential, runs
-from shuffle_accountant.audit.mailbag import MessageAudit, messages
-from shuffle_accountant.audit.running import assert_private, shuffler
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.audit.mailbag import MessageAudit, assert_private, messages, shuffler
+from shuffle_accountant.facades import explain_calls
 
 __all__ = [
     "Audit",

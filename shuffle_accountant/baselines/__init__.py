@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shuffle_accountant.facades.lazy import lazy_attributes
+from shuffle_accountant.facades import lazy_attributes
 
 if TYPE_CHECKING:
     from shuffle_accountant.baselines import allocation_decomposition as allocation_decomposition
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from shuffle_accountant.baselines.privacy_blanket import blanket_bennett as blanket_bennett
     from shuffle_accountant.baselines.privacy_blanket import blanket_hoeffding as blanket_hoeffding
-    from shuffle_accountant.baselines.registry import BOUNDS as BOUNDS
+    from shuffle_accountant.baselines.question import BOUNDS as BOUNDS
 
 __all__ = [
     "BOUNDS",

@@ -22,8 +22,7 @@ from shuffle_accountant.baselines.one_epoch import (
     composed_epsilon,
     one_use,
 )
-from shuffle_accountant.baselines.question import require
-from shuffle_accountant.baselines.registry import register
+from shuffle_accountant.baselines.question import register, require
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.allocation import RandomAllocation
 

@@ -23,8 +23,7 @@ from shuffle_accountant.baselines.one_epoch import (
     composed_epsilon,
     one_use,
 )
-from shuffle_accountant.baselines.question import require
-from shuffle_accountant.baselines.registry import register
+from shuffle_accountant.baselines.question import register, require
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.rounds.allocation import RandomAllocation

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.base import Effort, divergence_of

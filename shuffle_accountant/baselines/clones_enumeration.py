@@ -19,8 +19,7 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.closed_forms import OneRoundBound
-from shuffle_accountant.baselines.question import check_protocol, require
-from shuffle_accountant.baselines.registry import register
+from shuffle_accountant.baselines.question import check_protocol, register, require
 from shuffle_accountant.numerics.binomial import log_pmf
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, logarithm, roundings
 

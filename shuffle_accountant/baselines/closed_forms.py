@@ -36,15 +36,17 @@ from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.question import (
+    Answer,
     OneKind,
     OutsideValidityError,
+    PublishedBound,
     Question,
     check_protocol,
+    register,
     require,
 )
-from shuffle_accountant.baselines.registry import Answer, PublishedBound, register
 from shuffle_accountant.baselines.strong_composition import split_epsilon
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.facades import explain_calls
 
 __all__ = [
     "ClosedForm",

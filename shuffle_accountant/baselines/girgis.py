@@ -24,8 +24,13 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.moments import epsilon_of
-from shuffle_accountant.baselines.question import Question, check_protocol, require
-from shuffle_accountant.baselines.registry import ProtocolBound, register
+from shuffle_accountant.baselines.question import (
+    ProtocolBound,
+    Question,
+    check_protocol,
+    register,
+    require,
+)
 from shuffle_accountant.numerics.rounding import Array
 
 __all__ = ["MOST_EPS0", "MOST_ORDER", "MOST_ROUNDS", "epsilon", "name", "renyi_divergence"]

@@ -17,8 +17,12 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.baselines.question import OutsideValidityError, Question
-from shuffle_accountant.baselines.registry import Answer, PublishedBound
+from shuffle_accountant.baselines.question import (
+    Answer,
+    OutsideValidityError,
+    PublishedBound,
+    Question,
+)
 from shuffle_accountant.engine.composed_law import composed_law
 from shuffle_accountant.lattice.grid import PldAtoms, PldGrid
 from shuffle_accountant.lattice.profile import profile_atoms

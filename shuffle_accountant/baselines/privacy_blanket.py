@@ -28,9 +28,8 @@ from dataclasses import dataclass
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.closed_forms import OneRoundBound
-from shuffle_accountant.baselines.question import check_protocol, require
-from shuffle_accountant.baselines.registry import register
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.baselines.question import check_protocol, register, require
+from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.numerics.binomial import log1p_minus
 from shuffle_accountant.numerics.roots import find_crossing
 

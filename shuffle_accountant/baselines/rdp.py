@@ -34,8 +34,7 @@ from shuffle_accountant.baselines.moments import (
     best_epsilon,
     log_moments,
 )
-from shuffle_accountant.baselines.question import require
-from shuffle_accountant.baselines.registry import ProtocolBound, register
+from shuffle_accountant.baselines.question import ProtocolBound, register, require
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort, PrivacyLoss
 from shuffle_accountant.numerics.rounding import Bound

@@ -34,8 +34,7 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.closed_forms import OneRoundBound
-from shuffle_accountant.baselines.question import check_protocol
-from shuffle_accountant.baselines.registry import register
+from shuffle_accountant.baselines.question import check_protocol, register
 from shuffle_accountant.numerics.binomial import log_pmf
 
 __all__ = ["MOST_EPS0", "MOST_USERS", "delta", "epsilon", "name", "sound", "source", "valid"]

@@ -22,8 +22,7 @@ from collections.abc import Callable
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.baselines.question import Question, require
-from shuffle_accountant.baselines.registry import ProtocolBound, register
+from shuffle_accountant.baselines.question import ProtocolBound, Question, register, require
 from shuffle_accountant.numerics.binomial import log_pmf
 
 __all__ = ["MOST_ROUNDS", "delta", "epsilon", "name", "sound", "source", "split_epsilon", "valid"]

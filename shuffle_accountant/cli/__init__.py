@@ -14,16 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from shuffle_accountant.bracket import __version__
-from shuffle_accountant.cli import (
-    audit,
-    brackets,
-    calibrate,
-    certificates,
-    design,
-    dpsgd,
-    plot,
-    report,
-)
+from shuffle_accountant.cli import audit, calibrate, certificates, design, dpsgd, plot, report
 from shuffle_accountant.cli.design import DEPLOYMENT
 from shuffle_accountant.cli.ledger import LEDGER
 from shuffle_accountant.cli.output import PROGRAM, discard, print_json, spelled_out
@@ -42,8 +33,8 @@ EXAMPLES = (
 
 # In the order of the help page.
 COMMANDS = (
-    brackets.epsilon,
-    brackets.delta,
+    report.epsilon,
+    report.delta,
     calibrate.calibrate,
     design.design,
     report.compare,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from shuffle_accountant.deployment.description import Deployment
 from shuffle_accountant.deployment.server import Server
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.facades import explain_calls
 
 __all__ = ["Deployment", "Server"]
 

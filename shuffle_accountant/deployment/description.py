@@ -26,9 +26,9 @@ from shuffle_accountant.certificates.certificate import Certificate
 from shuffle_accountant.deployment.programs import Program, program_of
 from shuffle_accountant.deployment.vectors import vectors_of
 from shuffle_accountant.randomizers.estimation import Estimate, FrequencyEstimator
+from shuffle_accountant.registry import digest_of, sealed, unsealed
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.seals import digest_of, sealed, unsealed
 
 SCHEMA = 1
 KIND = "shuffle-deployment"

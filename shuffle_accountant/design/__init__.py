@@ -11,7 +11,7 @@ from __future__ import annotations
 from shuffle_accountant.design.answers import Design, DesignRow
 from shuffle_accountant.design.designs import frequency, mean
 from shuffle_accountant.design.limit import GaussianLimit, asymptotic
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.facades import explain_calls
 
 __all__ = ["Design", "DesignRow", "GaussianLimit", "asymptotic", "frequency", "mean"]
 

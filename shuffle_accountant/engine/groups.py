@@ -20,8 +20,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from shuffle_accountant.engine.envelope import table_of
 from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.trade_off import table_of
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import (
     polygon_atoms,

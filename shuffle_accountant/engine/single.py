@@ -10,7 +10,7 @@ from shuffle_accountant.bracket import ErrorLedger, in_order
 from shuffle_accountant.engine.question import Answer, Query, excess
 from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.losses.base import Effort, PrivacyLoss, way_of
-from shuffle_accountant.numerics.normal import about_epsilon
+from shuffle_accountant.numerics.probabilities import about_epsilon
 from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.numerics.rounding import LIMITS, Bound
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shuffle_accountant.facades.lazy import lazy_attributes
+from shuffle_accountant.facades import lazy_attributes
 
 if TYPE_CHECKING:
     from shuffle_accountant.leakage import mutual_information as mutual_information

@@ -7,7 +7,7 @@ Implications of Shuffling", Meehan et al.).
 
 from __future__ import annotations
 
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.order import experiments
 from shuffle_accountant.order.bounds import compose, posterior_odds_bound, reidentification_bound
 from shuffle_accountant.order.experiments import inference_attack, learnability

@@ -11,9 +11,8 @@ from shuffle_accountant.reductions.base import subsampled
 from shuffle_accountant.reductions.blanket import blanket
 from shuffle_accountant.reductions.clones import clones
 from shuffle_accountant.reductions.dataset import example
-from shuffle_accountant.reductions.null_clones import null_clones
+from shuffle_accountant.reductions.null_clones import null_clones, null_law
 from shuffle_accountant.reductions.strong import VARIANTS, strong
-from shuffle_accountant.reductions.zero_out import null_law
 
 REDUCTIONS = ("auto", "clones", "blanket", "strong", "example", "null clones", "null law")
 

@@ -14,8 +14,7 @@ from typing import Any, overload
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.baselines import strong_composition
-from shuffle_accountant.baselines.question import Question
-from shuffle_accountant.baselines.registry import BOUNDS, Answer, PublishedBound
+from shuffle_accountant.baselines.question import BOUNDS, Answer, PublishedBound, Question
 from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse

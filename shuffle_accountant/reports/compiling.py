@@ -9,14 +9,15 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.reports.drawing import protocol_told
-from shuffle_accountant.reports.measures.registry import (
+from shuffle_accountant.reports.rows import (
     MEASURES,
     Measure,
+    Report,
+    ReportRow,
     RoundMeasure,
     Stage,
     Subject,
 )
-from shuffle_accountant.reports.rows import Report, ReportRow
 from shuffle_accountant.rounds.protocol import Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 

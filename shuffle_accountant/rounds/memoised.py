@@ -12,7 +12,7 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.engine.envelope import envelope_loss
+from shuffle_accountant.engine.trade_off import envelope_loss
 from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer

@@ -31,7 +31,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.numerics.normal import normal_excess
+from shuffle_accountant.numerics.probabilities import normal_excess
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 
 

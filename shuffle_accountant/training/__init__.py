@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shuffle_accountant.facades.calls import explain_calls
-from shuffle_accountant.facades.lazy import lazy_attributes
+from shuffle_accountant.facades import explain_calls, lazy_attributes
 from shuffle_accountant.randomizers.vectors import (
     DuchiL2,
     DuchiLInf,

@@ -11,9 +11,9 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.registry import sealed, unsealed
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.seals import sealed, unsealed
 from shuffle_accountant.training.budget import BudgetExceeded, budget_cache
 from shuffle_accountant.training.cohorts import CohortBudget
 from shuffle_accountant.training.receipts import Receipt

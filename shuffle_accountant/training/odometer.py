@@ -25,7 +25,7 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.rounds.base import Round, conditions_of
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
-from shuffle_accountant.training.gaussian_cost import epsilon_of_mu, gaussian_cost
+from shuffle_accountant.training.paid_rounds import epsilon_of_mu, gaussian_cost
 from shuffle_accountant.training.plans import ROUNDING
 
 __all__ = ["Odometer"]

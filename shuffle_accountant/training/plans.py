@@ -5,8 +5,8 @@ delta; whatever the rounds are, and however they were chosen, all of them togeth
 delta)-private if the amounts and the deltas, in the order in which rounds are released, sum to no
 more than the plan's limits.
 
-* "gaussian": amounts are squared mu of Gaussian mechanisms (`training.gaussian_cost`).
-* "unit": amounts are whole numbers of a fixed round (`training.unit_cost`). A run of that round
+* "gaussian": amounts are squared mu of Gaussian mechanisms (`training.paid_rounds`).
+* "unit": amounts are whole numbers of a fixed round (`training.paid_rounds`). A run of that round
   alone gets all that a fixed plan allows.
 * "renyi": amounts are log moments of one order; no additive delta (Feldman and Zrnic 2021,
   "Individual privacy accounting via a Rényi filter", Theorem 4.3).
@@ -29,9 +29,13 @@ from shuffle_accountant.baselines.moments import epsilon_of
 from shuffle_accountant.calibration.calibrate import max_rounds
 from shuffle_accountant.rounds.base import Round, certified_at
 from shuffle_accountant.rounds.registry import round_from_dict
-from shuffle_accountant.training.gaussian_cost import epsilon_of_mu, gaussian_cost, largest_mu
+from shuffle_accountant.training.paid_rounds import (
+    epsilon_of_mu,
+    gaussian_cost,
+    largest_mu,
+    unit_cost,
+)
 from shuffle_accountant.training.renyi_cost import log_moment_cost
-from shuffle_accountant.training.unit_cost import unit_cost
 
 __all__ = [
     "KINDS",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.seals import digest_of
+from shuffle_accountant.registry import digest_of
 
 __all__ = ["Receipt"]
 

@@ -12,8 +12,12 @@ import pytest
 import shuffle_accountant as sa
 from shuffle_accountant import cli
 from shuffle_accountant.baselines.closed_forms import OneRoundBound
-from shuffle_accountant.baselines.question import OutsideValidityError, Question
-from shuffle_accountant.baselines.registry import BOUNDS, ProtocolBound
+from shuffle_accountant.baselines.question import (
+    BOUNDS,
+    OutsideValidityError,
+    ProtocolBound,
+    Question,
+)
 from shuffle_accountant.reports.catalogue import bounds_table
 from shuffle_accountant.reports.comparison import compare
 

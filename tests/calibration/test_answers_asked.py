@@ -36,13 +36,13 @@ MAKERS: dict[str, Callable[..., Any]] = {
 def test_few_answers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     users, rounds = (10**6, 30) if name.endswith("1000") else (10**4, 4)
     asked = []
-    certified = target.certified
+    certified = target.certified_at
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments: Any, **question: Any) -> Any:
         asked.append(arguments)
-        return certified(*arguments)
+        return certified(*arguments, **question)
 
-    monkeypatch.setattr(target, "certified", counted)
+    monkeypatch.setattr(target, "certified_at", counted)
     found = sa.max_eps0(
         users=users, rounds=rounds, target_epsilon=1.0, delta=1e-8, randomizer=MAKERS[name]
     )

@@ -381,12 +381,12 @@ def test_large_scale():
 def test_few_brackets_are_needed(monkeypatch):
     asked = []
 
-    def counted(protocol, query, tolerance):
+    def counted(protocol, tolerance, **question):
         asked.append(tolerance)
-        return certified(protocol, query, tolerance)
+        return certified(protocol, tolerance, **question)
 
-    certified = target_module.certified
-    monkeypatch.setattr(target_module, "certified", counted)
+    certified = target_module.certified_at
+    monkeypatch.setattr(target_module, "certified_at", counted)
     sa.max_eps0(users=10**5, rounds=50, target_epsilon=0.7, delta=1e-7)
     sa.min_users(eps0=3.0, rounds=50, target_epsilon=0.7, delta=1e-7)
     # secants: a handful of each kind, where halving alone would take 20 or more
@@ -416,9 +416,11 @@ def test_an_answer_is_a_plain_number():
 
 
 def test_a_loose_answer_warns_at_the_line_that_asked(monkeypatch):
-    certified = target_module.certified
+    certified = target_module.certified_at
     loose = "the memory limit"
-    monkeypatch.setattr(target_module, "certified", lambda *a: (certified(*a)[0], loose))
+    monkeypatch.setattr(
+        target_module, "certified_at", lambda *a, **k: (certified(*a, **k)[0], loose)
+    )
     with pytest.warns(sa.LooseBracketWarning, match="limited by the memory limit") as caught:
         sa.max_eps0(users=100, rounds=2, target_epsilon=1.0, delta=1e-4)
     assert len(caught) == 1
@@ -631,9 +633,11 @@ def test_errors_of_the_command(run, arguments, named):
 
 
 def test_warnings_of_the_command(run, monkeypatch):
-    certified = target_module.certified
+    certified = target_module.certified_at
     loose = "the memory limit"
-    monkeypatch.setattr(target_module, "certified", lambda *a: (certified(*a)[0], loose))
+    monkeypatch.setattr(
+        target_module, "certified_at", lambda *a, **k: (certified(*a, **k)[0], loose)
+    )
     code, _, err = run("--users", 100, *TARGET)
     assert code == 0
     assert err.startswith("shuffle-accountant: warning: ")

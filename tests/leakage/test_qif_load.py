@@ -21,7 +21,7 @@ from shuffle_accountant.leakage.qif.occupancy import (
     log_characteristic,
     sum_over_integers,
 )
-from shuffle_accountant.numerics.poisson import Side, log_pmf, window
+from shuffle_accountant.numerics.probabilities import Side, log_pmf, window
 
 # One chance is rounded by some 1e-14; up to forty of them are added.
 ROUND_OFF = 1e-12

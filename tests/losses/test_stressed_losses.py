@@ -40,7 +40,7 @@ from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms
 from shuffle_accountant.losses.two_letters.binary import BinaryBlocks, BinaryLoss
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.numerics.budget import stress
-from shuffle_accountant.numerics.normal import normal_cells
+from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Bound, roundings
 from shuffle_accountant.sums.doubling import SumLaw
 from shuffle_accountant.sums.statistic import Hypotheses

@@ -12,7 +12,7 @@ import pytest
 from oracles.precision import MP, exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.numerics import binomial, poisson
+from shuffle_accountant.numerics import binomial, probabilities
 from shuffle_accountant.numerics import rounding as lemma
 from shuffle_accountant.numerics.budget import Budget, budget, disturbed, rounded, stress
 from shuffle_accountant.numerics.roots import find_crossing
@@ -177,14 +177,14 @@ def test_upper_tails_on_both_sides_of_the_mean(n: int, p: float) -> None:
 
 @pytest.mark.parametrize("mean", [0.3, 4.0, 250.0])
 def test_poisson_windows_hold_all_that_counts(mean: float) -> None:
-    found = poisson.window(mean)
+    found = probabilities.window(mean)
     law = [
         MP.exp(-exact(mean)) * exact(mean) ** k / MP.factorial(k)
         for k in range(int(mean + 20 * math.sqrt(mean)) + 80)
     ]
     asked = np.array([-1, *range(0, 700, 7), 10**6])
-    above = found.tail(asked, poisson.Side.ABOVE).tolist()
-    below = found.tail(asked, poisson.Side.BELOW).tolist()
+    above = found.tail(asked, probabilities.Side.ABOVE).tolist()
+    below = found.tail(asked, probabilities.Side.BELOW).tolist()
     for k, more, less in zip(asked.tolist(), above, below, strict=True):
         assert abs(exact(more) - MP.fsum(law[k + 1 :])) <= 1e-12 * MP.fsum(law[k + 1 :]) + 1e-40
         assert abs(exact(less) - MP.fsum(law[: max(k, 0)])) <= 1e-12

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from shuffle_accountant.numerics.normal import about_epsilon, normal_excess
+from shuffle_accountant.numerics.probabilities import about_epsilon, normal_excess
 
 
 def delta_of(deviation: float, epsilon: float) -> mpf:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import shuffle_accountant as sa
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
-from shuffle_accountant.seals import sealed
+from shuffle_accountant.registry import sealed
 
 __all__ = [
     "CALLS",

@@ -11,7 +11,7 @@ import pytest
 
 import shuffle_accountant as sa
 from shuffle_accountant import cli
-from shuffle_accountant.reports.measures.registry import (
+from shuffle_accountant.reports.rows import (
     MEASURES,
     Measure,
     RoundMeasure,

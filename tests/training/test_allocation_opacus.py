@@ -29,7 +29,7 @@ from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 import shuffle_accountant as sa  # noqa: E402
-from shuffle_accountant.seals import sealed  # noqa: E402
+from shuffle_accountant.registry import sealed  # noqa: E402
 from shuffle_accountant.training import BudgetExceeded  # noqa: E402
 from shuffle_accountant.training.opacus import (  # noqa: E402
     AllocationAccountant,

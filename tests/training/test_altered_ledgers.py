@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.seals import digest_of
+from shuffle_accountant.registry import digest_of
 from shuffle_accountant.training import ShuffleLedger, StorageError
 from shuffle_accountant.training.receipts import Receipt
 from shuffle_accountant.training.store import Entry

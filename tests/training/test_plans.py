@@ -22,9 +22,8 @@ from shuffle_accountant.training import (
     PrivacyFilter,
     plans,
 )
-from shuffle_accountant.training.gaussian_cost import gaussian_cost, worst_gap
+from shuffle_accountant.training.paid_rounds import gaussian_cost, unit_cost, worst_gap
 from shuffle_accountant.training.plans import GaussianPlan, Plan, UnitPlan, allowed
-from shuffle_accountant.training.unit_cost import unit_cost
 
 REFS = Path(__file__).resolve().parent.parent / "refs" / "adaptive"
 

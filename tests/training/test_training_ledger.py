@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import shuffle_accountant as sa
-from shuffle_accountant.seals import sealed
+from shuffle_accountant.registry import sealed
 from shuffle_accountant.training import (
     BudgetExceeded,
     DuchiL2,

@@ -30,7 +30,7 @@ from torch.utils.data import (  # noqa: E402
 )
 
 import shuffle_accountant as sa  # noqa: E402
-from shuffle_accountant.seals import sealed  # noqa: E402
+from shuffle_accountant.registry import sealed  # noqa: E402
 from shuffle_accountant.training import (  # noqa: E402
     BudgetExceeded,
     DuchiL2,

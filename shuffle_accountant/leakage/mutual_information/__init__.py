@@ -17,7 +17,7 @@ within 1e-9; `users` is the number n of all messages, the target's included, in 
 the local privacy parameter in nats.
 """
 
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.leakage.mutual_information.asymptotics import (
     Expansion,
     leading_constant,

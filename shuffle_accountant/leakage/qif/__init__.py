@@ -14,7 +14,7 @@ the chance (1 - p)/(k - 1). A channel has one row of message probabilities for e
 
 from __future__ import annotations
 
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.leakage.qif.asymptotics import (
     asymptotic_all_but_one_vulnerability,
     asymptotic_vulnerability_shuffle,

@@ -28,7 +28,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.arguments import MOST_USERS, checked_sizes, law
 from shuffle_accountant.leakage.qif.occupancy import Bins, Occupancy, sum_over_integers
 from shuffle_accountant.numerics.binomial import deviance, log_pmf, log_upper_tail
-from shuffle_accountant.numerics.poisson import Side, window
+from shuffle_accountant.numerics.probabilities import Side, window
 from shuffle_accountant.numerics.rounding import Array
 
 MOST_TIED_USERS = 10**10

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.binomial import stirling_error
 from shuffle_accountant.numerics.fft import good_length, real_fft
-from shuffle_accountant.numerics.poisson import Side, Window
+from shuffle_accountant.numerics.probabilities import Side, Window
 from shuffle_accountant.numerics.rounding import LIMITS, Array
 
 Complex = NDArray[np.complex128]

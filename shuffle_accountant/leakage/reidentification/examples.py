@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.leakage.arguments import MOST_USERS
 from shuffle_accountant.leakage.reidentification.bounds import sup_ratio
 from shuffle_accountant.leakage.reidentification.success import Layers, checked_counts, layers

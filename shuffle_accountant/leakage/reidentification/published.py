@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.leakage.arguments import two_laws
 from shuffle_accountant.leakage.reidentification.advantage import total_variation
 from shuffle_accountant.leakage.reidentification.bounds import sup_ratio

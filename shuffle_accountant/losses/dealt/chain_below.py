@@ -31,7 +31,7 @@ import numpy as np
 
 from shuffle_accountant.losses.dealt.chain_law import sum_edges
 from shuffle_accountant.numerics.compiled import compiled
-from shuffle_accountant.numerics.normal import normal_cells
+from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, roundings
 from shuffle_accountant.sums.doubling import SumLaw
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.compiled import compiled
-from shuffle_accountant.numerics.normal import normal_cells
+from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, raised, roundings
 from shuffle_accountant.sums.doubling import SumLaw
 

@@ -42,7 +42,7 @@ from shuffle_accountant.losses.dealt.chain_law import (
 )
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.numerics.compiled import compiled
-from shuffle_accountant.numerics.normal import normal_cells
+from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, Bound, outwards, raised, roundings
 from shuffle_accountant.sums.doubling import SumLaw, add, coarser, pruned
 

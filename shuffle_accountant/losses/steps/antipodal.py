@@ -24,7 +24,7 @@ from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss, diver
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile, profile_end
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
-from shuffle_accountant.numerics.normal import normal_cells
+from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     LIMITS,

@@ -25,7 +25,7 @@ from shuffle_accountant.losses.base import (
 from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA, GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss
 from shuffle_accountant.numerics.budget import budget, disturbed
-from shuffle_accountant.numerics.normal import normal_cells
+from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import LIMITS, Array, Bound, roundings
 
 # Number of cells of the normal score.

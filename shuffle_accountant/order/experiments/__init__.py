@@ -5,7 +5,7 @@ Shuffling', section 5; the data are synthetic, or a table that the user points t
 and `distribution_error` train a model with scikit-learn (extra "learn"), imported on first use.
 """
 
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.order.experiments.attack import (
     AttackResult,
     inference_attack,

@@ -12,17 +12,17 @@ from shuffle_accountant.baselines import rdp
 from shuffle_accountant.baselines.question import OutsideValidityError
 from shuffle_accountant.leakage import mutual_information
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.reports.measures.registry import (
+from shuffle_accountant.reports.rows import (
     ALL_ROUNDS,
     MEASURES,
     NEIGHBOURS,
     UP,
     Measure,
+    ReportRow,
     Stage,
     Subject,
     largest_entropy,
 )
-from shuffle_accountant.reports.rows import ReportRow
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 

@@ -9,18 +9,18 @@ import numpy as np
 
 from shuffle_accountant.leakage import mutual_information, qif, reidentification
 from shuffle_accountant.order import reidentification_bound
-from shuffle_accountant.reports.measures.registry import (
+from shuffle_accountant.reports.rows import (
     ALL_ROUNDS,
     MEASURES,
     NEIGHBOURS,
     UP,
     Measure,
+    ReportRow,
     RoundMeasure,
     Stage,
     Subject,
     largest_entropy,
 )
-from shuffle_accountant.reports.rows import ReportRow
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 MEMBERS = "knows a group's values without their order, and all others"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shuffle_accountant.facades.lazy import lazy_attributes
+from shuffle_accountant.facades import lazy_attributes
 
 if TYPE_CHECKING:
     from shuffle_accountant.training.flower.allocation import (

@@ -27,7 +27,7 @@ from shuffle_accountant.training.flower.client import (
     only_arrays,
     update_of,
 )
-from shuffle_accountant.training.flower.private import PrivateStrategy
+from shuffle_accountant.training.flower.shuffled import PrivateStrategy
 
 __all__ = ["AllocationStrategy"]
 

@@ -28,7 +28,7 @@ Importing this module registers "allocation" and "shuffle" with
 
 from __future__ import annotations
 
-from shuffle_accountant.facades.calls import explain_calls
+from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.training.opacus.batches.accountant import AllocationAccountant
 from shuffle_accountant.training.opacus.batches.engine import AllocationPrivacyEngine
 from shuffle_accountant.training.opacus.batches.optimizer import DealtOptimizer

@@ -13,9 +13,9 @@ from opacus.accountants import IAccountant
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import Bracket
+from shuffle_accountant.registry import sealed, unsealed
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import Protocol
-from shuffle_accountant.seals import sealed, unsealed
 from shuffle_accountant.training.budget import BudgetExceeded, budget_cache
 from shuffle_accountant.training.receipts import Receipt
 

@@ -1,1 +1,0 @@
-"""Facades of packages: names imported on first use, and error messages for wrong calls."""
