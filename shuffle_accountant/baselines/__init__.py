@@ -49,7 +49,7 @@ __all__ = [
 
 # Where those are defined that are objects, not modules.
 _HOMES = {
-    "BOUNDS": "registry",
+    "BOUNDS": "question",
     "blanket_bennett": "privacy_blanket",
     "blanket_hoeffding": "privacy_blanket",
     "clones_closed_form": "closed_forms",
