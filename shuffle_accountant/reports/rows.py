@@ -255,7 +255,7 @@ class RoundMeasure:
     rank: float = 1000.0
 
 
-MEASURES: Registry[Measure | RoundMeasure] = Registry(__package__ or "")
+MEASURES: Registry[Measure | RoundMeasure] = Registry(f"{__package__}.measures")
 """All measures, in the order of a report."""
 
 
