@@ -22,6 +22,7 @@ from flint import arb
 
 import shuffle_accountant as sa
 from shuffle_accountant.certificates import Certificate, certify, verify
+from shuffle_accountant.certificates import letters as letters_module
 from shuffle_accountant.certificates import verification as checking
 from shuffle_accountant.certificates import work as working
 from shuffle_accountant.certificates.additive import Falling, Moments, power
@@ -256,7 +257,7 @@ def test_numbers_of_a_rare_letter_that_are_followed_are_estimated() -> None:
     letters = [(quarter, quarter, quarter), (quarter, quarter, quarter), (arb(1) / 2,) * 3]
     found, _ = ListedMultisets.work(letters, users, cut, 320)
     powers = 2.0 * 3.0 * (users + 1.0)
-    listed = letters._ABOUT * letters._about(letters, users, cut) + 1.0
+    listed = letters_module._ABOUT * letters._about(letters, users, cut) + 1.0
     units = found.units - 2.0 * powers - letters._EACH_MULTISET * min(listed, letters._MOST + 1)
     numbers = units / (letters._EACH_COUNT * (users + 1.0))
     likely = np.sum(binom.logpmf(np.arange(users + 1), users, 0.25) >= -cut * math.log(2.0))
