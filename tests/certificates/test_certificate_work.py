@@ -258,7 +258,11 @@ def test_numbers_of_a_rare_letter_that_are_followed_are_estimated() -> None:
     found, _ = ListedMultisets.work(letters, users, cut, 320)
     powers = 2.0 * 3.0 * (users + 1.0)
     listed = letters_module._ABOUT * letters_module._about(letters, users, cut) + 1.0
-    units = found.units - 2.0 * powers - letters_module._EACH_MULTISET * min(listed, letters_module._MOST + 1)
+    units = (
+        found.units
+        - 2.0 * powers
+        - letters_module._EACH_MULTISET * min(listed, letters_module._MOST + 1)
+    )
     numbers = units / (letters_module._EACH_COUNT * (users + 1.0))
     likely = np.sum(binom.logpmf(np.arange(users + 1), users, 0.25) >= -cut * math.log(2.0))
     assert 1.0 + likely <= numbers <= 2.5 * likely
