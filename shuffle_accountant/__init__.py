@@ -150,13 +150,16 @@ if TYPE_CHECKING:
     from shuffle_accountant import leakage as leakage
     from shuffle_accountant import order as order
     from shuffle_accountant import training as training
-    from shuffle_accountant.calibration.calibrate import max_eps0, max_rounds, min_users
-    from shuffle_accountant.calibration.noise import min_noise_multiplier
+    from shuffle_accountant.calibration.calibrate import (
+        max_eps0,
+        max_rounds,
+        min_noise_multiplier,
+        min_users,
+    )
     from shuffle_accountant.deployment.description import Deployment
     from shuffle_accountant.reports import plot as plot
     from shuffle_accountant.reports.comparison import compare
-    from shuffle_accountant.reports.compiling import report
-    from shuffle_accountant.reports.rows import Report, ReportRow
+    from shuffle_accountant.reports.rows import Report, ReportRow, report
     from shuffle_accountant.reports.statements import Statement, statement
     from shuffle_accountant.rounds.added_messages import AugmentedShuffle, NoiseMessages
     from shuffle_accountant.rounds.allocation import RandomAllocation
@@ -305,9 +308,9 @@ if not TYPE_CHECKING:
             "compare": "reports.comparison",
             "max_eps0": "calibration.calibrate",
             "max_rounds": "calibration.calibrate",
-            "min_noise_multiplier": "calibration.noise",
+            "min_noise_multiplier": "calibration.calibrate",
             "min_users": "calibration.calibrate",
-            "report": "reports.compiling",
+            "report": "reports.rows",
             "statement": "reports.statements",
             "sweep": "sweeping",
             "sweep_records": "sweeping",

@@ -23,8 +23,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import Bracket, __version__
 from shuffle_accountant.certificates.certificate import Certificate
-from shuffle_accountant.deployment.programs import Program, program_of
-from shuffle_accountant.deployment.vectors import vectors_of
+from shuffle_accountant.deployment.programs import Program, program_of, vectors_of
 from shuffle_accountant.randomizers.estimation import Estimate, FrequencyEstimator
 from shuffle_accountant.registry import digest_of, sealed, unsealed
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol

@@ -11,10 +11,10 @@ arguments of its constructor. What a dataclass says of itself is checked when on
 from __future__ import annotations
 
 from shuffle_accountant.facades import explain_calls
-from shuffle_accountant.randomizers.arguments import FromArguments
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
     FiniteRandomizer,
+    FromArguments,
     LetterClasses,
     LocalRandomizer,
     Mixture,

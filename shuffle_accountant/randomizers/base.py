@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,13 @@ from shuffle_accountant.registry import Kinds
 __all__ = [
     "ConcreteRandomizer",
     "FiniteRandomizer",
+    "FromArguments",
     "LetterClasses",
     "LocalRandomizer",
     "Mixture",
     "RunsOnData",
     "YesCounts",
+    "require_fields",
 ]
 
 
@@ -337,3 +339,35 @@ class FiniteRandomizer(ConcreteRandomizer):
     def yes_counts(self) -> YesCounts | None:
         """Distribution of the number of yeses, where that and one's own suffice; else None."""
         return None
+
+
+def require_fields(kind: str, fields: dict[str, Any], names: Collection[str]) -> None:
+    """Check that saved fields are the ones expected."""
+    if set(fields) != set(names):
+        expected = " and ".join(names)
+        raise ValueError(f"{kind} randomizer must have fields {expected}, got {sorted(fields)}")
+
+
+class FromArguments(LocalRandomizer):
+    """A randomizer that is written, shown and compared as the arguments of its constructor.
+
+    Attributes:
+        arguments: the constructor's arguments, each of which is also an attribute of plain JSON
+            type.
+    """
+
+    arguments: ClassVar[tuple[str, ...]]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.arguments)
+        return f"{type(self).__name__}({shown})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {"kind": self.kind, **{name: getattr(self, name) for name in self.arguments}}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Self:
+        """Inverse of `to_dict`, without the ``kind``."""
+        require_fields(cls.kind, fields, cls.arguments)
+        return cls(**fields)

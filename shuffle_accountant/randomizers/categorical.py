@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.binomial import log_pmf
-from shuffle_accountant.randomizers.arguments import FromArguments
 from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
+    FromArguments,
     LetterClasses,
     RunsOnData,
     YesCounts,

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import log_ratio_above
-from shuffle_accountant.randomizers.arguments import require_fields
 from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
     LetterClasses,
     RunsOnData,
+    require_fields,
     said_of,
 )
 from shuffle_accountant.randomizers.checks import (

@@ -10,11 +10,16 @@ share f of the users holds gets a yes from ``n (f p + (1 - f) q)`` on average, s
 - q)`` is an unbiased estimate of f. Messages are independent, so its variance, given what the users
 hold, is exactly ``(f p (1 - p) + (1 - f) q (1 - q)) / (n (p - q)^2)`` (Wang et al. 2017, "Locally
 differentially private protocols for frequency estimation", for f = 0 and f = 1).
+
+Messages that are a Dask collection: tallies of its chunks, added up where they are.
+
+Dask is not imported before it is met: who passes a collection has done so already.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,9 +31,70 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.error_bounds import largest_deviation
-from shuffle_accountant.randomizers.partitions import is_dask, tallied_partitions
 
-__all__ = ["Estimate", "Estimator", "FrequencyEstimator", "Tallying", "mean_estimate", "tally_of"]
+__all__ = [
+    "Estimate",
+    "Estimator",
+    "FrequencyEstimator",
+    "Tallying",
+    "is_dask",
+    "mean_estimate",
+    "tallied_partitions",
+    "tally_of",
+]
+
+# Number of tallies added up by one task, so that no machine holds those of all chunks.
+_TOGETHER = 8
+
+Tallied = tuple[NDArray[Any], int]
+
+
+def is_dask(messages: object) -> bool:
+    """Whether the messages are a Dask collection, without importing Dask."""
+    base = sys.modules.get("dask.base")
+    return base is not None and bool(base.is_dask_collection(messages))
+
+
+def tallied_partitions(
+    counted: Callable[[Any], Tallied], messages: Any, message_axes: int
+) -> Tallied:
+    """Tally and number of messages of a whole collection.
+
+    Args:
+        counted: returns the tally and the number of messages of one chunk.
+        messages: a Dask array, bag or series, or something delayed, which is one chunk. No chunk is
+            larger than the collection's own, unless messages themselves are cut by them.
+        message_axes: number of an array's last axes that one message takes.
+    """
+    from dask.delayed import Delayed, delayed
+
+    if isinstance(messages, Delayed):  # has every attribute that it is asked for
+        tally, number = delayed(_one_chunk)(counted, messages).compute()
+        return tally, number
+    if hasattr(messages, "rechunk") and message_axes:
+        whole = dict.fromkeys(range(messages.ndim - message_axes, messages.ndim), -1)
+        messages = messages.rechunk(whole)
+    chunks = np.ravel(np.asarray(messages.to_delayed(), dtype=object)).tolist()
+    if not chunks:
+        raise ValueError("messages must have at least one chunk, got none")
+    one, many = delayed(_one_chunk), delayed(_added)
+    parts = [one(counted, chunk) for chunk in chunks]
+    while len(parts) > 1:
+        parts = [many(parts[i : i + _TOGETHER]) for i in range(0, len(parts), _TOGETHER)]
+    tally, number = parts[0].compute()
+    return tally, number
+
+
+def _one_chunk(counted: Callable[[Any], Tallied], chunk: Any) -> Tallied:
+    # chunks of bags may be iterators, of series they are pandas' own
+    return counted(chunk if hasattr(chunk, "__array__") else list(chunk))
+
+
+def _added(parts: list[Tallied]) -> Tallied:
+    tally, number = parts[0]
+    for further, count in parts[1:]:
+        tally, number = tally + further, number + count
+    return tally, number
 
 
 @dataclass(frozen=True, slots=True, eq=False)

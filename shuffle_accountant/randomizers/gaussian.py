@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array, exponential, roundings
-from shuffle_accountant.randomizers.arguments import FromArguments
+from shuffle_accountant.randomizers.base import FromArguments
 from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
 from shuffle_accountant.randomizers.ratio_tails import RatioTails, grid_of_logs

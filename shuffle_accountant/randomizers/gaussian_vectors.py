@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.randomizers.arguments import FromArguments
+from shuffle_accountant.randomizers.base import FromArguments
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.estimation import Estimate, Estimator, tally_of
 
@@ -27,7 +27,7 @@ class GaussianVectors(Estimator, FromArguments):
 
     Adjacency: zero-out. One user's vector is replaced by the vector 0, or the reverse, and the user
     goes on sending a message. A round of it is reduced by null clones (see
-    `shuffle_accountant.reductions.null_clones`), whatever the dimension and the other vectors.
+    `shuffle_accountant.reductions.clones`), whatever the dimension and the other vectors.
 
     Privacy is that of real-valued noise; sampled doubles follow it up to their rounding.
 

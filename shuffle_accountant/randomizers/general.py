@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.randomizers.arguments import FromArguments, require_fields
-from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.randomizers.base import FromArguments, LocalRandomizer, require_fields
 
 __all__ = ["ApproximateRandomizer", "GeneralRandomizer"]
 

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array, Bound, exponential, roundings
-from shuffle_accountant.randomizers.arguments import FromArguments
-from shuffle_accountant.randomizers.base import LetterClasses
+from shuffle_accountant.randomizers.base import FromArguments, LetterClasses
 from shuffle_accountant.randomizers.checks import generator, unit_values
 from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
 from shuffle_accountant.randomizers.ratio_tails import LARGEST_LOG, RatioTails, grid_of_logs

@@ -44,16 +44,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.combined.by_side import by_side, noise_of, share_of
+from shuffle_accountant.losses.base import Effort, PrivacyLoss, by_side, noise_of, share_of
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.losses.combined.revealed import PatternsLoss
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
 from shuffle_accountant.losses.steps.product_ratio import UnequalRatios, gathered_noise
-from shuffle_accountant.numerics.between import Between, over_root, quotient
-from shuffle_accountant.numerics.rounding import Bound
+from shuffle_accountant.numerics.rounding import Between, Bound, over_root, quotient
 
 # Accuracy at which the two bounds for several records are compared, and the delta at which.
 _ROUGH, _USUAL = Effort(tail=1e-12, resolution=1e-3), 1e-6

@@ -9,10 +9,8 @@ from shuffle_accountant.losses.base import DominatingPair
 from shuffle_accountant.randomizers.base import ConcreteRandomizer, LocalRandomizer
 from shuffle_accountant.reductions.base import subsampled
 from shuffle_accountant.reductions.blanket import blanket
-from shuffle_accountant.reductions.clones import clones
+from shuffle_accountant.reductions.clones import VARIANTS, clones, null_clones, null_law, strong
 from shuffle_accountant.reductions.dataset import example
-from shuffle_accountant.reductions.null_clones import null_clones, null_law
-from shuffle_accountant.reductions.strong import VARIANTS, strong
 
 REDUCTIONS = ("auto", "clones", "blanket", "strong", "example", "null clones", "null law")
 

@@ -21,8 +21,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shuffle_accountant.losses.base import DominatingPair, PrivacyLoss
-from shuffle_accountant.losses.combined.by_side import by_side
+from shuffle_accountant.losses.base import DominatingPair, PrivacyLoss, by_side
 from shuffle_accountant.losses.combined.revealed import PatternsLoss
 from shuffle_accountant.numerics.rounding import Bound
 

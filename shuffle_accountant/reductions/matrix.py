@@ -48,8 +48,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.losses.base import PrivacyLoss
-from shuffle_accountant.losses.combined.by_side import LossBySide
+from shuffle_accountant.losses.base import LossBySide, PrivacyLoss
 from shuffle_accountant.losses.dealt.chain_law import chain_sum
 from shuffle_accountant.losses.dealt.correlated import (
     ChainRatios,

@@ -18,7 +18,7 @@ from shuffle_accountant.baselines.question import BOUNDS, Answer, PublishedBound
 from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
-from shuffle_accountant.reports.compiling import accountant_of
+from shuffle_accountant.reports.rows import accountant_of
 from shuffle_accountant.reports.tables import Tabular, columns, interval
 from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound

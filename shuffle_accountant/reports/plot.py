@@ -21,7 +21,6 @@ from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import PrivacyProfile, format_ends
 from shuffle_accountant.reports.comparison import CERTIFIED, ComparisonRow, asked_round
 from shuffle_accountant.reports.comparison import compare as compare_bounds
-from shuffle_accountant.reports.compiling import accountant_of
 from shuffle_accountant.reports.drawing import (
     MISSING,
     band,
@@ -35,7 +34,7 @@ from shuffle_accountant.reports.drawing import (
     protocol_told,
     titled,
 )
-from shuffle_accountant.reports.rows import Report, ReportRow
+from shuffle_accountant.reports.rows import Report, ReportRow, accountant_of
 from shuffle_accountant.reports.samplings import compare_samplings
 from shuffle_accountant.rounds.protocol import Rounds
 from shuffle_accountant.rounds.samplings import SAMPLINGS

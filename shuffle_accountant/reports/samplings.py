@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.reports.compiling import accountant_of
+from shuffle_accountant.reports.rows import accountant_of
 from shuffle_accountant.rounds.attained import attained_epsilon
 from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.protocol import Protocol

@@ -12,7 +12,7 @@ from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import __version__
 from shuffle_accountant.randomizers.count_laws import Binomial
-from shuffle_accountant.reports.compiling import accountant_of
+from shuffle_accountant.reports.rows import accountant_of
 from shuffle_accountant.reports.tables import rounded_up
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round

@@ -11,14 +11,12 @@ from shuffle_accountant.bracket import Attained, in_order
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.refinement import lower_end
-from shuffle_accountant.losses.base import Effort, PrivacyLoss
-from shuffle_accountant.losses.combined.by_side import by_side, noise_of
+from shuffle_accountant.losses.base import Effort, PrivacyLoss, by_side, noise_of
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.losses.steps.profiled import OrderedPairLoss
-from shuffle_accountant.numerics.between import over_root
 from shuffle_accountant.numerics.roots import find_crossing
-from shuffle_accountant.numerics.rounding import Bound
+from shuffle_accountant.numerics.rounding import Bound, over_root
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.reductions.dataset import dataset_losses
 from shuffle_accountant.rounds.allocation import RandomAllocation

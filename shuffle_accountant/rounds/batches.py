@@ -10,7 +10,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.reductions.allocation import AllocationPair, poisson_sampling
-from shuffle_accountant.reductions.null_clones import NullClonePair, null_clones
+from shuffle_accountant.reductions.clones import NullClonePair, null_clones
 from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.mechanisms import (
     GaussianMechanism,

@@ -19,7 +19,7 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.losses.combined.by_side import noise_of, share_of
+from shuffle_accountant.losses.base import noise_of, share_of
 from shuffle_accountant.losses.steps.bounded_ratio import (
     LARGEST_LOSS,
     LaplaceRatio,
@@ -30,8 +30,7 @@ from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA, GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.losses.steps.table_ratio import TableRatio
-from shuffle_accountant.numerics.between import over_root, quotient
-from shuffle_accountant.numerics.rounding import Bound
+from shuffle_accountant.numerics.rounding import Bound, over_root, quotient
 from shuffle_accountant.registry import Kinds, Stored
 from shuffle_accountant.rounds.pld import PldRound
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.losses.combined.by_side import by_side, share_of
+from shuffle_accountant.losses.base import by_side, share_of
 from shuffle_accountant.losses.steps.mixed_gaussians import FixedSizePair, SeveralRecordsPair
 from shuffle_accountant.losses.steps.profiled import ProfiledLoss
-from shuffle_accountant.numerics.between import quotient
+from shuffle_accountant.numerics.rounding import quotient
 from shuffle_accountant.reductions.allocation import AllocationPair, poisson_sampling
 from shuffle_accountant.rounds.base import Round, needed
 from shuffle_accountant.rounds.mechanisms import (

@@ -33,9 +33,9 @@ from shuffle_accountant.training.paid_rounds import (
     epsilon_of_mu,
     gaussian_cost,
     largest_mu,
+    log_moment_cost,
     unit_cost,
 )
-from shuffle_accountant.training.renyi_cost import log_moment_cost
 
 __all__ = [
     "KINDS",

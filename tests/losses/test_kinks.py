@@ -16,7 +16,7 @@ from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.decoy_counts import NumberOfClones
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.numerics.rounding import Bound
-from shuffle_accountant.reductions.null_clones import null_law
+from shuffle_accountant.reductions.clones import null_law
 
 EFFORT = Effort(1e-300, 1e-5)
 

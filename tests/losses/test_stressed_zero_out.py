@@ -19,7 +19,7 @@ from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.two_letters.zero_out import ZeroOutLoss
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import Bound
-from shuffle_accountant.reductions.null_clones import null_law
+from shuffle_accountant.reductions.clones import null_law
 
 UNIT = 2.0**-20
 SIDES = pytest.mark.parametrize("side", list(Bound))

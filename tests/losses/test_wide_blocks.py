@@ -30,7 +30,7 @@ from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.reductions.blanket import blanket
-from shuffle_accountant.reductions.null_clones import null_law
+from shuffle_accountant.reductions.clones import null_law
 
 SIDES = pytest.mark.parametrize("side", list(Bound))
 UNIT = 2.0**-34

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shuffle_accountant.numerics.between import Between, over_root, quotient
+from shuffle_accountant.numerics.rounding import Between, over_root, quotient
 
 # Thirds, a sum of powers of two, neighbours of 1, the ends of doubles.
 HARD = [1.0, 3.0, 7.0, 14.0, 19.0, 49.0, 0.1, 1.3532632472974888, 1e-300, 5e-324, 2.0**-1022]

@@ -33,7 +33,7 @@ from shuffle_accountant.randomizers.vectors import (
     PrivUnit,
     SampledCoordinates,
     VectorRandomizer,
-    blocks,
+    draws,
 )
 from shuffle_accountant.randomizers.vectors.draws import flips, safe_probability
 
@@ -340,11 +340,11 @@ def test_the_seed_decides(kind: Any) -> None:
 def test_threads_do_not_matter(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     randomizer = kind(dimension=50, eps0=3.0)
     rows = np.full((1000, 50), 0.05, dtype=np.float32)
-    monkeypatch.setattr(blocks, "_MANY", 0)
-    monkeypatch.setattr(blocks, "_BLOCK", 1000)
+    monkeypatch.setattr(draws, "_MANY", 0)
+    monkeypatch.setattr(draws, "_BLOCK", 1000)
     outcomes = []
     for cores in (1, 4):
-        monkeypatch.setattr(blocks, "_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(draws, "_cores", lambda cores=cores: cores)
         outcomes.append(randomizer.randomize(rows, np.random.default_rng(1)))
     assert np.array_equal(*outcomes)
     halves = outcomes[0][:20], outcomes[0][20:40]  # blocks are of 20 rows

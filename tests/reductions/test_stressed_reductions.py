@@ -27,10 +27,9 @@ from shuffle_accountant.randomizers.base import Mixture
 from shuffle_accountant.reductions import participation
 from shuffle_accountant.reductions.base import among_colluders, subsampled
 from shuffle_accountant.reductions.blanket import InputPair, _binary
-from shuffle_accountant.reductions.clones import clones
+from shuffle_accountant.reductions.clones import clones, strong
 from shuffle_accountant.reductions.crowd import _AmongDraws, _honest
 from shuffle_accountant.reductions.participation import _Takers
-from shuffle_accountant.reductions.strong import strong
 
 SIDES = pytest.mark.parametrize("side", list(Bound))
 EXACT = Effort(tail=1e-300, resolution=0.0)

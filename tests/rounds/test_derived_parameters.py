@@ -16,11 +16,9 @@ import numpy as np
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.losses.base import Effort, factors
-from shuffle_accountant.losses.combined.by_side import LossBySide, noise_of, share_of
-from shuffle_accountant.numerics.between import Between
+from shuffle_accountant.losses.base import Effort, LossBySide, factors, noise_of, share_of
 from shuffle_accountant.numerics.binomial import CHANCE
-from shuffle_accountant.numerics.rounding import Bound, roundings
+from shuffle_accountant.numerics.rounding import Between, Bound, roundings
 from shuffle_accountant.rounds.mechanisms import step_ratio
 
 EFFORT = Effort(tail=1e-16, resolution=1e-3)

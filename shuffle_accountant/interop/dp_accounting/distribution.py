@@ -10,7 +10,6 @@ import attr
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.engine.composed_law import composed_law
-from shuffle_accountant.interop.dp_accounting.library import dp_accounting, pld
 from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.losses.base import HOCKEY_STICK, PrivacyLoss, factors
 from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
@@ -19,7 +18,22 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-__all__ = ["ShuffleDpEvent", "ShufflePLDAccountant", "to_privacy_loss_distribution"]
+__all__ = [
+    "ShuffleDpEvent",
+    "ShufflePLDAccountant",
+    "dp_accounting",
+    "pld",
+    "to_privacy_loss_distribution",
+]
+
+try:
+    import dp_accounting
+    from dp_accounting import pld
+except ImportError:
+    raise ImportError(
+        "this bridge needs dp_accounting: pip install '.[dp-accounting]' in a clone"
+    ) from None
+
 
 _RELATION = dp_accounting.NeighboringRelation
 _RELATIONS = (_RELATION.REPLACE_ONE, _RELATION.REPLACE_SPECIAL)
@@ -58,7 +72,6 @@ def to_privacy_loss_distribution(
     interval = validate.positive(value_discretization_interval=value_discretization_interval)
     tolerance = validate.positive(tolerance=tolerance)
     parts = _parts(as_protocol(rounds))
-    from shuffle_accountant.interop.dp_accounting.library import pld
 
     library = pld.privacy_loss_distribution
     if not parts:

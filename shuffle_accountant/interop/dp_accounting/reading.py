@@ -9,8 +9,7 @@ from typing import Any
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.engine.trade_off import table_of
-from shuffle_accountant.interop.dp_accounting.distribution import ShuffleDpEvent
-from shuffle_accountant.interop.dp_accounting.library import dp_accounting, pld
+from shuffle_accountant.interop.dp_accounting.distribution import ShuffleDpEvent, dp_accounting, pld
 from shuffle_accountant.losses.base import Effort, EqualCells
 from shuffle_accountant.losses.steps.mixed_gaussians import MixturePair
 from shuffle_accountant.losses.steps.profiled import ProfiledLoss

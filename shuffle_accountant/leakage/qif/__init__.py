@@ -15,13 +15,6 @@ the chance (1 - p)/(k - 1). A channel has one row of message probabilities for e
 from __future__ import annotations
 
 from shuffle_accountant.facades import explain_calls
-from shuffle_accountant.leakage.qif.asymptotics import (
-    asymptotic_all_but_one_vulnerability,
-    asymptotic_vulnerability_shuffle,
-    leading_factor,
-    printed_vulnerability_krr_shuffle,
-    printed_vulnerability_shuffle,
-)
 from shuffle_accountant.leakage.qif.channel import Channel
 from shuffle_accountant.leakage.qif.constructors import (
     datasets,
@@ -51,12 +44,17 @@ from shuffle_accountant.leakage.qif.load import (
 from shuffle_accountant.leakage.qif.vulnerability import (
     all_but_one_vulnerability,
     all_but_one_vulnerability_of,
+    asymptotic_all_but_one_vulnerability,
+    asymptotic_vulnerability_shuffle,
+    leading_factor,
     posterior_vulnerability_krr,
     posterior_vulnerability_krr_shuffle,
     posterior_vulnerability_krr_shuffle_low,
     posterior_vulnerability_local_shuffle,
     posterior_vulnerability_shuffle,
     posterior_vulnerability_shuffle_of,
+    printed_vulnerability_krr_shuffle,
+    printed_vulnerability_shuffle,
 )
 
 __all__ = [

@@ -1,7 +1,7 @@
 """The loss of shuffled batches of Gaussian steps: random allocation among null clones.
 
 The profile is bounded by ``E_K[H_alpha(1 of K)] + (1 + alpha) beta`` for every p in (0, 1), with K
-= 1 + Bin(T - 1, p) and beta from the total variation charged (see `reductions.null_clones`), and by
+= 1 + Bin(T - 1, p) and beta from the total variation charged (see `reductions.clones`), and by
 the Gaussian mechanism's. What is enclosed is the lower convex envelope of the least of these, with
 p from a fixed lattice and K rounded down to seven binary digits (both only raise the bound): the
 profile of a pair of laws, which composes.

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.randomizers.arguments import FromArguments
-from shuffle_accountant.randomizers.base import RunsOnData
+from shuffle_accountant.randomizers.base import FromArguments, RunsOnData
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.error_bounds import largest_mean_deviation
 from shuffle_accountant.randomizers.estimation import Estimate, Estimator, mean_estimate
 from shuffle_accountant.randomizers.vectors.arrays import as_rows, clipped, like, vector_sums
-from shuffle_accountant.randomizers.vectors.blocks import in_blocks, sum_of_blocks
+from shuffle_accountant.randomizers.vectors.draws import in_blocks, sum_of_blocks
 
 __all__ = ["LARGEST_EPS0", "LEAST_EPS0", "VectorRandomizer"]
 

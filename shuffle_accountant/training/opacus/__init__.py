@@ -33,10 +33,12 @@ from shuffle_accountant.training.opacus.batches.accountant import AllocationAcco
 from shuffle_accountant.training.opacus.batches.engine import AllocationPrivacyEngine
 from shuffle_accountant.training.opacus.batches.optimizer import DealtOptimizer
 from shuffle_accountant.training.opacus.batches.sampler import AllocationSampler, ShuffledSampler
-from shuffle_accountant.training.opacus.messages.accountant import ShuffleAccountant
 from shuffle_accountant.training.opacus.messages.engine import ShufflePrivacyEngine
 from shuffle_accountant.training.opacus.messages.loader import ShuffleDataLoader
-from shuffle_accountant.training.opacus.messages.optimizer import ShuffleOptimizer
+from shuffle_accountant.training.opacus.messages.optimizer import (
+    ShuffleAccountant,
+    ShuffleOptimizer,
+)
 
 __all__ = [
     "AllocationAccountant",

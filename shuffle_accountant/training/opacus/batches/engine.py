@@ -20,7 +20,7 @@ from opacus.optimizers import DPOptimizer, get_optimizer_class
 from torch.utils.data import DataLoader
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.calibration.noise import min_noise_multiplier
+from shuffle_accountant.calibration.calibrate import min_noise_multiplier
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism

@@ -31,9 +31,12 @@ from shuffle_accountant.training.opacus.checks import (
 )
 from shuffle_accountant.training.opacus.draws import Pass
 from shuffle_accountant.training.opacus.engine import CertifiedEngine, checked_budget
-from shuffle_accountant.training.opacus.messages.accountant import ShuffleAccountant
 from shuffle_accountant.training.opacus.messages.loader import ShuffleDataLoader
-from shuffle_accountant.training.opacus.messages.optimizer import ShuffleOptimizer, Steps
+from shuffle_accountant.training.opacus.messages.optimizer import (
+    ShuffleAccountant,
+    ShuffleOptimizer,
+    Steps,
+)
 from shuffle_accountant.training.sampling import UserBatches
 
 __all__ = ["ShufflePrivacyEngine"]
