@@ -99,13 +99,14 @@ def normal_cells(edges: Array) -> Array:
     `Budget.normal` bounds their relative error where cells are not narrower than a thousandth.
 
     Args:
-        edges: ascending, shape (m + 1,).
+        edges: ascending along the last axis, shape (..., m + 1).
     """
     from scipy.special import ndtr
 
-    right = edges[:-1] > 0.0
-    upper = ndtr(-edges[:-1]) - ndtr(-edges[1:])
-    lower = ndtr(edges[1:]) - ndtr(edges[:-1])
+    start, stop = edges[..., :-1], edges[..., 1:]
+    right = start > 0.0
+    upper = ndtr(-start) - ndtr(-stop)
+    lower = ndtr(stop) - ndtr(start)
     cells = np.asarray(np.where(right, upper, lower), dtype=np.float64)
     return disturbed(cells, lambda: budget().normal * cells)
 

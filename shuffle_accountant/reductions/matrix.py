@@ -27,11 +27,13 @@ lemma's.
 * *Upper ends of bands*: a Toeplitz covariance is below ``g theta^|d| + w [d = 0]`` by the cone
   lemma if the spectral density of the difference, less what is entrywise nonnegative, is nowhere
   negative. A linear programme finds the least w for a g and a theta; the best few are compared.
-* *Two bands* in one epoch: neighbours share one normal value, and the law of it and the sum is
-  followed as it is.
-* *Several epochs on fixed bins*: the covariances are raised to those of a ring. Revealing by how
-  much the bins are shifted shows that a uniform deal to all b of them is dominated by one to
-  ``b - p + 1`` neighbours, p the number of bands, which do not reach around the ring.
+* *Two bands*: neighbours share one normal value, and the law of it and the sum is followed. In
+  several epochs the last bin shares one with the first too; from below it does not.
+* *Several epochs on fixed bins*: the covariances are raised to those of a ring. Few bins are
+  followed around it: the ring's chain is above as before, of spectral densities those at multiples
+  of ``2 pi / b`` alone. For many, revealing by how much the bins are shifted shows that a uniform
+  deal to all b of them is dominated by one to ``b - p + 1`` neighbours, p the number of bands,
+  which do not reach around the ring.
 * *Lower ends of bands*: a chain below the covariance, as above with the two exchanged, or blocks of
   p bins, independent of one another, with a chain in each that is nowhere larger; whichever has the
   larger second moment at twice the variance. The last bins' columns are cut off: their logarithms
@@ -44,6 +46,7 @@ lemma's.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -75,6 +78,8 @@ _WEIGHTS, _WEIGHT_BELOW, _COARSE, _FEW = (0.5, 1.0, 2.0, 4.0), 2.0, 8.0, 250
 # Most bins of a chain that is followed from below; more are blocks of as many, independent of one
 # another, which are summed by doubling.
 _BLOCK = 128
+# Most bins of several epochs that are followed around their ring.
+_AROUND = 32
 # The delta about which upper ends are tight, and one that a range of cells is to hold as well.
 _USUAL = 1e-6
 # Contributions, in deviations of the noise, for which chains are followed; others are revealed.
@@ -126,17 +131,24 @@ def banded(
     variance = float(kernel[0]) * (1.0 + roundings(4.0 * len(size) + 32.0))
     used = bins if epochs == 1 else bins - len(size) + 1
     contribution = math.sqrt(variance)
-    if bands_are_a_pair(coefficients, bins, epochs) and _LEAST <= contribution <= _MOST:
+    pair = len(coefficients) == 2 and min(coefficients) > 0.0 and used > 1
+    if pair and _LEAST <= contribution <= _MOST:
 
         def pairs(side: Bound) -> PrivacyLoss:
-            away = 1.0 + (roundings(32) if side is Bound.PESSIMISTIC else -roundings(32))
-            parts = [c / noise_multiplier * away for c in coefficients]
-            return CorrelatedLoss(PairRatios(variance * away, False, *parts), bins)
+            upper = side is Bound.PESSIMISTIC
+            away = 1.0 + (roundings(32) if upper else -roundings(32))
+            first, second = (c * math.sqrt(epochs) / noise_multiplier * away for c in coefficients)
+            # the first bin shares a value with the last one, in all epochs but one
+            last = second * (math.sqrt(1.0 - 1.0 / epochs) if not upper else float(epochs > 1))
+            source = PairRatios(variance * away, False, first, second, last)
+            return CorrelatedLoss(source, used if upper else bins)
 
         ends = LossBySide(pairs(Bound.PESSIMISTIC), pairs(Bound.OPTIMISTIC))
         return AllocationPair("correlated noise, bands", ends)
     above: PrivacyLoss
-    if used > 1 and _LEAST <= contribution <= _MOST:
+    if epochs > 1 and 3 <= bins <= _AROUND and _LEAST <= contribution <= _MOST:
+        above = CorrelatedLoss(_around(tuple(kernel.tolist()), variance, bins), bins)
+    elif used > 1 and _LEAST <= contribution <= _MOST:
         above = CorrelatedLoss(_fitted(tuple(kernel.tolist()), variance, used), used)
     else:
         above = gaussian_mean_loss((1.0 - roundings(16)) / contribution, 1)
@@ -249,6 +261,43 @@ def _about(bins: int, common: float, theta: float, own: float) -> float:
         above = float(look.law.mass @ gain) > _USUAL
         low, high = (middle, high) if above else (low, middle)
     return high
+
+
+@lru_cache(maxsize=64)
+def _around(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatios:
+    """The ring above a banded covariance around b bins that reveals least by its second moment."""
+    from scipy.optimize import linprog
+
+    away = np.arange(bins)
+    shape = np.zeros(bins)
+    shape[: len(kernel)] = kernel
+    shape[1:] += shape[:0:-1].copy()
+    shape /= shape[0]
+    # a ring's spectral densities: half of them are all
+    cosines = np.cos(2.0 * math.pi / bins * np.outer(np.arange(bins // 2 + 1), away))
+    both = np.minimum(away, bins - away)[1 : bins // 2 + 1]
+    added = cosines[:, both] * np.where(2 * both == bins, 1.0, 2.0)
+    best: tuple[float, ChainRatios] | None = None
+    for theta in _THETA:
+        chain = (theta**away + theta ** (bins - away)) / (1.0 + theta**bins)
+        for common in _COMMON:
+            short = cosines @ (shape - common * chain)
+            sides = np.column_stack([np.full(short.size, -1.0), added])
+            cost = np.append(1.0, np.zeros(both.size))
+            answer = linprog(cost, A_ub=sides, b_ub=-short, method="highs")
+            if answer.status != 0:
+                continue
+            above = np.maximum(answer.x[1:], 0.0)
+            own = max(float(np.max(short + added @ above)), 0.0) + _OWN
+            covariance = variance * (common * chain + own * (away == 0))
+            moment = float(np.sum(np.expm1(np.minimum(_WEIGHT_BELOW * covariance, 600.0))))
+            if best is None or moment < best[0]:
+                parts = (common * variance, theta, own * variance)
+                best = moment, ChainRatios(variance, False, *parts, 0.0, ring=True)
+    assert best is not None
+    found = best[1]
+    # where to look closely: a chain that does not come back is near enough
+    return replace(found, epsilon=_about(bins, found.common, found.theta, found.own))
 
 
 @lru_cache(maxsize=64)

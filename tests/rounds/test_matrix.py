@@ -16,7 +16,7 @@ from scipy.stats import norm
 import shuffle_accountant as sa
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.dealt.chain_below import _LONGEST, _TAKEN, chain_below
-from shuffle_accountant.losses.dealt.chain_law import chain_sum
+from shuffle_accountant.losses.dealt.chain_law import chain_sum, ring_sum
 from shuffle_accountant.losses.dealt.correlated import ChainsBelow
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions import matrix
@@ -161,6 +161,8 @@ def test_two_bins_by_quadrature(one: sa.MatrixMechanism, epsilon: float, swapped
         sa.MatrixMechanism(coefficients=[1.0, 0.2], noise_multiplier=0.6, bins=9),
         sa.MatrixMechanism(coefficients=[0.5, 1.0], noise_multiplier=1.0, bins=10),
         sa.MatrixMechanism(coefficients=[1.0, 0.2], noise_multiplier=0.4, bins=9),
+        sa.MatrixMechanism(coefficients=[1.0, 0.7], noise_multiplier=2.0, bins=8, epochs=2),
+        sa.MatrixMechanism(coefficients=[0.4, 1.0], noise_multiplier=6.0, bins=5, epochs=20),
         sa.MatrixMechanism(coefficients=[0.3, 1.0, 0.5], noise_multiplier=1.5, bins=7),
         sa.MatrixMechanism(
             coefficients=sa.sqrt_coefficients(bands=9), noise_multiplier=2.0, bins=5
@@ -175,6 +177,8 @@ def test_two_bins_by_quadrature(one: sa.MatrixMechanism, epsilon: float, swapped
         "two",
         "two rising",
         "little noise",
+        "two and two",
+        "two, many epochs",
         "rising",
         "long",
         "constant",
@@ -231,26 +235,66 @@ def test_a_chain_without_coupling(bins: int, variance: float, swapped: bool) -> 
         assert low * (1.0 - 1e-6) <= high <= 1.015 * low
 
 
-def test_a_chain_of_three_bins_by_quadrature() -> None:
+@pytest.mark.parametrize("ring", [False, True])
+def test_a_chain_of_three_bins_by_quadrature(ring: bool) -> None:
     common, theta, own = 0.6, 0.7, 0.0
-    matrix_ = common * theta ** np.abs(np.subtract.outer(range(3), range(3)))
+    away = np.abs(np.subtract.outer(range(3), range(3)))
+    matrix_ = common * theta**away
+    if ring:
+        matrix_ = (matrix_ + common * theta ** (3 - away)) / (1.0 + theta**3)
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     weights = weights / math.sqrt(2.0 * math.pi)
     root = np.linalg.cholesky(matrix_)
     points = np.asarray(list(itertools.product(nodes, repeat=3)))
     chance = np.prod(np.asarray(list(itertools.product(weights, repeat=3))), axis=1)
     ratio = np.exp(points @ root.T - 0.5 * common).mean(axis=1)
-    found = chain_sum(3, common, theta, own, tail=1e-12, epsilon=1.0)
-    mean = found.law.value / 3.0
+    bound = ring_sum if ring else chain_sum
+    found = bound(3, common, theta, own, tail=1e-12, epsilon=1.0)
+    # nodes of a ring are a few times as coarse, as is what they add
+    mean, much = found.law.value / 3.0, 1.1 if ring else 1.03
     for epsilon in (0.0, 0.5, 1.0):
         alpha = math.exp(epsilon)
         wanted = float(chance @ np.maximum(ratio - alpha, 0.0))
         high = float(found.law.mass @ np.maximum(found.raised * mean - alpha, 0.0))
         # the kink costs the quadrature what a node in each direction is worth
-        assert wanted - 2e-3 * wanted <= high <= 1.03 * wanted + 1e-5
+        assert wanted - 2e-3 * wanted <= high <= much * wanted + 1e-5
         wanted = float(chance @ np.maximum(1.0 - alpha * ratio, 0.0))
         high = float(found.law.mass @ np.maximum(1.0 - alpha * mean, 0.0))
-        assert wanted - 2e-3 * wanted <= high <= 1.03 * wanted + 1e-5
+        assert wanted - 2e-3 * wanted <= high <= much * wanted + 1e-5
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_ring_is_above_its_chain_and_below_fewer_bins(swapped: bool) -> None:
+    """More covariance reveals more, and so does a deal to the bins that are left."""
+    common, theta, own, found = 0.3, 0.6, 0.1, []
+    for bound, bins in ((chain_sum, 12), (ring_sum, 12), (chain_sum, 9)):
+        law, factor = (lambda one: (one.law, one.raised))(
+            bound(bins, common, theta, own, tail=1e-12, epsilon=1.0)
+        )
+        value = law.value / bins * (1.0 if swapped else factor)
+        gain = 1.0 - math.e**0.8 * value if swapped else value - math.e**0.8
+        found.append(float(law.mass @ np.maximum(gain, 0.0)))
+    assert found[0] < found[1] < found[2]
+
+
+@pytest.mark.parametrize(("bands", "bins"), [(4, 10), (3, 5), (9, 12)])
+def test_a_ring_is_above_the_covariances(bands: int, bins: int) -> None:
+    """By a positive semidefinite matrix and one without negative entries: eigenvalues of circles."""
+    column = np.asarray(sa.sqrt_coefficients(bands=bands))
+    kernel = tuple(float(column[: bands - d] @ column[d:]) for d in range(bands))
+    one = matrix._around(kernel, 0.7, bins)
+    covered = np.zeros(bins)
+    for step, value in enumerate(kernel):
+        covered[step] += value
+        covered[-step % bins] += value * (step > 0)
+    away = np.arange(bins)
+    ring = one.common * (one.theta**away + one.theta ** (bins - away)) / (1.0 + one.theta**bins)
+    left = ring + one.own * (away == 0) - covered * 0.7 / kernel[0]
+    units = [np.roll(np.eye(bins)[0], d) + np.roll(np.eye(bins)[0], -d) for d in range(1, bins)]
+    spectra = np.fft.fft(np.asarray(units), axis=1).real
+    # some nonnegative entries can be taken away so that no eigenvalue is negative
+    answer = linprog(np.zeros(bins - 1), A_ub=spectra.T, b_ub=np.fft.fft(left).real)
+    assert answer.status == 0
 
 
 @pytest.mark.parametrize("swapped", [False, True])

@@ -1,4 +1,4 @@
-"""An upper bound of the sum of likelihood ratios whose logarithms are a chain plus noise.
+"""Upper bounds of the sum of likelihood ratios whose logarithms are a chain or ring plus noise.
 
 The logarithm of bin i's ratio is ``z_i + y_i`` less half its variance: z a stationary normal chain,
 ``z_(i+1) = theta z_i + noise`` of variance g, and y independent of variance w. Covariances are ``g
@@ -11,6 +11,9 @@ nodes, the sum on cells, every spread mean-preserving, all numbers positive.
   c a quarter of half the square of a step's relative length. By Jensen's inequality the divergence
   ``E (1 - alpha L)_+`` only grows; so does ``E (L - alpha)_+`` once every term of the sum is
   divided by the product of ``1 - theta^d (1 - theta^d) c`` over all d, which is `ChainSum.raised`.
+* *A ring* comes back to where it began: ``z_0`` is rounded first, to nodes of its own, and given
+  it the others are a chain towards it. The power of ``z_i`` in a later value, given ``z_0``, is at
+  most theta^d, and that of ``z_0`` at most 1, so that the same holds.
 * *Cells.* The part of a sum between two edges goes to both, its mean kept.
 * *What leaves the nodes* is charged by Chernoff's bound, under Q and under P; what leaves the cells
   is followed by its probability and its mean, which stay exact.
@@ -19,6 +22,7 @@ nodes, the sum on cells, every spread mean-preserving, all numbers positive.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +47,8 @@ _FAR_CELLS = 0.08
 # Cells are of equal width up to this many times the sum at which the divergence is to be tight, but
 # they are no more than this many.
 _NEAR, _MOST_EVEN = 1.4, 12_000
+# Factor of what cells and nodes of a ring may add: it is followed once for every value of a bin.
+_RING = 4.0
 # Number of bins after which cells that hold next to no mass are cleared.
 _CLEARED = 4
 # Errors of one step, relative: of a normal cell's probability and of the share of its upper node.
@@ -83,6 +89,129 @@ def chain_sum(
         epsilon: nats about which the divergence is to be tight; it is a bound everywhere.
         coarser: factor of what cells and nodes may add, for a first look.
     """
+    line = _resolved(bins, common, theta, own, tail, epsilon, coarser)
+    nodes, deviation = line.nodes, math.sqrt(common)
+    start = rounded_to_nodes(np.zeros(1), deviation, nodes)[0]
+    noise = deviation * math.sqrt(1.0 - theta * theta)
+    turn = rounded_to_nodes(theta * nodes, noise, nodes).T.copy()
+    held = _Held(np.zeros((nodes.size, line.edges.size)), start * 0.0, start * 0.0, 1)
+    held.mass[:, 0] = start
+    held = _followed(line, held, bins, lambda place: turn, tail / (4.0 * bins * bins))
+    lost = outside(bins, deviation, nodes, line.step, theta)
+    powers = theta ** np.arange(1.0, min(bins, 4000))
+    short = -float(np.sum(np.log1p(-powers * (1.0 - powers) * line.part)))
+    mass, left, gain = held.totals
+    return _bounded(line, bins, bins, mass, left, gain, lost, short)
+
+
+def ring_sum(
+    bins: int,
+    common: float,
+    theta: float,
+    own: float,
+    *,
+    tail: float,
+    epsilon: float,
+) -> ChainSum:
+    """Upper bound of the law of the sum over a ring of bins of their likelihood ratios under Q.
+
+    Covariances are ``common (theta^d + theta^(b-d)) / (1 + theta^b)`` at a distance of d bins, plus
+    ``own`` on the diagonal. The first bin's value is put on nodes of its own, and the others are
+    followed given it: a chain that comes back to it.
+
+    Args:
+        bins: their number b, >= 3.
+        common: variance g of the ring, > 0.
+        theta: its parameter, in (0, 1).
+        own: variance w of the independent part, >= 0.
+        tail: probability and gain that may be left out in all.
+        epsilon: nats about which the divergence is to be tight; it is a bound everywhere.
+    """
+    line = _resolved(bins, common, theta, own, tail, epsilon, _RING)
+    deviation = math.sqrt(common)
+    # of all values that are rounded it is one, which few bins depend on
+    step = line.step * math.sqrt(max(0.5 * bins * (1.0 - theta * theta), 1.0))
+    firsts = nodes_of(deviation, step, 0.1 * tail / bins)
+    chances = rounded_to_nodes(np.zeros(1), deviation, firsts)[0]
+    # of a chain that may go around any number of times
+    around = math.tanh(-0.5 * bins * math.log(theta))
+    noise = deviation * math.sqrt((1.0 - theta * theta) * around)
+    total, left, gain = np.zeros(line.edges.size), 0.0, 0.0
+    for first, weight in zip(firsts, chances, strict=True):
+
+        def turn(place: int, first: float = float(first)) -> Array:
+            return _towards(line, noise, line.nodes, first, bins - place)
+
+        held = _first_of_ring(line, noise, float(first), bins)
+        found = _followed(line, held, bins - 1, turn, tail / (4.0 * bins * bins)).totals
+        total += weight * found[0]
+        left += weight * found[1]
+        gain += weight * found[2]
+    lost = outside(bins - 1, deviation, line.nodes, line.step, theta, step)
+    lost += outside(1, deviation, firsts, step, 0.0)
+    part = 0.125 * math.expm1(step) ** 2
+    short = 0.0
+    for place in range(1, bins):
+        from_first = (theta**place + theta ** (bins - place)) / (1.0 + theta**bins)
+        before = np.arange(1, place)
+        powers = theta ** (place - before) * -np.expm1(2.0 * (bins - place) * math.log(theta))
+        powers /= -np.expm1(2.0 * (bins - before) * math.log(theta))
+        one = -math.log1p(-from_first * (1.0 - from_first) * part)
+        short = max(short, one - float(np.sum(np.log1p(-powers * (1.0 - powers) * line.part))))
+    return _bounded(line, bins, bins + firsts.size, total, left, gain, lost, short)
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """Nodes of a chain's values and of the independent part, and cells of sums."""
+
+    common: float
+    theta: float
+    spread: float
+    step: float
+    nodes: Array
+    other: Array
+    ratio: Array
+    apart: Array
+    chance: Array
+    edges: Array
+    even: int
+
+    @property
+    def part(self) -> float:
+        """Most that rounding to a node takes of a power's mean, over ``power (1 - power)``."""
+        return 0.125 * math.expm1(self.step) ** 2
+
+    def entries(self, ratio: Array) -> Any:
+        """Entries of states whose chain has these ratios."""
+        return entries_of(ratio, self.apart, self.chance, self.edges, self.even)
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """Masses by node and edge, with the probability and the sum's mean left out by node."""
+
+    mass: Array
+    left: Array
+    gain: Array
+    high: int
+
+    @property
+    def totals(self) -> tuple[Array, float, float]:
+        """Masses at the edges, the probability and the mean left out, over all nodes."""
+        return self.mass.sum(axis=0), float(self.left.sum()), float(self.gain.sum())
+
+
+def _resolved(
+    bins: int,
+    common: float,
+    theta: float,
+    own: float,
+    tail: float,
+    epsilon: float,
+    coarser: float,
+) -> _Line:
+    """Nodes and cells for a chain of so wide a question."""
     deviation = math.sqrt(common)
     powers = theta ** np.arange(1.0, min(bins, 4000))
     lowered = float(np.sum(powers * (1.0 - powers)))
@@ -93,11 +222,6 @@ def chain_sum(
     if lowered > 0.0:
         step = min(step, math.log1p(math.sqrt(8.0 * coarser * _LOWERED / lowered)))
     nodes = nodes_of(deviation, step, 0.1 * tail / bins)
-    part = 0.125 * math.expm1(step) ** 2
-    factor = -float(np.sum(np.log1p(-powers * (1.0 - powers) * part)))
-    noise = deviation * math.sqrt(1.0 - theta * theta)
-    start = rounded_to_nodes(np.zeros(1), deviation, nodes)[0]
-    turn = rounded_to_nodes(theta * nodes, noise, nodes)
     spread = math.sqrt(own)
     other = np.zeros(1, np.float64)
     if own > 0.0:
@@ -107,22 +231,71 @@ def chain_sum(
     chance = rounded_to_nodes(np.zeros(1), spread, other)[0] if own > 0.0 else np.ones(1)
     ratio, apart = np.exp(nodes - 0.5 * common), np.exp(other - 0.5 * own)
     # divergences are linear in sums far above alpha times the number of bins: cells may be wide
-    even = _NEAR * math.exp(epsilon) * bins
-    edges, equal = sum_edges(bins, common, theta, own, cells, even, float(ratio[-1] * apart[-1]))
-    mass, left, gain = _followed(bins, start, turn, ratio, apart, chance, edges, equal, tail)
-    lost = outside(bins, deviation, nodes, step, theta) + _beyond(bins, spread, other)
+    near = _NEAR * math.exp(epsilon) * bins
+    edges, even = sum_edges(bins, common, theta, own, cells, near, float(ratio[-1] * apart[-1]))
+    return _Line(
+        *(common, theta, spread, step, nodes, other, ratio, apart, chance),
+        edges=edges,
+        even=even,
+    )
+
+
+def _bounded(
+    line: _Line,
+    bins: int,
+    steps: int,
+    mass: Array,
+    left: float,
+    gain: float,
+    lost: float,
+    short: float,
+) -> ChainSum:
+    """The bound, from masses at the edges and what was left out.
+
+    Args:
+        line: nodes and cells.
+        bins: number of ratios in the sum.
+        steps: number of roundings to nodes and of sums over them.
+        mass: at the edges.
+        left: probability of sums beyond the last edge.
+        gain: their mean, times their probability.
+        lost: probability of values beyond the nodes, under Q or P.
+        short: logarithm of what means of powers are lowered by.
+    """
+    lost += _beyond(bins, line.spread, line.other)
     held = np.flatnonzero(mass)
-    error = bins * _OWN + bins * roundings(2.0 * (nodes.size + other.size) + 16.0)
+    error = steps * (_OWN + roundings(2.0 * (line.nodes.size + line.other.size) + 16.0))
     law = SumLaw(
-        value=edges[held],
+        value=line.edges[held],
         mass=raised(mass[held], error),
         count=bins,
         lost_gain=(gain / bins + lost) * (1.0 + error),
         lost=(left + lost) * (1.0 + error),
         moved=bins * (_OWN + roundings(16)),
-        reach=float(edges[held[-1]]),
+        reach=float(line.edges[held[-1]]),
     )
-    return ChainSum(law, math.exp(factor) * (1.0 + roundings(64)))
+    return ChainSum(law, math.exp(short) * (1.0 + roundings(64)))
+
+
+def _first_of_ring(line: _Line, noise: float, first: float, bins: int) -> _Held:
+    """Masses by the second bin's value and the first bin's ratio, given the first bin's value."""
+    add: Any = compiled(added)
+    alone, out = np.zeros((2, 1, line.edges.size))
+    beyond = np.zeros((2, 1))
+    alone[0, 0] = 1.0
+    entries = line.entries(np.full(1, math.exp(first - 0.5 * line.common)))
+    high = int(add(alone, *entries, line.edges, line.even, 0, 1, out, beyond)) + 1
+    turn = _towards(line, noise, np.full(1, first), first, bins)[:, 0]
+    return _Held(np.outer(turn, out[0]), turn * beyond[0, 0], turn * beyond[1, 0], high)
+
+
+def _towards(line: _Line, noise: float, values: Array, end: float, away: int) -> Array:
+    """Chances of the next bin's nodes, by column, given a value and another one some bins on."""
+    theta, rate = line.theta, 2.0 * math.log(line.theta)
+    whole, rest = -math.expm1(rate * away), -math.expm1(rate * (away - 1))
+    mean = (theta * rest * values + theta ** (away - 1) * (1.0 - theta**2) * end) / whole
+    turn = rounded_to_nodes(mean, noise * math.sqrt(rest / whole), line.nodes)
+    return np.ascontiguousarray(turn.T)
 
 
 def nodes_of(deviation: float, step: float, tail: float) -> Array:
@@ -137,16 +310,16 @@ def rounded_to_nodes(mean: Array, deviation: float, nodes: Array) -> Array:
 
     What lies outside the nodes is left out.
     """
-    rows = []
-    for centre in mean:
-        score = (nodes - centre) / deviation
-        cells = normal_cells(score)
-        tilted = normal_cells(score - deviation) * math.exp(centre + 0.5 * deviation**2)
-        low = np.exp(nodes)
-        run = np.diff(low)
-        above = np.clip((tilted - low[:-1] * cells) / run, 0.0, cells)
-        rows.append(np.append(cells - above, 0.0) + np.append(0.0, above))
-    return np.asarray(rows)
+    centre = mean[:, None]
+    score = (nodes - centre) / deviation
+    cells = normal_cells(score)
+    tilted = normal_cells(score - deviation) * np.exp(centre + 0.5 * deviation**2)
+    low = np.exp(nodes)
+    above = np.clip((tilted - low[:-1] * cells) / np.diff(low), 0.0, cells)
+    found = np.zeros(score.shape)
+    found[:, :-1] = cells - above
+    found[:, 1:] += above
+    return found
 
 
 def sum_edges(
@@ -199,38 +372,35 @@ def entries_of(
 
 
 def _followed(
-    bins: int,
-    start: Array,
-    turn: Array,
-    ratio: Array,
-    apart: Array,
-    chance: Array,
-    edges: Array,
-    even: int,
-    tail: float,
-) -> tuple[Array, float, float]:
-    """Masses at the edges after all bins, with the probability and the sum's mean left out."""
+    line: _Line, held: _Held, bins: int, turn: Callable[[int], Array], budget: float
+) -> _Held:
+    """Masses after further bins, the first of which has the nodes' values as they are.
+
+    Args:
+        line: nodes and cells.
+        held: masses before.
+        bins: number of further bins.
+        turn: chances of the next bin's nodes by column, from the number of bins before it.
+        budget: mass and mean that one clearing may leave out.
+    """
     add: Any = compiled(added)
-    entries = entries_of(ratio, apart, chance, edges, even)
-    mass = np.zeros((start.size, edges.size))
-    mass[:, 0] = start
-    left, gain = np.zeros(start.size), np.zeros(start.size)
-    low, high = 0, 1
-    backwards = np.ascontiguousarray(turn.T)
-    mean = float(apart @ chance)
-    for bin in range(bins):
+    entries = line.entries(line.ratio)
+    mass, left, gain, low, high = held.mass, held.left, held.gain, 0, held.high
+    mean = float(line.apart @ line.chance)
+    for place in range(bins):
         out = np.zeros_like(mass)
-        beyond = np.zeros((2, start.size))
-        high = int(add(mass, *entries, edges, even, low, high, out, beyond)) + 1
-        gain = gain + ratio * mean * left + beyond[1]
+        beyond = np.zeros((2, left.size))
+        high = int(add(mass, *entries, line.edges, line.even, low, high, out, beyond)) + 1
+        gain = gain + line.ratio * mean * left + beyond[1]
         left = left + beyond[0]
-        if bin < bins - 1:
-            out[:, low:high] = backwards @ out[:, low:high]
-            left, gain = backwards @ left, backwards @ gain
-        if bin % _CLEARED == 0:
-            low, high = _window(out, edges, low, high, left, gain, tail / (4.0 * bins * bins))
+        if place < bins - 1:
+            chances = turn(place + 1)
+            out[:, low:high] = chances @ out[:, low:high]
+            left, gain = chances @ left, chances @ gain
+        if place % _CLEARED == 0:
+            low, high = _window(out, line.edges, low, high, left, gain, budget)
         mass = out
-    return mass.sum(axis=0), float(left.sum()), float(gain.sum())
+    return _Held(mass, left, gain, high)
 
 
 def _window(
@@ -345,18 +515,21 @@ def added(
     return top
 
 
-def outside(bins: int, deviation: float, nodes: Array, step: float, theta: float) -> float:
+def outside(
+    bins: int, deviation: float, nodes: Array, step: float, theta: float, first: float = 0.0
+) -> float:
     """Bound of the probability, under Q or P, that the rounded chain ever leaves its nodes.
 
     Rounding multiplies the moment ``E e^(k z)`` by at most that of the two neighbours at the worst
-    place between them, at every earlier value, whose power is ``k theta^d``.
+    place between them, at every earlier value, whose power is at most ``k theta^d``; ``first`` is a
+    step between nodes of one more value before, whose power is at most k.
     """
     total = 0.0
     for far, tilt in ((float(nodes[-1]), deviation**2), (-float(nodes[0]), 0.0)):
         best = math.inf
         for k in np.linspace(0.5, 1.5, 21) * (far - tilt) / deviation**2:
             powers = (k + 1.0) * theta ** np.arange(400)
-            inflated = _inflation(powers, step)
+            inflated = _inflation(powers, step) + _inflation(powers[:1], first)
             best = min(best, inflated + 0.5 * (k * deviation) ** 2 + k * tilt - k * far)
         total += bins * math.exp(min(best, 700.0))
     return min(total * (1.0 + 1e-3), 1.0)

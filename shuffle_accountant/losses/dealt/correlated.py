@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.losses.dealt.chain_below import chain_below
-from shuffle_accountant.losses.dealt.chain_law import ChainSum, chain_sum
+from shuffle_accountant.losses.dealt.chain_law import ChainSum, chain_sum, ring_sum
 from shuffle_accountant.losses.dealt.pair_law import pair_sum, tree_sum
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
@@ -75,24 +75,29 @@ class CorrelatedLoss(MeanRatioLoss):
 
 @dataclass(frozen=True)
 class ChainRatios(Dependent):
-    """Ratios with covariances ``common theta^|i - j|``, plus ``own`` on the diagonal, from above.
+    """Ratios of a chain of bins, or of a ring, from above.
+
+    Covariances are ``common theta^d`` at a distance of d bins, plus ``own`` on the diagonal; those
+    of a ring of b bins ``common (theta^d + theta^(b - d)) / (1 + theta^b)``.
 
     Attributes:
         common: variance of the chain.
         theta: correlation of neighbours, in [0, 1).
         own: variance of the independent part.
         epsilon: nats about which bounds are tight.
+        ring: whether the last bin is next to the first.
     """
 
     common: float
     theta: float
     own: float
     epsilon: float
+    ring: bool = False
 
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """An upper bound in convex order."""
         assert side is Bound.PESSIMISTIC, "chains have upper ends only"
-        found = _chain(users, self.common, self.theta, self.own, self.epsilon, tail)
+        found = _chain(self.ring, users, self.common, self.theta, self.own, self.epsilon, tail)
         factor = 1.0 if self.order else found.raised
         return replace(
             found.law,
@@ -105,33 +110,38 @@ class ChainRatios(Dependent):
 
 @lru_cache(maxsize=16)
 def _chain(
-    bins: int, common: float, theta: float, own: float, epsilon: float, tail: float
+    ring: bool, bins: int, common: float, theta: float, own: float, epsilon: float, tail: float
 ) -> ChainSum:
-    return chain_sum(bins, common, theta, own, tail=tail, epsilon=epsilon)
+    bound = ring_sum if ring else chain_sum
+    return bound(bins, common, theta, own, tail=tail, epsilon=epsilon)
 
 
 @dataclass(frozen=True)
 class PairRatios(Dependent):
-    """Ratios of the columns of an encoder of two bands, in one epoch.
+    """Ratios of a line of bins, neighbours of which share one normal value each.
 
     Attributes:
         first: deviation of the part that a bin shares with the one before, > 0.
         second: deviation of the part that it shares with the next one, > 0.
+        last: deviation of the last bin's part that it shares with none, at most ``second``.
     """
 
     first: float
     second: float
+    last: float = 0.0
 
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """Both bounds are exact but for nodes and cells."""
-        return _pairs(users, self.first, self.second, side, self.order, tail)
+        return _pairs(users, self.first, self.second, self.last, side, self.order, tail)
 
 
 @lru_cache(maxsize=16)
-def _pairs(bins: int, first: float, second: float, side: Bound, order: bool, tail: float) -> SumLaw:
+def _pairs(
+    bins: int, first: float, second: float, last: float, side: Bound, order: bool, tail: float
+) -> SumLaw:
     # about as far as epsilon goes at usual deltas
     far = bins * min(math.exp(1.3 * math.hypot(first, second)), _FAR)
-    return pair_sum(bins, first, second, side, powers=order, tail=tail, far=far)
+    return pair_sum(bins, first, second, last, side, powers=order, tail=tail, far=far)
 
 
 @dataclass(frozen=True)

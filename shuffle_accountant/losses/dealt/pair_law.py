@@ -3,8 +3,8 @@
 *Two bands.* Neighbours share one normal value.
 
 The logarithm of bin i's ratio is ``first x_i + second x_(i+1)`` less half its variance, of the last
-bin ``first x_b`` alone, for independent standard normal x: an encoder of two bands. The law of
-(x_(i+1), sum so far) is followed bin by bin, x on nodes and the sum on cells.
+bin ``first x_b + last x_(b+1)``, for independent standard normal x: an encoder of two bands. The
+law of (x_(i+1), sum so far) is followed bin by bin, x on nodes and the sum on cells.
 
 Given all else the sum is ``A + B u + C u^r`` in ``u = e^(s x_i)``, s the larger and ``r <= 1`` the
 ratio of the smaller to the larger of both numbers; as in `chain_law` and `chain_below`, but with no
@@ -137,6 +137,7 @@ def pair_sum(
     bins: int,
     first: float,
     second: float,
+    last: float,
     side: Bound,
     *,
     powers: bool,
@@ -149,6 +150,7 @@ def pair_sum(
         bins: their number, >= 2.
         first: deviation of the part that a bin shares with the one before, > 0.
         second: deviation of the part that it shares with the next one, > 0.
+        last: deviation of the last bin's part that it shares with none, at most ``second``.
         side: PESSIMISTIC is above the true law in the order's convex order, OPTIMISTIC below it.
         powers: whether for the order (Q, P), or for (P, Q).
         tail: probability and gain that may be left out in all.
@@ -168,11 +170,14 @@ def pair_sum(
     theta = first * second / variance
     cells = (_CELLS if upper else _CELLS_BELOW) * coarser**2
     edges, even = sum_edges(bins, variance, theta, 0.0, cells, _NEAR * far, most)
+    end = (np.exp(here - 0.5 * first**2), np.ones(1), np.ones(1))
+    if last > 0.0:
+        end = (end[0], np.exp(last / largest * nodes - 0.5 * last**2), chance)
     if not upper:
-        return _below(bins, here, there, chance, variance, first, edges, even, tail)
-    law = _above(bins, here, there, chance, variance, first, edges, even)
-    ratio = min(first, second) / largest
-    part = ratio * (1.0 - ratio) * 0.125 * math.expm1(step) ** 2
+        return _below(bins, here, there, chance, variance, end, edges, even, tail)
+    law = _above(bins, here, there, chance, variance, end, edges, even)
+    ratios = (min(first, second) / largest, last / largest)
+    part = max(ratio * (1.0 - ratio) for ratio in ratios) * 0.125 * math.expm1(step) ** 2
     factor = 1.0 if powers else (1.0 + roundings(16)) / (1.0 - part)
     lost = outside(bins, largest, nodes, step, 0.0)
     return SumLaw(
@@ -210,7 +215,7 @@ def _above(
     there: Array,
     chance: Array,
     variance: float,
-    first: float,
+    end: tuple[Array, Array, Array],
     edges: Array,
     even: int,
 ) -> SumLaw:
@@ -239,10 +244,9 @@ def _above(
             more_left[to] += float(beyond[0].sum())
             more_gain[to] += float(beyond[1].sum())
         mass, left, gain, high = moved, more_left, more_gain, top
-    last = np.exp(here - 0.5 * first * first)
     out, beyond = np.zeros((1, edges.size)), np.zeros((2, count))
-    add(mass, *entries_of(last, one, one, edges, even), edges, even, 0, high, out, beyond)
-    gain = gain + last * left + beyond[1]
+    add(mass, *entries_of(*end, edges, even), edges, even, 0, high, out, beyond)
+    gain = gain + end[0] * float(end[1] @ end[2]) * left + beyond[1]
     left = left + beyond[0]
     total = out[0]
     held = np.flatnonzero(total)
@@ -264,14 +268,14 @@ def _below(
     there: Array,
     chance: Array,
     variance: float,
-    first: float,
+    end: tuple[Array, Array, Array],
     edges: Array,
     even: int,
     tail: float,
 ) -> SumLaw:
     """Means of the sums in each cell, which are the sum's conditional means."""
     add: Any = compiled(merged)
-    count, one = here.size, np.ones(1)
+    count = here.size
     held = np.zeros((2, count, edges.size))
     held[0, :, 0] = chance
     low, high = 0, 1
@@ -279,11 +283,11 @@ def _below(
         moved, top, means = np.zeros_like(held), high, means_of(held)
         targets = range(count) if place < bins - 1 else range(1)
         for to in targets:
-            ratio, weight = np.exp(here + there[to] - 0.5 * variance), chance[to : to + 1]
+            one = (np.exp(here + there[to] - 0.5 * variance), np.ones(1), chance[to : to + 1])
             if place == bins - 1:
-                ratio, weight = np.exp(here - 0.5 * first * first), one
+                one = end
             out = moved[:, to : to + 1]
-            found = add(held, means, ratio, one, weight, edges, even, low, high, out)
+            found = add(held, means, *one, edges, even, low, high, out)
             top = max(top, int(found) + 1)
         held = moved
         low, high = kept_cells(held, low, top, tail / (8.0 * bins))
