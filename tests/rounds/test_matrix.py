@@ -279,7 +279,7 @@ def test_a_ring_is_above_its_chain_and_below_fewer_bins(swapped: bool) -> None:
 
 @pytest.mark.parametrize(("bands", "bins"), [(4, 10), (3, 5), (9, 12)])
 def test_a_ring_is_above_the_covariances(bands: int, bins: int) -> None:
-    """By a positive semidefinite matrix and one without negative entries: eigenvalues of circles."""
+    """By a positive semidefinite matrix and one without negative entries: their eigenvalues."""
     column = np.asarray(sa.sqrt_coefficients(bands=bands))
     kernel = tuple(float(column[: bands - d] @ column[d:]) for d in range(bands))
     one = matrix._around(kernel, 0.7, bins)
