@@ -17,7 +17,7 @@ is the number k of positions that the adversary names, in [1, n]; and `eps0` is 
 from __future__ import annotations
 
 from shuffle_accountant.facades import explain_calls
-from shuffle_accountant.leakage.reidentification import published
+from shuffle_accountant.leakage.reidentification import examples, published
 from shuffle_accountant.leakage.reidentification.advantage import (
     additive_advantage,
     advantage_bounds,
