@@ -225,23 +225,38 @@ def merged(
     top = low
     for state in range(ratio.size):
         target = state if out.shape[1] > 1 else 0
+        mass, moment, mean = held[0, state], held[1, state], means[state]
+        masses, moments = out[0, target], out[1, target]
+        start, end = low, high
+        while start < end and mass[start] == 0.0:
+            start += 1
+        while start < end and mass[end - 1] == 0.0:
+            end -= 1
         for entry in range(apart.size):
             value, weight = ratio[state] * apart[entry], chance[entry]
-            j = 0
-            for i in range(low, high):
-                mass = held[0, state, i]
-                if mass == 0.0:
+            # sums that stay in even cells, whose place is a product
+            stop = start
+            if value < edges[even - 1]:
+                stop = max(min(end, even - 3 - int(value * inverse)), start)
+            for i in range(start, stop):
+                j = int((mean[i] + value) * inverse)
+                masses[j] += mass[i] * weight
+                moments[j] += (moment[i] + mass[i] * value) * weight
+            if stop > start:
+                top = max(top, int((mean[stop - 1] + value) * inverse))
+            j = even - 1
+            for i in range(stop, end):
+                if mass[i] == 0.0:
                     continue
-                moment = held[1, state, i] + mass * value
-                place = means[state, i] + value
+                place = mean[i] + value
                 if place < edges[even - 1]:
-                    j = int(place * inverse)
+                    k = int(place * inverse)
                 else:
-                    j = max(j, even - 1)
                     while j < last and edges[j + 1] <= place:
                         j += 1
-                out[0, target, j] += mass * weight
-                out[1, target, j] += moment * weight
-                if j > top:
-                    top = j
+                    k = j
+                masses[k] += mass[i] * weight
+                moments[k] += (moment[i] + mass[i] * value) * weight
+                if k > top:
+                    top = k
     return top

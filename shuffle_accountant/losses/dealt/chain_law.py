@@ -37,8 +37,9 @@ from shuffle_accountant.sums.doubling import SumLaw
 # Part of the sum's variance that the cells of sums may add, and of the chain's that its nodes may
 # add; up to _FEW bins. For more of them, in proportion to their number, nodes add more, by no more
 # than _COARSEST times, and cells the square of that.
-_CELLS, _NODES, _FEW, _COARSEST = 1e-3, 3e-3, 200, 5.0
-# Most that nodes may lower a power's mean by, all distances together.
+_CELLS, _NODES, _FEW, _COARSEST = 1e-3, 3e-3, 50, 7.0
+# Most that nodes may lower a power's mean by, all distances together, up to _FEW bins; twice that
+# for more.
 _LOWERED = 1e-3
 # Length of a step of the independent part, in its deviations: a fiftieth of its variance.
 _STEP = 0.35
@@ -47,10 +48,12 @@ _FAR_CELLS = 0.08
 # Cells are of equal width up to this many times the sum at which the divergence is to be tight, but
 # they are no more than this many.
 _NEAR, _MOST_EVEN = 1.4, 12_000
+# Width of cells for small sums, in the sum at which the divergence is to be tight.
+_SMALL_CELLS = 0.1
 # Factor of what cells and nodes of a ring may add: it is followed once for every value of a bin.
 _RING = 4.0
 # Number of bins after which cells that hold next to no mass are cleared.
-_CLEARED = 4
+CLEARED = 4
 # Errors of one step, relative: of a normal cell's probability and of the share of its upper node.
 _OWN = 1e-11
 
@@ -68,6 +71,15 @@ class ChainSum:
     raised: float
 
 
+Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array, Array, Array]
+"""Values that are added to sums: starts, rows, shifts, values, weights, uppers.
+
+The values of a state are those from its start to the next one's, each with the row of its results.
+A shift is a number of even cells, or -1 for a value beyond them; weights are probabilities, and
+uppers the parts of them that go one even cell further.
+"""
+
+
 def chain_sum(
     bins: int,
     common: float,
@@ -77,6 +89,7 @@ def chain_sum(
     tail: float,
     epsilon: float,
     coarser: float = 1.0,
+    small: bool = False,
 ) -> ChainSum:
     """Upper bound of the law of the sum over all bins of their likelihood ratios under Q.
 
@@ -87,9 +100,10 @@ def chain_sum(
         own: variance w of the independent part, >= 0.
         tail: probability and gain that may be left out in all.
         epsilon: nats about which the divergence is to be tight; it is a bound everywhere.
+        small: whether it is to be tight for small sums, as the order (Q, P) asks for.
         coarser: factor of what cells and nodes may add, for a first look.
     """
-    line = _resolved(bins, common, theta, own, tail, epsilon, coarser)
+    line = _resolved(bins, common, theta, own, tail, epsilon, coarser, small)
     nodes, deviation = line.nodes, math.sqrt(common)
     start = rounded_to_nodes(np.zeros(1), deviation, nodes)[0]
     noise = deviation * math.sqrt(1.0 - theta * theta)
@@ -112,6 +126,7 @@ def ring_sum(
     *,
     tail: float,
     epsilon: float,
+    small: bool = False,
 ) -> ChainSum:
     """Upper bound of the law of the sum over a ring of bins of their likelihood ratios under Q.
 
@@ -126,8 +141,9 @@ def ring_sum(
         own: variance w of the independent part, >= 0.
         tail: probability and gain that may be left out in all.
         epsilon: nats about which the divergence is to be tight; it is a bound everywhere.
+        small: whether it is to be tight for small sums, as the order (Q, P) asks for.
     """
-    line = _resolved(bins, common, theta, own, tail, epsilon, _RING)
+    line = _resolved(bins, common, theta, own, tail, epsilon, _RING, small)
     deviation = math.sqrt(common)
     # of all values that are rounded it is one, which few bins depend on
     step = line.step * math.sqrt(max(0.5 * bins * (1.0 - theta * theta), 1.0))
@@ -210,6 +226,7 @@ def _resolved(
     tail: float,
     epsilon: float,
     coarser: float,
+    small: bool,
 ) -> _Line:
     """Nodes and cells for a chain of so wide a question."""
     deviation = math.sqrt(common)
@@ -217,10 +234,10 @@ def _resolved(
     lowered = float(np.sum(powers * (1.0 - powers)))
     more = min(max(bins / _FEW, 1.0), _COARSEST)
     cells = coarser * more * more * _CELLS
-    coarser *= more
-    step = deviation * math.sqrt(6.0 * coarser * _NODES * (1.0 - theta * theta))
+    step = deviation * math.sqrt(6.0 * coarser * more * _NODES * (1.0 - theta * theta))
     if lowered > 0.0:
-        step = min(step, math.log1p(math.sqrt(8.0 * coarser * _LOWERED / lowered)))
+        most = coarser * min(more, 2.0) * _LOWERED
+        step = min(step, math.log1p(math.sqrt(8.0 * most / lowered)))
     nodes = nodes_of(deviation, step, 0.1 * tail / bins)
     spread = math.sqrt(own)
     other = np.zeros(1, np.float64)
@@ -231,8 +248,10 @@ def _resolved(
     chance = rounded_to_nodes(np.zeros(1), spread, other)[0] if own > 0.0 else np.ones(1)
     ratio, apart = np.exp(nodes - 0.5 * common), np.exp(other - 0.5 * own)
     # divergences are linear in sums far above alpha times the number of bins: cells may be wide
-    near = _NEAR * math.exp(epsilon) * bins
-    edges, even = sum_edges(bins, common, theta, own, cells, near, float(ratio[-1] * apart[-1]))
+    near = _NEAR * bins * (1.0 if small else math.exp(epsilon))
+    widest = _SMALL_CELLS * bins * math.exp(-epsilon) if small else math.inf
+    most = float(ratio[-1] * apart[-1])
+    edges, even = sum_edges(bins, common, theta, own, cells, near, most, widest)
     return _Line(
         *(common, theta, spread, step, nodes, other, ratio, apart, chance),
         edges=edges,
@@ -323,7 +342,14 @@ def rounded_to_nodes(mean: Array, deviation: float, nodes: Array) -> Array:
 
 
 def sum_edges(
-    bins: int, common: float, theta: float, own: float, added: float, even: float, largest: float
+    bins: int,
+    common: float,
+    theta: float,
+    own: float,
+    added: float,
+    even: float,
+    largest: float,
+    widest: float = math.inf,
 ) -> tuple[Array, int]:
     """Edges of the cells of sums, of equal width at first, and how many those are."""
     away = np.arange(1.0, min(bins, 4000))
@@ -332,7 +358,7 @@ def sum_edges(
     variance = bins * (one + 2.0 * float(np.sum(np.expm1(covered) * (1.0 - away / bins))))
     # heavy tails have cells of their own width: only the bulk is to be resolved
     variance = min(variance, bins * (bins + 10.0) * 4.0)
-    width = math.sqrt(6.0 * added * variance / bins)
+    width = min(math.sqrt(6.0 * added * variance / bins), widest)
     count = min(math.ceil(even / width), _MOST_EVEN) + 1
     found = [width * np.arange(count)]
     last, top = float(found[0][-1]), even + bins * largest
@@ -343,32 +369,31 @@ def sum_edges(
     return np.concatenate(found), count
 
 
-def entries_of(
-    ratio: Array, apart: Array, chance: Array, edges: Array, even: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]:
-    """A bin's ratio in every state, on the even cells where it lies on them.
-
-    Returns:
-        ``(starts, shifts, values, weights)``: the entries of a state are those from its start to
-        the next one's; a shift is a number of even cells, or -1 for a value beyond them.
-    """
+def entries_of(ratio: Array, apart: Array, chance: Array, edges: Array, even: int) -> Entries:
+    """A bin's ratio in every state, on the even cells where it lies on them; states keep theirs."""
     width = float(edges[1])
-    starts, shifts, values, weights = [0], [], [], []
+    starts, shifts = [0], []
+    values: list[Array] = []
+    weights: list[Array] = []
+    uppers: list[Array] = []
     for one in ratio:
         value = one * apart
         near = value < (even - 2) * width
         place = np.floor(value[near] / width).astype(np.int64)
         above = chance[near] * np.clip(value[near] / width - place, 0.0, 1.0)
-        size = int(place.max()) + 2 if place.size else 0
-        held = np.bincount(place, chance[near] - above, size)
-        held += np.bincount(place + 1, above, size)
-        kept = np.flatnonzero(held)
-        shifts += [kept, np.full(np.count_nonzero(~near), -1)]
-        values += [kept * width, value[~near]]
-        weights += [held[kept], chance[~near]]
-        starts.append(starts[-1] + kept.size + int(np.count_nonzero(~near)))
-    joined = np.concatenate(shifts).astype(np.int64)
-    return np.asarray(starts), joined, np.concatenate(values), np.concatenate(weights)
+        weight = np.bincount(place, chance[near]).astype(np.float64)
+        upper = np.bincount(place, above).astype(np.float64)
+        kept = np.flatnonzero(weight)
+        beyond = np.full(np.count_nonzero(~near), -1)
+        shifts += [kept, beyond]
+        values += [width * (kept + upper[kept] / weight[kept]), value[~near]]
+        weights += [weight[kept], chance[~near]]
+        uppers += [upper[kept], np.zeros(beyond.size)]
+        starts.append(starts[-1] + kept.size + beyond.size)
+    rows = np.repeat(np.arange(ratio.size), np.diff(starts))
+    place = np.concatenate(shifts).astype(np.int64)
+    joined = np.concatenate(values), np.concatenate(weights), np.concatenate(uppers)
+    return np.asarray(starts), rows, place, *joined
 
 
 def _followed(
@@ -397,13 +422,13 @@ def _followed(
             chances = turn(place + 1)
             out[:, low:high] = chances @ out[:, low:high]
             left, gain = chances @ left, chances @ gain
-        if place % _CLEARED == 0:
-            low, high = _window(out, line.edges, low, high, left, gain, budget)
+        if place % CLEARED == 0:
+            low, high = window(out, line.edges, low, high, left, gain, budget)
         mass = out
     return _Held(mass, left, gain, high)
 
 
-def _window(
+def window(
     mass: Array, edges: Array, low: int, high: int, left: Array, gain: Array, budget: float
 ) -> tuple[int, int]:
     """The range of cells without those at its ends that hold less than a budget of mass and mean.
@@ -425,9 +450,11 @@ def _window(
 def added(
     mass: Array,
     starts: NDArray[np.int64],
+    rows: NDArray[np.int64],
     shifts: NDArray[np.int64],
     values: Array,
     weights: Array,
+    uppers: Array,
     edges: Array,
     even: int,
     low: int,
@@ -440,22 +467,26 @@ def added(
     Args:
         mass: by state and edge.
         starts: first entry of each state.
+        rows: of results, for each entry.
         shifts: of the entries, in even cells, or -1.
         values: of the entries.
         weights: their probabilities.
+        uppers: parts of them that go one even cell further.
         edges: of the cells.
         even: how many of them have equal distances.
         low: first cell that holds anything.
         high: end of them.
-        out: masses of the sums by state, or of all states in one row; added to.
-        beyond: probability and mean of sums above the last edge by state, added to.
+        out: masses of the sums by row, added to.
+        beyond: probability and mean of sums above the last edge by row, added to.
     """
     last = edges.size - 1
     top = low
+    widths = np.diff(edges)
+    inverse = 1.0 / widths
     block = 16  # neighbouring sums that are added at once where one cell holds them all
     blocks = np.zeros((2, last // block + 1))
     for state in range(starts.size - 1):
-        source, target = mass[state], out[state if out.shape[0] > 1 else 0]
+        source = mass[state]
         start, end = low, high
         while start < end and source[start] == 0.0:
             start += 1
@@ -468,50 +499,66 @@ def added(
                 moments += source[i] * edges[i]
             blocks[0, part], blocks[1, part] = sums, moments
         for entry in range(starts[state], starts[state + 1]):
-            weight, shift = weights[entry], shifts[entry]
+            weight, shift, value = weights[entry], shifts[entry], values[entry]
+            target = out[rows[entry]]
             stop = start
             if shift >= 0:  # sums of even cells that stay in them
-                stop = max(min(end, even - shift), start)
-                near, there = source[start:stop], target[start + shift : stop + shift]
-                for i in range(stop - start):
-                    there[i] += near[i] * weight
-                if stop > start and stop - 1 + shift > top:
-                    top = stop - 1 + shift
+                stop = max(min(end, even - shift - 1), start)
+            if stop > start:
+                near, there = source[start:stop], target[start + shift : stop + shift + 1]
+                upper, size = uppers[entry], stop - start
+                lower = weight - upper
+                there[0] += near[0] * lower
+                for i in range(1, size):
+                    there[i] += near[i] * lower + near[i - 1] * upper
+                there[size] += near[size - 1] * upper
+                top = max(top, stop + shift)
+            # sums in cells that are wider than the value stay between the same two edges
+            wide = max(np.searchsorted(widths, value, side="right"), even - 1, stop)
+            until = min(end, last)
+            moment = weight * value
+            for i in range(wide, until):
+                target[i] += source[i] * (weight - moment * inverse[i])
+            for i in range(wide, until):
+                target[i + 1] += source[i] * (moment * inverse[i])
+            if wide < until and until > top:
+                top = until
             # all others: those of one cell are taken together, which keeps what goes to its ends
-            value, i = values[entry], stop
-            if i >= end:
-                continue
-            j = np.searchsorted(edges, edges[i] + value, side="right") - 1
-            while i < end:
-                while j < last and edges[j + 1] <= edges[i] + value:
-                    j += 1
-                upto = edges[j + 1] - value if j < last else np.inf
-                # the first is in the cell, whatever the difference rounds to
-                moved, moment = source[i], source[i] * edges[i]
-                i += 1
-                while i < end and edges[i] < upto:
-                    if i % block == 0 and i + block <= end and edges[i + block - 1] < upto:
-                        moved += blocks[0, i // block]
-                        moment += blocks[1, i // block]
-                        i += block
-                    else:
-                        moved += source[i]
-                        moment += source[i] * edges[i]
-                        i += 1
-                if moved == 0.0:
+            for begin, finish in ((stop, min(wide, end)), (max(until, wide), end)):
+                i = begin
+                if i >= finish:
                     continue
-                total = (moment + moved * value) * weight
-                moved = moved * weight
-                if j >= last:
-                    beyond[0, state] += moved
-                    beyond[1, state] += total
-                    continue
-                above = (total - moved * edges[j]) / (edges[j + 1] - edges[j])
-                above = min(max(above, 0.0), moved)
-                target[j] += moved - above
-                target[j + 1] += above
-                if j + 1 > top:
-                    top = j + 1
+                j = np.searchsorted(edges, edges[i] + value, side="right") - 1
+                while i < finish:
+                    while j < last and edges[j + 1] <= edges[i] + value:
+                        j += 1
+                    upto = edges[j + 1] - value if j < last else np.inf
+                    # the first is in the cell, whatever the difference rounds to
+                    moved, sums = source[i], source[i] * edges[i]
+                    i += 1
+                    while i < finish and edges[i] < upto:
+                        if i % block == 0 and i + block <= finish and edges[i + block - 1] < upto:
+                            moved += blocks[0, i // block]
+                            sums += blocks[1, i // block]
+                            i += block
+                        else:
+                            moved += source[i]
+                            sums += source[i] * edges[i]
+                            i += 1
+                    if moved == 0.0:
+                        continue
+                    total = (sums + moved * value) * weight
+                    moved = moved * weight
+                    if j >= last:
+                        beyond[0, rows[entry]] += moved
+                        beyond[1, rows[entry]] += total
+                        continue
+                    above = (total - moved * edges[j]) / (edges[j + 1] - edges[j])
+                    above = min(max(above, 0.0), moved)
+                    target[j] += moved - above
+                    target[j + 1] += above
+                    if j + 1 > top:
+                        top = j + 1
     return top
 
 

@@ -19,6 +19,11 @@ from shuffle_accountant.sums.doubling import SumLaw, add, power
 
 # Width of cells of lower ends that are not exact, in normal scores: covariances decide there.
 _LOOSE = 0.02
+# Epsilon, in nats, from which on the order (Q, P) has cells of its own, for small sums.
+_LARGE = 0.5
+# Size of blocks of a line of two bands from below, and deviations of the mean ratio up to which its
+# bounds are tight.
+_MOST_OF_LINE, _SPREADS = 128, 6.0
 # Ratio alpha about which lower ends are tight, and of a block's sum the most, in its means.
 _FAR, _FAR_OF_BLOCK = math.exp(1.0), 20.0
 
@@ -97,7 +102,10 @@ class ChainRatios(Dependent):
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """An upper bound in convex order."""
         assert side is Bound.PESSIMISTIC, "chains have upper ends only"
-        found = _chain(self.ring, users, self.common, self.theta, self.own, self.epsilon, tail)
+        small = self.order and self.epsilon > _LARGE
+        found = _chain(
+            *(self.ring, users, self.common, self.theta, self.own, self.epsilon, tail, small)
+        )
         factor = 1.0 if self.order else found.raised
         return replace(
             found.law,
@@ -110,10 +118,17 @@ class ChainRatios(Dependent):
 
 @lru_cache(maxsize=16)
 def _chain(
-    ring: bool, bins: int, common: float, theta: float, own: float, epsilon: float, tail: float
+    ring: bool,
+    bins: int,
+    common: float,
+    theta: float,
+    own: float,
+    epsilon: float,
+    tail: float,
+    small: bool,
 ) -> ChainSum:
     bound = ring_sum if ring else chain_sum
-    return bound(bins, common, theta, own, tail=tail, epsilon=epsilon)
+    return bound(bins, common, theta, own, tail=tail, epsilon=epsilon, small=small)
 
 
 @dataclass(frozen=True)
@@ -139,9 +154,26 @@ class PairRatios(Dependent):
 def _pairs(
     bins: int, first: float, second: float, last: float, side: Bound, order: bool, tail: float
 ) -> SumLaw:
-    # about as far as epsilon goes at usual deltas
-    far = bins * min(math.exp(1.3 * math.hypot(first, second)), _FAR)
-    return pair_sum(bins, first, second, last, side, powers=order, tail=tail, far=far)
+    # about as far as epsilon goes at usual deltas; of the order (Q, P) are sums below their mean
+    spread = math.expm1(first**2 + second**2) + 2.0 * math.expm1(first * second)
+    far = 1.0 if order else min(math.exp(_SPREADS * math.sqrt(spread / bins)), _FAR)
+
+    def line(count: int) -> SumLaw:
+        share = tail * count / bins
+        return pair_sum(
+            *(count, first, second, last, side), powers=order, tail=share, far=far * count
+        )
+
+    if side is Bound.PESSIMISTIC or bins <= _MOST_OF_LINE:
+        return line(bins)
+    # blocks of bins that share nothing with one another reveal less, and hardly so
+    count = bins // _MOST_OF_LINE
+    size = bins // count
+    law = power(line(size), count, side, width=_LOOSE, tail=0.25 * tail)
+    rest = bins - count * size
+    if rest == 0:
+        return law
+    return add(law, line(rest), side, width=_LOOSE, budget=0.1 * tail, users=bins)
 
 
 @dataclass(frozen=True)

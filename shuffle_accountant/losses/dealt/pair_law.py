@@ -33,12 +33,15 @@ import numpy as np
 
 from shuffle_accountant.losses.dealt.chain_below import kept_cells, law_of, means_of, merged
 from shuffle_accountant.losses.dealt.chain_law import (
+    CLEARED,
+    Entries,
     added,
     entries_of,
     nodes_of,
     outside,
     rounded_to_nodes,
     sum_edges,
+    window,
 )
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.numerics.compiled import compiled
@@ -55,13 +58,14 @@ Level = Callable[[int, int], float]
 
 
 # Step between nodes, in deviations, from above and from below, and what it is multiplied by for the
-# order (Q, P), which hardly ever decides.
-_STEP, _STEP_BELOW, _OTHER = 0.12, 0.16, 1.8
-# Part of the sum's variance that its cells may add, and may take.
-_CELLS, _CELLS_BELOW = 2e-3, 3e-3
+# order (Q, P), which hardly ever decides; for a number of bins, and in proportion to its cube root.
+_STEP, _STEP_BELOW, _OTHER, _BINS = 0.08, 0.105, 1.8, 64
+# Part of the sum's variance that its cells may add, and may take; and either for the order (Q, P),
+# in which small sums decide.
+_CELLS, _CELLS_BELOW, _CELLS_OTHER = 1.5e-2, 2e-2, 4e-3
 # Values beyond the outermost nodes may have this many times the probability that may be left out,
 # which the engine sets to a billionth of delta or less.
-_OFF_NODES = 1e4
+_OFF_NODES = 1e5
 # Cells are of equal width up to this many times the sum at which the bound is to be tight.
 _NEAR = 1.4
 # Errors of one bin, relative: of a normal cell's probability and of the share of its upper node.
@@ -157,7 +161,8 @@ def pair_sum(
         far: sum about which the bound is to be tight.
     """
     largest, variance = max(first, second), first * first + second * second
-    upper, coarser = side is Bound.PESSIMISTIC, _OTHER if powers else 1.0
+    upper, wider = side is Bound.PESSIMISTIC, _OTHER if powers else 1.0
+    coarser = wider * (bins / _BINS) ** (1.0 / 3.0)
     rare = min(_OFF_NODES * tail, 1e-6) / bins
     if upper:
         step = _STEP * coarser * largest
@@ -168,14 +173,14 @@ def pair_sum(
     here, there = first / largest * nodes, second / largest * nodes
     most = math.exp(float(here[-1] + there[-1]) - 0.5 * variance)
     theta = first * second / variance
-    cells = (_CELLS if upper else _CELLS_BELOW) * coarser**2
+    cells = _CELLS_OTHER if powers else _CELLS if upper else _CELLS_BELOW
     edges, even = sum_edges(bins, variance, theta, 0.0, cells, _NEAR * far, most)
     end = (np.exp(here - 0.5 * first**2), np.ones(1), np.ones(1))
     if last > 0.0:
         end = (end[0], np.exp(last / largest * nodes - 0.5 * last**2), chance)
     if not upper:
         return _below(bins, here, there, chance, variance, end, edges, even, tail)
-    law = _above(bins, here, there, chance, variance, end, edges, even)
+    law = _above(bins, here, there, chance, variance, end, edges, even, 0.25 * rare)
     ratios = (min(first, second) / largest, last / largest)
     part = max(ratio * (1.0 - ratio) for ratio in ratios) * 0.125 * math.expm1(step) ** 2
     factor = 1.0 if powers else (1.0 + roundings(16)) / (1.0 - part)
@@ -218,36 +223,30 @@ def _above(
     end: tuple[Array, Array, Array],
     edges: Array,
     even: int,
+    budget: float,
 ) -> SumLaw:
     """Masses at the edges, of the sum with mean-preserving spreads of everything."""
     add: Any = compiled(added)
-    count, one = here.size, np.ones(1)
-    turns = [np.exp(here + to - 0.5 * variance) for to in there]
-    entries = [
-        entries_of(ratio, one, np.full(1, weight), edges, even)
-        for ratio, weight in zip(turns, chance, strict=True)
-    ]
-    ratios = np.asarray(turns)
+    count = here.size
+    ratios = np.exp(np.add.outer(here, there) - 0.5 * variance)
+    entries = _to_all(ratios, chance, edges, even)
     mass = np.zeros((count, edges.size))
     mass[:, 0] = chance
     left, gain = np.zeros(count), np.zeros(count)
-    high = 1
-    beyond = np.zeros((2, count))
-    for _ in range(bins - 1):
-        moved, top = np.zeros_like(mass), high
-        more_left = chance * float(left.sum())
-        more_gain = chance * (float(gain.sum()) + ratios @ left)
-        for to, entry in enumerate(entries):
-            beyond[:] = 0.0
-            out = moved[to : to + 1]
-            top = max(top, int(add(mass, *entry, edges, even, 0, high, out, beyond)) + 1)
-            more_left[to] += float(beyond[0].sum())
-            more_gain[to] += float(beyond[1].sum())
-        mass, left, gain, high = moved, more_left, more_gain, top
-    out, beyond = np.zeros((1, edges.size)), np.zeros((2, count))
-    add(mass, *entries_of(*end, edges, even), edges, even, 0, high, out, beyond)
-    gain = gain + end[0] * float(end[1] @ end[2]) * left + beyond[1]
-    left = left + beyond[0]
+    low, high = 0, 1
+    for place in range(bins - 1):
+        moved, beyond = np.zeros_like(mass), np.zeros((2, count))
+        high = int(add(mass, *entries, edges, even, low, high, moved, beyond)) + 1
+        gain = chance * (float(gain.sum()) + left @ ratios) + beyond[1]
+        left = chance * float(left.sum()) + beyond[0]
+        if place % CLEARED == 0:
+            low, high = window(moved, edges, low, high, left, gain, budget)
+        mass = moved
+    out, beyond = np.zeros((1, edges.size)), np.zeros((2, 1))
+    starts, rows, *last = entries_of(*end, edges, even)
+    add(mass, starts, 0 * rows, *last, edges, even, low, high, out, beyond)
+    gain = gain + end[0] * float(end[1] @ end[2]) * left
+    gain, left = np.append(gain, beyond[1]), np.append(left, beyond[0])
     total = out[0]
     held = np.flatnonzero(total)
     error = bins * _OWN + bins * roundings(4.0 * count + 32.0)
@@ -260,6 +259,19 @@ def _above(
         moved=bins * (_OWN + roundings(16)),
         reach=float(edges[held[-1]]),
     )
+
+
+def _to_all(ratios: Array, chance: Array, edges: Array, even: int) -> Entries:
+    """Ratios by state and row of results, each between two even cells or beyond them."""
+    width = float(edges[1])
+    near = ratios < (even - 2) * width
+    place = np.where(near, np.floor(ratios / width), -1.0)
+    uppers = chance * np.where(near, np.clip(ratios / width - place, 0.0, 1.0), 0.0)
+    states, count = ratios.shape
+    rows = np.tile(np.arange(count), states)
+    shifts, weights = place.astype(np.int64).ravel(), np.tile(chance, states)
+    starts = count * np.arange(states + 1)
+    return starts, rows, shifts, ratios.ravel(), weights, uppers.ravel()
 
 
 def _below(
