@@ -1,12 +1,16 @@
-"""What tests of several rooms share: Hypothesis, the command line, the benchmarks."""
+"""What tests of several rooms share: Hypothesis, PostgreSQL, the command line, the benchmarks."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -46,6 +50,65 @@ def pytest_collection_finish() -> None:
     """What is there before the first test stays: the collector need not look at it each time."""
     gc.collect()
     gc.freeze()
+
+
+def as_server(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run one of PostgreSQL's programs, which refuse to run as root."""
+    prefix = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    return subprocess.run([*prefix, *command], capture_output=True, text=True, cwd="/", timeout=120)
+
+
+def postgresql_programs() -> Path:
+    """Where PostgreSQL's programs are; they are installed from Debian's package if need be."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    if not found and os.geteuid() == 0 and shutil.which("apt-get"):
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        command = "apt-get update -q && apt-get install -y -q --no-install-recommends postgresql"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(["sh", "-c", command], env=environment, capture_output=True, timeout=400)
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    if not found:
+        pytest.skip("PostgreSQL is not installed, and cannot be from Debian's package")
+    return found[-1].parent
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """URL of a server of its own, on a socket in a directory of its own."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'ledger')")
+    programs = postgresql_programs()
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
+    try:
+        if os.geteuid() == 0:
+            shutil.chown(folder, "postgres")
+        data = folder / "data"
+        made = as_server(
+            [f"{programs}/initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-N"]
+        )
+        assert made.returncode == 0, made.stderr
+        options = f"-c listen_addresses= -c unix_socket_directories={folder}"
+        control = [f"{programs}/pg_ctl", "-D", str(data), "-l", f"{folder}/log"]
+        started = as_server([*control, "-w", "-o", options, "start"])
+        assert started.returncode == 0, (folder / "log").read_text()
+        try:
+            yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
+        finally:
+            as_server([*control, "-m", "immediate", "stop"])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def empty_database(postgresql: str) -> str:
+    """URL of an empty database of PostgreSQL."""
+    import sqlalchemy
+
+    name = f"d{uuid.uuid4().hex}"
+    engine = sqlalchemy.create_engine(postgresql, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sqlalchemy.text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return postgresql.replace("/postgres?", f"/{name}?")
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

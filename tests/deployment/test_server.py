@@ -22,9 +22,11 @@ def deployment_of(randomizer=None, *, users=1000, rounds=3, colluding=0, target=
     return sa.Deployment(round=one, rounds=rounds, target_epsilon=target, delta=1e-6)
 
 
-@pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path}/survey.db"
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/survey.db"
+    return request.getfixturevalue("empty_database")
 
 
 @pytest.mark.parametrize("kind", MECHANISMS)
