@@ -10,11 +10,11 @@ from warnings import catch_warnings
 import numpy as np
 import typer
 
+from shuffle_accountant import explorer
 from shuffle_accountant import validation as validate
 from shuffle_accountant.cli.flags import AsJson, Protocol, with_flags_of
 from shuffle_accountant.cli.output import computing, print_json, saved_figure
 from shuffle_accountant.cli.parsing import examples
-from shuffle_accountant.explorer import serving
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports import plot as pictures
 from shuffle_accountant.reports.figures import FIGURES
@@ -127,7 +127,7 @@ def explore(
     port: Annotated[
         int | None,
         typer.Option(
-            help=f"Port to listen at, 0 for any; by default {serving.PORT} if it is free."
+            help=f"Port to listen at, 0 for any; by default {explorer.PORT} if it is free."
         ),
     ] = None,
     headless: Annotated[
@@ -136,7 +136,7 @@ def explore(
 ) -> None:
     """Open a page to try protocols out with sliders (extra explore)."""
     try:
-        serving.serve(
+        explorer.serve(
             host=host, port=port, browser=not headless, say=lambda line: print(line, flush=True)
         )
     except ImportError as missing:

@@ -26,6 +26,7 @@ __all__ = [
     "error_rows",
     "profile_picture",
     "sampling_rows",
+    "target_met",
 ]
 
 Row = dict[str, str]
@@ -63,6 +64,24 @@ def epsilon_told(chosen: Deployment) -> Answer:
     return Answer(bracket, chosen.rounds * chosen.mechanism.eps0, tuple(told))
 
 
+def target_met(chosen: Deployment) -> str:
+    """The largest eps0 with which all rounds meet the target, as a sentence."""
+    asked = f"ε ≤ {chosen.target:g} at δ = {chosen.delta:g}"
+    try:
+        with _recorded():
+            found = sa.max_eps0(
+                users=chosen.numbers["users"],
+                colluding=chosen.numbers.get("colluding", 0),
+                rounds=chosen.rounds,
+                target_epsilon=chosen.target,
+                delta=chosen.delta,
+                randomizer=chosen.family,
+            )
+    except ValueError as refused:
+        return f"No eps0 is known to meet {asked}: {refused}"
+    return f"For {asked}: ε0 = {found:.6g} at most."
+
+
 def error_rows(chosen: Deployment) -> list[Row]:
     """Root mean squared errors of an estimate from one round, or why there is none."""
     randomizer = chosen.mechanism
@@ -72,7 +91,7 @@ def error_rows(chosen: Deployment) -> list[Row]:
     return [
         {
             "estimate": f"the frequency of a category {which}",
-            "error": _error(randomizer, chosen.users, share),
+            "error": _error(randomizer, chosen.numbers["users"], share),
         }
         for which, share in shares.items()
     ]
@@ -111,6 +130,8 @@ def sampling_rows(run: Training) -> list[Row]:
             steps=run.steps,
             epochs=run.epochs,
             delta=run.delta,
+            samplings=run.samplings,
+            bands=max(run.bands, 1),
         )
     return [
         {

@@ -19,6 +19,8 @@ with app.setup:
     SHOWN = settings.Deployment()
     RUN = settings.Training()
     CELL = 'style="text-align: left; padding: 0.2rem 0.8rem 0.2rem 0; vertical-align: top"'
+    # numbers are not broken into lines
+    NUMBER = CELL.replace('style="', 'style="white-space: nowrap; ')
 
     def slider(label: str, steps: Sequence[float], value: float) -> Any:
         """A slider that tells its value when it is let go."""
@@ -31,7 +33,10 @@ with app.setup:
         head = "".join(f"<th {CELL}>{html.escape(name)}</th>" for name in rows[0])
         body = "".join(
             "<tr>"
-            + "".join(f"<td {CELL}>{html.escape(cell)}</td>" for cell in row.values())
+            + "".join(
+                f"<td {NUMBER if cell[:1].isdigit() else CELL}>{html.escape(cell)}</td>"
+                for cell in row.values()
+            )
             + "</tr>"
             for row in rows
         )
@@ -74,12 +79,15 @@ def _():
     randomizer = mo.ui.dropdown(
         list(settings.RANDOMIZERS), value=SHOWN.randomizer, label="randomizer"
     )
-    mo.vstack([randomizer, users, rounds, eps0, delta, categories])
-    return categories, delta, eps0, randomizer, rounds, users
+    arrivals = slider("share who send at least", settings.ARRIVALS, SHOWN.arrivals)
+    colluding = slider("share who collude", settings.COLLUDING, SHOWN.colluding)
+    target = slider("target ε", settings.TARGETS, SHOWN.target)
+    mo.vstack([randomizer, users, arrivals, colluding, rounds, eps0, delta, categories, target])
+    return arrivals, categories, colluding, delta, eps0, randomizer, rounds, target, users
 
 
 @app.cell
-def _(categories, delta, eps0, randomizer, rounds, users):
+def _(arrivals, categories, colluding, delta, eps0, randomizer, rounds, target, users):
     chosen = settings.Deployment(
         users=users.value,
         rounds=rounds.value,
@@ -87,6 +95,9 @@ def _(categories, delta, eps0, randomizer, rounds, users):
         delta=delta.value,
         categories=categories.value,
         randomizer=randomizer.value,
+        arrivals=arrivals.value,
+        colluding=colluding.value,
+        target=target.value,
     )
     return (chosen,)
 
@@ -98,11 +109,18 @@ def _(chosen):
     only_if = "".join(f"<li>{html.escape(line)}</li>" for line in answer.conditions)
     mo.Html(
         '<p style="font-size: 1.5rem">ε = '
-        f'<strong id="epsilon">{answer.ends}</strong> nats at δ = {chosen.delta:g}</p>'
+        f'<strong id="epsilon" style="white-space: nowrap">{answer.ends}</strong> '
+        f"nats at δ = {chosen.delta:g}</p>"
         f'<p>by the reduction <em id="reduction">{answer.bracket.reduction}</em>; '
         f'without the shuffler it would be <span id="local">{answer.local:g}</span>.</p>{warned}'
         f'<p>It holds only if:</p><ul id="conditions">{only_if}</ul>'
     )
+    return
+
+
+@app.cell
+def _(chosen):
+    mo.Html(f'<p id="target">{html.escape(answers.target_met(chosen))}</p>')
     return
 
 
@@ -150,23 +168,26 @@ def _():
     noise_multiplier = slider("noise multiplier", settings.NOISE_MULTIPLIERS, RUN.noise_multiplier)
     steps = slider("steps of an epoch", settings.STEPS, RUN.steps)
     epochs = slider("epochs", settings.EPOCHS, RUN.epochs)
+    bands = slider("bands of correlated noise (seconds)", settings.BANDS, RUN.bands)
     mo.vstack(
         [
             mo.md("## DP-SGD, by the way its batches are made\n\nAt the δ chosen above."),
             noise_multiplier,
             steps,
             epochs,
+            bands,
         ]
     )
-    return epochs, noise_multiplier, steps
+    return bands, epochs, noise_multiplier, steps
 
 
 @app.cell
-def _(delta, epochs, noise_multiplier, steps):
+def _(bands, delta, epochs, noise_multiplier, steps):
     run = settings.Training(
         noise_multiplier=noise_multiplier.value,
         steps=steps.value,
         epochs=epochs.value,
+        bands=bands.value,
         delta=delta.value,
     )
     mo.vstack(

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import shuffle_accountant as sa
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.registry import named, parameters_of
 
 __all__ = [
+    "ARRIVALS",
+    "BANDS",
     "CATEGORIES",
+    "COLLUDING",
     "DELTAS",
     "EPOCHS",
     "EPS0",
     "NOISE_MULTIPLIERS",
+    "PLAIN_SAMPLINGS",
     "RANDOMIZERS",
     "ROUNDS",
     "STEPS",
+    "TARGETS",
     "USERS",
     "Deployment",
     "Training",
@@ -37,6 +45,10 @@ ROUNDS = _one_two_five(500)
 EPS0 = tuple(0.25 * quarter for quarter in range(33))
 DELTAS = tuple(float(f"1e-{power}") for power in range(12, 1, -1))
 CATEGORIES = (2, 3, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+ARRIVALS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
+COLLUDING = (0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
+TARGETS = (0.1, 0.2, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
+BANDS = (0, 2, 4, 8, 16)
 NOISE_MULTIPLIERS = tuple(tenth / 10 for tenth in range(4, 51))
 STEPS = _one_two_five(1000)
 EPOCHS = _one_two_five(100)
@@ -53,16 +65,23 @@ RANDOMIZERS = {
 }
 """The randomizers that can be chosen: the name on the command line, and the class."""
 
+PLAIN_SAMPLINGS = ("allocation", "shuffle", "poisson")
+"""Ways of making batches with independent noise."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """Shuffled rounds of one randomizer.
 
     Attributes:
-        users: number of users of each round.
+        users: number of people who are asked in each round.
         rounds: number of rounds.
         eps0: local privacy parameter of the randomizer, nats.
         delta: privacy parameter of all rounds together.
+        arrivals: share of them, in (0, 1], who send at least: the round is accounted for as one of
+            the fewest, which holds whoever sees who sent.
+        colluding: share of those who send, in [0, 1), who work with the observer.
+        target: nats that all rounds together may cost, for the eps0 that meets it.
         categories: number of values; ignored by randomizers that have none.
         randomizer: one of `RANDOMIZERS`.
     """
@@ -73,6 +92,24 @@ class Deployment:
     delta: float = 1e-6
     categories: int = 16
     randomizer: str = "randomized-response"
+    arrivals: float = 1.0
+    colluding: float = 0.0
+    target: float = 1.0
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """Users who send and, of these, who work with the observer, for a `ShuffleRound`."""
+        senders = max(math.floor(self.users * self.arrivals), 1)
+        found = {"users": senders}
+        if self.colluding > 0.0:
+            found["colluding"] = min(math.ceil(senders * self.colluding), senders - 1)
+        return found
+
+    @property
+    def family(self) -> Callable[..., LocalRandomizer]:
+        """The randomizer for any eps0, which is named."""
+        others = {name: value for name, value in self.parameters.items() if name != "eps0"}
+        return partial(named, self.randomizer, **others)
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -89,17 +126,18 @@ class Deployment:
     @property
     def protocol(self) -> sa.Protocol:
         """All rounds."""
-        return sa.Protocol([(sa.ShuffleRound(self.mechanism, users=self.users), self.rounds)])
+        return sa.Protocol([(sa.ShuffleRound(self.mechanism, **self.numbers), self.rounds)])
 
     @property
     def python(self) -> str:
         """A program that prints the same bracket, picture and rows."""
         given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        numbers = ", ".join(f"{name}={value}" for name, value in self.numbers.items())
         return (
             "import shuffle_accountant as sa\n"
             "\n"
             f"randomizer = sa.{RANDOMIZERS[self.randomizer]}({given})\n"
-            f"survey = sa.ShuffleRound(randomizer, users={self.users})\n"
+            f"survey = sa.ShuffleRound(randomizer, {numbers})\n"
             f"protocol = sa.Protocol([(survey, {self.rounds})])\n"
             f"spent = sa.epsilon(protocol, delta={self.delta!r})\n"
             "print(spent)\n"
@@ -110,7 +148,7 @@ class Deployment:
     def command(self) -> str:
         """Command lines that print the same."""
         flags = {"randomizer": self.randomizer, **self.parameters}
-        asked = _flags(flags | {"users": self.users, "rounds": self.rounds, "delta": self.delta})
+        asked = _flags(flags | self.numbers | {"rounds": self.rounds, "delta": self.delta})
         return f"shuffle-accountant epsilon {asked}\nshuffle-accountant report {asked}\n"
 
 
@@ -122,13 +160,20 @@ class Training:
         noise_multiplier: deviation of the noise over the norm that gradients are clipped to.
         steps: number of steps of an epoch.
         epochs: number of epochs.
+        bands: coefficients of correlated noise, whose row takes seconds; 0 for none.
         delta: privacy parameter of all epochs together.
     """
 
     noise_multiplier: float = 2.0
     steps: int = 100
     epochs: int = 5
+    bands: int = 0
     delta: float = 1e-6
+
+    @property
+    def samplings(self) -> tuple[str, ...]:
+        """Ways of making batches that are compared."""
+        return (*PLAIN_SAMPLINGS, "banded") if self.bands else PLAIN_SAMPLINGS
 
     @property
     def python(self) -> str:
@@ -137,6 +182,8 @@ class Training:
             f"noise_multiplier={self.noise_multiplier!r}, steps={self.steps}, "
             f"epochs={self.epochs}, delta={self.delta!r}"
         )
+        if self.bands:
+            given += f",\n    samplings={self.samplings!r}, bands={self.bands}"
         return (
             "from shuffle_accountant.reports.samplings import compare_samplings\n"
             "\n"
@@ -149,7 +196,11 @@ class Training:
         """The command line that prints the same."""
         flags = {"noise_multiplier": self.noise_multiplier, "steps": self.steps}
         asked = _flags(flags | {"epochs": self.epochs, "delta": self.delta})
-        return f"shuffle-accountant dpsgd {asked}\n"
+        line = f"shuffle-accountant dpsgd {asked}\n"
+        if not self.bands:
+            return line
+        banded = _flags({"sampling": "banded", "bands": self.bands})
+        return f"{line}shuffle-accountant dpsgd {asked} {banded}\n"
 
 
 def _flags(given: Mapping[str, object]) -> str:

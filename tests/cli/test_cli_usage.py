@@ -179,7 +179,7 @@ def test_a_bare_command_prints_its_help(
     command: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if command == ("explore",):
-        monkeypatch.setattr("shuffle_accountant.explorer.serving.serve", lambda **_: None)
+        monkeypatch.setattr("shuffle_accountant.explorer.serve", lambda **_: None)
         assert run(*command) == (0, "", "")  # it needs no options
     else:
         assert run(*command) == (0, run(*command, "-h")[1], "")

@@ -9,15 +9,18 @@ import json
 import shlex
 import socket
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.explorer import answers, serving, settings
+from shuffle_accountant import explorer as serving
+from shuffle_accountant.explorer import answers, settings
 from shuffle_accountant.explorer.settings import Deployment, Training
 from shuffle_accountant.reports.samplings import compare_samplings
+from shuffle_accountant.rounds.samplings import SAMPLINGS
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -123,6 +126,21 @@ def test_samplings_are_those_of_the_library(run: Run) -> None:
     assert [row["upper"] for row in json.loads(out)["rows"]] == [row.upper for row in expected]
 
 
+def test_correlated_noise_is_a_row_of_its_own(run: Run) -> None:
+    banded = dataclasses.replace(RUN, steps=8, bands=2)
+    *_, row = answers.sampling_rows(banded)
+    assert row["sampling"] == "banded"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sa.LooseBracketWarning)
+        last = printed(banded.python)[-1].split()
+        code, out, _ = run(*shlex.split(banded.command.splitlines()[1])[1:], "--json")
+    assert last[0] == "banded"
+    assert code == 0
+    assert [found["upper"] for found in json.loads(out)["rows"]] == [float(last[2])]
+    lower, upper = map(float, row["epsilon"].split(" to "))
+    assert lower <= float(last[1]) <= float(last[2]) <= upper
+
+
 def test_the_curve_is_a_picture() -> None:
     assert answers.profile_picture(CHOICES[0]).startswith(b"\x89PNG")
 
@@ -137,16 +155,46 @@ def test_sliders_begin_at_one_of_their_values_and_have_only_valid_ones() -> None
         "noise_multiplier": settings.NOISE_MULTIPLIERS,
         "steps": settings.STEPS,
         "epochs": settings.EPOCHS,
+        "bands": settings.BANDS,
+        "arrivals": settings.ARRIVALS,
+        "colluding": settings.COLLUDING,
+        "target": settings.TARGETS,
     }
+    of_training = ("noise_multiplier", "steps", "epochs", "bands")
     for name, values in sliders.items():
-        first = Training() if name in ("noise_multiplier", "steps", "epochs") else Deployment()
+        first = Training() if name in of_training else Deployment()
         assert getattr(first, name) in values
         assert list(values) == sorted(set(values))
-    for name in ("users", "rounds", "eps0", "categories"):
+    for name in ("users", "rounds", "eps0", "categories", "arrivals", "colluding"):
         for value in (sliders[name][0], sliders[name][-1]):
             assert len(dataclasses.replace(Deployment(), **{name: value}).protocol) >= 1
+    assert tuple(SAMPLINGS) == settings.PLAIN_SAMPLINGS
     assert settings.DELTAS[0] == 1e-12
     assert settings.USERS[-1] == 10**8
+
+
+def test_arrivals_and_colluders_are_those_of_the_round(run: Run) -> None:
+    chosen = dataclasses.replace(CHOICES[1], users=501, arrivals=0.9, colluding=0.1)
+    one = sa.ShuffleRound(chosen.mechanism, users=450, colluding=45)
+    assert chosen.protocol == sa.Protocol([(one, 2)])
+    expected = sa.epsilon(one, rounds=2, delta=1e-5)
+    assert answers.epsilon_told(chosen).bracket == expected
+    assert printed(chosen.python)[0] == repr(expected)
+    code, out, _ = run(*shlex.split(chosen.command.splitlines()[0])[1:], "--json")
+    assert (code, json.loads(out)["upper"]) == (0, expected.upper)
+    smallest = dataclasses.replace(chosen, users=1, arrivals=0.5, colluding=0.5)
+    assert smallest.numbers == {"users": 1, "colluding": 0}
+
+
+@pytest.mark.parametrize("randomizer", settings.RANDOMIZERS)
+def test_the_eps0_of_a_target_meets_it(randomizer: str) -> None:
+    chosen = Deployment(**SMALL, randomizer=randomizer, arrivals=0.8, target=0.5)
+    eps0 = float(answers.target_met(chosen).split("ε0 = ")[1].split()[0])
+    for step, met in ((0.0, True), (0.01, False)):
+        one = dataclasses.replace(chosen, eps0=eps0 + step)
+        assert (sa.epsilon(one.protocol, delta=one.delta).upper <= 0.5) is met
+    refused = dataclasses.replace(chosen, delta=1e-300, target=0.1, users=1)
+    assert answers.target_met(refused).startswith(("No eps0 is known", "For ε ≤ 0.1"))
 
 
 def test_without_the_extra_it_says_what_to_install(

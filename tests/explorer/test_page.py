@@ -75,6 +75,7 @@ def shows(page: Any, chosen: Deployment) -> None:
     browsing.expect(epsilon).to_have_text(" to ".join(bracket.ends()), timeout=PATIENCE)
     browsing.expect(page.locator("#reduction")).to_have_text(bracket.reduction)
     browsing.expect(page.locator("#local")).to_have_text(f"{chosen.rounds * chosen.eps0:g}")
+    browsing.expect(page.locator("#target")).to_have_text(answers.target_met(chosen))
     for row in (*answers.attack_rows(chosen), *answers.error_rows(chosen)):
         line = page.locator("tr").filter(has_text=next(iter(row.values())))
         for cell in row.values():
@@ -108,6 +109,15 @@ def test_sliders_move_the_numbers(page: Any) -> None:
     any_randomizer = replace(other, randomizer="general")
     shows(page, any_randomizer)
     browsing.expect(page.get_by_text("n/a: needs a randomizer that is named")).to_be_visible()
+
+
+def test_targets_arrivals_and_colluders_have_sliders(page: Any) -> None:
+    shows(page, Deployment())
+    move(page, "share who send at least", "ArrowLeft", steps=2)
+    move(page, "share who collude", "ArrowRight")
+    move(page, "target ε", "ArrowLeft")
+    chosen = replace(Deployment(), arrivals=0.95, colluding=0.001, target=0.75)
+    shows(page, chosen)
 
 
 def test_the_code_can_be_copied_and_gives_what_the_page_shows(page: Any) -> None:

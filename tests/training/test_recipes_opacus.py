@@ -105,13 +105,16 @@ def test_lightning(tmp_path: Path) -> None:
     from benchmarks.training.recipes import lightning_module as recipe
 
     given = r.Records()
-    module, trainer = recipe.PrivateModule(given), recipe.trainer(2)
+    module = recipe.PrivateModule(given)
+    trainer = recipe.trainer(module, 2)
     trainer.fit(module)
+    epsilons = trainer.callbacks[0].epsilons
+    assert [len(epsilons), epsilons[-1]] == [2, expected()]
     assert module.engine.get_epsilon(DELTA) == expected()
     require_dealt(given.taken, range(r.RECORDS))
     trainer.save_checkpoint(tmp_path / "two.ckpt")
     resumed = recipe.PrivateModule(r.Records())
-    recipe.trainer(3).fit(resumed, ckpt_path=tmp_path / "two.ckpt")
+    recipe.trainer(resumed, 3).fit(resumed, ckpt_path=tmp_path / "two.ckpt")
     assert len(resumed.engine.accountant) == 30
     assert resumed.engine.get_epsilon(DELTA) == expected(3)
 
@@ -127,6 +130,49 @@ def test_hugging_face(tmp_path: Path) -> None:
     engine = hugging_face.train(given, str(tmp_path))
     assert engine.get_epsilon(DELTA) == expected()
     require_dealt(given.taken, range(r.RECORDS))
+    folder = str(tmp_path / "checkpoint-20")
+    resumed = hugging_face.train(r.Records(), str(tmp_path), folder, num_train_epochs=3)
+    assert len(resumed.accountant) == 30
+    assert resumed.get_epsilon(DELTA) == expected(3)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"max_grad_norm": 1.0},
+        {"gradient_accumulation_steps": 2},
+    ],
+    ids=str,
+)
+def test_hugging_face_refused(tmp_path: Path, option: dict[str, Any]) -> None:
+    """Options that change the gradients, or log what is not private."""
+    pytest.importorskip("transformers", reason="Hugging Face's transformers is not installed")
+    pytest.importorskip("accelerate", reason="the Trainer needs accelerate, not installed")
+    r = records()
+    from benchmarks.training.recipes import hugging_face
+
+    with pytest.raises(ValueError, match=f"{next(iter(option))} of the TrainingArguments"):
+        hugging_face.train(r.Records(), str(tmp_path), **option)
+    from shuffle_accountant.training.opacus import AllocationPrivacyEngine, trainer_callback
+
+    with pytest.raises(ValueError, match="resume_from must be a checkpoint"):
+        trainer_callback(AllocationPrivacyEngine(), delta=DELTA, resume_from=tmp_path)
+    with pytest.raises(TypeError, match="engine must be"):
+        trainer_callback(None, delta=DELTA)
+
+
+@pytest.mark.parametrize(
+    "option", [{"gradient_clip_val": 1.0}, {"accumulate_grad_batches": 2}], ids=str
+)
+def test_lightning_refused(option: dict[str, Any]) -> None:
+    """Options that change the gradients."""
+    pytest.importorskip("lightning", reason="Lightning is not installed")
+    r = records()
+    from benchmarks.training.recipes import lightning_module as recipe
+
+    module = recipe.PrivateModule(r.Records())
+    with pytest.raises(ValueError, match=f"{next(iter(option))} of the Trainer"):
+        recipe.trainer(module, 1, **option).fit(module)
 
 
 @pytest.mark.parametrize("name", index.FRAMEWORKS)

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments
 
 from benchmarks.training.recipes import records as r
-from shuffle_accountant.training.opacus import AllocationPrivacyEngine
+from shuffle_accountant.training.opacus import AllocationPrivacyEngine, trainer_callback
 
 
 class PrivateTrainer(Trainer):
@@ -44,8 +44,10 @@ def collate(batch: list[tuple[torch.Tensor, torch.Tensor]]) -> dict[str, torch.T
     return {"features": torch.stack(features), "labels": torch.stack(labels)}
 
 
-def train(records: r.Records, folder: str) -> AllocationPrivacyEngine:
-    """Train; the engine knows what it has cost."""
+def train(
+    records: r.Records, folder: str, checkpoint: str | None = None, **options: Any
+) -> AllocationPrivacyEngine:
+    """Train, or go on from a checkpoint; the engine knows what it has cost."""
     model = nn.Linear(r.FEATURES, r.CLASSES)
     engine = AllocationPrivacyEngine()
     model, optimizer, loader = engine.make_private(
@@ -57,18 +59,25 @@ def train(records: r.Records, folder: str) -> AllocationPrivacyEngine:
     )
     arguments = TrainingArguments(
         output_dir=folder,
-        num_train_epochs=r.EPOCHS,
-        max_grad_norm=0.0,  # the engine clips; the norm that is logged otherwise is not private
-        gradient_accumulation_steps=1,  # large batches by BatchMemoryManager
-        logging_strategy="no",  # nor is the loss
-        save_strategy="no",
-        report_to="none",
-        use_cpu=True,
-        disable_tqdm=True,
+        **{
+            "num_train_epochs": r.EPOCHS,
+            "max_grad_norm": 0.0,  # the engine clips; the norm that is logged is not private
+            "gradient_accumulation_steps": 1,  # large batches by BatchMemoryManager
+            "logging_strategy": "no",  # nor is the loss
+            "save_strategy": "epoch",
+            "report_to": "none",
+            "use_cpu": True,
+            "disable_tqdm": True,
+            **options,
+        },
     )
     PrivateTrainer(
-        model=model, args=arguments, optimizers=(optimizer, None), private_loader=loader
-    ).train()
+        model=model,
+        args=arguments,
+        optimizers=(optimizer, None),
+        private_loader=loader,
+        callbacks=[trainer_callback(engine, delta=r.DELTA, resume_from=checkpoint)],
+    ).train(resume_from_checkpoint=checkpoint)
     return engine
 
 

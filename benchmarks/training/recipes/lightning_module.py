@@ -9,7 +9,7 @@ from torch import Tensor, nn, optim
 from torch.utils.data import DataLoader
 
 from benchmarks.training.recipes import records as r
-from shuffle_accountant.training.opacus import AllocationPrivacyEngine
+from shuffle_accountant.training.opacus import AllocationPrivacyEngine, lightning_callback
 
 
 class PrivateModule(lightning.LightningModule):
@@ -40,18 +40,11 @@ class PrivateModule(lightning.LightningModule):
         """The private loader."""
         return self.private_loader
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the accounting beside the states of model and optimizer."""
-        checkpoint["accountant"] = self.engine.accountant.state_dict()
 
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Go on with it; Lightning loads the optimizer's state after this."""
-        self.engine.accountant.load_state_dict(checkpoint["accountant"])
-
-
-def trainer(epochs: int) -> lightning.Trainer:
-    """A trainer on one device that changes neither gradients nor loader."""
+def trainer(module: PrivateModule, epochs: int, **options: Any) -> lightning.Trainer:
+    """A trainer on one device that leaves gradients and loader alone and keeps the accounting."""
     return lightning.Trainer(
+        callbacks=[lightning_callback(module.engine, delta=r.DELTA)],
         max_epochs=epochs,
         accelerator="cpu",
         devices=1,
@@ -60,11 +53,12 @@ def trainer(epochs: int) -> lightning.Trainer:
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
+        **options,
     )
 
 
 if __name__ == "__main__":
     module = PrivateModule(r.Records())
-    trainer(r.EPOCHS).fit(module)
+    trainer(module, r.EPOCHS).fit(module)
     engine = module.engine
     r.report("Lightning", engine.get_epsilon(r.DELTA), len(engine.accountant))

@@ -22,6 +22,9 @@ randomized by an eps0-LDP vector randomizer, shuffled and averaged.
         module=model, optimizer=optimizer, data_loader=loader, eps0=4.0, max_grad_norm=1.0
     )
 
+`lightning_callback` and `trainer_callback` keep an engine's accounting in the checkpoints of
+Lightning and of Hugging Face's `Trainer`.
+
 Importing this module registers "allocation" and "shuffle" with
 `opacus.accountants.create_accountant`.
 """
@@ -33,6 +36,7 @@ from shuffle_accountant.training.opacus.batches.accountant import AllocationAcco
 from shuffle_accountant.training.opacus.batches.engine import AllocationPrivacyEngine
 from shuffle_accountant.training.opacus.batches.optimizer import DealtOptimizer
 from shuffle_accountant.training.opacus.batches.sampler import AllocationSampler, ShuffledSampler
+from shuffle_accountant.training.opacus.loops import lightning_callback, trainer_callback
 from shuffle_accountant.training.opacus.messages.engine import ShufflePrivacyEngine
 from shuffle_accountant.training.opacus.messages.loader import ShuffleDataLoader
 from shuffle_accountant.training.opacus.messages.optimizer import (
@@ -50,6 +54,8 @@ __all__ = [
     "ShuffleOptimizer",
     "ShufflePrivacyEngine",
     "ShuffledSampler",
+    "lightning_callback",
+    "trainer_callback",
 ]
 
 explain_calls(__name__)
