@@ -94,7 +94,7 @@ def _fineness(parts: Sequence[tuple[PrivacyLoss, int]], interval: float, toleran
         return 1
     top = max(loss.deviation for loss, _ in parts)
     variance = sum(count * (loss.deviation / top) ** 2 for loss, count in parts)
-    # connecting the dots adds spacing^2 / 6 to the variance of each round; see `engine.plan`
+    # connecting the dots adds spacing^2 / 6 to the variance of each round; see `engine.ends`
     wanted = 0.5 * top * math.sqrt(1.5 * tolerance * variance / rounds)
     reach = min(max(loss.largest for loss, _ in parts), LIMITS.largest_log)
     followed = interval * (_MOST_POINTS // 4) / max(reach, interval)

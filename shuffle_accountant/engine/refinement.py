@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shuffle_accountant.bracket import ErrorLedger, in_order
-from shuffle_accountant.engine.ends import End, find_end
-from shuffle_accountant.engine.plan import (
+from shuffle_accountant.engine.ends import (
+    End,
     Plan,
     Problem,
     direct_plan,
+    find_end,
     finer,
     first_plan,
 )

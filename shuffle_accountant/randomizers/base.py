@@ -27,6 +27,7 @@ __all__ = [
     "Mixture",
     "RunsOnData",
     "YesCounts",
+    "distinct_inputs",
     "require_fields",
 ]
 
@@ -371,3 +372,17 @@ class FromArguments(LocalRandomizer):
         """Inverse of `to_dict`, without the ``kind``."""
         require_fields(cls.kind, fields, cls.arguments)
         return cls(**fields)
+
+
+def distinct_inputs(inputs: Sequence[int], count: int) -> tuple[tuple[int, ...], NDArray[np.intp]]:
+    """The distinct ones among the inputs asked for, and which of them each one asked for is.
+
+    Args:
+        inputs: the inputs asked for, at least one; they may repeat.
+        count: number of inputs that exist.
+    """
+    asked = [validate.integer(minimum=0, maximum=count - 1, inputs=x) for x in inputs]
+    if not asked:
+        raise ValueError("inputs must hold at least one input, got none")
+    rank = {x: i for i, x in enumerate(dict.fromkeys(asked))}
+    return tuple(rank), np.array([rank[x] for x in asked])

@@ -19,8 +19,9 @@ from shuffle_accountant.randomizers.base import (
     LetterClasses,
     RunsOnData,
     YesCounts,
+    distinct_inputs,
 )
-from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, distinct_inputs
+from shuffle_accountant.randomizers.checks import MOST_CATEGORIES
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 
 __all__ = ["BitRandomizer", "CategoricalRandomizer", "FrequencyOracle"]

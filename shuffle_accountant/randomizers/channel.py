@@ -18,12 +18,12 @@ from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
     LetterClasses,
     RunsOnData,
+    distinct_inputs,
     require_fields,
     said_of,
 )
 from shuffle_accountant.randomizers.checks import (
     category_values,
-    distinct_inputs,
     generator,
     row_sums,
 )

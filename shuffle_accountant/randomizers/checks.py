@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from shuffle_accountant.numerics.secure import secure_generator
 __all__ = [
     "MOST_CATEGORIES",
     "category_values",
-    "distinct_inputs",
     "generator",
     "row_sums",
     "unit_values",
@@ -74,20 +72,6 @@ def row_sums(**named: NDArray[np.float64]) -> NDArray[np.float64]:
             f"got {float(sums[row])!r} in row {row}"
         )
     return sums
-
-
-def distinct_inputs(inputs: Sequence[int], count: int) -> tuple[tuple[int, ...], NDArray[np.intp]]:
-    """The distinct ones among the inputs asked for, and which of them each one asked for is.
-
-    Args:
-        inputs: the inputs asked for, at least one; they may repeat.
-        count: number of inputs that exist.
-    """
-    asked = [validate.integer(minimum=0, maximum=count - 1, inputs=x) for x in inputs]
-    if not asked:
-        raise ValueError("inputs must hold at least one input, got none")
-    rank = {x: i for i, x in enumerate(dict.fromkeys(asked))}
-    return tuple(rank), np.array([rank[x] for x in asked])
 
 
 def _array(name: str, values: ArrayLike, kinds: str, allowed: str) -> NDArray[Any]:

@@ -11,12 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.randomizers.base import LetterClasses, Mixture, require_fields
+from shuffle_accountant.randomizers.base import (
+    LetterClasses,
+    Mixture,
+    distinct_inputs,
+    require_fields,
+)
 from shuffle_accountant.randomizers.categorical import CategoricalRandomizer
 from shuffle_accountant.randomizers.checks import (
     MOST_CATEGORIES,
     category_values,
-    distinct_inputs,
     generator,
 )
 

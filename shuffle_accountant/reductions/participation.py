@@ -21,8 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
-from shuffle_accountant.losses.alphabets.letter_moments import LetterSource
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.letters import LetterPair, LetterSource
 from shuffle_accountant.losses.alphabets.mixed_profiles import Sample
 from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
 from shuffle_accountant.losses.alphabets.settings import MIXTURES

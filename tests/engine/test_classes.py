@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import shuffle_accountant as sa
 from shuffle_accountant import progress
-from shuffle_accountant.engine import plan
+from shuffle_accountant.engine import ends
 from shuffle_accountant.engine.classes import Member, dominates, gathered
 from shuffle_accountant.engine.evaluation import evaluate
 from shuffle_accountant.engine.question import Answer, Query
@@ -33,7 +33,7 @@ def one_by_one(rounds: Rounds, query: Query, monkeypatch: pytest.MonkeyPatch) ->
     """Every round on a grid of its own, every grid with a transform of its own."""
     parts = [(one.reduced(), count) for one, count in sa.Protocol(rounds).in_order]
     with monkeypatch.context() as patch:
-        patch.setattr(plan, "SETTINGS", replace(SETTINGS, many_losses=10**9))
+        patch.setattr(ends, "SETTINGS", replace(SETTINGS, many_losses=10**9))
         return evaluate(parts, query, 1e-3, LIMIT)
 
 
@@ -43,7 +43,7 @@ def in_classes(
     """Classes, tables and stacked grids, for however few rounds."""
     parts = gathered(list(sa.Protocol(rounds)), width, fewest=2)
     with monkeypatch.context() as patch:
-        patch.setattr(plan, "SETTINGS", replace(SETTINGS, many_losses=1))
+        patch.setattr(ends, "SETTINGS", replace(SETTINGS, many_losses=1))
         return evaluate(parts.above, query, 1e-3, LIMIT, parts.below)
 
 

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.losses.alphabets.letter_moments import far_bounds, lone_message
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.letters import LetterPair, far_bounds, lone_message
 from shuffle_accountant.losses.alphabets.profiles import _by_moments
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import Bound

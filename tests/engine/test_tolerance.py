@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.engine.plan import Plan, Problem, finer, first_plan
+from shuffle_accountant.engine.ends import Plan, Problem, finer, first_plan
 from shuffle_accountant.engine.question import Query, excess
 from shuffle_accountant.rounds import base
 from shuffle_accountant.training import ShuffleLedger

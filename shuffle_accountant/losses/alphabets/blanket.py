@@ -20,7 +20,7 @@ import numpy as np
 from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms, symmetric_atoms
-from shuffle_accountant.losses.alphabets.letter_moments import (
+from shuffle_accountant.losses.alphabets.letters import (
     LetterSource,
     far_bounds,
     moment_bounds,

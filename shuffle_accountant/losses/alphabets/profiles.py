@@ -16,15 +16,16 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.losses.alphabets.letter_moments import (
+from shuffle_accountant.losses.alphabets.letters import (
+    LetterPair,
     LetterSource,
     far_bounds,
+    gains,
     lone_message,
     moment_bounds,
     row_bounds,
     source_letters,
 )
-from shuffle_accountant.losses.alphabets.letters import LetterPair, gains
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import (

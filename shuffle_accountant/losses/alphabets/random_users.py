@@ -30,7 +30,7 @@ import numpy as np
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms, symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
-from shuffle_accountant.losses.alphabets.letter_moments import (
+from shuffle_accountant.losses.alphabets.letters import (
     LetterSource,
     moment_bounds,
     source_letters,
