@@ -73,9 +73,11 @@ def shows(page: Any, chosen: Deployment) -> None:
     bracket = sa.epsilon(chosen.protocol, delta=chosen.delta)
     epsilon = page.locator("#epsilon")
     browsing.expect(epsilon).to_have_text(" to ".join(bracket.ends()), timeout=PATIENCE)
-    browsing.expect(page.locator("#reduction")).to_have_text(bracket.reduction)
-    browsing.expect(page.locator("#local")).to_have_text(f"{chosen.rounds * chosen.eps0:g}")
-    browsing.expect(page.locator("#target")).to_have_text(answers.target_met(chosen))
+    browsing.expect(page.locator("#reduction")).to_have_text(bracket.reduction, timeout=PATIENCE)
+    local = f"{chosen.rounds * chosen.eps0:g}"
+    browsing.expect(page.locator("#local")).to_have_text(local, timeout=PATIENCE)
+    wanted = answers.target_met(chosen)
+    browsing.expect(page.locator("#target")).to_have_text(wanted, timeout=PATIENCE)
     for row in (*answers.attack_rows(chosen), *answers.error_rows(chosen)):
         line = page.locator("tr").filter(has_text=next(iter(row.values())))
         for cell in row.values():
