@@ -16,7 +16,7 @@ from scipy.stats import norm
 import shuffle_accountant as sa
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.dealt.chain_below import _LONGEST, _TAKEN, chain_below
-from shuffle_accountant.losses.dealt.chain_law import chain_sum, ring_sum
+from shuffle_accountant.losses.dealt.chain_law import added, chain_sum, entries_of, ring_sum
 from shuffle_accountant.losses.dealt.correlated import ChainsBelow
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions import matrix
@@ -233,6 +233,25 @@ def test_a_chain_without_coupling(bins: int, variance: float, swapped: bool) -> 
 
         high = float(brentq(excess, 0.0, 20.0))
         assert low * (1.0 - 1e-6) <= high <= 1.015 * low
+
+
+def test_sums_between_edges_are_above_in_convex_order() -> None:
+    """Also where cells are wider than even ones, and values of one even cell go to several."""
+    even = 20
+    edges = np.append(0.5 * np.arange(even), 9.5 + np.cumsum(0.5 * 1.08 ** np.arange(1, 60)))
+    apart, chance = np.array([0.02, 0.31, 0.49, 0.55, 0.97, 3.3, 40.0]), np.full(7, 1.0 / 7.0)
+    entries = entries_of(np.ones(1), apart, chance, edges, even)
+    for place in (0, 3, 17, 18, 19, 20, 21, 25, 40, 79 - 1):
+        mass, out, beyond = np.zeros((1, edges.size)), np.zeros((1, edges.size)), np.zeros((2, 1))
+        mass[0, place] = 1.0
+        added(mass, *entries, edges, even, place, place + 1, out, beyond)
+        exact = edges[place] + apart
+        assert out.sum() + beyond[0, 0] == pytest.approx(1.0, abs=1e-13)
+        assert out[0] @ edges + beyond[1, 0] == pytest.approx(chance @ exact, rel=1e-13)
+        for kink in np.concatenate([edges, exact, exact - 1e-3]):
+            # what is beyond counts as its mean, as the charge for it does
+            above = float(out[0] @ np.maximum(edges - kink, 0.0) + beyond[1, 0])
+            assert above >= float(chance @ np.maximum(exact - kink, 0.0)) - 1e-13
 
 
 @pytest.mark.parametrize("ring", [False, True])

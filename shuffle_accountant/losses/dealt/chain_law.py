@@ -499,66 +499,77 @@ def added(
                 moments += source[i] * edges[i]
             blocks[0, part], blocks[1, part] = sums, moments
         for entry in range(starts[state], starts[state + 1]):
-            weight, shift, value = weights[entry], shifts[entry], values[entry]
+            shift, upper = shifts[entry], uppers[entry]
+            lower = weights[entry] - upper
             target = out[rows[entry]]
             stop = start
             if shift >= 0:  # sums of even cells that stay in them
                 stop = max(min(end, even - shift - 1), start)
             if stop > start:
                 near, there = source[start:stop], target[start + shift : stop + shift + 1]
-                upper, size = uppers[entry], stop - start
-                lower = weight - upper
+                size = stop - start
                 there[0] += near[0] * lower
                 for i in range(1, size):
                     there[i] += near[i] * lower + near[i - 1] * upper
                 there[size] += near[size - 1] * upper
                 top = max(top, stop + shift)
-            # sums in cells that are wider than the value stay between the same two edges
-            wide = max(np.searchsorted(widths, value, side="right"), even - 1, stop)
-            until = min(end, last)
-            moment = weight * value
-            for i in range(wide, until):
-                target[i] += source[i] * (weight - moment * inverse[i])
-            for i in range(wide, until):
-                target[i + 1] += source[i] * (moment * inverse[i])
-            if wide < until and until > top:
-                top = until
-            # all others: those of one cell are taken together, which keeps what goes to its ends
-            for begin, finish in ((stop, min(wide, end)), (max(until, wide), end)):
-                i = begin
-                if i >= finish:
+            # all others: a value that stands for several is taken as the two edges next to it
+            for further in range(2 if shift >= 0 else 1):
+                value, weight = values[entry], lower
+                if shift >= 0:
+                    value, weight = edges[shift + further], upper if further else lower
+                if weight == 0.0:
                     continue
-                j = np.searchsorted(edges, edges[i] + value, side="right") - 1
-                while i < finish:
-                    while j < last and edges[j + 1] <= edges[i] + value:
-                        j += 1
-                    upto = edges[j + 1] - value if j < last else np.inf
-                    # the first is in the cell, whatever the difference rounds to
-                    moved, sums = source[i], source[i] * edges[i]
-                    i += 1
-                    while i < finish and edges[i] < upto:
-                        if i % block == 0 and i + block <= finish and edges[i + block - 1] < upto:
-                            moved += blocks[0, i // block]
-                            sums += blocks[1, i // block]
-                            i += block
-                        else:
-                            moved += source[i]
-                            sums += source[i] * edges[i]
-                            i += 1
-                    if moved == 0.0:
+                # sums in cells that are wider than the value stay between the same two edges
+                wide = max(np.searchsorted(widths, value, side="right"), even - 1, stop)
+                until = min(end, last)
+                moment = weight * value
+                for i in range(wide, until):
+                    target[i] += source[i] * (weight - moment * inverse[i])
+                for i in range(wide, until):
+                    target[i + 1] += source[i] * (moment * inverse[i])
+                if wide < until and until > top:
+                    top = until
+                # those of one cell are taken together, which keeps what goes to its ends
+                for begin, finish in ((stop, min(wide, end)), (max(until, wide), end)):
+                    i = begin
+                    if i >= finish:
                         continue
-                    total = (sums + moved * value) * weight
-                    moved = moved * weight
-                    if j >= last:
-                        beyond[0, rows[entry]] += moved
-                        beyond[1, rows[entry]] += total
-                        continue
-                    above = (total - moved * edges[j]) / (edges[j + 1] - edges[j])
-                    above = min(max(above, 0.0), moved)
-                    target[j] += moved - above
-                    target[j + 1] += above
-                    if j + 1 > top:
-                        top = j + 1
+                    j = np.searchsorted(edges, edges[i] + value, side="right") - 1
+                    while i < finish:
+                        while j < last and edges[j + 1] <= edges[i] + value:
+                            j += 1
+                        upto = edges[j + 1] - value if j < last else np.inf
+                        # the first is in the cell, whatever the difference rounds to
+                        moved, sums = source[i], source[i] * edges[i]
+                        i += 1
+                        while i < finish and edges[i] < upto:
+                            if (
+                                i % block == 0
+                                and i + block <= finish
+                                and edges[i + block - 1] < upto
+                            ):
+                                moved += blocks[0, i // block]
+                                sums += blocks[1, i // block]
+                                i += block
+                            else:
+                                moved += source[i]
+                                sums += source[i] * edges[i]
+                                i += 1
+                        if moved == 0.0:
+                            continue
+                        total = (sums + moved * value) * weight
+                        moved = moved * weight
+                        if j >= last:
+                            beyond[0, rows[entry]] += moved
+                            beyond[1, rows[entry]] += total
+                            continue
+                        above = (total - moved * edges[j]) / (edges[j + 1] - edges[j])
+                        above = min(max(above, 0.0), moved)
+                        target[j] += moved - above
+                        target[j + 1] += above
+                        if j + 1 > top:
+                            top = j + 1
     return top
 
 
