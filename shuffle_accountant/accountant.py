@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -138,10 +139,11 @@ class FourierAccountant:
         for point in points:
             validate.finite_nonnegative(epsilons=float(point))
         lower, upper = np.zeros(points.size), np.zeros(points.size)
-        least = None
+        least: float | None = None
+        laws: dict[Hashable, Any] = {}
         # the smallest delta first: what was prepared for it serves the others
         for i in counted(np.argsort(-points).tolist()):
-            answer = self._answer(Query(epsilon=float(points[i]), least=least))
+            answer = self._answer(Query(epsilon=float(points[i]), least=least, laws=laws))
             lower[i], upper[i] = answer.lower, answer.upper
             least = answer.lower if least is None and answer.lower > 0.0 else least
         return PrivacyProfile(epsilons=points, lower=lower, upper=upper)

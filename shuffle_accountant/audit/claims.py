@@ -11,10 +11,10 @@ most m times the smallest.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -283,8 +283,9 @@ class Sequential:
         self.threshold = validate.real(threshold=threshold)
         self.confidence = validate.open_unit(confidence=confidence)
         slopes, bounds = [], []
+        laws: dict[Hashable, Any] = {}
         for epsilon in _BETS:
-            found = certified_at(self.protocol.distinct, 1e-2, epsilon=epsilon)[0]
+            found = certified_at(self.protocol.distinct, 1e-2, epsilon=epsilon, laws=laws)[0]
             slopes.append(math.exp(epsilon))
             bounds.append(min(found.upper, 1.0))
         a, h = np.asarray(slopes)[:, None], np.asarray(bounds)[:, None]

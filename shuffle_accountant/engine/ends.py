@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -270,7 +271,7 @@ class End:
     Attributes:
         value: the end of epsilon or delta, whichever was asked for.
         delta: at that epsilon.
-        slope: ``-d log(delta) / d epsilon`` there.
+        slope: computes ``-d log(delta) / d epsilon`` there.
         truncation: error of delta by tails cut off.
         aliasing: error of delta by wrapped mass.
         round_off: error of delta by floating-point arithmetic.
@@ -279,11 +280,48 @@ class End:
 
     value: float
     delta: float
-    slope: float
+    slope: Callable[[], float]
     truncation: float
     aliasing: float
     round_off: float
     limited: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """The law of the sum on the grid of one side: a bound of delta at any epsilon.
+
+    Attributes:
+        composition: what is summed.
+        law: the sum.
+        tilt: by which the sum is known relative to itself near one epsilon.
+        near: that epsilon, nats.
+    """
+
+    composition: Composition
+    law: TiltedSum | SplitSum | DirectSum
+    tilt: float
+    near: float
+
+    def end(self, problem: Problem, value: float) -> End:
+        """The end at an epsilon; its value is that epsilon if epsilon is asked for, else delta."""
+        terms = self.law.delta(value)
+
+        def slope() -> float:
+            step = 0.01 / max(self.tilt, 0.1 / problem.deviation)
+            beyond = self.law.delta(value + step).value
+            falls = 0 < beyond < terms.value
+            return max(math.log(terms.value / beyond) / step if falls else 0.0, self.tilt)
+
+        return End(
+            value=terms.value if problem.query.delta is None else value,
+            delta=terms.value,
+            slope=slope,
+            truncation=terms.truncation,
+            aliasing=terms.aliasing,
+            round_off=terms.round_off,
+            limited=self.composition.limited,
+        )
 
 
 def find_end(problem: Problem, plan: Plan, side: Bound) -> tuple[End, Plan]:
@@ -295,58 +333,55 @@ def find_end(problem: Problem, plan: Plan, side: Bound) -> tuple[End, Plan]:
     Raises:
         GridTooFine: memory does not allow the spacing of direct convolution.
     """
-    law: TiltedSum | SplitSum | DirectSum
     if plan.top is None:
-        composition, law, tilt, plan = _tilted(problem, plan, side)
-        near = composition.cumulants(tilt)[1]  # the epsilon that the tilt was made for
+        law, plan = _tilted(problem, plan, side)
     else:
         composition = _composition(problem, plan, side)
-        law, tilt, near = DirectSum(composition, plan.top), 1.0 / plan.top, 0.25 * plan.top
+        found = DirectSum(composition, plan.top)
+        law = Law(composition, found, 1.0 / plan.top, 0.25 * plan.top)
     if problem.query.epsilon is not None:
-        value = problem.query.epsilon
-    else:
-        near = max(near, 0.01 * plan.spacing)
-        value = _epsilon(problem, composition, law, near, max(tilt, 1.0 / problem.deviation))
-        if value == math.inf:
-            infinite, known = composition.infinite, composition.truncated
-            return End(math.inf, infinite, 1.0 / problem.deviation, known, 0.0, 0.0), plan
-    terms = law.delta(value)
-    step = 0.01 / max(tilt, 0.1 / problem.deviation)
-    beyond = law.delta(value + step).value
-    slope = math.log(terms.value / beyond) / step if 0 < beyond < terms.value else tilt
-    end = End(
-        value=terms.value if problem.query.delta is None else value,
-        delta=terms.value,
-        slope=max(slope, tilt),
-        truncation=terms.truncation,
-        aliasing=terms.aliasing,
-        round_off=terms.round_off,
-        limited=composition.limited,
-    )
-    return end, plan
+        if problem.query.laws is not None:
+            _remember(problem.query.laws, (problem.on(side), side), law)
+        return law.end(problem, problem.query.epsilon), plan
+    value = _epsilon(problem, plan, law)
+    if value == math.inf:
+        infinite, known = law.composition.infinite, law.composition.truncated
+        return End(math.inf, infinite, lambda: 1.0 / problem.deviation, known, 0.0, 0.0), plan
+    return law.end(problem, value), plan
 
 
-def _epsilon(
-    problem: Problem,
-    composition: Composition,
-    law: TiltedSum | SplitSum | DirectSum,
-    near: float,
-    slope: float,
-) -> float:
+def earlier_end(problem: Problem, side: Bound) -> End | None:
+    """The end that an earlier question's law gives; None if there is no such law."""
+    laws, epsilon = problem.query.laws, problem.query.epsilon
+    law = None if laws is None else laws.get((problem.on(side), side))
+    return None if law is None or epsilon is None else law.end(problem, epsilon)
+
+
+def _remember(laws: dict[Hashable, Any], key: Hashable, law: Law) -> None:
+    """Keep the newest law of each composition and side, of the last few compositions."""
+    laws.pop(key, None)
+    laws[key] = law
+    while len(laws) > SETTINGS.laws:
+        laws.pop(next(iter(laws)))
+
+
+def _epsilon(problem: Problem, plan: Plan, law: Law) -> float:
     """The epsilon at which delta is the one asked about, rounded to the safe side."""
     target, largest = problem.query.delta, problem.largest
     assert target is not None
-    if composition.side is Bound.PESSIMISTIC and composition.infinite > target:
+    upper = law.composition.side is Bound.PESSIMISTIC
+    if upper and law.composition.infinite > target:
         return largest
 
     def log_ratio(epsilon: float) -> float:
-        found = law.delta(epsilon).value
+        found = law.law.delta(epsilon).value
         return math.log(found / target) if found > 0 else -math.inf
 
-    step = 0.5 / slope  # delta changes by about a factor e^0.5
+    near = max(law.near, 0.01 * plan.spacing)
+    step = 0.5 / max(law.tilt, 1.0 / problem.deviation)  # delta changes by about a factor e^0.5
     rtol = 1e-5 * problem.tolerance  # far below the grid's share of the bracket
     crossing = find_crossing(log_ratio, largest, near, step, rtol)
-    return crossing.right if composition.side is Bound.PESSIMISTIC else crossing.left
+    return crossing.right if upper else crossing.left
 
 
 def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
@@ -409,14 +444,10 @@ def _aligned(problem: Problem, spacing: float) -> float:
     return largest / math.ceil(largest / spacing)
 
 
-def _tilted(
-    problem: Problem, plan: Plan, side: Bound
-) -> tuple[Composition, TiltedSum | SplitSum, float, Plan]:
-    """The composition under the tilt that suits the question, within the memory limit.
+def _tilted(problem: Problem, plan: Plan, side: Bound) -> tuple[Law, Plan]:
+    """The law under the tilt that suits the question, and the plan within the memory limit.
 
-    Returns:
-        What the tilt was made for (all losses, or all but rare ones), the law of all, the tilt, and
-        the plan.
+    The tilt suits all losses, or all but rare ones.
     """
     while True:
         try:
@@ -435,8 +466,9 @@ def _tilted(
             continue
         allowed = problem.memory_limit / BYTES_PER_POINT / 1.2
         if points <= allowed:
-            law = composition.tilted(tilt)
-            return composition, law if rare is None else SplitSum(law, rare), tilt, plan
+            whole = composition.tilted(tilt)
+            law = whole if rare is None else SplitSum(whole, rare)
+            return Law(composition, law, tilt, composition.cumulants(tilt)[1]), plan
         plan = plan.coarser(points / allowed)
 
 

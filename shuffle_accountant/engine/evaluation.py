@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 from shuffle_accountant.bracket import ErrorLedger
 from shuffle_accountant.engine.question import EVERYTHING, NOTHING, Answer, Query
@@ -16,6 +17,7 @@ from shuffle_accountant.losses.base import (
     Effort,
     PrivacyLoss,
     factors,
+    way_of,
 )
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
@@ -85,22 +87,27 @@ def evaluate(
     if query.delta is None and (disclosed := _disclosed(lower, 1.0)) > 1.0 - 1e-6 * tolerance:
         # hardly any mass is left to compose
         return Answer(lower=disclosed, upper=1.0, ledger=ErrorLedger(round_off=1.0 - disclosed))
+    tiny = largest < LIMITS.underflow ** (1.0 / 3.0)  # cubes would underflow
+    # one round is summed exactly; of several questions about it, a law of binomials serves all
+    law = query.laws is not None and way_of(losses[0][0], 0.0, _EFFORT) == "binomial"
+    if not tiny and (rounds > 1 or law):
+        found = refine(losses, query, tolerance, memory_limit, largest, lower)
+        backward, back_lower = _reversed(losses), _reversed(lower)
+        symmetric = [back is loss for (back, _), (loss, _) in zip(backward, losses, strict=True)]
+        symmetric += [back is loss for (back, _), (loss, _) in zip(back_lower, lower, strict=True)]
+        if not all(symmetric):
+            # neighbours may be either way round: the larger answer counts
+            other = refine(backward, query, tolerance, memory_limit, largest, back_lower)
+            found = found.worse(other)
+        if rounds > 1 or found.cause is None:
+            return found
     if rounds == 1:
         # half the width of a block is its share of the bracket; the rest is exact
         resolution = max(1e-5, 0.025 * tolerance) if tolerance > 1e-5 else 0.1 * tolerance
         return single_answer(losses[0][0], query, tolerance, resolution)
-    if largest < LIMITS.underflow ** (1.0 / 3.0):  # cubes would underflow
-        upper = largest if query.delta is not None else min(distance, 1.0)
-        ledger, cause = ErrorLedger(round_off=upper), "the range of double precision"
-        return Answer(lower=0.0, upper=upper, ledger=ledger, cause=cause)
-    found = refine(losses, query, tolerance, memory_limit, largest, lower)
-    backward, back_lower = _reversed(losses), _reversed(lower)
-    symmetric = [back is loss for (back, _), (loss, _) in zip(backward, losses, strict=True)]
-    symmetric += [back is loss for (back, _), (loss, _) in zip(back_lower, lower, strict=True)]
-    if all(symmetric):
-        return found
-    # neighbours may be either way round: the larger answer counts
-    return found.worse(refine(backward, query, tolerance, memory_limit, largest, back_lower))
+    upper = largest if query.delta is not None else min(distance, 1.0)
+    ledger, cause = ErrorLedger(round_off=upper), "the range of double precision"
+    return Answer(lower=0.0, upper=upper, ledger=ledger, cause=cause)
 
 
 def largest_loss(parts: Sequence[tuple[DominatingPair, int]]) -> float:
@@ -146,6 +153,7 @@ def order_ends(
     *,
     swapped: bool,
     tolerance: float = 1e-3,
+    laws: dict[Hashable, Any] | None = None,
 ) -> tuple[float, float]:
     """Lower and upper end of ``H_alpha(P‖Q)``, alpha = e^epsilon, of the composed pairs.
 
@@ -154,6 +162,7 @@ def order_ends(
         epsilon: nats, >= 0.
         swapped: whether ``H_alpha(Q‖P)`` is asked about.
         tolerance: relative width in epsilon to aim for.
+        laws: what earlier questions about these rounds have made, as in `Query`.
 
     Raises:
         ValueError: a round with variant="tail".
@@ -174,7 +183,8 @@ def order_ends(
     largest = largest_loss(parts)
     if epsilon >= largest:
         return 0.0, 0.0
-    found = refine(losses, Query(epsilon=epsilon), tolerance, MEMORY_LIMIT, largest)
+    asked = Query(epsilon=epsilon, laws=laws)
+    found = refine(losses, asked, tolerance, MEMORY_LIMIT, largest)
     return max(found.lower, 0.0), found.upper
 
 

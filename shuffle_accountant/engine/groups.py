@@ -16,7 +16,8 @@ Adjacency: m changes as the profile's, in any order; for ZERO_OUT any mix of bot
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Any
 
 import numpy as np
 
@@ -114,10 +115,11 @@ def _reach(ask: Ask, epsilon: float, group: int, most: float) -> float:
 def _profile(ask: Ask, losses: Array) -> tuple[Array, Array]:
     """Both ends of delta at the losses."""
     low, high = np.zeros(losses.size), np.zeros(losses.size)
-    least = None
+    least: float | None = None
+    laws: dict[Hashable, Any] = {}
     # the smallest delta first: what was prepared for it serves the others
     for i in range(losses.size - 1, -1, -1):
-        low[i], high[i] = ask(Query(epsilon=float(losses[i]), least=least))
+        low[i], high[i] = ask(Query(epsilon=float(losses[i]), least=least, laws=laws))
         least = low[i] if least is None and low[i] > 0.0 else least
     # a profile falls, so each point bounds the others
     return np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from shuffle_accountant.bracket import (
     Bracket,
@@ -25,11 +26,14 @@ class Query:
         epsilon: at which delta is asked for, nats.
         least: about the least delta that is asked for beside this one, if it is known: what is
             prepared for that serves here too.
+        laws: filled with the laws of the sum that answer an epsilon; the next question about the
+            same rounds that brings them is answered by them where they are close enough.
     """
 
     delta: float | None = None
     epsilon: float | None = None
     least: float | None = None
+    laws: dict[Hashable, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def required(self) -> float:

@@ -12,6 +12,7 @@ from shuffle_accountant.engine.ends import (
     Plan,
     Problem,
     direct_plan,
+    earlier_end,
     find_end,
     finer,
     first_plan,
@@ -69,13 +70,18 @@ def refine(
         below: losses for the lower end, if they are others.
     """
     problem = Problem.of(losses, query, tolerance, memory_limit, largest, below)
+    earlier = [earlier_end(problem, side) for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)]
+    if earlier[0] is not None and earlier[1] is not None:
+        ends = _Ends(earlier[0], earlier[1])
+        if ends.upper.value <= SETTINGS.nothing or _excess(problem, ends) <= 1.0:
+            return _answer(problem, ends)
     ends, plan = _by_transforms(problem)
     wide = _excess(problem, ends)
     # without a lower end the transform has failed, however well single rounds are known
     known = not (problem.gathered or (ends.limited and ends.lower.value > 0.0))
     if known and (wide > SETTINGS.far_off or (wide > 1.0 and ends.out_of_reach)):
         ends = _directly(problem, plan, ends)
-    return _answer(problem, plan, ends)
+    return _answer(problem, ends, limited=plan.limited)
 
 
 def lower_end(
@@ -212,7 +218,7 @@ def _excess(problem: Problem, ends: _Ends) -> float:
         ends.upper.value,
         tolerance=problem.tolerance,
         deviation=problem.deviation,
-        slope=lambda: ends.upper.slope,
+        slope=ends.upper.slope,
     )
 
 
@@ -230,11 +236,11 @@ def _too_coarse_a_tail(problem: Problem, plan: Plan, ends: _Ends) -> bool:
     return ends.upper.truncation > 0.1 * problem.tolerance * ends.upper.value
 
 
-def _answer(problem: Problem, plan: Plan, ends: _Ends) -> Answer:
-    """The answer: both ends, their error budget, and what limited them."""
+def _answer(problem: Problem, ends: _Ends, *, limited: bool = False) -> Answer:
+    """The answer: both ends, their error budget, and what limited them, such as memory."""
     upper, lower = ends.upper, ends.lower
     low, high = in_order(lower.value, upper.value)
-    memory = "the memory limit" if plan.limited else None
+    memory = "the memory limit" if limited else None
     if high == math.inf:  # what was cut off may be more than delta
         ledger = ErrorLedger(truncation=math.inf, method="grid")
         return Answer(lower=low, upper=high, ledger=ledger, cause=memory or "truncation")
@@ -242,7 +248,7 @@ def _answer(problem: Problem, plan: Plan, ends: _Ends) -> Answer:
     # the ledger's unit is the answer's: delta's errors become epsilon's through the slope
     unit = 1.0
     if problem.query.delta is not None:
-        unit = 1.0 / max(max(upper.slope, 1e-300) * problem.query.delta, 1e-300)
+        unit = 1.0 / max(max(upper.slope(), 1e-300) * problem.query.delta, 1e-300)
     truncation = min((upper.truncation + lower.truncation) * unit, width)
     aliasing = min((upper.aliasing + lower.aliasing) * unit, width - truncation)
     round_off = min((upper.round_off + lower.round_off) * unit, width - truncation - aliasing)

@@ -30,6 +30,9 @@ class Settings:
             alone, where an end stays 0 or infinite, for one round.
         stalled: if a finer grid leaves more than this part of the width, something else decides it.
         far_off: a bracket this many times as wide as allowed has missed rare large losses.
+        laws: most laws of sums that are kept for the next of several questions, two for each way a
+            composition is bounded.
+        nothing: a delta below this, in one of several questions, is as good as 0.
         direct_cells: cells of the first grid of direct convolution: milliseconds; doubled twice.
         tilts: length of a ladder of tilts, for a composed law or the error of rare losses.
         negligible: part of delta that one round may leave out.
@@ -53,6 +56,8 @@ class Settings:
     few_grids: int = 3
     stalled: float = 0.95
     far_off: float = 30.0
+    laws: int = 8
+    nothing: float = 1e-200
     direct_cells: int = 2000
     tilts: int = 12
     negligible: float = 1e-14

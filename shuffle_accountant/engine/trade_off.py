@@ -62,7 +62,9 @@ def envelope_loss(profiles: Sequence[Profile], losses: Array) -> TabulatedLoss:
             last of the losses.
         losses: 0 and further epsilons at which the bounds are asked for, nats, ascending.
     """
-    ends = [np.array([profile(x) for x in losses.tolist()]).T for profile in profiles]
+    # the smallest delta first: what was prepared for it serves the others
+    backward = losses[::-1].tolist()
+    ends = [np.array([profile(x) for x in backward]).T[:, ::-1] for profile in profiles]
     high = np.minimum.accumulate(np.min([upper for _, upper in ends], axis=0))
     high[-1] = 0.0
     whole = whole_losses(losses)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -274,9 +274,10 @@ def certified_at(
     *,
     epsilon: float | None = None,
     delta: float | None = None,
+    laws: dict[Hashable, Any] | None = None,
 ) -> tuple[Bracket, str | None]:
-    """`certified` for the question at an epsilon (nats), or at a delta."""
-    return certified(rounds, Query(epsilon=epsilon, delta=delta), tolerance)
+    """`certified` for the question at an epsilon (nats), or at a delta; laws are as in `Query`."""
+    return certified(rounds, Query(epsilon=epsilon, delta=delta, laws=laws), tolerance)
 
 
 def _of_group(
@@ -351,10 +352,13 @@ def _drawn_once(
     above, below = parts(True), parts(False)
     error = roundings(2.0 * len(drawn) + 4.0)
 
+    laws: list[dict[Hashable, Any]] = [{} for _ in drawn]
+
     def delta(epsilon: float, upper: bool) -> float:
-        asked, total = Query(epsilon=epsilon), 0.0
-        for part, (least, most) in zip(above if upper else below, weights, strict=True):
-            found = certified(part, asked, tolerance, memory_limit)[0]
+        total = 0.0
+        asked = [Query(epsilon=epsilon, laws=one) for one in laws]
+        for part, one, (least, most) in zip(above if upper else below, asked, weights, strict=True):
+            found = certified(part, one, tolerance, memory_limit)[0]
             total += most * found.upper if upper else least * found.lower
         return min(total * (1.0 + error if upper else 1.0 - error), 1.0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, ClassVar
@@ -25,11 +25,11 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 __all__ = ["MemoisedRounds"]
 
 # Epsilons at which the bounds are asked for: twice as many make the bracket four times narrower.
-_POINTS = 128
+_POINTS = 256
 # Relative width of the brackets of the bounds there.
 _TOLERANCE = 1e-3
-# Where all bounds are below this delta, points are as far apart as they come.
-_LEAST = 1e-16
+# A delta below which no points are: smaller ones are answered more loosely.
+_LEAST = 1e-20
 # Relative error of the alpha that a bound is asked at, some exponentials and their quotient.
 _ROUNDING = 1e-12
 
@@ -199,14 +199,14 @@ def _reduced(one: MemoisedRounds) -> AllocationPair:
         # memos do not hide when a value changes
         return AllocationPair("memoised", composed)
     hidden = one.values_per_user * one.permanent.eps0
-    profiles = [partial(_behind_memo, one, hidden)]
+    profiles = [partial(_behind_memo, one, hidden, {})]
     alike = one.users if one.same_participants else one.smallest_pattern
     if alike is not None and one.values_per_user == 1 and alike > one.colluding:
-        profiles.append(partial(_of_memos, one, alike - one.colluding))
+        profiles.append(partial(_of_memos, one, alike - one.colluding, {}))
     most = min(hidden, 600.0)
-    last = most
-    while last > 1e-12 and min(profile(0.7 * last)[1] for profile in profiles) <= _LEAST:
-        last *= 0.7
+    last = min(max(alone.deviation * math.sqrt(one.rounds), 1e-12), most)
+    while last < most and min(profile(last)[1] for profile in profiles) > _LEAST:
+        last = min(1.5 * last, most)
     losses = np.linspace(0.0, last, _POINTS)
     if last < hidden:
         losses = np.append(losses, hidden if hidden <= 600.0 else 2.0 * last)
@@ -214,16 +214,20 @@ def _reduced(one: MemoisedRounds) -> AllocationPair:
     return AllocationPair("memoised", loss)
 
 
-def _of_memos(one: MemoisedRounds, users: int, epsilon: float) -> tuple[float, float]:
+def _of_memos(
+    one: MemoisedRounds, users: int, laws: dict[Hashable, Any], epsilon: float
+) -> tuple[float, float]:
     """Delta of the memos, shuffled once: all rounds depend on how many there are of each."""
     if epsilon >= one.permanent.eps0:
         return 0.0, 0.0
     memos = ShuffleRound(one.permanent, users=users)
-    found, _ = certified_at([(memos, 1)], _TOLERANCE, epsilon=epsilon)
+    found, _ = certified_at([(memos, 1)], _TOLERANCE, epsilon=epsilon, laws=laws)
     return found.lower, found.upper
 
 
-def _behind_memo(one: MemoisedRounds, hidden: float, epsilon: float) -> tuple[float, float]:
+def _behind_memo(
+    one: MemoisedRounds, hidden: float, laws: dict[Hashable, Any], epsilon: float
+) -> tuple[float, float]:
     """Delta of ``(u D0 + v D1, v D0 + u D1)``, D all rounds of instantaneous responses.
 
     With ``u/v = e^hidden`` it is ``(u - alpha v) delta_D(log beta)`` for ``alpha < u/v``, with
@@ -240,7 +244,7 @@ def _behind_memo(one: MemoisedRounds, hidden: float, epsilon: float) -> tuple[fl
     rounds = [(ShuffleRound(one.instantaneous, users=one.users - one.colluding), one.rounds)]
     ends = []
     for moved in (beta + error, max(beta - error, 0.0)):
-        found, _ = certified_at(rounds, _TOLERANCE, epsilon=moved)
+        found, _ = certified_at(rounds, _TOLERANCE, epsilon=moved, laws=laws)
         ends.append(found)
     low, high = share * ends[0].lower * (1.0 - _ROUNDING), share * ends[1].upper * (1.0 + _ROUNDING)
     return min(low, 1.0), min(high, 1.0)

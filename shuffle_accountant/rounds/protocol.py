@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from shuffle_accountant import validation as validate
@@ -249,8 +249,10 @@ def trade_off_of(
     def bracket(query: Query, width: float) -> Bracket:
         return certified(protocol.distinct, query, width, memory_limit)[0]
 
+    laws: dict[Hashable, Any] = {}
+
     def delta(epsilon: float) -> tuple[float, float]:
-        found = bracket(Query(epsilon=epsilon), tolerance)
+        found = bracket(Query(epsilon=epsilon, laws=laws), tolerance)
         return found.lower, found.upper
 
     reach = bracket(Query(delta=_CURVE_DELTA), 0.1)

@@ -20,9 +20,11 @@ Each holds for both orders of the neighbours, the larger of which counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -146,7 +148,7 @@ class Selection:
         epsilon = validate.finite_nonnegative(epsilon=epsilon)
         profiles = _profiles(self.protocol, 1e-12)
         upper = self._above(profiles, epsilon)
-        upper = min(upper, self._all_runs(epsilon, upper), 1.0)
+        upper = min(upper, self._all_runs(epsilon, upper, defaultdict(dict)), 1.0)
         return self._bracket(self._below(profiles, epsilon), upper)
 
     def __repr__(self) -> str:
@@ -210,19 +212,23 @@ class Selection:
 
     def _composed(self, upper: float, delta: float) -> float:
         """The upper end, or that of revealing the number of runs if it is smaller."""
-        if self._all_runs(upper, delta) > delta:
+        laws: dict[int, dict[Hashable, Any]] = defaultdict(dict)
+        if self._all_runs(upper, delta, laws) > delta:
             return upper
         low, high = 0.0, upper
         for _ in range(12):
             middle = 0.5 * (low + high)
-            more = self._all_runs(middle, delta) > delta
+            more = self._all_runs(middle, delta, laws) > delta
             low, high = (middle, high) if more else (low, middle)
         return high
 
-    def _all_runs(self, epsilon: float, enough: float = 1.0) -> float:
+    def _all_runs(
+        self, epsilon: float, enough: float, laws: Mapping[int, dict[Hashable, Any]]
+    ) -> float:
         """Upper end of the mean, over the number of runs, of their compositions' delta.
 
         It stops where it is above ``enough``: many runs come first, which have the larger deltas.
+        Laws of each number of runs are kept for the next epsilon.
         """
         if isinstance(self.runs, Fixed):
             rungs = [0, self.runs.runs]
@@ -237,12 +243,11 @@ class Selection:
             if share < 1e-14:  # counted as if nothing were hidden
                 total += share
                 continue
-            total += share * self._composition(rungs[place], epsilon)
+            count = rungs[place]
+            rounds = [(one, number * count) for one, number in self.protocol.in_order]
+            found, _ = certified_at(rounds, 1e-2, epsilon=epsilon, laws=laws[count])
+            total += share * found.upper
         return min(total * (1.0 + _ROUNDING), 1.0)
-
-    def _composition(self, count: int, epsilon: float) -> float:
-        rounds = [(one, number * count) for one, number in self.protocol.in_order]
-        return certified_at(rounds, 1e-2, epsilon=epsilon)[0].upper
 
 
 def selection(protocol: Rounds, *, runs: Runs) -> Selection:
@@ -290,14 +295,17 @@ def _profiles(protocol: Protocol, least: float) -> tuple[_Profile, ...]:
     parts = tuple((one.reduced(), count) for one, count in protocol.in_order)
     rounds = protocol.in_order
     end = 1e-6
-    while certified_at(rounds, 1e-1, epsilon=end)[0].upper > least and end < 700.0:
+    near: dict[Hashable, Any] = {}
+    while certified_at(rounds, 1e-1, epsilon=end, laws=near)[0].upper > least and end < 700.0:
         end *= 1.5
     epsilons = end * np.linspace(0.0, 1.0, _POINTS)
     orders = (False,) if symmetric(parts) else (False, True)
     ends = {}
     for swapped in orders:
-        found = [order_ends(parts, x, swapped=swapped) for x in epsilons.tolist()]
-        ends[swapped] = np.asarray(found).T
+        laws: dict[Hashable, Any] = {}
+        # the smallest delta first: its law serves larger ones
+        found = [order_ends(parts, x, swapped=swapped, laws=laws) for x in epsilons[::-1].tolist()]
+        ends[swapped] = np.asarray(found[::-1]).T
     profiles = []
     for swapped in orders:
         low, high = ends[swapped]

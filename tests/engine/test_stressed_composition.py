@@ -443,7 +443,10 @@ def test_stacked_weights_state_their_error(
 
 def test_a_delta_below_the_infinite_losses_is_met_at_the_largest_loss() -> None:
     """The upper end need not look; the lower one looks, because not all that is cut off is true."""
-    problem: Any = SimpleNamespace(query=SimpleNamespace(delta=1e-3), largest=7.0, tolerance=1e-3)
+    problem: Any = SimpleNamespace(
+        query=SimpleNamespace(delta=1e-3), largest=7.0, tolerance=1e-3, deviation=1.0
+    )
+    plan: Any = SimpleNamespace(spacing=1e-3)
 
     class Law:
         """Delta falls through the one asked about at 2; nobody asks beyond the largest loss."""
@@ -459,4 +462,4 @@ def test_a_delta_below_the_infinite_losses_is_met_at_the_largest_loss() -> None:
         (Bound.OPTIMISTIC, 0.0, 1.99, 2.0),
     ):
         composition: Any = SimpleNamespace(side=side, infinite=infinite)
-        assert least <= ends._epsilon(problem, composition, law, 1.0, 1.0) <= most
+        assert least <= ends._epsilon(problem, plan, ends.Law(composition, law, 1.0, 1.0)) <= most

@@ -15,7 +15,7 @@ from shuffle_accountant.explorer.settings import Deployment
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.vectors import DuchiL2, DuchiLInf, PrivUnit, SampledCoordinates
 from shuffle_accountant.registry import Kinds
-from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.base import Round, certified_at
 from shuffle_accountant.rounds.registry import round_from_dict
 from shuffle_accountant.rounds.shuffle import REDUCTIONS
 from shuffle_accountant.sums.survey import Way
@@ -248,6 +248,32 @@ def test_a_round_alone_is_answered_as_by_the_accountant(name: str) -> None:
     one = EVERY[name][0]
     assert one.epsilon(delta=1e-3).ends() == sa.epsilon(one, delta=1e-3).ends()
     assert one.delta(epsilon=0.1).ends() == sa.delta(one, epsilon=0.1).ends()
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("count", [1, 3])
+def test_laws_of_one_question_answer_the_next_ones(name: str, count: int) -> None:
+    """Brackets at several epsilons from a few laws meet those of a law each, which share no tilt.
+
+    Rounds for which the two routes are of different pairs (with an upper end from elsewhere) are
+    bounded by both.
+    """
+    rounds, laws = [(EVERY[name][0], count)], dict[Any, Any]()
+    try:
+        usual = min(sa.epsilon(rounds, delta=1e-3).upper, 0.8)
+    except ValueError as refused:
+        pytest.skip(str(refused))  # rounds that are not composed
+    for share in (1.5, 1.0, 0.5, 0.0, 1.2):
+        epsilon = share * usual
+        found, _ = certified_at(rounds, 1e-3, epsilon=epsilon, laws=laws)
+        alone, _ = certified_at(rounds, 1e-3, epsilon=epsilon)
+        # deltas below 1e-200 are told from 0 by neither
+        assert found.lower <= alone.upper + 1e-200
+        assert alone.lower <= found.upper + 1e-200
+        if alone.upper > 1e-12:
+            # both are as wide as the tolerance, which is one of epsilon, allows
+            assert found.upper <= 1.05 * alone.upper
+    assert len(laws) <= 8
 
 
 @pytest.mark.parametrize("name", EVERY)
