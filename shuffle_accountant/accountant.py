@@ -140,7 +140,8 @@ class FourierAccountant:
             validate.finite_nonnegative(epsilons=float(point))
         lower, upper = np.zeros(points.size), np.zeros(points.size)
         least: float | None = None
-        laws: dict[Hashable, Any] = {}
+        # one round alone is summed exactly
+        laws: dict[Hashable, Any] | None = {} if len(self) > 1 else None
         # the smallest delta first: what was prepared for it serves the others
         for i in counted(np.argsort(-points).tolist()):
             answer = self._answer(Query(epsilon=float(points[i]), least=least, laws=laws))

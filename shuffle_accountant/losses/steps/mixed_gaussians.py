@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr, logsumexp
+from scipy.special import gammaln, log_ndtr
 
 from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
@@ -203,7 +203,7 @@ class MixturePair:
         """With the records against without them."""
         weights, shifts = self._law
         at = self._threshold(losses)
-        gain = np.exp(logsumexp(weights + log_ndtr(shifts - at[:, None]), axis=1))
+        gain = np.exp(_log_sum(weights + log_ndtr(shifts - at[:, None])))
         cost = np.exp(losses + log_ndtr(-at))
         return _ends(gain, cost, np.abs(at) + shifts[-1])
 
@@ -213,7 +213,7 @@ class MixturePair:
         beyond = losses >= self.largest_reversed
         at = self._threshold(-np.where(beyond, 0.0, losses))
         gain = np.exp(log_ndtr(at))
-        cost = np.exp(losses + logsumexp(weights + log_ndtr(at[:, None] - shifts), axis=1))
+        cost = np.exp(losses + _log_sum(weights + log_ndtr(at[:, None] - shifts)))
         low, high = _ends(gain, cost, np.abs(at) + shifts[-1])
         return np.where(beyond, 0.0, low), np.where(beyond, 0.0, high)
 
@@ -226,9 +226,27 @@ class MixturePair:
         low, high = np.full(logs.shape, -1e4), np.maximum(top, 1.0)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            above = logsumexp(terms + middle[:, None] * steps, axis=1) > logs
-            low, high = np.where(above, low, middle), np.where(above, middle, high)
-        return np.asarray(0.5 * (low + high))
+            both = np.concatenate([high, middle])
+            each = terms + both[:, None] * steps
+            found = _log_sum(each)
+            # the logarithm is convex: its tangent in a place to the right leads to one there
+            slope = np.exp(each - found[:, None]) @ steps
+            excess = found - np.concatenate([logs, logs])
+            tangent = both - excess / np.maximum(slope, 1e-300)
+            above = excess[logs.size :] > 0.0
+            low = np.where(above, low, middle)
+            nearer = np.where(above, np.minimum(middle, tangent[logs.size :]), high)
+            nearer = np.maximum(np.minimum(nearer, tangent[: logs.size]), low)
+            gain, high = high - nearer, np.minimum(nearer, high)
+            if np.all(gain <= 1e-15 * (1.0 + np.abs(high))):
+                break
+        return np.asarray(high)
+
+
+def _log_sum(terms: Array) -> Array:
+    """Logarithms of the sums of exponentials of rows."""
+    top = terms.max(axis=1)
+    return np.asarray(top + np.log(np.sum(np.exp(terms - top[:, None]), axis=1)))
 
 
 @dataclass(frozen=True)
