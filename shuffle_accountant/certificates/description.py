@@ -8,8 +8,8 @@ pairs, and is what whoever reads a certificate has to believe.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -29,6 +29,7 @@ from shuffle_accountant.certificates.binary_target import BinaryTarget
 from shuffle_accountant.certificates.composition import LossTable
 from shuffle_accountant.certificates.letters import LettersAmongDecoys
 from shuffle_accountant.certificates.profiles import (
+    MixedTarget,
     OrderedProfile,
     OrderedTarget,
     Profile,
@@ -36,9 +37,10 @@ from shuffle_accountant.certificates.profiles import (
     TableProfile,
     Target,
 )
+from shuffle_accountant.certificates.thresholds import Exchanged, Thresholded
 from shuffle_accountant.certificates.work import BINOMIAL, EXP, Work
 
-REPLACE_ONE, ZERO_OUT = "replace-one", "zero-out"
+REPLACE_ONE, ZERO_OUT, ADD_REMOVE = "replace-one", "zero-out", "add-remove"
 # Most entries of a channel.
 _MOST_ENTRIES = 4096
 # Units of work, and bytes, of a message of a pair of a channel's inputs.
@@ -97,7 +99,7 @@ def reading_work(protocol: State) -> Work:
         work += Work(500.0)
         if state.get("kind") == "allocation":
             work += Work(2.0 * state["passes"] * (BINOMIAL + 3.0 * EXP))
-        elif state.get("kind") != "pld" and state["randomizer"]["kind"] == "discrete":
+        elif "randomizer" in state and state["randomizer"]["kind"] == "discrete":
             rows = state["randomizer"]["channel"]
             letters = float(len(rows)) * (len(rows) - 1) * (len(rows[0]) + 1)
             work += Work(_EACH_LETTER * letters, _BYTES_PER_LETTER * letters)
@@ -113,6 +115,8 @@ def _round(state: State) -> list[Part]:
     kind = state.get("kind")
     if kind == "pld":
         return [_table_round(state)]
+    if kind == "sample-and-threshold":
+        return _thresholds(state)
     return _allocation(state) if kind == "allocation" else [_shuffle(state)]
 
 
@@ -123,7 +127,20 @@ def _shuffle(state: State) -> Part:
         raise UnsupportedError(f"population must be at least users, got {population} < {users}")
     # before a theorem is chosen, which may need no more than eps0
     _check_together(randomizer)
-    name, target, active = _target(randomizer, users, state["reduction"], state["variant"])
+    several, leak = state.get("messages_per_user", 1), state.get("shuffler")
+    # of as many messages, each of the target's is hidden among its share of all
+    block = state.get("messages", users * several) // several
+    if block < 1 or (population > users and (block, several, leak) != (users, 1, None)):
+        raise UnsupportedError(
+            "messages must be at least messages_per_user, and population be null where either is "
+            f"given or the shuffler leaks, got {several} of {state.get('messages')}"
+        )
+    name, target, active = _target(randomizer, block, state["reduction"], state["variant"])
+    if leak is not None:
+        alone = _target(randomizer, 1, state["reduction"], state["variant"])[1]
+        name, target = f"{name}, exposure", _exposed(target, alone, leak)
+    if several > 1:
+        name = f"{name}, blocks"
     if population > users:
         name = f"{name}, subsampled"
     profile = SymmetricProfile(
@@ -131,7 +148,41 @@ def _shuffle(state: State) -> Part:
         active=active,
         fraction=arb(users) / population,
     )
-    return Part(name, REPLACE_ONE, 1, profile)
+    return Part(name, REPLACE_ONE, several, profile)
+
+
+def _exposed(hidden: Sequence[Target], alone: Sequence[Target], leak: State) -> list[Target]:
+    """Targets whose message is recognised with a probability, as those of decoys may be."""
+    chance = exact(leak["exposure"])
+    rest = at_least(0, 1 - chance)
+    found: list[Target] = []
+    for one, recognised in zip(hidden, alone, strict=True):
+        kept = _thinned(one, rest) if leak["everyone"] else one
+        found.append(MixedTarget(((rest, kept), (chance, recognised))))
+    return found
+
+
+def _thinned(target: Target, share: arb) -> Target:
+    """The pair among decoys that hide anything with this probability only."""
+    if isinstance(target, BinaryTarget):
+        return replace(target, rate=target.rate * share)
+    assert isinstance(target, LettersAmongDecoys)
+    letters = [(a, b, q * share) for a, b, q in target.letters]
+    silent = [(a, b, q + at_least(0, 1 - share)) for a, b, q in letters if a == 0 == b]
+    others = [letter for letter in letters if not letter[0] == 0 == letter[1]]
+    blank = silent or [(arb(0), arb(0), at_least(0, 1 - share))]
+    return LettersAmongDecoys((*others, *blank), target.users)
+
+
+def _thresholds(state: State) -> list[Part]:
+    """One value's count; for another value of the target's, that one's the other way round too."""
+    target = Thresholded(Fraction(state["probability"]), state["threshold"])
+    adjacency = state["adjacency"]
+    parts = [Part("sample and threshold", adjacency, 1, OrderedProfile(target))]
+    if adjacency == REPLACE_ONE:
+        other = OrderedProfile(Exchanged(target))
+        parts.append(Part("sample and threshold", adjacency, 1, other))
+    return parts
 
 
 def _check_together(randomizer: State) -> None:

@@ -33,6 +33,33 @@ class Target(Protocol):
         """``H(α)``, or upper bounds of it."""
 
 
+@dataclass(frozen=True)
+class MixedTarget:
+    """A target of which is told which of several pairs it belongs to: means of divergences.
+
+    Attributes:
+        parts: probabilities and the pairs.
+    """
+
+    parts: Sequence[tuple[arb, Target]]
+
+    def definite(self, effort: Effort) -> bool:
+        """Whether divergences of all are enclosed."""
+        return all(target.definite(effort) for _, target in self.parts)
+
+    def work(self, count: int, effort: Effort) -> Work:
+        """Work and memory of `divergences`, given the number of α."""
+        return sum((target.work(count, effort) for _, target in self.parts), Work())
+
+    def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """``H(α)``, or upper bounds of it."""
+        found = [arb(0)] * len(alphas)
+        for chance, target in self.parts:
+            values = target.divergences(alphas, effort)
+            found = [a + chance * at_least(0, b) for a, b in zip(found, values, strict=True)]
+        return found
+
+
 class OrderedTarget(Protocol):
     """A pair whose two orders differ."""
 

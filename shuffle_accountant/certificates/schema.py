@@ -62,7 +62,7 @@ _POSITIVE = {"type": "number", "exclusiveMinimum": 0, "maximum": _LARGEST}
 _EPSILON = _number(0, _LARGEST)
 _WHOLE = 2**53
 _CATEGORIES = _integer(2, _WHOLE)
-_ADJACENCIES = ["replace-one", "zero-out"]
+_ADJACENCIES = ["replace-one", "zero-out", "add-remove"]
 # An integer over 2^bits; the sum of a distribution's is checked to be 2^bits exactly.
 _MASS = {"type": "integer", "minimum": 0}
 # Most masses of one witness, losses of one table, entries of a channel, rounds of a protocol.
@@ -71,6 +71,9 @@ _MOST_MASSES, _MOST_LOSSES, _MOST_ENTRIES, _MOST_ROUNDS = 1 << 16, 1 << 20, 4096
 _MOST_USERS = _MOST_STEPS = 10**9
 _MOST_PASSES = 10**4
 _MOST_COUNT = 10**12
+_MOST_THRESHOLD = 500
+# The largest double below 1.
+_BELOW_ONE = 1.0 - 2.0**-53
 
 _RANDOMIZERS = {
     "general": _kind("general", eps0=_EPSILON, interactive={"type": "boolean"}),
@@ -97,13 +100,38 @@ _MECHANISMS = {
     ),
     "pure": _kind("pure", epsilon=_POSITIVE),
 }
+_SHUFFLE = {
+    "randomizer": {"oneOf": [_ref(name) for name in _RANDOMIZERS]},
+    "users": _integer(1, _MOST_USERS),
+    "population": _nullable(_integer(1, _WHOLE)),
+    "reduction": {"enum": ["auto", "blanket", "clones", "strong"]},
+    "variant": {"enum": [None, "exact", "paper"]},
+}
+_SEVERAL = {"messages_per_user": _integer(2, _MOST_COUNT)}
+_MESSAGES = {"messages": _integer(1, _MOST_USERS)}
+_NONE = {"enum": [None]}
 _ROUNDS = {
-    "shuffle": _object(
-        randomizer={"oneOf": [_ref(name) for name in _RANDOMIZERS]},
-        users=_integer(1, _MOST_USERS),
-        population=_nullable(_integer(1, _WHOLE)),
-        reduction={"enum": ["auto", "blanket", "clones", "strong"]},
-        variant={"enum": [None, "exact", "paper"]},
+    "shuffle": _object(**_SHUFFLE),
+    "shuffle-several": _object(**_SHUFFLE, **_SEVERAL),
+    "shuffle-several-of": _object(**_SHUFFLE, **_SEVERAL, **_MESSAGES),
+    "shuffle-of": _object(**_SHUFFLE, **_MESSAGES),
+    "shuffle-exposed": _object(
+        **_SHUFFLE,
+        shuffler=_object(
+            exposure=_number(0, 1),
+            everyone={"type": "boolean"},
+            persistent={"enum": [False]},
+            weights=_NONE,
+            batches=_NONE,
+            random_batches={"enum": [False]},
+            minimum_batch=_NONE,
+        ),
+    ),
+    "sample-and-threshold": _kind(
+        "sample-and-threshold",
+        probability={"type": "number", "exclusiveMinimum": 0, "maximum": _BELOW_ONE},
+        threshold=_integer(1, _MOST_THRESHOLD),
+        adjacency={"enum": ["add-remove", "replace-one"]},
     ),
     "allocation": _kind(
         "allocation",

@@ -34,8 +34,10 @@ from shuffle_accountant.certificates.balls import (
 )
 from shuffle_accountant.certificates.binary_target import BinaryTarget, _place
 from shuffle_accountant.certificates.composition import GridLaw, LossTable, composed
+from shuffle_accountant.certificates.description import parts_of
 from shuffle_accountant.certificates.letters import LettersAmongDecoys, ListedMultisets
 from shuffle_accountant.certificates.profiles import SymmetricProfile
+from shuffle_accountant.certificates.thresholds import Exchanged, Thresholded
 
 EFFORT = Effort(bits=120, cells=1 << 9, precision=320)
 # Cuts at 2^-36, as for one round and a delta of 1e-6.
@@ -523,3 +525,95 @@ def test_a_threshold_that_no_ball_decides():
     assert _place(6, half, half + 1) == 3
     with pytest.raises(UndecidedError, match="where the likelihood ratio passes alpha"):
         _place(7, half - 1, half)
+
+
+def _counts(others: int, p: Fraction, threshold: int) -> dict[int, Fraction]:
+    """Law of the count of Bin(others, p) that is released; -1 stands for none."""
+    law: dict[int, Fraction] = {}
+    for c in range(others + 1):
+        seen = c if c >= threshold else -1
+        law[seen] = law.get(seen, Fraction(0)) + comb(others, c) * p**c * (1 - p) ** (others - c)
+    return law
+
+
+def _divergence(one: dict[int, Fraction], other: dict[int, Fraction], alpha: Fraction) -> Fraction:
+    return sum(
+        (max(mass - alpha * other.get(c, Fraction(0)), Fraction(0)) for c, mass in one.items()),
+        Fraction(0),
+    )
+
+
+@pytest.mark.parametrize(("p", "threshold"), [(0.5, 1), (0.25, 3), (0.75, 2), (0.0625, 1)])
+def test_thresholds_are_the_worst_number_of_others(p: float, threshold: int) -> None:
+    """In fractions, over all numbers up to the last one, which is followed without a threshold."""
+    chance = Fraction(p)
+    target = Thresholded(chance, threshold)
+    alphas = [Fraction(1), Fraction(9, 8), Fraction(3, 2), Fraction(3), Fraction(40)]
+    # of several alphas the ratio of a count is exactly one of them
+    balls = [arb(fmpq(a.numerator, a.denominator)) for a in alphas]
+    found = target.forward(balls, EFFORT), target.backward(balls, EFFORT)
+    assert Exchanged(target).forward(balls, EFFORT) == found[1]
+    assert Exchanged(target).backward(balls, EFFORT) == found[0]
+    pairs = [
+        (_counts(m + 1, chance, least), _counts(m, chance, least))
+        for m in range(threshold - 1, target._last + 1)
+        for least in ([threshold, 0] if m == target._last else [threshold])
+    ]
+    for place, alpha in enumerate(alphas):
+        for order in (0, 1):
+            truth = max(_divergence(*(pair[::-1] if order else pair), alpha) for pair in pairs)
+            value = found[order][place]
+            assert value.contains(fmpq(truth.numerator, truth.denominator))
+            assert float(value.rad()) <= 1e-70
+
+
+def test_counts_beyond_the_last_one_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for few counts the ends stay above; where that is all, they are as good as none."""
+    target = Thresholded(Fraction(1, 4), 2)
+    alphas = [arb(1), arb(1.25), arb(3)]
+    whole = target.forward(alphas, EFFORT), target.backward(alphas, EFFORT)
+    monkeypatch.setattr("shuffle_accountant.certificates.thresholds._MORE", 0)
+    monkeypatch.setattr("shuffle_accountant.certificates.thresholds._COUNTS", 3)
+    short = target.forward(alphas, EFFORT), target.backward(alphas, EFFORT)
+    for before, after in zip(whole, short, strict=True):
+        for a, b in zip(before, after, strict=True):
+            assert upper(b) >= upper(a) * (1 - mpmath.mpf(10) ** -60)
+    assert any(float(b.rad()) > 1e-9 for row in short for b in row)
+
+
+@pytest.mark.parametrize("everyone", [False, True])
+@pytest.mark.parametrize("kind", ["general", "discrete"])
+def test_exposed_targets_are_means_of_divergences(everyone: bool, kind: str) -> None:
+    """Against the mean over which of the others are recognised, each a round of its own."""
+    randomizer = {
+        "general": {"kind": "general", "eps0": 1.0, "interactive": False},
+        "discrete": {"kind": "discrete", "channel": [[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]},
+    }[kind]
+    chance, users = 0.25, 4
+    leak = {
+        "exposure": chance,
+        "everyone": everyone,
+        "persistent": False,
+        "weights": None,
+        "batches": None,
+        "random_batches": False,
+        "minimum_batch": None,
+    }
+    alphas = [arb(1), arb(1.25), arb(2)]
+
+    def values(count: int, **more: object) -> list[mpmath.mpf]:
+        plain = {"population": None, "reduction": "auto", "variant": None}
+        one = {"randomizer": randomizer, "users": count, **plain, **more}
+        rounds = [{"round": one, "count": 1}]
+        (part,) = parts_of({"adjacency": "replace-one", "rounds": rounds})
+        return [number(value) for value in part.profile.forward(alphas, EFFORT)]
+
+    found = values(users, shuffler=leak)
+    hidden = [mpmath.mpf(0)] * 3
+    for seen in range(users) if everyone else [0]:
+        share = comb(users - 1, seen) * chance**seen * (1 - chance) ** (users - 1 - seen)
+        weight = mpmath.mpf(share if everyone else 1)
+        rest = values(users - seen)
+        hidden = [a + weight * b for a, b in zip(hidden, rest, strict=True)]
+    for value, rest, alone in zip(found, hidden, values(1), strict=True):
+        assert abs(value - ((1 - chance) * rest + chance * alone)) <= mpmath.mpf(10) ** -15

@@ -74,6 +74,25 @@ PROTOCOLS = {
     "table": [(sa.PldRound.from_tables(TABLE), 3)],
     "two tables": [(sa.PldRound.from_tables(REMOVE, ADD), 3)],
     "no rounds": [],
+    "threshold": [(sa.SampleAndThreshold(probability=0.1, threshold=10), 2)],
+    "threshold, replaced": [
+        (
+            sa.SampleAndThreshold(probability=0.1, threshold=8, adjacency=sa.Adjacency.REPLACE_ONE),
+            1,
+        )
+    ],
+    "exposed": [(clones(users=1000, shuffler=sa.Shuffler(exposure=1e-7)), 3)],
+    "exposed alone": [
+        (
+            sa.ShuffleRound(
+                RESPONSE, users=12, shuffler=sa.Shuffler(exposure=1e-3, everyone=False)
+            ),
+            2,
+        )
+    ],
+    "all exposed": [(sa.ShuffleRound(RESPONSE, users=12, shuffler=sa.Shuffler(exposure=0.1)), 1)],
+    "several messages": [(clones(users=1000, messages_per_user=3), 2)],
+    "several of all": [(clones(users=1000, messages_per_user=3, messages=4000), 1)],
     # few messages are listed, many are added up
     "response": [(sa.ShuffleRound(RESPONSE, users=20), 10)],
     "a matrix": [(sa.ShuffleRound(sa.DiscreteRandomizer(MATRIX), users=12), 3)],
@@ -211,6 +230,17 @@ KINDS = {
     "pure blocks": sa.RandomAllocation(sa.PureMechanism(epsilon=1.0), steps=3, selected=2),
     "table": sa.PldRound.from_tables(TABLE),
     "two tables": sa.PldRound.from_tables(REMOVE, ADD),
+    "threshold": sa.SampleAndThreshold(probability=0.0625, threshold=4),
+    "threshold, replaced": sa.SampleAndThreshold(
+        probability=0.0625, threshold=4, adjacency=sa.Adjacency.REPLACE_ONE
+    ),
+    "exposed": clones(eps0=1.0, users=8, shuffler=sa.Shuffler(exposure=0.01)),
+    "exposed alone": sa.ShuffleRound(
+        SMALL, users=3, shuffler=sa.Shuffler(exposure=0.01, everyone=False)
+    ),
+    "several messages": clones(eps0=1.0, users=8, messages_per_user=2),
+    "several of all": clones(eps0=1.0, users=8, messages_per_user=2, messages=20),
+    "one of all": clones(eps0=1.0, users=8, messages=20),
 }
 # Changes that leave what is said as true, and as proven: a weaker claim, and grids of sums that
 # nobody has to believe in.
@@ -444,6 +474,32 @@ def test_a_witness_just_below_the_exact_profile_is_refused():
             [(sa.ShuffleRound(RESPONSE, users=10, reduction="strong", variant="tail"), 1)],
             "tail",
         ),
+        *(
+            ([(sa.ShuffleRound(RESPONSE, users=10, shuffler=leak), 1)], name)
+            for name, leak in {
+                "persistent": sa.Shuffler(exposure=0.1, persistent=True),
+                "weights": sa.Shuffler(weights=[0.1] * 10),
+                "batches": sa.Shuffler(batches=[5, 5], random_batches=True),
+                "minimum_batch": sa.Shuffler(minimum_batch=5),
+            }.items()
+        ),
+        (
+            [
+                (
+                    sa.MemoisedRounds(
+                        permanent=sa.BinaryRandomizedResponse(eps0=2.0),
+                        instantaneous=sa.BinaryRandomizedResponse(eps0=1.0),
+                        users=9,
+                        rounds=2,
+                        same_participants=True,
+                    ),
+                    1,
+                )
+            ],
+            "memoised",
+        ),
+        ([(sa.MatrixMechanism(tree=True, noise_multiplier=1.0, bins=4), 1)], "matrix"),
+        ([(sa.SampleAndThreshold(probability=0.5, threshold=501), 1)], "threshold"),
     ],
 )
 def test_what_is_not_covered_is_refused_in_one_line(rounds, kind):

@@ -1,0 +1,185 @@
+"""Sampled reports whose counts are released from a threshold on: the profile, for all numbers.
+
+Of the users who hold a value, m besides the target, each reports with probability p, and the count
+c is released where it is at least K. With the target ``c ~ Bin(m + 1, p)``, without it Bin(m, p):
+the ratio of a count is ``(m + 1)(1 - p)/(m + 1 - c)``, which rises with c. So for α >= 1
+
+    H(α)  = P(c >= a) - α Q(c >= a),    a >= K the least count of a ratio above α,
+    H'(α) = Q(c < b) - α P(c < b),      b >= K the least count of a ratio above 1/α, or nothing,
+
+and any other a or b gives no more. The supremum over all m is at most the largest of those up to a
+last m, and of the one at that m without a threshold: of more users, one further report is a
+randomized function of the count, and so is dropping small counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from flint import arb, fmpq
+
+from shuffle_accountant.certificates.balls import Effort, between_zero_and, ceiling
+from shuffle_accountant.certificates.work import Work, ball_bytes, price, spend
+
+# Others who hold the value are followed up to this multiple of K/p, and no more than the number.
+_REACH, _MOST_OTHERS = 4, 3000
+# Counts up to this multiple of K and this many more are followed one by one.
+_COUNTS, _MORE = 8, 400
+# Units of work of a count of a row, and of a row at an α.
+_EACH_COUNT, _EACH_PLACE = 6.0, 40.0
+# Bits of the share of a row at which the ratio passes α.
+_BITS = 128
+
+
+_Value = Callable[[arb, "_Tails", "_Tails", int], arb]
+
+
+@dataclass(frozen=True)
+class Thresholded:
+    """The count of one value, with the target against without.
+
+    Attributes:
+        probability: p, with which a user reports, a fraction in (0, 1).
+        threshold: K, the least count that is released, >= 1.
+    """
+
+    probability: Fraction
+    threshold: int
+
+    def definite(self, effort: Effort) -> bool:
+        """False: numbers beyond the last one are bounded."""
+        return False
+
+    @property
+    def _last(self) -> int:
+        reach = math.ceil(_REACH * self.threshold / self.probability)
+        return max(min(reach, _MOST_OTHERS), self.threshold)
+
+    def work(self, forward: int, backward: int, effort: Effort) -> Work:
+        """Work and memory of `forward` and `backward`, given the number of α."""
+        units = self._units(forward, effort) + self._units(backward, effort)
+        counts = float(_COUNTS * self.threshold + _MORE)
+        return Work(units, 6.0 * counts * ball_bytes(effort.precision))
+
+    def _units(self, alphas: int, effort: Effort) -> float:
+        """Units of work of one order."""
+        rows, counts = self._last + 2.0, float(_COUNTS * self.threshold + _MORE)
+        each = _EACH_COUNT * min(counts, rows) + _EACH_PLACE * alphas
+        return price(effort.precision) * rows * each
+
+    def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """Upper bounds of ``H(α)`` at each α >= 1."""
+        # the least count of a ratio above α, as a share of m + 1
+        share = [1 - self._silent / alpha for alpha in alphas]
+        return self._largest(alphas, share, _gained, effort)
+
+    def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """Upper bounds of ``H'(α)`` at each α >= 1."""
+        share = [1 - self._silent * alpha for alpha in alphas]
+        return self._largest(alphas, share, _lost, effort)
+
+    @property
+    def _silent(self) -> arb:
+        """The probability of no report."""
+        silent = 1 - self.probability
+        return arb(fmpq(silent.numerator, silent.denominator))
+
+    def _largest(
+        self, alphas: list[arb], shares: list[arb], value: _Value, effort: Effort
+    ) -> list[arb]:
+        spend(self._units(len(alphas), effort))
+        ends = [(-ceiling(-share, _BITS), ceiling(share, _BITS)) for share in shares]
+        found = [arb(0)] * len(alphas)
+        last = self._last
+        rows = self._rows()
+        without = next(rows)
+        for others in range(last + 1):
+            with_target = next(rows)
+            least = [self.threshold] if others >= self.threshold - 1 else []
+            if others == last:
+                least.append(0)  # for all larger numbers
+            for threshold in least:
+                for i, (alpha, (low, high)) in enumerate(zip(alphas, ends, strict=True)):
+                    # the count at which the ratio passes α is one of these, rounded or not
+                    places = {
+                        ((others + 1) * end >> _BITS) + j for end in (low, high) for j in (0, 1)
+                    }
+                    for place in {max(place, threshold) for place in places}:
+                        one = value(alpha, with_target, without, place)
+                        found[i] = found[i].max(one)
+            without = with_target
+        return found
+
+    def _rows(self) -> Iterator[_Tails]:
+        """Tails of Bin(m, p), from m = 0 on."""
+        silent, report = self._silent, 1 - self._silent
+        size = min(_COUNTS * self.threshold + _MORE, self._last + 3)
+        masses, beyond = [arb(1)], arb(0)
+        while True:
+            tails = [beyond]
+            for mass in reversed(masses):
+                tails.append(tails[-1] + mass)
+            yield _Tails(tails[::-1], beyond)
+            moved = [silent * masses[0]]
+            moved += [silent * b + report * a for a, b in pairwise(masses)]
+            top = report * masses[-1]
+            if len(masses) < size:
+                moved.append(top)
+            else:
+                beyond = beyond + top
+            masses = moved
+
+
+@dataclass(frozen=True)
+class _Tails:
+    """``P(c >= a)`` of one row, for a from 0 to the last count that is followed, and beyond it."""
+
+    each: list[arb]
+    beyond: arb
+
+    def at(self, place: int) -> arb:
+        """``P(c >= place)``."""
+        if place < len(self.each):
+            return self.each[place]
+        return between_zero_and(self.beyond)
+
+
+def _gained(alpha: arb, with_target: _Tails, without: _Tails, place: int) -> arb:
+    """``P(c >= a) - α Q(c >= a)``."""
+    return with_target.at(place) - alpha * without.at(place)
+
+
+def _lost(alpha: arb, with_target: _Tails, without: _Tails, place: int) -> arb:
+    """``Q(c < b) - α P(c < b)``, from the tails."""
+    return alpha * with_target.at(place) - without.at(place) - (alpha - 1)
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """A pair in the other order.
+
+    Attributes:
+        target: the pair.
+    """
+
+    target: Thresholded
+
+    def definite(self, effort: Effort) -> bool:
+        """Whether divergences are enclosed."""
+        return self.target.definite(effort)
+
+    def work(self, forward: int, backward: int, effort: Effort) -> Work:
+        """Work and memory of `forward` and `backward`, given the number of α."""
+        return self.target.work(backward, forward, effort)
+
+    def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """``H'(α)`` of the pair."""
+        return self.target.backward(alphas, effort)
+
+    def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """``H(α)`` of the pair."""
+        return self.target.forward(alphas, effort)
