@@ -35,7 +35,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class MixedTarget:
-    """A target of which is told which of several pairs it belongs to: means of divergences.
+    """A target and the name of the pair, of several, that it belongs to: means of divergences.
 
     Attributes:
         parts: probabilities and the pairs.

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from shuffle_accountant.losses.dealt.chain_law import sum_edges
+from shuffle_accountant.losses.dealt.chain_law import NEAR, OWN, sum_edges
 from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, roundings
@@ -47,10 +47,6 @@ _APART, _WIDEST = 1e-3, 1.0
 _FEW, _FINEST, _COARSEST = 30, 0.6, 2.5
 # Part of the sum's variance that its cells may take.
 _CELLS = 4e-3
-# Cells are of equal width up to this many times the sum at which the bound is to be tight.
-_NEAR = 1.4
-# Errors of one bin, relative: of a normal cell's probability and of the share of its upper node.
-_OWN = 1e-11
 
 
 def chain_below(
@@ -90,7 +86,7 @@ def chain_below(
     other, chance = _cells(own, cell, 0.1 * tail / bins)
     largest = math.exp(float(nodes[-1]) - 0.5 * common) * float(other[-1])
     cells = coarser * coarser * _CELLS
-    edges, equal = sum_edges(bins, common, theta, own, cells, _NEAR * far, largest)
+    edges, equal = sum_edges(bins, common, theta, own, cells, NEAR * far, largest)
     add: Any = compiled(merged)
     backwards = np.ascontiguousarray(turn.T)
     held = np.zeros((2, nodes.size, edges.size))
@@ -121,7 +117,7 @@ def law_of(held: Array, bins: int, rounding: float) -> SumLaw:
     """
     mass, moment = held.sum(axis=1)
     there = mass > 0.0
-    error = bins * _OWN + rounding
+    error = bins * OWN + rounding
     mass, value = mass[there], moment[there] / mass[there]
     return SumLaw(
         value=value,

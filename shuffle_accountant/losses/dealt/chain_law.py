@@ -47,7 +47,7 @@ _STEP = 0.35
 _FAR_CELLS = 0.08
 # Cells are of equal width up to this many times the sum at which the divergence is to be tight, but
 # they are no more than this many.
-_NEAR, _MOST_EVEN = 1.4, 12_000
+NEAR, _MOST_EVEN = 1.4, 12_000
 # Width of cells for small sums, in the sum at which the divergence is to be tight.
 _SMALL_CELLS = 0.1
 # Factor of what cells and nodes of a ring may add: it is followed once for every value of a bin.
@@ -55,7 +55,7 @@ _RING = 4.0
 # Number of bins after which cells that hold next to no mass are cleared.
 CLEARED = 4
 # Errors of one step, relative: of a normal cell's probability and of the share of its upper node.
-_OWN = 1e-11
+OWN = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +248,7 @@ def _resolved(
     chance = rounded_to_nodes(np.zeros(1), spread, other)[0] if own > 0.0 else np.ones(1)
     ratio, apart = np.exp(nodes - 0.5 * common), np.exp(other - 0.5 * own)
     # divergences are linear in sums far above alpha times the number of bins: cells may be wide
-    near = _NEAR * bins * (1.0 if small else math.exp(epsilon))
+    near = NEAR * bins * (1.0 if small else math.exp(epsilon))
     widest = _SMALL_CELLS * bins * math.exp(-epsilon) if small else math.inf
     most = float(ratio[-1] * apart[-1])
     edges, even = sum_edges(bins, common, theta, own, cells, near, most, widest)
@@ -283,14 +283,14 @@ def _bounded(
     """
     lost += _beyond(bins, line.spread, line.other)
     held = np.flatnonzero(mass)
-    error = steps * (_OWN + roundings(2.0 * (line.nodes.size + line.other.size) + 16.0))
+    error = steps * (OWN + roundings(2.0 * (line.nodes.size + line.other.size) + 16.0))
     law = SumLaw(
         value=line.edges[held],
         mass=raised(mass[held], error),
         count=bins,
         lost_gain=(gain / bins + lost) * (1.0 + error),
         lost=(left + lost) * (1.0 + error),
-        moved=bins * (_OWN + roundings(16)),
+        moved=bins * (OWN + roundings(16)),
         reach=float(line.edges[held[-1]]),
     )
     return ChainSum(law, math.exp(short) * (1.0 + roundings(64)))

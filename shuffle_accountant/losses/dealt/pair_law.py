@@ -33,6 +33,8 @@ import numpy as np
 
 from shuffle_accountant.losses.dealt.chain_below import kept_cells, law_of, means_of, merged
 from shuffle_accountant.losses.dealt.chain_law import (
+    NEAR,
+    OWN,
     CLEARED,
     Entries,
     added,
@@ -66,10 +68,6 @@ _CELLS, _CELLS_BELOW, _CELLS_OTHER = 1.5e-2, 2e-2, 4e-3
 # Values beyond the outermost nodes may have this many times the probability that may be left out,
 # which the engine sets to a billionth of delta or less.
 _OFF_NODES = 1e5
-# Cells are of equal width up to this many times the sum at which the bound is to be tight.
-_NEAR = 1.4
-# Errors of one bin, relative: of a normal cell's probability and of the share of its upper node.
-_OWN = 1e-11
 
 
 def tree_sum(bins: int, level: Level, side: Bound, *, width: float, tail: float) -> SumLaw:
@@ -174,7 +172,7 @@ def pair_sum(
     most = math.exp(float(here[-1] + there[-1]) - 0.5 * variance)
     theta = first * second / variance
     cells = _CELLS_OTHER if powers else _CELLS if upper else _CELLS_BELOW
-    edges, even = sum_edges(bins, variance, theta, 0.0, cells, _NEAR * far, most)
+    edges, even = sum_edges(bins, variance, theta, 0.0, cells, NEAR * far, most)
     end = (np.exp(here - 0.5 * first**2), np.ones(1), np.ones(1))
     if last > 0.0:
         end = (end[0], np.exp(last / largest * nodes - 0.5 * last**2), chance)
@@ -249,14 +247,14 @@ def _above(
     gain, left = np.append(gain, beyond[1]), np.append(left, beyond[0])
     total = out[0]
     held = np.flatnonzero(total)
-    error = bins * _OWN + bins * roundings(4.0 * count + 32.0)
+    error = bins * OWN + bins * roundings(4.0 * count + 32.0)
     return SumLaw(
         value=edges[held],
         mass=raised(total[held], error),
         count=bins,
         lost_gain=float(gain.sum()) / bins * (1.0 + error),
         lost=float(left.sum()) * (1.0 + error),
-        moved=bins * (_OWN + roundings(16)),
+        moved=bins * (OWN + roundings(16)),
         reach=float(edges[held[-1]]),
     )
 
