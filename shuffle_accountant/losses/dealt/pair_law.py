@@ -33,9 +33,9 @@ import numpy as np
 
 from shuffle_accountant.losses.dealt.chain_below import kept_cells, law_of, means_of, merged
 from shuffle_accountant.losses.dealt.chain_law import (
+    CLEARED,
     NEAR,
     OWN,
-    CLEARED,
     Entries,
     added,
     entries_of,
