@@ -35,6 +35,7 @@ SCRIPTS = (
     "crowds",
     "crowds_at_random",
     "sparse_channels",
+    "filters",
     "catalogue",
     "interruption",
     "vectors",
