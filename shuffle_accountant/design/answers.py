@@ -200,9 +200,27 @@ class Design(Tabular):
             f"δ = {asked.delta:g}, if {only}."
         )
 
+    @property
+    def proof(self) -> str:
+        """Epsilon of what is recommended, and one step further, in a sentence; empty if nothing."""
+        if not self.rows:
+            return ""
+        evidence = self.recommended.evidence
+        low, high = evidence.bracket.ends()
+        here = f"ε is certified to lie in [{low}, {high}] there"
+        if evidence.next_bracket is None or evidence.next_value is None:
+            return f"{here}, and the search ends there."
+        low, high = evidence.next_bracket.ends()
+        how = "misses the target" if evidence.proven else "is not certified to meet the target"
+        return (
+            f"{here}; one step further, at {evidence.next_value:.6g}, it lies in [{low}, {high}], "
+            f"which {how}."
+        )
+
     def __str__(self) -> str:
         of_what = _COLUMNS[self.question.of]
-        advice = [textwrap.fill(self.advice, WIDTH)] if self.rows else []
+        first = (self.advice, self.proof) if self.rows else ()
+        advice = [textwrap.fill(sentence, WIDTH) for sentence in first]
         lines = rows_of_lines(self.cells())
         shuffled, others = lines[: 1 + len(self.rows)], lines[1 + len(self.rows) :]
         table = [line for row in shuffled for line in row]
@@ -219,6 +237,7 @@ class Design(Tabular):
             "question": self.question.to_dict(),
             "errors": " ".join(_COLUMNS[self.question.of]),
             "recommended": self.recommended.to_dict() if self.rows else None,
+            "evidence": self.proof,
             "rows": [row.to_dict() for row in self.rows],
             "local": [row.to_dict() for row in self.local],
             "central": [row.to_dict() for row in self.central],

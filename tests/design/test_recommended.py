@@ -83,8 +83,16 @@ def test_the_recommended_row_becomes_a_deployment() -> None:
     assert json.loads(json.dumps(design.to_dict()))["recommended"]["name"] == row.name
     with pytest.raises(ValueError, match="deployment"):
         design.central[0].deployment()
-    # one step further fails
-    assert row.evidence.next_bracket is None or row.evidence.next_bracket.upper > 1.0
+    # one step further fails, and that is said
+    further = row.evidence.next_bracket
+    assert further is not None
+    assert further.upper > 1.0 >= row.bracket.upper
+    assert design.to_dict()["evidence"] == design.proof
+    assert " ".join(str(design).split()).startswith(f"{first} {design.proof}")
+    for low, high in (row.bracket.ends(), further.ends()):
+        assert f"[{low}, {high}]" in design.proof
+    assert f"{row.evidence.next_value:.6g}" in design.proof
+    assert ("misses the target" in design.proof) is row.evidence.proven
 
 
 def test_subset_selection_of_one_category_is_randomized_response() -> None:
