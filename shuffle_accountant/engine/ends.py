@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -296,12 +295,14 @@ class Law:
         law: the sum.
         tilt: by which the sum is known relative to itself near one epsilon.
         near: that epsilon, nats.
+        points: of the grid that the sum is held on.
     """
 
     composition: Composition
     law: TiltedSum | SplitSum | DirectSum
     tilt: float
     near: float
+    points: int
 
     def end(self, problem: Problem, value: float) -> End:
         """The end at an epsilon; its value is that epsilon if epsilon is asked for, else delta."""
@@ -338,10 +339,10 @@ def find_end(problem: Problem, plan: Plan, side: Bound) -> tuple[End, Plan]:
     else:
         composition = _composition(problem, plan, side)
         found = DirectSum(composition, plan.top)
-        law = Law(composition, found, 1.0 / plan.top, 0.25 * plan.top)
+        cells = math.ceil(plan.top / composition.spacing)
+        law = Law(composition, found, 1.0 / plan.top, 0.25 * plan.top, cells)
     if problem.query.epsilon is not None:
-        if problem.query.laws is not None:
-            _remember(problem.query.laws, (problem.on(side), side), law)
+        _remember(problem, side, law)
         return law.end(problem, problem.query.epsilon), plan
     value = _epsilon(problem, plan, law)
     if value == math.inf:
@@ -357,8 +358,15 @@ def earlier_end(problem: Problem, side: Bound) -> End | None:
     return None if law is None or epsilon is None else law.end(problem, epsilon)
 
 
-def _remember(laws: dict[Hashable, Any], key: Hashable, law: Law) -> None:
-    """Keep the newest law of each composition and side, of the last few compositions."""
+def _remember(problem: Problem, side: Bound, law: Law) -> None:
+    """Keep the newest law of each composition and side, of the last few compositions.
+
+    All of them together take at most half of the memory.
+    """
+    laws = problem.query.laws
+    if laws is None or 2 * SETTINGS.laws * BYTES_PER_POINT * law.points > problem.memory_limit:
+        return
+    key = (problem.on(side), side)
     laws.pop(key, None)
     laws[key] = law
     while len(laws) > SETTINGS.laws:
@@ -468,7 +476,7 @@ def _tilted(problem: Problem, plan: Plan, side: Bound) -> tuple[Law, Plan]:
         if points <= allowed:
             whole = composition.tilted(tilt)
             law = whole if rare is None else SplitSum(whole, rare)
-            return Law(composition, law, tilt, composition.cumulants(tilt)[1]), plan
+            return Law(composition, law, tilt, composition.cumulants(tilt)[1], points), plan
         plan = plan.coarser(points / allowed)
 
 

@@ -462,4 +462,6 @@ def test_a_delta_below_the_infinite_losses_is_met_at_the_largest_loss() -> None:
         (Bound.OPTIMISTIC, 0.0, 1.99, 2.0),
     ):
         composition: Any = SimpleNamespace(side=side, infinite=infinite)
-        assert least <= ends._epsilon(problem, plan, ends.Law(composition, law, 1.0, 1.0)) <= most
+        assert (
+            least <= ends._epsilon(problem, plan, ends.Law(composition, law, 1.0, 1.0, 1)) <= most
+        )

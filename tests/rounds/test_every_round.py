@@ -10,12 +10,13 @@ import pytest
 
 import shuffle_accountant as sa
 from shuffle_accountant.cli import main
+from shuffle_accountant.engine.question import Query
 from shuffle_accountant.explorer.answers import epsilon_told
 from shuffle_accountant.explorer.settings import Deployment
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.vectors import DuchiL2, DuchiLInf, PrivUnit, SampledCoordinates
 from shuffle_accountant.registry import Kinds
-from shuffle_accountant.rounds.base import Round, certified_at
+from shuffle_accountant.rounds.base import Round, certified, certified_at
 from shuffle_accountant.rounds.registry import round_from_dict
 from shuffle_accountant.rounds.shuffle import REDUCTIONS
 from shuffle_accountant.sums.survey import Way
@@ -274,6 +275,17 @@ def test_laws_of_one_question_answer_the_next_ones(name: str, count: int) -> Non
             # both are as wide as the tolerance, which is one of epsilon, allows
             assert found.upper <= 1.05 * alone.upper
     assert len(laws) <= 8
+
+
+def test_laws_are_kept_where_memory_allows() -> None:
+    rounds = [(sa.ShuffleRound(GENERAL, users=1000), 30)]
+    for limit, kept in ((2**20, 0), (2**30, 2)):
+        laws = dict[Any, Any]()
+        found, _ = certified(rounds, Query(epsilon=0.3, laws=laws), 1e-3, limit)
+        again, _ = certified(rounds, Query(epsilon=0.3, laws=laws), 1e-3, limit)
+        assert len(laws) == kept
+        assert found.lower <= again.upper
+        assert again.lower <= found.upper
 
 
 @pytest.mark.parametrize("name", EVERY)
