@@ -30,8 +30,10 @@ sensitivity) it is ``t (t + 1)/(2 sigma^2)``.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from functools import lru_cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -160,7 +162,14 @@ def _noise(round: Round) -> float | None:
 @lru_cache(maxsize=1 << 14)
 def _ends(one: Round, count: int, swapped: bool, epsilon: float) -> tuple[float, float]:
     """Both ends of delta of some draws of a round's pair, in one order."""
-    return order_ends([(one.reduced(), count)], epsilon, swapped=swapped, tolerance=_TOLERANCE)
+    parts, laws = [(one.reduced(), count)], _laws(one, count, swapped)
+    return order_ends(parts, epsilon, swapped=swapped, tolerance=_TOLERANCE, laws=laws)
+
+
+@lru_cache(maxsize=16)
+def _laws(one: Round, count: int, swapped: bool) -> dict[Hashable, Any]:
+    """Laws of the sum, which questions at several epsilons share."""
+    return {}
 
 
 def _covered(
