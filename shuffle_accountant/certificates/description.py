@@ -135,6 +135,9 @@ def _shuffle(state: State) -> Part:
             "messages must be at least messages_per_user, and population be null where either is "
             f"given or the shuffler leaks, got {several} of {state.get('messages')}"
         )
+    if randomizer.get("interactive") and ("messages" in state or several > 1):
+        # blocks of messages that may depend on one another are not independent
+        raise UnsupportedError("interactive must be false where users send several messages")
     name, target, active = _target(randomizer, block, state["reduction"], state["variant"])
     if leak is not None:
         alone = _target(randomizer, 1, state["reduction"], state["variant"])[1]

@@ -14,6 +14,10 @@ from shuffle_accountant.certificates.description import UnsupportedError, parts_
 
 GENERAL = sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.0), users=10, population=20)
 RESPONSE = sa.ShuffleRound(sa.RandomizedResponse(categories=3, eps0=1.0), users=10)
+ANYONE = sa.GeneralRandomizer(eps0=1.0)
+SEVERAL = sa.ShuffleRound(ANYONE, users=10, messages_per_user=2)
+OF_ALL = sa.ShuffleRound(ANYONE, users=10, messages=15)
+EXPOSED = sa.ShuffleRound(ANYONE, users=10, shuffler=sa.Shuffler(exposure=0.1))
 GAMMA = sa.ShuffleRound(sa.RandomizedResponse.from_gamma(categories=3, gamma=0.5), users=10)
 STRONG = sa.ShuffleRound(RESPONSE.randomizer, users=10, reduction="strong", variant="paper")
 SUBSETS = sa.ShuffleRound(sa.SubsetSelection(categories=5, eps0=1.0), users=10)
@@ -32,6 +36,11 @@ CASES: list[tuple[Any, dict[str, Any], str]] = [
     (SUBSETS, {"randomizer.size": 5}, r"size must be less than categories, got 5 of 5"),
     (MATRIX, {"randomizer.channel": [[0.5, 0.5], [1.0]]}, "rows of one length"),
     (MATRIX, {"randomizer.channel": [[0.5, 0.5 + 1e-7], [0.25, 0.75]]}, "rows of sum 1"),
+    (SEVERAL, {"messages": 1}, "messages must be at least messages_per_user, and population"),
+    (SEVERAL, {"population": 20}, "population be null where either is given"),
+    (SEVERAL, {"randomizer.interactive": True}, "interactive must be false where users send"),
+    (OF_ALL, {"randomizer.interactive": True}, "interactive must be false where users send"),
+    (EXPOSED, {"population": 20}, "population be null where either is given"),
     (RESPONSE, {"variant": "paper"}, "variant is for the strong reduction only"),
     (GAMMA, {"reduction": "clones"}, "eps0 must be given for the clones"),
     (MATRIX, {"reduction": "clones"}, "no certificate for discrete with reduction 'clones'"),
