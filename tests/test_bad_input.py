@@ -373,3 +373,20 @@ def test_the_command_line_prints_one_line_and_exits_2(
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert any(name in done.stderr for name in names)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda value: sa.selection(value, runs=sa.Fixed(2)),
+        lambda value: sa.audit.runs([0.0], [1.0], protocol=value),
+        lambda value: sa.certificates.certify(value, delta=1e-3),
+    ],
+    ids=["selection", "audit", "certificate"],
+)
+@pytest.mark.parametrize("value", [3, "round", None, [(3, 1)]], ids=repr)
+def test_what_is_no_protocol_is_named_as_the_argument_is(
+    call: Callable[[Any], object], value: Any
+) -> None:
+    pytest.importorskip("flint", reason="python-flint is the extra 'verify'")
+    assert_refused(lambda: call(value), "protocol", TypeError)

@@ -176,7 +176,7 @@ def runs(
     Returns:
         The audit. The first quarter of the runs chooses thresholds and is not counted.
     """
-    whole = as_protocol(protocol)
+    whole = as_protocol(protocol, name="protocol")
     confidence = validate.open_unit(confidence=confidence)
     p = _scores(scores_with, "scores_with")
     q = _scores(scores_without, "scores_without")
@@ -279,7 +279,7 @@ class Sequential:
     """
 
     def __init__(self, protocol: Rounds, *, threshold: float, confidence: float = 0.95) -> None:
-        self.protocol = as_protocol(protocol)
+        self.protocol = as_protocol(protocol, name="protocol")
         self.threshold = validate.real(threshold=threshold)
         self.confidence = validate.open_unit(confidence=confidence)
         slopes, bounds = [], []

@@ -255,7 +255,7 @@ def assert_private(
     Returns:
         The audit, if the claim is not rejected.
     """
-    whole = as_protocol(protocol)
+    whole = as_protocol(protocol, name="protocol")
     seconds = validate.positive(budget_s=budget_s)
     most = validate.integer(minimum=_FEWEST, most=most)
     power_curve(whole)  # the claim first: the budget is for runs

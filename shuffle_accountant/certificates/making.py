@@ -33,7 +33,7 @@ from shuffle_accountant.engine.question import Query
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.randomizers.channel import DiscreteRandomizer
 from shuffle_accountant.rounds.base import Round
-from shuffle_accountant.rounds.protocol import Protocol
+from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 # Grid spacings per standard deviation of a round's loss (root mean square over the rounds).
@@ -66,7 +66,7 @@ class _TooFarError(ValueError):
 
 
 def certify(
-    protocol: Protocol,
+    protocol: Rounds,
     *,
     delta: float | None = None,
     epsilon: float | None = None,
@@ -75,8 +75,8 @@ def certify(
     """A certificate of a protocol's ε at δ, or δ at ε.
 
     Args:
-        protocol: what happens: rounds of any ε0-LDP randomizer, of finite randomizers by their
-            blanket, of randomized response against the strong adversary, with or without sampling,
+        protocol: a round, a `Protocol` or a list of pairs (round, count). Covered are rounds of any
+            ε0-LDP randomizer, of finite randomizers by their blanket, of randomized response against the strong adversary, with or without sampling,
             of several messages a user, with a shuffler that exposes messages; counts from a
             threshold on; random allocations with Gaussian or pure steps; tables of losses.
         memory_limit: bytes for the bracket that the grid is chosen by.
@@ -87,7 +87,8 @@ def certify(
         query = Query(delta=validate.open_unit(delta=delta))
     else:
         query = Query(epsilon=validate.finite_nonnegative(epsilon=epsilon))
-    protocol = Protocol([(_as_channel(one), count) for one, count in protocol.distinct])
+    whole = as_protocol(protocol, name="protocol")
+    protocol = Protocol([(_as_channel(one), count) for one, count in whole.distinct])
     state = protocol.to_dict()
     check(state, "protocol", DOCUMENT["properties"]["protocol"])
     parts_of(state)  # refuses what is not covered before anything takes time

@@ -89,7 +89,8 @@ def evaluate(
         return Answer(lower=disclosed, upper=1.0, ledger=ErrorLedger(round_off=1.0 - disclosed))
     tiny = largest < LIMITS.underflow ** (1.0 / 3.0)  # cubes would underflow
     # one round is summed exactly; of several questions about it, a law of binomials serves all
-    law = query.laws is not None and way_of(losses[0][0], 0.0, _EFFORT) == "binomial"
+    law = rounds == 1 and query.laws is not None
+    law = law and way_of(losses[0][0], 0.0, _EFFORT) == "binomial"
     if not tiny and (rounds > 1 or law):
         found = refine(losses, query, tolerance, memory_limit, largest, lower)
         backward, back_lower = _reversed(losses), _reversed(lower)

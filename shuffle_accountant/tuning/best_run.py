@@ -274,7 +274,7 @@ def selection(protocol: Rounds, *, runs: Runs) -> Selection:
         )
     if expected(runs) > 1e6 or not expected(runs) > 0.0:
         raise ValueError(f"runs must have a mean in (0, 1e6], got {runs!r}")
-    whole = as_protocol(protocol)
+    whole = as_protocol(protocol, name="protocol")
     if not len(whole):
         raise ValueError("protocol must have a round at least, got none")
     return Selection(whole, runs)
