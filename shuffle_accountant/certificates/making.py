@@ -76,9 +76,10 @@ def certify(
 
     Args:
         protocol: a round, a `Protocol` or a list of pairs (round, count). Covered are rounds of any
-            ε0-LDP randomizer, of finite randomizers by their blanket, of randomized response against the strong adversary, with or without sampling,
-            of several messages a user, with a shuffler that exposes messages; counts from a
-            threshold on; random allocations with Gaussian or pure steps; tables of losses.
+            ε0-LDP randomizer, of finite randomizers by their blanket, of randomized response
+            against the strong adversary, with or without sampling, of several messages a user,
+            with a shuffler that exposes messages; counts from a threshold on; random allocations
+            with Gaussian or pure steps; tables of losses.
         memory_limit: bytes for the bracket that the grid is chosen by.
     """
     if (delta is None) == (epsilon is None):
