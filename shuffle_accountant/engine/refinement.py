@@ -195,6 +195,8 @@ def _directly(problem: Problem, plan: Plan, ends: _Ends) -> _Ends:
         ends = found.within(ends)
         if _excess(problem, ends) <= 1.0 or found.upper.value == math.inf:
             break  # more cells would not hold what is beyond the window
+        if found.limited and found.lower.value > 0.0:
+            break  # what is known of single rounds decides, which takes most of the time
     return ends
 
 
