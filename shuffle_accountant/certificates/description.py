@@ -170,11 +170,11 @@ def _thinned(target: Target, share: arb) -> Target:
     if isinstance(target, BinaryTarget):
         return replace(target, rate=target.rate * share)
     assert isinstance(target, LettersAmongDecoys)
-    letters = [(a, b, q * share) for a, b, q in target.letters]
-    silent = [(a, b, q + at_least(0, 1 - share)) for a, b, q in letters if a == 0 == b]
-    others = [letter for letter in letters if not letter[0] == 0 == letter[1]]
-    blank = silent or [(arb(0), arb(0), at_least(0, 1 - share))]
-    return LettersAmongDecoys((*others, *blank), target.users)
+    # messages that the target never sends tell as little as one another
+    silent = [q for a, b, q in target.letters if a == 0 == b]
+    sent = [(a, b, q * share) for a, b, q in target.letters if not a == 0 == b]
+    blank = (arb(0), arb(0), at_least(0, 1 - share) + share * sum(silent, arb(0)))
+    return LettersAmongDecoys((*sent, blank), target.users)
 
 
 def _thresholds(state: State) -> list[Part]:

@@ -35,7 +35,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class MixedTarget:
-    """A target and the name of the pair, of several, that it belongs to: means of divergences.
+    """A mixture of pairs whose component is seen: its divergences are the means of theirs.
 
     Attributes:
         parts: probabilities and the pairs.

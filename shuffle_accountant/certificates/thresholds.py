@@ -25,11 +25,11 @@ from flint import arb, fmpq
 from shuffle_accountant.certificates.balls import Effort, between_zero_and, ceiling
 from shuffle_accountant.certificates.work import Work, ball_bytes, price, spend
 
-# Others who hold the value are followed up to this multiple of K/p, and no more than the number.
+# Largest number of others that is followed: this multiple of K/p, at most the second number.
 _REACH, _MOST_OTHERS = 4, 3000
 # Counts up to this multiple of K and this many more are followed one by one.
 _COUNTS, _MORE = 8, 400
-# Units of work of a count of a row, and of a row at an α.
+# Units of work: of one count of one number of others, and of one number of others at one α.
 _EACH_COUNT, _EACH_PLACE = 6.0, 40.0
 # Bits of the share of a row at which the ratio passes α.
 _BITS = 128

@@ -26,8 +26,8 @@ class Query:
         epsilon: at which delta is asked for, nats.
         least: about the least delta that is asked for beside this one, if it is known: what is
             prepared for that serves here too.
-        laws: filled with the laws of the sum that answer an epsilon; the next question about the
-            same rounds that brings them is answered by them where they are close enough.
+        laws: laws of the sum that earlier questions about the same rounds have made, which answer
+            this one where they are close enough; new ones are added. None for a single question.
     """
 
     delta: float | None = None

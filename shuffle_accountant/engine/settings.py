@@ -30,8 +30,8 @@ class Settings:
             alone, where an end stays 0 or infinite, for one round.
         stalled: if a finer grid leaves more than this part of the width, something else decides it.
         far_off: a bracket this many times as wide as allowed has missed rare large losses.
-        laws: most laws of sums that are kept for the next of several questions, two for each way a
-            composition is bounded.
+        laws: number of laws of sums that are kept for further questions about the same rounds, one
+            for each side of each order.
         nothing: a delta below this, in one of several questions, is as good as 0.
         direct_cells: cells of the first grid of direct convolution: milliseconds; doubled twice.
         tilts: length of a ladder of tilts, for a composed law or the error of rare losses.

@@ -28,7 +28,7 @@ __all__ = ["MemoisedRounds"]
 _POINTS = 256
 # Relative width of the brackets of the bounds there.
 _TOLERANCE = 1e-3
-# A delta below which no points are: smaller ones are answered more loosely.
+# Points reach to where a bound is below this delta; smaller deltas are answered more loosely.
 _LEAST = 1e-20
 # Relative error of the alpha that a bound is asked at, some exponentials and their quotient.
 _ROUNDING = 1e-12

@@ -166,7 +166,7 @@ def _ends(one: Round, count: int, swapped: bool, epsilon: float) -> tuple[float,
     return order_ends(parts, epsilon, swapped=swapped, tolerance=_TOLERANCE, laws=laws)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)  # both orders of a round and of the units it is compared with
 def _laws(one: Round, count: int, swapped: bool) -> dict[Hashable, Any]:
     """Laws of the sum, which questions at several epsilons share."""
     return {}

@@ -582,12 +582,18 @@ def test_counts_beyond_the_last_one_are_bounded(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("everyone", [False, True])
-@pytest.mark.parametrize("kind", ["general", "discrete"])
+@pytest.mark.parametrize("kind", ["general", "interactive", "discrete", "one row alone"])
 def test_exposed_targets_are_means_of_divergences(everyone: bool, kind: str) -> None:
     """Against the mean over which of the others are recognised, each a round of its own."""
     randomizer = {
         "general": {"kind": "general", "eps0": 1.0, "interactive": False},
+        "interactive": {"kind": "general", "eps0": 1.0, "interactive": True},
         "discrete": {"kind": "discrete", "channel": [[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]},
+        # a message that two of the inputs never send
+        "one row alone": {
+            "kind": "discrete",
+            "channel": [[0.5, 0.5, 0.0], [0.25, 0.75, 0.0], [0.375, 0.5, 0.125]],
+        },
     }[kind]
     chance, users = 0.25, 4
     leak = {

@@ -30,7 +30,7 @@ from shuffle_accountant.numerics.rounding import LIMITS, Array, Bound, roundings
 # Cells up to a loss x are as wide as they are asked to be, or x over this number: where the profile
 # falls like e^(-50), that costs it (50/2000)^2 / 8 of its size.
 _CELLS = 2000
-# Losses at once, when the last one of influence is looked for.
+# Losses that are tried at once in the search for the last one of influence.
 _LOOKS = 8
 
 
