@@ -133,6 +133,8 @@ def banded(
     contribution = math.sqrt(variance)
     pair = len(coefficients) == 2 and min(coefficients) > 0.0 and used > 1
     if pair and _LEAST <= contribution <= _MOST:
+        # a chain with the same covariances of neighbours shows where to look closely
+        epsilon = _about(used, variance, float(kernel[1] / kernel[0]), 0.0)
 
         def pairs(side: Bound) -> PrivacyLoss:
             upper = side is Bound.PESSIMISTIC
@@ -140,7 +142,7 @@ def banded(
             first, second = (c * math.sqrt(epochs) / noise_multiplier * away for c in coefficients)
             # the first bin shares a value with the last one, in all epochs but one
             last = second * (math.sqrt(1.0 - 1.0 / epochs) if not upper else float(epochs > 1))
-            source = PairRatios(variance * away, False, first, second, last)
+            source = PairRatios(variance * away, False, first, second, last, epsilon)
             return CorrelatedLoss(source, used if upper else bins)
 
         ends = LossBySide(pairs(Bound.PESSIMISTIC), pairs(Bound.OPTIMISTIC))

@@ -18,6 +18,7 @@ from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.dealt.chain_below import _LONGEST, _TAKEN, chain_below
 from shuffle_accountant.losses.dealt.chain_law import added, chain_sum, entries_of, ring_sum
 from shuffle_accountant.losses.dealt.correlated import ChainsBelow
+from shuffle_accountant.losses.dealt.pair_law import _means, _scores, _spread
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions import matrix
 
@@ -252,6 +253,55 @@ def test_sums_between_edges_are_above_in_convex_order() -> None:
             # what is beyond counts as its mean, as the charge for it does
             above = float(out[0] @ np.maximum(edges - kink, 0.0) + beyond[1, 0])
             assert above >= float(chance @ np.maximum(exact - kink, 0.0)) - 1e-13
+
+
+@pytest.mark.parametrize("deviation", [0.3, 1.9])
+@pytest.mark.parametrize("least", [1.0, 0.4, 0.05])
+def test_scores_of_a_pair_are_above_and_below(deviation: float, least: float) -> None:
+    """Sums ``A + B u + C u^r`` of a normal value's exponential u, against quadrature.
+
+    Above for the order (P, Q) after the factor that `pair_sum` takes between near scores, and for
+    (Q, P), where u alone is kept, without one; conditional means are below in either order.
+    """
+    step = 0.25
+    score = _scores(deviation, step, 1e-16, 2.5)
+    assert np.all(np.diff(score) > 0.999 * step)
+    assert np.diff(score).max() > 2.0 * step
+    near = 1.001 * step
+    part = 0.125 * np.expm1(near * deviation) ** 2
+    fine = np.linspace(-9.0, 9.0 + deviation, 400_001)
+    density = norm.pdf(fine) * (fine[1] - fine[0])
+
+    def sums(scores: np.ndarray, power: float, b: float, c: float) -> np.ndarray:
+        return 0.3 + b * np.exp(deviation * scores) + c * np.exp(power * deviation * scores)
+
+    for power, b, c in itertools.product((least, 1.0), (0.0, 1.0), (0.0, 1.0)):
+        factor = 1.0 / (1.0 - max(one * (1.0 - one) for one in (least, power)) * part)
+        exact = sums(fine, power, b, c)
+        for alpha in (0.31, 0.5, 1.0, 1.5, 2.0, 3.0, 8.0, 100.0):
+            gain = float(density @ np.maximum(exact - alpha, 0.0))
+            loss = float(density @ np.maximum(alpha - exact, 0.0))
+            # the quadrature's kink, a step of which is worth this much
+            off = 1e-9 * (1.0 + alpha + gain)
+            mass = _spread(score, deviation, least, near)
+            above = mass @ np.maximum(factor * sums(score, power, b, c) - alpha, 0.0)
+            assert float(above) >= gain - off
+            mass = _spread(score, deviation, 1.0, near)
+            assert float(mass @ np.maximum(alpha - sums(score, power, b, c), 0.0)) >= loss - off
+            for powers in (False, True):
+                values, mass = _means(score, deviation, powers)
+                kept = sums(values / deviation, power, b, c)
+                if powers:
+                    assert float(mass @ np.maximum(alpha - kept, 0.0)) <= loss + off
+                else:
+                    assert float(mass @ np.maximum(kept - alpha, 0.0)) <= gain + off
+
+
+def test_many_bins_with_much_noise_are_narrow() -> None:
+    """Cells of equal width reach beyond the mean of the sum, however narrow they should be."""
+    one = sa.MatrixMechanism(coefficients=[1.0, 0.5], noise_multiplier=4.0, bins=1000)
+    found = one.epsilon(delta=1e-6)
+    assert found.upper - found.lower < 5e-3  # of the specification
 
 
 @pytest.mark.parametrize("ring", [False, True])

@@ -44,9 +44,9 @@ _LOWERED = 1e-3
 # Length of a step of the independent part, in its deviations: a fiftieth of its variance.
 _STEP = 0.35
 # Least distance of the outermost nodes, in deviations, and cells of far sums by their size.
-_FAR_CELLS = 0.08
+_FAR_CELLS = 0.15
 # Cells are of equal width up to this many times the sum at which the divergence is to be tight, but
-# they are no more than this many.
+# they are no more than this many, and wide enough to reach that many times the sum's mean.
 NEAR, _MOST_EVEN = 1.4, 12_000
 # Width of cells for small sums, in the sum at which the divergence is to be tight.
 _SMALL_CELLS = 0.1
@@ -281,7 +281,8 @@ def _bounded(
         lost: probability of values beyond the nodes, under Q or P.
         short: logarithm of what means of powers are lowered by.
     """
-    lost += _beyond(bins, line.spread, line.other)
+    if line.spread > 0.0:
+        lost += beyond(bins, line.spread, line.other)
     held = np.flatnonzero(mass)
     error = steps * (OWN + roundings(2.0 * (line.nodes.size + line.other.size) + 16.0))
     law = SumLaw(
@@ -359,6 +360,7 @@ def sum_edges(
     # heavy tails have cells of their own width: only the bulk is to be resolved
     variance = min(variance, bins * (bins + 10.0) * 4.0)
     width = min(math.sqrt(6.0 * added * variance / bins), widest)
+    width = max(width, NEAR * bins / _MOST_EVEN)
     count = min(math.ceil(even / width), _MOST_EVEN) + 1
     found = [width * np.arange(count)]
     last, top = float(found[0][-1]), even + bins * largest
@@ -604,12 +606,10 @@ def _inflation(powers: Array, step: float) -> float:
     return float(np.sum(np.log1p(size * grown)))
 
 
-def _beyond(bins: int, spread: float, other: Array) -> float:
-    """Bound of the probability, under Q or P, that an independent part leaves its nodes."""
+def beyond(count: int, spread: float, nodes: Array) -> float:
+    """Bound of the probability, under Q or P, that one of these normal values leaves its nodes."""
     from scipy.special import ndtr
 
-    if spread == 0.0:
-        return 0.0
-    far = float(other[-1])
-    each = 2.0 * float(ndtr(-far / spread)) + float(ndtr(-(far - spread**2) / spread))
-    return bins * each * (1.0 + 1e-9)
+    low, high = float(nodes[0]), float(nodes[-1])
+    under_q = float(ndtr(low / spread)) + float(ndtr(-high / spread))
+    return count * (under_q + float(ndtr(-(high - spread**2) / spread))) * (1.0 + 1e-9)

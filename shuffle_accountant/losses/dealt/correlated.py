@@ -21,9 +21,8 @@ from shuffle_accountant.sums.doubling import SumLaw, add, power
 _LOOSE = 0.02
 # Epsilon, in nats, from which on the order (Q, P) has cells of its own, for small sums.
 _LARGE = 0.5
-# Size of blocks of a line of two bands from below, and deviations of the mean ratio up to which its
-# bounds are tight.
-_MOST_OF_LINE, _SPREADS = 128, 6.0
+# Size of blocks of a line of two bands from below.
+_MOST_OF_LINE = 128
 # Ratio alpha about which lower ends are tight, and of a block's sum the most, in its means.
 _FAR, _FAR_OF_BLOCK = math.exp(1.0), 20.0
 
@@ -139,25 +138,32 @@ class PairRatios(Dependent):
         first: deviation of the part that a bin shares with the one before, > 0.
         second: deviation of the part that it shares with the next one, > 0.
         last: deviation of the last bin's part that it shares with none, at most ``second``.
+        epsilon: nats about which bounds are tight.
     """
 
     first: float
     second: float
-    last: float = 0.0
+    last: float
+    epsilon: float
 
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """Both bounds are exact but for nodes and cells."""
-        return _pairs(users, self.first, self.second, self.last, side, self.order, tail)
+        # of the order (Q, P) are sums below their mean
+        far = 1.0 if self.order else math.exp(self.epsilon)
+        return _pairs(users, self.first, self.second, self.last, side, self.order, tail, far)
 
 
 @lru_cache(maxsize=16)
 def _pairs(
-    bins: int, first: float, second: float, last: float, side: Bound, order: bool, tail: float
+    bins: int,
+    first: float,
+    second: float,
+    last: float,
+    side: Bound,
+    order: bool,
+    tail: float,
+    far: float,
 ) -> SumLaw:
-    # about as far as epsilon goes at usual deltas; of the order (Q, P) are sums below their mean
-    spread = math.expm1(first**2 + second**2) + 2.0 * math.expm1(first * second)
-    far = 1.0 if order else min(math.exp(_SPREADS * math.sqrt(spread / bins)), _FAR)
-
     def line(count: int) -> SumLaw:
         share = tail * count / bins
         return pair_sum(
@@ -202,7 +208,7 @@ class ChainsBelow(Dependent):
 
     Attributes:
         scales: factors in (0, 1] of the first bins' logarithms; further bins' ratios are 1.
-        block: number of bins in a block; the first block has what is left.
+        block: most bins in a block.
         common: variance of the chain.
         theta: correlation of neighbours, in [0, 1).
         own: variance of the independent part.
@@ -224,7 +230,8 @@ class ChainsBelow(Dependent):
 def _of_blocks(source: ChainsBelow, bins: int, tail: float) -> SumLaw:
     """Law of the sum of independent blocks of bins, of which only the last one is scaled."""
     scales = np.asarray(source.scales)
-    size = min(source.block, scales.size)
+    # as few as there can be, and of about equal size
+    size = math.ceil(scales.size / math.ceil(scales.size / source.block))
     whole, rest = divmod(scales.size - size, size)
 
     def of_block(part: Array) -> SumLaw:

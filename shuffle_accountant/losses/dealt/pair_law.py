@@ -10,8 +10,10 @@ Given all else the sum is ``A + B u + C u^r`` in ``u = e^(s x_i)``, s the larger
 ratio of the smaller to the larger of both numbers; as in `chain_law` and `chain_below`, but with no
 noise to be spared, as x_i is drawn afresh:
 
-* *from above* x goes to the nodes at random with E u kept, which for ``E (L - alpha)_+`` lowers the
-  mean of u^r by a part that is made up for by a factor of all values;
+* *from above* x goes to the nodes at random. For ``E (1 - alpha L)_+`` E u is kept, which lowers no
+  other mean but those of u^r, as it may. For ``E (L - alpha)_+`` E u is kept between near nodes,
+  and what the mean of u^r is lowered by there is made up for by a factor of all values; between
+  nodes farther apart E u^r is kept, which raises the mean of u;
 * *from below* x is replaced by a conditional mean in its cell: of x itself, in which the sum is
   convex, for ``E (L - alpha)_+``, and of u, in which it is concave, for ``E (1 - alpha L)_+``.
 
@@ -38,10 +40,8 @@ from shuffle_accountant.losses.dealt.chain_law import (
     OWN,
     Entries,
     added,
+    beyond,
     entries_of,
-    nodes_of,
-    outside,
-    rounded_to_nodes,
     sum_edges,
     window,
 )
@@ -65,6 +65,12 @@ _STEP, _STEP_BELOW, _OTHER, _BINS = 0.08, 0.105, 1.8, 64
 # Part of the sum's variance that its cells may add, and may take; and either for the order (Q, P),
 # in which small sums decide.
 _CELLS, _CELLS_BELOW, _CELLS_OTHER = 1.5e-2, 2e-2, 4e-3
+# Distance from the mean, in deviations, from which on steps grow with its square: where one ratio
+# alone moves the sum little, and where it decides. It decides if at a score of 5 it is as large as
+# the sum's deviation.
+_DENSE, _DENSEST, _LARGE = 2.5, 4.6, 5.0
+# Least steps are equal up to round-off, which this factor is far above.
+_LEAST_STEP = 1.001
 # Values beyond the outermost nodes may have this many times the probability that may be left out,
 # which the engine sets to a billionth of delta or less.
 _OFF_NODES = 1e5
@@ -162,15 +168,18 @@ def pair_sum(
     upper, wider = side is Bound.PESSIMISTIC, _OTHER if powers else 1.0
     coarser = wider * (bins / _BINS) ** (1.0 / 3.0)
     rare = min(_OFF_NODES * tail, 1e-6) / bins
+    step = coarser * (_STEP if upper else _STEP_BELOW)
+    theta = first * second / variance
+    spread = bins * (math.expm1(variance) + 2.0 * math.expm1(first * second))
+    dense = _DENSE * math.exp(_LARGE * largest) / math.sqrt(spread)
+    score = _scores(largest, step, rare, min(max(dense, _DENSE), _DENSEST))
     if upper:
-        step = _STEP * coarser * largest
-        nodes = nodes_of(largest, step, rare)
-        chance = rounded_to_nodes(np.zeros(1), largest, nodes)[0]
+        least = 1.0 if powers else min(one for one in (first, second, last) if one) / largest
+        nodes, chance = largest * score, _spread(score, largest, least, _LEAST_STEP * step)
     else:
-        nodes, chance = _means(largest, powers, _STEP_BELOW * coarser, rare)
+        nodes, chance = _means(score, largest, powers)
     here, there = first / largest * nodes, second / largest * nodes
     most = math.exp(float(here[-1] + there[-1]) - 0.5 * variance)
-    theta = first * second / variance
     cells = _CELLS_OTHER if powers else _CELLS if upper else _CELLS_BELOW
     edges, even = sum_edges(bins, variance, theta, 0.0, cells, NEAR * far, most)
     end = (np.exp(here - 0.5 * first**2), np.ones(1), np.ones(1))
@@ -180,9 +189,13 @@ def pair_sum(
         return _below(bins, here, there, chance, variance, end, edges, even, tail)
     law = _above(bins, here, there, chance, variance, end, edges, even, 0.25 * rare)
     ratios = (min(first, second) / largest, last / largest)
-    part = max(ratio * (1.0 - ratio) for ratio in ratios) * 0.125 * math.expm1(step) ** 2
+    part = max(ratio * (1.0 - ratio) for ratio in ratios)
+    part *= 0.125 * math.expm1(_LEAST_STEP * step * largest) ** 2
     factor = 1.0 if powers else (1.0 + roundings(16)) / (1.0 - part)
-    lost = outside(bins, largest, nodes, step, 0.0)
+    # other ratios' means, which nodes farther apart raise
+    parts = (first, second, last)
+    mean = max(1.0, *(float(chance @ np.exp(one * score - 0.5 * one**2)) for one in parts))
+    lost = beyond(bins + 1, largest, nodes) * mean * mean
     return SumLaw(
         value=law.value * factor,
         mass=law.mass,
@@ -194,15 +207,46 @@ def pair_sum(
     )
 
 
-def _means(deviation: float, powers: bool, step: float, tail: float) -> tuple[Array, Array]:
+def _scores(deviation: float, step: float, tail: float, dense: float) -> Array:
+    """Ascending normal scores, a step apart where most values are and farther apart beyond.
+
+    Args:
+        deviation: of a normal value z, which moves its mean by as many scores under ``e^z dQ``.
+        step: least distance.
+        tail: probability of either tail beyond the outermost ones, under either law.
+        dense: distance from either mean up to which scores are a step apart.
+    """
+    reach = math.sqrt(-2.0 * math.log(tail))
+    ways = []
+    for start, end in ((0.0, reach), (deviation, reach + deviation)):
+        found = [0.0]
+        while found[-1] < end:
+            found.append(found[-1] + step * max((found[-1] - start) / dense, 1.0) ** 2)
+        ways.append(np.asarray(found))
+    return np.concatenate([-ways[0][:0:-1], ways[1]])
+
+
+def _spread(score: Array, deviation: float, least: float, near: float) -> Array:
+    """Masses at these scores of a normal value z that is rounded to them at random.
+
+    Between those nearer to one another than ``near`` it is ``E e^z`` that is kept, and ``E e^(least
+    z)`` between others.
+    """
+    power = np.where(np.diff(score) < near, 1.0, least) * deviation
+    cells = normal_cells(score)
+    ends = np.stack([score[:-1], score[1:]], axis=1)  # each cell has its own power
+    tilted = normal_cells(ends - power[:, None])[:, 0] * np.exp(0.5 * power**2)
+    low, high = np.exp(power * score[:-1]), np.exp(power * score[1:])
+    above = np.clip((tilted - low * cells) / (high - low), 0.0, cells)
+    return np.asarray(np.append(cells - above, 0.0) + np.append(0.0, above))
+
+
+def _means(score: Array, deviation: float, powers: bool) -> tuple[Array, Array]:
     """Conditional means of cells of a normal value, or logarithms of those of its exponential.
 
     Returns:
         The means, ascending, and the cells' probabilities; tails are left out.
     """
-    reach = math.sqrt(-2.0 * math.log(tail))
-    below, above = math.ceil(reach / step), math.ceil((reach + deviation) / step)
-    score = step * np.arange(-below, above + 1.0)
     chance = normal_cells(score)
     if powers:
         tilted = normal_cells(score - deviation)
