@@ -540,9 +540,10 @@ def attendance(
     """
     users = validate.integer(minimum=1, maximum=2**53, users=users)
     if min_users is not None and participation is not None:
+        given = f"participation={validate.shown(participation)} and min_users={min_users!r:.80}"
         raise ValueError(
             "participation must be None with min_users, which is for attendance that is seen, got "
-            f"participation={participation!r} and min_users={min_users!r}"
+            + given
         )
     if min_users is not None:
         return validate.integer(minimum=1, maximum=users, min_users=min_users)

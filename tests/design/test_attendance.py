@@ -6,6 +6,7 @@ import json
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shuffle_accountant as sa
@@ -145,6 +146,7 @@ def test_attendance() -> None:
         ({"participation": 0.0}, r"participation must be a number in \(0, 1\], got 0.0"),
         ({"participation": 1.5}, "participation must be a number"),
         ({"min_users": 10, "participation": 0.5}, "participation must be None with min_users"),
+        ({"min_users": 10, "participation": np.zeros((2, 2))}, "participation must be None with"),
         ({"min_users": 10, "colluding": 10}, "colluding must be fewer than"),
         ({"colluding": -1}, "colluding must be"),
     ],
