@@ -730,8 +730,8 @@ def _rounds() -> Iterator[Entry]:
         yield Entry(f"epsilon of {name}", call, (asked,), work=work, seconds=5.0)
     counted = {"size": 2.0, "probability": 0.1, "honest": 0.9, "keep": 0.9, "epsilon": 1.0}
     few = {"size": (1e-3, 1e4, 1e308), "probability": (1e-4, 1.0, 1.0)}
-    work, owner = True, ("dummies",)
-    yield Entry("delta of dummies", _among_dummies, (counted,), work, few, owner, seconds=5.0)
+    name = "delta of dummies"
+    yield Entry(name, _among_dummies, (counted,), True, few, ("dummies",), seconds=5.0)
     poisson = {"mean": 50.0, "honest": 0.9, "epsilon": 1.0}
     few = {"mean": (1e-3, 1e5, 1e308)}
     yield Entry("delta of Poisson dummies", _among_poisson, (poisson,), True, few, ("dummies",))
