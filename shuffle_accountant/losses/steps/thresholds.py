@@ -215,17 +215,11 @@ def _gains(
     table: Array, others: NDArray[np.int64], threshold: int, probability: float, losses: Array
 ) -> tuple[Array, Array]:
     """Bounds of ``H_alpha(P‖Q)``, shape (others, losses): the counts whose ratio is above alpha."""
-    m = others[:, None].astype(np.float64)
-    first = np.floor((m + 1.0) * -np.expm1(np.log1p(-probability) - losses)) + 1.0
-    first = np.clip(first, threshold, table.shape[1] - 1).astype(np.int64)
-    # any event gives a lower bound: of the neighbours of a rounded place the best is taken
-    places = [np.clip(first + shift, threshold, table.shape[1] - 1) for shift in (-1, 0, 1)]
-    row, error = others[:, None], _error(table)
-    parts = []
-    for place in places:
-        cost = np.exp(np.minimum(losses, 700.0)) * table[row, place]
-        parts.append(difference_of(table[row + 1, place], cost, error + roundings(8.0)))
-    return _best(parts)
+    m, off, row = others[:, None].astype(np.float64), _off(others), others[:, None]
+    first = np.floor((m + 1.0) * -np.expm1(np.log1p(-probability) - losses) - off) + 1.0
+    place = np.clip(first, threshold, np.minimum(m + 1.0, table.shape[1] - 1.0)).astype(np.int64)
+    cost = np.exp(np.minimum(losses, 700.0)) * table[row, place]
+    return _bounds(difference_of(table[row + 1, place], cost, _error(table) + roundings(8.0) + off))
 
 
 def _losses(
@@ -235,21 +229,26 @@ def _losses(
 
     ``Q(c <= s) - alpha P(c <= s) = alpha P(c > s) - Q(c > s) - (alpha - 1)``.
     """
-    m = others[:, None].astype(np.float64)
-    last = np.ceil((m + 1.0) * -np.expm1(np.log1p(-probability) + losses)) - 1.0
-    last = np.clip(last, max(threshold - 1, -1), table.shape[1] - 2).astype(np.int64)
-    row, error = others[:, None], _error(table)
-    asked, parts = np.minimum(losses, 700.0), []
-    for shift in (-1, 0, 1):
-        place = np.clip(last + shift + 1, threshold, table.shape[1] - 1)
-        gain = np.exp(asked) * table[row + 1, place]
-        cost = table[row, place] + np.expm1(asked)
-        parts.append(difference_of(gain, cost, error + roundings(8.0)))
-    return _best(parts)
+    m, off, row = others[:, None].astype(np.float64), _off(others), others[:, None]
+    last = np.ceil((m + 1.0) * -np.expm1(np.log1p(-probability) + losses) - off) - 1.0
+    place = np.clip(last + 1.0, threshold, table.shape[1] - 1.0).astype(np.int64)
+    asked = np.minimum(losses, 700.0)
+    gain, cost = np.exp(asked) * table[row + 1, place], table[row, place] + np.expm1(asked)
+    return _bounds(difference_of(gain, cost, _error(table) + roundings(8.0) + off))
 
 
-def _best(parts: list[Difference]) -> tuple[Array, Array]:
-    """Bounds of the largest of the differences, at least 0."""
-    low = np.max([part.value - part.error for part in parts], axis=0)
-    high = np.max([part.value + part.error for part in parts], axis=0)
+def _off(others: NDArray[np.int64]) -> Array:
+    """Error of the place where the ratio of counts crosses alpha, shape (others, 1).
+
+    Events of counts from a place on, or below it, take the place this much smaller. They differ
+    from the best event by at most one count, which is not below the place and whose ratio differs
+    from alpha by a relative error of at most as much: so the same relative error of both tails is
+    enough.
+    """
+    return np.asarray((others[:, None] + 1.0) * roundings(16.0) + 1e-12)
+
+
+def _bounds(found: Difference) -> tuple[Array, Array]:
+    """Bounds of a divergence, at least 0."""
+    low, high = found.value - found.error, found.value + found.error
     return np.clip(low - _LOST, 0.0, 1.0), np.clip(high + _LOST, 0.0, 1.0)
