@@ -52,7 +52,6 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.losses.base import LossBySide, PrivacyLoss
-from shuffle_accountant.losses.dealt.chain_law import chain_sum
 from shuffle_accountant.losses.dealt.correlated import (
     ChainRatios,
     ChainsBelow,
@@ -60,6 +59,7 @@ from shuffle_accountant.losses.dealt.correlated import (
     PairRatios,
     TreeRatios,
     UnknownRatios,
+    rough_epsilon,
 )
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
@@ -72,16 +72,13 @@ _COMMON_BELOW = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _THETA = (0.2, 0.3, 0.4, 0.5, 0.6, 0.68, 0.75, 0.8, 0.84, 0.88, 0.91, 0.94, 0.96)
 # Frequencies of the linear programme, and of the check of what it found.
 _FREQUENCIES, _CHECKED = 200, 1 << 15
-# Weights of covariances by which candidates above and below are chosen, and how coarse the first
-# look at those above is: up to a number of bins, and in proportion for more of them.
-_WEIGHTS, _WEIGHT_BELOW, _COARSE, _FEW = (0.5, 1.0, 2.0, 4.0), 2.0, 8.0, 250
+# Weights of covariances by which candidates above and below are chosen.
+_WEIGHTS, _WEIGHT_BELOW = (0.5, 1.0, 2.0, 4.0), 2.0
 # Most bins of a chain that is followed from below; more are blocks of as many, independent of one
 # another, which are summed by doubling.
 _BLOCK = 128
 # Most bins of several epochs that are followed around their ring.
 _AROUND = 32
-# The delta about which upper ends are tight, and one that a range of cells is to hold as well.
-_USUAL = 1e-6
 # Contributions, in deviations of the noise, for which chains are followed; others are revealed.
 _LEAST, _MOST = 1e-3, 2.0
 # Largest variance of a ratio's logarithm for which chains are followed from below; a smaller one is
@@ -105,8 +102,7 @@ def tree_of_noise(noise_multiplier: float, bins: int, epochs: int) -> Allocation
     variance = step * bins.bit_length()
 
     def loss(side: Bound) -> PrivacyLoss:
-        # differences of levels, of which there are up to 14, are off by their number of roundings
-        away = 1.0 + (roundings(64) if side is Bound.PESSIMISTIC else -roundings(64))
+        away = 1.0 + (roundings(8) if side is Bound.PESSIMISTIC else -roundings(8))
         source = TreeRatios(variance * away, False, step * away)
         return CorrelatedLoss(source, bins)
 
@@ -134,7 +130,7 @@ def banded(
     pair = len(coefficients) == 2 and min(coefficients) > 0.0 and used > 1
     if pair and _LEAST <= contribution <= _MOST:
         # a chain with the same covariances of neighbours shows where to look closely
-        epsilon = _about(used, variance, float(kernel[1] / kernel[0]), 0.0)
+        epsilon = rough_epsilon(used, variance, float(kernel[1] / kernel[0]), 0.0)
 
         def pairs(side: Bound) -> PrivacyLoss:
             upper = side is Bound.PESSIMISTIC
@@ -244,25 +240,11 @@ def _fitted(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatio
         chosen[found[int(np.argmin(moments))]] = None
     for common, theta, own in chosen:
         parts = (common * variance, theta, own * variance)
-        epsilon = _about(bins, *parts)
+        epsilon = rough_epsilon(bins, *parts)
         if best is None or epsilon < best[0]:
             best = (epsilon, parts)
     assert best is not None
     return ChainRatios(variance, False, *best[1], best[0])
-
-
-def _about(bins: int, common: float, theta: float, own: float) -> float:
-    """Rough epsilon at the usual delta, from a coarse look at a chain."""
-    coarser = _COARSE * max(bins / _FEW, 1.0)
-    look = chain_sum(bins, common, theta, own, tail=1e-10, epsilon=1.0, coarser=coarser)
-    loss = np.log(np.maximum(look.law.value / bins, 1e-300))
-    low, high = 0.0, float(loss[-1])
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        gain = -np.expm1(np.minimum(middle - loss, 0.0)) * look.law.value / bins
-        above = float(look.law.mass @ gain) > _USUAL
-        low, high = (middle, high) if above else (low, middle)
-    return high
 
 
 @lru_cache(maxsize=64)
@@ -299,7 +281,7 @@ def _around(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatio
     assert best is not None
     found = best[1]
     # where to look closely: a chain that does not come back is near enough
-    return replace(found, epsilon=_about(bins, found.common, found.theta, found.own))
+    return replace(found, epsilon=rough_epsilon(bins, found.common, found.theta, found.own))
 
 
 @lru_cache(maxsize=64)

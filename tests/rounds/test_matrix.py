@@ -15,12 +15,12 @@ from scipy.stats import norm
 
 import shuffle_accountant as sa
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.dealt.chain_below import _LONGEST, _TAKEN, chain_below
-from shuffle_accountant.losses.dealt.chain_law import added, chain_sum, entries_of, ring_sum
 from shuffle_accountant.losses.dealt.correlated import ChainsBelow
-from shuffle_accountant.losses.dealt.pair_law import _means, _scores, _spread
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions import matrix
+from shuffle_accountant.sums.chain_below import _LONGEST, _TAKEN, chain_below
+from shuffle_accountant.sums.chain_law import added, chain_sum, entries_of, ring_sum
+from shuffle_accountant.sums.pair_law import _means, _scores, _spread
 
 REFS = Path(__file__).resolve().parent.parent / "refs"
 SIDES = (Bound.OPTIMISTIC, Bound.PESSIMISTIC)

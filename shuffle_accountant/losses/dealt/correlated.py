@@ -9,13 +9,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.losses.dealt.chain_below import chain_below
-from shuffle_accountant.losses.dealt.chain_law import ChainSum, chain_sum, ring_sum
-from shuffle_accountant.losses.dealt.pair_law import pair_sum, tree_sum
+from shuffle_accountant.losses.dealt.tree_law import tree_sum
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
 from shuffle_accountant.numerics.rounding import Array, Bound, roundings
+from shuffle_accountant.sums.chain_below import chain_below
+from shuffle_accountant.sums.chain_law import ChainSum, chain_sum, ring_sum
 from shuffle_accountant.sums.doubling import SumLaw, add, power
+from shuffle_accountant.sums.pair_law import pair_sum
 
 # Width of cells of lower ends that are not exact, in normal scores: covariances decide there.
 _LOOSE = 0.02
@@ -25,6 +26,9 @@ _LARGE = 0.5
 _MOST_OF_LINE = 128
 # Ratio alpha about which lower ends are tight, and of a block's sum the most, in its means.
 _FAR, _FAR_OF_BLOCK = math.exp(1.0), 20.0
+# How coarse a first look at a chain is, up to a number of bins and in proportion for more of them,
+# and the delta about which bounds are tight.
+_COARSE, _FEW, _USUAL = 8.0, 250, 1e-6
 
 
 @dataclass(frozen=True)
@@ -194,12 +198,7 @@ class TreeRatios(Dependent):
 
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """Both bounds are exact but for cells."""
-        height = users.bit_length() - 1
-
-        def level(start: int, stop: int) -> float:
-            return self.step * (height - ((stop - start).bit_length() - 1) + 1)
-
-        return tree_sum(users, level, side, width=width, tail=tail)
+        return tree_sum(users.bit_length() - 1, self.step, side, width=width, tail=tail)
 
 
 @dataclass(frozen=True)
@@ -268,3 +267,17 @@ class UnknownRatios(Dependent):
         """The mean alone, a lower bound in convex order."""
         assert side is Bound.OPTIMISTIC, "nothing is known from above"
         return SumLaw(np.full(1, float(users)), np.ones(1), users, 0.0, 0.0, 0.0, float(users))
+
+
+def rough_epsilon(bins: int, common: float, theta: float, own: float) -> float:
+    """Approximation of epsilon at a usual delta, near which a chain's bounds are to be tight."""
+    coarser = _COARSE * max(bins / _FEW, 1.0)
+    look = chain_sum(bins, common, theta, own, tail=1e-10, epsilon=1.0, coarser=coarser)
+    loss = np.log(np.maximum(look.law.value / bins, 1e-300))
+    low, high = 0.0, float(loss[-1])
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        gain = -np.expm1(np.minimum(middle - loss, 0.0)) * look.law.value / bins
+        above = float(look.law.mass @ gain) > _USUAL
+        low, high = (middle, high) if above else (low, middle)
+    return high
