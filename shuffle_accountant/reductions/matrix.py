@@ -80,7 +80,7 @@ _BLOCK = 128
 # Most bins of several epochs that are followed around their ring.
 _AROUND = 32
 # Contributions, in deviations of the noise, for which chains are followed; others are revealed.
-_LEAST, _MOST = 1e-3, 2.0
+_LEAST, _MOST = 1e-3, 4.0
 # Largest variance of a ratio's logarithm for which chains are followed from below; a smaller one is
 # below a larger one.
 _LARGEST = 36.0

@@ -38,8 +38,8 @@ from shuffle_accountant.sums.doubling import SumLaw
 # add; up to _FEW bins. For more of them, in proportion to their number, nodes add more, by no more
 # than _COARSEST times, and cells the square of that.
 _CELLS, _NODES, _FEW, _COARSEST = 1e-3, 3e-3, 50, 7.0
-# Most that nodes may lower a power's mean by, all distances together, up to _FEW bins; twice that
-# for more.
+# Most that nodes may lower a power's mean by, all distances together, for up to _FEW bins and an
+# epsilon of at most 1 nat; in proportion to a larger epsilon, and twice that for more bins.
 _LOWERED = 1e-3
 # Length of a step of the independent part, in its deviations: a fiftieth of its variance.
 _STEP = 0.35
@@ -48,8 +48,12 @@ _FAR_CELLS = 0.15
 # Cells are of equal width up to this many times the sum at which the divergence is to be tight, but
 # they are no more than this many, and wide enough to reach that many times the sum's mean.
 NEAR, _MOST_EVEN = 1.4, 12_000
-# Width of cells for small sums, in the sum at which the divergence is to be tight.
-_SMALL_CELLS = 0.1
+# Part of the distance from the mean, where the divergence is to be tight, that stands for the sum's
+# deviation if it is larger.
+_EXCESS = 0.05
+# Width of cells for small sums, in the sum at which the divergence is to be tight, and how many
+# times that sum has them at most.
+_SMALL_CELLS, _SMALL_SUMS = 0.1, 100.0
 # Factor of what cells and nodes of a ring may add: it is followed once for every value of a bin.
 _RING = 4.0
 # Number of bins after which cells that hold next to no mass are cleared.
@@ -236,7 +240,7 @@ def _resolved(
     cells = coarser * more * more * _CELLS
     step = deviation * math.sqrt(6.0 * coarser * more * _NODES * (1.0 - theta * theta))
     if lowered > 0.0:
-        most = coarser * min(more, 2.0) * _LOWERED
+        most = coarser * min(more, 2.0) * _LOWERED * max(epsilon, 1.0)
         step = min(step, math.log1p(math.sqrt(8.0 * most / lowered)))
     nodes = nodes_of(deviation, step, 0.1 * tail / bins)
     spread = math.sqrt(own)
@@ -247,11 +251,11 @@ def _resolved(
         other = np.asarray(_STEP * spread * np.arange(-steps, steps + 1.0))
     chance = rounded_to_nodes(np.zeros(1), spread, other)[0] if own > 0.0 else np.ones(1)
     ratio, apart = np.exp(nodes - 0.5 * common), np.exp(other - 0.5 * own)
-    # divergences are linear in sums far above alpha times the number of bins: cells may be wide
-    near = NEAR * bins * (1.0 if small else math.exp(epsilon))
-    widest = _SMALL_CELLS * bins * math.exp(-epsilon) if small else math.inf
+    near, widest = even_range(bins, epsilon, small)
     most = float(ratio[-1] * apart[-1])
-    edges, even = sum_edges(bins, common, theta, own, cells, near, most, widest)
+    edges, even = sum_edges(
+        *(bins, common, theta, own, cells, near, most, widest), excess=near / NEAR - bins
+    )
     return _Line(
         *(common, theta, spread, step, nodes, other, ratio, apart, chance),
         edges=edges,
@@ -342,6 +346,21 @@ def rounded_to_nodes(mean: Array, deviation: float, nodes: Array) -> Array:
     return found
 
 
+def even_range(bins: int, epsilon: float, small: bool) -> tuple[float, float]:
+    """Sum up to which cells are even, and their largest width.
+
+    Args:
+        bins: number of ratios of mean one in the sum.
+        epsilon: nats about which the divergence is to be tight.
+        small: whether for small sums, as the order (Q, P) asks for, or for large ones, far above
+            which divergences are linear.
+    """
+    if not small:
+        return NEAR * bins * math.exp(epsilon), math.inf
+    sums = bins * math.exp(-epsilon)
+    return NEAR * min(float(bins), _SMALL_SUMS * sums), _SMALL_CELLS * sums
+
+
 def sum_edges(
     bins: int,
     common: float,
@@ -351,16 +370,31 @@ def sum_edges(
     even: float,
     largest: float,
     widest: float = math.inf,
+    excess: float = 0.0,
 ) -> tuple[Array, int]:
-    """Edges of the cells of sums, of equal width at first, and how many those are."""
+    """Edges of the cells of sums, of equal width at first, and how many those are.
+
+    Args:
+        bins: number of ratios in the sum.
+        common: variance of the chain.
+        theta: correlation of neighbours.
+        own: variance of the independent part.
+        added: part of the sum's variance that cells may add.
+        even: sum up to which cells are to be of equal width.
+        largest: largest ratio.
+        widest: largest width of those cells.
+        excess: distance from the mean at which the divergence is to be tight, if it is large.
+    """
     away = np.arange(1.0, min(bins, 4000))
     covered = np.minimum(common * theta**away, 600.0)
     one = math.expm1(min(common + own, 600.0))
     variance = bins * (one + 2.0 * float(np.sum(np.expm1(covered) * (1.0 - away / bins))))
     # heavy tails have cells of their own width: only the bulk is to be resolved
     variance = min(variance, bins * (bins + 10.0) * 4.0)
-    width = min(math.sqrt(6.0 * added * variance / bins), widest)
-    width = max(width, NEAR * bins / _MOST_EVEN)
+    scale = max(math.sqrt(variance), _EXCESS * excess)
+    width = min(math.sqrt(6.0 * added / bins) * scale, widest)
+    if even >= NEAR * bins:  # up to the mean, and not to small sums alone
+        width = max(width, NEAR * bins / _MOST_EVEN)
     count = min(math.ceil(even / width), _MOST_EVEN) + 1
     found = [width * np.arange(count)]
     last, top = float(found[0][-1]), even + bins * largest

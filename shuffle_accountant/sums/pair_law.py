@@ -35,6 +35,7 @@ from shuffle_accountant.sums.chain_law import (
     added,
     beyond,
     entries_of,
+    even_range,
     sum_edges,
     window,
 )
@@ -66,7 +67,7 @@ def pair_sum(
     *,
     powers: bool,
     tail: float,
-    far: float,
+    epsilon: float,
 ) -> SumLaw:
     """Bound of the law of the sum over all bins of their likelihood ratios under Q.
 
@@ -78,7 +79,7 @@ def pair_sum(
         side: PESSIMISTIC is above the true law in the order's convex order, OPTIMISTIC below it.
         powers: whether for the order (Q, P), or for (P, Q).
         tail: probability and gain that may be left out in all.
-        far: sum about which the bound is to be tight.
+        epsilon: nats about which the divergence is to be tight; it is a bound everywhere.
     """
     largest, variance = max(first, second), first * first + second * second
     upper, wider = side is Bound.PESSIMISTIC, _OTHER if powers else 1.0
@@ -97,7 +98,10 @@ def pair_sum(
     here, there = first / largest * nodes, second / largest * nodes
     most = math.exp(float(here[-1] + there[-1]) - 0.5 * variance)
     cells = _CELLS_OTHER if powers else _CELLS if upper else _CELLS_BELOW
-    edges, even = sum_edges(bins, variance, theta, 0.0, cells, NEAR * far, most)
+    near, widest = even_range(bins, epsilon, powers)
+    edges, even = sum_edges(
+        *(bins, variance, theta, 0.0, cells, near, most, widest), excess=near / NEAR - bins
+    )
     end = (np.exp(here - 0.5 * first**2), np.ones(1), np.ones(1))
     if last > 0.0:
         end = (end[0], np.exp(last / largest * nodes - 0.5 * last**2), chance)

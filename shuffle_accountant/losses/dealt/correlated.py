@@ -152,9 +152,8 @@ class PairRatios(Dependent):
 
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """Both bounds are exact but for nodes and cells."""
-        # of the order (Q, P) are sums below their mean
-        far = 1.0 if self.order else math.exp(self.epsilon)
-        return _pairs(users, self.first, self.second, self.last, side, self.order, tail, far)
+        parts = (self.first, self.second, self.last)
+        return _pairs(users, *parts, side, self.order, tail, self.epsilon)
 
 
 @lru_cache(maxsize=16)
@@ -166,12 +165,12 @@ def _pairs(
     side: Bound,
     order: bool,
     tail: float,
-    far: float,
+    epsilon: float,
 ) -> SumLaw:
     def line(count: int) -> SumLaw:
         share = tail * count / bins
         return pair_sum(
-            *(count, first, second, last, side), powers=order, tail=share, far=far * count
+            *(count, first, second, last, side), powers=order, tail=share, epsilon=epsilon
         )
 
     if side is Bound.PESSIMISTIC or bins <= _MOST_OF_LINE:
