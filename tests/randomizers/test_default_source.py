@@ -97,9 +97,11 @@ def test_by_default_the_operating_system_is_read(
         monkeypatch.setattr(os, "urandom", urandom)
         return drawn(name), read
 
+    drawn(name)  # compiles and imports what it needs, which may read random bytes as well
     first, read = with_bytes(1)
     assert read >= 400  # a byte for each user, at the very least
-    assert with_bytes(1) == (first, read)
+    # others in this process, as a pool that is made, may read more after it
+    assert with_bytes(1)[0] == first
     assert with_bytes(2)[0] != first
 
 
