@@ -230,9 +230,9 @@ KINDS = {
     "pure blocks": sa.RandomAllocation(sa.PureMechanism(epsilon=1.0), steps=3, selected=2),
     "table": sa.PldRound.from_tables(TABLE),
     "two tables": sa.PldRound.from_tables(REMOVE, ADD),
-    "threshold": sa.SampleAndThreshold(probability=0.0625, threshold=4),
+    "threshold": sa.SampleAndThreshold(probability=0.25, threshold=6),
     "threshold, replaced": sa.SampleAndThreshold(
-        probability=0.0625, threshold=4, adjacency=sa.Adjacency.REPLACE_ONE
+        probability=0.25, threshold=6, adjacency=sa.Adjacency.REPLACE_ONE
     ),
     "exposed": clones(eps0=1.0, users=8, shuffler=sa.Shuffler(exposure=0.01)),
     "exposed alone": sa.ShuffleRound(
