@@ -77,10 +77,11 @@ _WEIGHTS, _WEIGHT_BELOW = (0.5, 1.0, 2.0, 4.0), 2.0
 # Most bins of a chain that is followed from below; more are blocks of as many, independent of one
 # another, which are summed by doubling.
 _BLOCK = 128
-# Most bins of several epochs that are followed around their ring.
-_AROUND = 32
+# Most bins of several epochs that are followed around their ring, and the largest contribution, in
+# deviations of the noise: with a larger one, bins that are revealed cost little.
+_AROUND, _AROUND_MOST = 32, 2.0
 # Contributions, in deviations of the noise, for which chains are followed; others are revealed.
-_LEAST, _MOST = 1e-3, 4.0
+_LEAST, _MOST = 1e-3, 6.0
 # Largest variance of a ratio's logarithm for which chains are followed from below; a smaller one is
 # below a larger one.
 _LARGEST = 36.0
@@ -144,7 +145,7 @@ def banded(
         ends = LossBySide(pairs(Bound.PESSIMISTIC), pairs(Bound.OPTIMISTIC))
         return AllocationPair("correlated noise, bands", ends)
     above: PrivacyLoss
-    if epochs > 1 and 3 <= bins <= _AROUND and _LEAST <= contribution <= _MOST:
+    if epochs > 1 and 3 <= bins <= _AROUND and _LEAST <= contribution <= _AROUND_MOST:
         above = CorrelatedLoss(_around(tuple(kernel.tolist()), variance, bins), bins)
     elif used > 1 and _LEAST <= contribution <= _MOST:
         above = CorrelatedLoss(_fitted(tuple(kernel.tolist()), variance, used), used)

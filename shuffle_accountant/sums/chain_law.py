@@ -41,16 +41,18 @@ _CELLS, _NODES, _FEW, _COARSEST = 1e-3, 3e-3, 50, 7.0
 # Most that nodes may lower a power's mean by, all distances together, for up to _FEW bins and an
 # epsilon of at most 1 nat; in proportion to a larger epsilon, and twice that for more bins.
 _LOWERED = 1e-3
+# Largest distance of nodes, in logarithms of ratios.
+_LONGEST = 0.8
 # Length of a step of the independent part, in its deviations: a fiftieth of its variance.
 _STEP = 0.35
 # Least distance of the outermost nodes, in deviations, and cells of far sums by their size.
-_FAR_CELLS = 0.15
+_FAR_CELLS = 0.05
+# Largest epsilon, in nats, for which cells are of equal width up to where it is decided: farther
+# out a sum is hardly more than one ratio, which wider cells hold as well.
+_EVEN_EPSILON = 1.2
 # Cells are of equal width up to this many times the sum at which the divergence is to be tight, but
 # they are no more than this many, and wide enough to reach that many times the sum's mean.
 NEAR, _MOST_EVEN = 1.4, 12_000
-# Part of the distance from the mean, where the divergence is to be tight, that stands for the sum's
-# deviation if it is larger.
-_EXCESS = 0.05
 # Width of cells for small sums, in the sum at which the divergence is to be tight, and how many
 # times that sum has them at most.
 _SMALL_CELLS, _SMALL_SUMS = 0.1, 100.0
@@ -150,7 +152,7 @@ def ring_sum(
     line = _resolved(bins, common, theta, own, tail, epsilon, _RING, small)
     deviation = math.sqrt(common)
     # of all values that are rounded it is one, which few bins depend on
-    step = line.step * math.sqrt(max(0.5 * bins * (1.0 - theta * theta), 1.0))
+    step = min(line.step * math.sqrt(max(0.5 * bins * (1.0 - theta * theta), 1.0)), _LONGEST)
     firsts = nodes_of(deviation, step, 0.1 * tail / bins)
     chances = rounded_to_nodes(np.zeros(1), deviation, firsts)[0]
     # of a chain that may go around any number of times
@@ -241,7 +243,7 @@ def _resolved(
     step = deviation * math.sqrt(6.0 * coarser * more * _NODES * (1.0 - theta * theta))
     if lowered > 0.0:
         most = coarser * min(more, 2.0) * _LOWERED * max(epsilon, 1.0)
-        step = min(step, math.log1p(math.sqrt(8.0 * most / lowered)))
+        step = min(step, math.log1p(math.sqrt(8.0 * most / lowered)), _LONGEST)
     nodes = nodes_of(deviation, step, 0.1 * tail / bins)
     spread = math.sqrt(own)
     other = np.zeros(1, np.float64)
@@ -253,9 +255,7 @@ def _resolved(
     ratio, apart = np.exp(nodes - 0.5 * common), np.exp(other - 0.5 * own)
     near, widest = even_range(bins, epsilon, small)
     most = float(ratio[-1] * apart[-1])
-    edges, even = sum_edges(
-        *(bins, common, theta, own, cells, near, most, widest), excess=near / NEAR - bins
-    )
+    edges, even = sum_edges(bins, common, theta, own, cells, near, most, widest)
     return _Line(
         *(common, theta, spread, step, nodes, other, ratio, apart, chance),
         edges=edges,
@@ -356,7 +356,7 @@ def even_range(bins: int, epsilon: float, small: bool) -> tuple[float, float]:
             which divergences are linear.
     """
     if not small:
-        return NEAR * bins * math.exp(epsilon), math.inf
+        return NEAR * bins * math.exp(min(epsilon, _EVEN_EPSILON)), math.inf
     sums = bins * math.exp(-epsilon)
     return NEAR * min(float(bins), _SMALL_SUMS * sums), _SMALL_CELLS * sums
 
@@ -370,7 +370,6 @@ def sum_edges(
     even: float,
     largest: float,
     widest: float = math.inf,
-    excess: float = 0.0,
 ) -> tuple[Array, int]:
     """Edges of the cells of sums, of equal width at first, and how many those are.
 
@@ -383,7 +382,6 @@ def sum_edges(
         even: sum up to which cells are to be of equal width.
         largest: largest ratio.
         widest: largest width of those cells.
-        excess: distance from the mean at which the divergence is to be tight, if it is large.
     """
     away = np.arange(1.0, min(bins, 4000))
     covered = np.minimum(common * theta**away, 600.0)
@@ -391,8 +389,7 @@ def sum_edges(
     variance = bins * (one + 2.0 * float(np.sum(np.expm1(covered) * (1.0 - away / bins))))
     # heavy tails have cells of their own width: only the bulk is to be resolved
     variance = min(variance, bins * (bins + 10.0) * 4.0)
-    scale = max(math.sqrt(variance), _EXCESS * excess)
-    width = min(math.sqrt(6.0 * added / bins) * scale, widest)
+    width = min(math.sqrt(6.0 * added * variance / bins), widest)
     if even >= NEAR * bins:  # up to the mean, and not to small sums alone
         width = max(width, NEAR * bins / _MOST_EVEN)
     count = min(math.ceil(even / width), _MOST_EVEN) + 1
@@ -459,20 +456,28 @@ def _followed(
             out[:, low:high] = chances @ out[:, low:high]
             left, gain = chances @ left, chances @ gain
         if place % CLEARED == 0:
-            low, high = window(out, line.edges, low, high, left, gain, budget)
+            low, high = window(out, line.edges, low, high, left, gain, line.ratio, budget)
         mass = out
     return _Held(mass, left, gain, high)
 
 
 def window(
-    mass: Array, edges: Array, low: int, high: int, left: Array, gain: Array, budget: float
+    mass: Array,
+    edges: Array,
+    low: int,
+    high: int,
+    left: Array,
+    gain: Array,
+    ahead: Array,
+    budget: float,
 ) -> tuple[int, int]:
     """The range of cells without those at its ends that hold less than a budget of mass and mean.
 
-    What they hold is added to what is left out.
+    What they hold is added to what is left out. Of the mean is also that of the next ratio, given
+    the state: ``ahead``.
     """
     part, sums = mass[:, low:high], edges[low:high]
-    cost = part * (1.0 + sums)
+    cost = part * (1.0 + ahead[:, None] + sums)
     share = budget / mass.shape[0]
     few = (np.cumsum(cost, axis=1) < share) | (np.cumsum(cost[:, ::-1], axis=1)[:, ::-1] < share)
     dropped = np.where(few, part, 0.0)

@@ -29,7 +29,6 @@ from shuffle_accountant.numerics.rounding import Array, Bound, raised, roundings
 from shuffle_accountant.sums.chain_below import kept_cells, law_of, means_of, merged
 from shuffle_accountant.sums.chain_law import (
     CLEARED,
-    NEAR,
     OWN,
     Entries,
     added,
@@ -99,9 +98,7 @@ def pair_sum(
     most = math.exp(float(here[-1] + there[-1]) - 0.5 * variance)
     cells = _CELLS_OTHER if powers else _CELLS if upper else _CELLS_BELOW
     near, widest = even_range(bins, epsilon, powers)
-    edges, even = sum_edges(
-        *(bins, variance, theta, 0.0, cells, near, most, widest), excess=near / NEAR - bins
-    )
+    edges, even = sum_edges(bins, variance, theta, 0.0, cells, near, most, widest)
     end = (np.exp(here - 0.5 * first**2), np.ones(1), np.ones(1))
     if last > 0.0:
         end = (end[0], np.exp(last / largest * nodes - 0.5 * last**2), chance)
@@ -195,14 +192,14 @@ def _above(
     mass = np.zeros((count, edges.size))
     mass[:, 0] = chance
     left, gain = np.zeros(count), np.zeros(count)
-    low, high = 0, 1
+    low, high, ahead = 0, 1, ratios @ chance
     for place in range(bins - 1):
         moved, beyond = np.zeros_like(mass), np.zeros((2, count))
         high = int(add(mass, *entries, edges, even, low, high, moved, beyond)) + 1
         gain = chance * (float(gain.sum()) + left @ ratios) + beyond[1]
         left = chance * float(left.sum()) + beyond[0]
         if place % CLEARED == 0:
-            low, high = window(moved, edges, low, high, left, gain, budget)
+            low, high = window(moved, edges, low, high, left, gain, ahead, budget)
         mass = moved
     out, beyond = np.zeros((1, edges.size)), np.zeros((2, 1))
     starts, rows, *last = entries_of(*end, edges, even)

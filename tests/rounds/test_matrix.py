@@ -148,6 +148,28 @@ def test_two_bins_by_quadrature(one: sa.MatrixMechanism, epsilon: float, swapped
         assert high - low <= 0.05 * high + 1e-5  # nodes; the other order has fewer
 
 
+@pytest.mark.parametrize("sigma", [0.4, 0.25, 0.17])
+@pytest.mark.parametrize(("bands", "wide"), [(2, 0.05), (3, 0.5)])
+def test_two_bins_with_little_noise_by_quadrature(bands: int, wide: float, sigma: float) -> None:
+    """Under P, where what decides is likely: ``H_alpha(P‖Q) = E_P (1 - alpha/L)_+``."""
+    one = sa.MatrixMechanism(coefficients=geometric(bands), noise_multiplier=sigma, bins=2)
+    shared = covariance(one)
+    root, half = np.linalg.cholesky(shared), 0.5 * np.diag(shared)
+    grid = (np.arange(3000) + 0.5) / 3000.0 * 18.0 - 9.0
+    weight = norm.pdf(grid) * (18.0 / 3000.0)
+    for epsilon in (0.6 * half[0], half[0], 1.5 * half[0]):
+        wanted = 0.0
+        for place in range(2):  # the bin of the record
+            one_log = root[0, 0] * grid[:, None] + shared[0, place] - half[0]
+            other = root[1, 0] * grid[:, None] + root[1, 1] * grid + shared[1, place] - half[1]
+            loss = np.logaddexp(one_log, other) - math.log(2.0)
+            wanted += 0.5 * float(weight @ np.maximum(-np.expm1(epsilon - loss), 0.0) @ weight)
+        low, high = deltas(one, epsilon, False)
+        # the kink costs the quadrature what a node is worth
+        assert low * (1.0 - 2e-3) <= wanted <= high * (1.0 + 2e-3)
+        assert high - low <= wide * high
+
+
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize(
     "one",
