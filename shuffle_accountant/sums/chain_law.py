@@ -42,7 +42,7 @@ _CELLS, _NODES, _FEW, _COARSEST = 1e-3, 3e-3, 50, 7.0
 # epsilon of at most 1 nat; in proportion to a larger epsilon, and twice that for more bins.
 _LOWERED = 1e-3
 # Largest distance of nodes, in logarithms of ratios.
-_LONGEST = 0.8
+LONGEST = 0.8
 # Length of a step of the independent part, in its deviations: a fiftieth of its variance.
 _STEP = 0.35
 # Least distance of the outermost nodes, in deviations, and cells of far sums by their size.
@@ -152,7 +152,7 @@ def ring_sum(
     line = _resolved(bins, common, theta, own, tail, epsilon, _RING, small)
     deviation = math.sqrt(common)
     # of all values that are rounded it is one, which few bins depend on
-    step = min(line.step * math.sqrt(max(0.5 * bins * (1.0 - theta * theta), 1.0)), _LONGEST)
+    step = min(line.step * math.sqrt(max(0.5 * bins * (1.0 - theta * theta), 1.0)), LONGEST)
     firsts = nodes_of(deviation, step, 0.1 * tail / bins)
     chances = rounded_to_nodes(np.zeros(1), deviation, firsts)[0]
     # of a chain that may go around any number of times
@@ -243,7 +243,7 @@ def _resolved(
     step = deviation * math.sqrt(6.0 * coarser * more * _NODES * (1.0 - theta * theta))
     if lowered > 0.0:
         most = coarser * min(more, 2.0) * _LOWERED * max(epsilon, 1.0)
-        step = min(step, math.log1p(math.sqrt(8.0 * most / lowered)), _LONGEST)
+        step = min(step, math.log1p(math.sqrt(8.0 * most / lowered)), LONGEST)
     nodes = nodes_of(deviation, step, 0.1 * tail / bins)
     spread = math.sqrt(own)
     other = np.zeros(1, np.float64)

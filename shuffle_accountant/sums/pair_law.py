@@ -29,6 +29,7 @@ from shuffle_accountant.numerics.rounding import Array, Bound, raised, roundings
 from shuffle_accountant.sums.chain_below import kept_cells, law_of, means_of, merged
 from shuffle_accountant.sums.chain_law import (
     CLEARED,
+    LONGEST,
     OWN,
     Entries,
     added,
@@ -50,6 +51,9 @@ _CELLS, _CELLS_BELOW, _CELLS_OTHER = 1.5e-2, 2e-2, 4e-3
 # alone moves the sum little, and where it decides. It decides if at a score of 5 it is as large as
 # the sum's deviation.
 _DENSE, _DENSEST, _LARGE = 2.5, 4.6, 5.0
+# Powers below this one are not kept between scores farther apart, as shares of nodes would be lost
+# to round-off: all scores are a step apart then.
+_LEAST_POWER = 0.05
 # Least steps are equal up to round-off, which this factor is far above.
 _LEAST_STEP = 1.001
 # Values beyond the outermost nodes may have this many times the probability that may be left out,
@@ -84,13 +88,14 @@ def pair_sum(
     upper, wider = side is Bound.PESSIMISTIC, _OTHER if powers else 1.0
     coarser = wider * (bins / _BINS) ** (1.0 / 3.0)
     rare = min(_OFF_NODES * tail, 1e-6) / bins
-    step = coarser * (_STEP if upper else _STEP_BELOW)
+    step = min(coarser * (_STEP if upper else _STEP_BELOW), LONGEST / largest)
     theta = first * second / variance
     spread = bins * (math.expm1(variance) + 2.0 * math.expm1(first * second))
     dense = _DENSE * math.exp(_LARGE * largest) / math.sqrt(spread)
-    score = _scores(largest, step, rare, min(max(dense, _DENSE), _DENSEST))
+    least = 1.0 if powers else min(one for one in (first, second, last) if one) / largest
+    dense = math.inf if least < _LEAST_POWER else min(max(dense, _DENSE), _DENSEST)
+    score = _scores(largest, step, rare, dense)
     if upper:
-        least = 1.0 if powers else min(one for one in (first, second, last) if one) / largest
         nodes, chance = largest * score, _spread(score, largest, least, _LEAST_STEP * step)
     else:
         nodes, chance = _means(score, largest, powers)
@@ -106,7 +111,7 @@ def pair_sum(
         return _below(bins, here, there, chance, variance, end, edges, even, tail)
     law = _above(bins, here, there, chance, variance, end, edges, even, 0.25 * rare)
     ratios = (min(first, second) / largest, last / largest)
-    part = max(ratio * (1.0 - ratio) for ratio in ratios)
+    part = sum(ratio * (1.0 - ratio) for ratio in ratios)
     part *= 0.125 * math.expm1(_LEAST_STEP * step * largest) ** 2
     factor = 1.0 if powers else (1.0 + roundings(16)) / (1.0 - part)
     # other ratios' means, which nodes farther apart raise

@@ -18,8 +18,10 @@ from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.dealt.correlated import ChainsBelow
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions import matrix
+from shuffle_accountant.sums import pair_law
 from shuffle_accountant.sums.chain_below import _LONGEST, _TAKEN, chain_below
 from shuffle_accountant.sums.chain_law import added, chain_sum, entries_of, ring_sum
+from shuffle_accountant.sums.doubling import SumLaw
 from shuffle_accountant.sums.pair_law import _means, _scores, _spread
 
 REFS = Path(__file__).resolve().parent.parent / "refs"
@@ -317,6 +319,22 @@ def test_scores_of_a_pair_are_above_and_below(deviation: float, least: float) ->
                     assert float(mass @ np.maximum(alpha - kept, 0.0)) <= loss + off
                 else:
                     assert float(mass @ np.maximum(kept - alpha, 0.0)) <= gain + off
+
+
+@pytest.mark.parametrize("shape", [(2.0, 1.0, 0.0), (2.0, 0.05, 0.0), (1.0, 2.0, 2.0)])
+@pytest.mark.parametrize("bins", [3, 10_000])
+def test_what_means_are_lowered_by_stays_below_one(
+    shape: tuple[float, float, float], bins: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few nodes there are for many bins and little noise, values grow by a factor."""
+    kept = SumLaw(np.ones(1), np.ones(1), bins, 0.0, 0.0, 0.0, 1.0)
+    monkeypatch.setattr(pair_law, "_above", lambda *_: kept)
+    for scale in (1e-3, 1.0, 2.6):
+        parts = (scale * one for one in shape)
+        found = pair_law.pair_sum(
+            bins, *parts, Bound.PESSIMISTIC, powers=False, tail=1e-15, epsilon=1.0
+        )
+        assert 1.0 <= found.value[0] < 1.5
 
 
 def test_many_bins_with_much_noise_are_narrow() -> None:
