@@ -288,7 +288,8 @@ class ListedProfile:
     @classmethod
     def of(cls, table: Histograms, users: int) -> ListedProfile:
         """Sort the histograms of ``users`` messages by their likelihood ratios."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        # infinite where it is beyond the range of doubles, as all alpha are within it
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = table.s0 / table.s1
         ratio = np.where(table.s1 > 0.0, ratio, math.inf)
         order = np.argsort(-ratio, kind="stable")

@@ -125,3 +125,18 @@ def test_oracles_that_hide_next_to_nothing() -> None:
     many = sa.epsilon(one, delta=1e-6, rounds=10)
     assert many.upper - many.lower <= 1e-3 * many.upper
     assert many.upper <= 10 * one.epsilon(delta=1e-7).upper
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::shuffle_accountant.WeakPrivacyWarning")
+def test_ratios_beyond_the_range_of_doubles_are_infinite() -> None:
+    """Of two messages, both of whose ratios are nearly the largest double."""
+    rows = [
+        [1.0, 1.0242328013353992e-250, 2.2389755672478095e-82],
+        [5.333787163628974e-287, 1.0, 5e-324],
+        [0.1611883198349241, 0.8388116801650759, 4.5986259094391344e-30],
+        [0.8508239666184565, 0.1491760333815435, 9.885593928307225e-52],
+    ]
+    one = sa.ShuffleRound(sa.DiscreteRandomizer(rows), users=2)
+    found = one.delta(epsilon=676.0)
+    assert found.lower <= one.attained(epsilon=676.0) <= found.upper
