@@ -45,7 +45,7 @@ _LOWERED = 1e-3
 LONGEST = 0.8
 # Length of a step of the independent part, in its deviations: a fiftieth of its variance.
 _STEP = 0.35
-# Least distance of the outermost nodes, in deviations, and cells of far sums by their size.
+# What far cells are wider by than the first ones, in their distance from the last even one.
 _FAR_CELLS = 0.05
 # Largest epsilon, in nats, for which cells are of equal width up to where it is decided: farther
 # out a sum is hardly more than one ratio, which wider cells hold as well.
@@ -106,8 +106,8 @@ def chain_sum(
         own: variance w of the independent part, >= 0.
         tail: probability and gain that may be left out in all.
         epsilon: nats about which the divergence is to be tight; it is a bound everywhere.
-        small: whether it is to be tight for small sums, as the order (Q, P) asks for.
         coarser: factor of what cells and nodes may add, for a first look.
+        small: whether it is to be tight for small sums, as the order (Q, P) asks for.
     """
     line = _resolved(bins, common, theta, own, tail, epsilon, coarser, small)
     nodes, deviation = line.nodes, math.sqrt(common)

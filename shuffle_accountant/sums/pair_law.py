@@ -114,7 +114,7 @@ def pair_sum(
     part = sum(ratio * (1.0 - ratio) for ratio in ratios)
     part *= 0.125 * math.expm1(_LEAST_STEP * step * largest) ** 2
     factor = 1.0 if powers else (1.0 + roundings(16)) / (1.0 - part)
-    # other ratios' means, which nodes farther apart raise
+    # means of the factors that are rounded, which nodes farther apart raise
     parts = (first, second, last)
     mean = max(1.0, *(float(chance @ np.exp(one * score - 0.5 * one**2)) for one in parts))
     lost = beyond(bins + 1, largest, nodes) * mean * mean
@@ -199,18 +199,18 @@ def _above(
     left, gain = np.zeros(count), np.zeros(count)
     low, high, ahead = 0, 1, ratios @ chance
     for place in range(bins - 1):
-        moved, beyond = np.zeros_like(mass), np.zeros((2, count))
-        high = int(add(mass, *entries, edges, even, low, high, moved, beyond)) + 1
-        gain = chance * (float(gain.sum()) + left @ ratios) + beyond[1]
-        left = chance * float(left.sum()) + beyond[0]
+        moved, above = np.zeros_like(mass), np.zeros((2, count))
+        high = int(add(mass, *entries, edges, even, low, high, moved, above)) + 1
+        gain = chance * (float(gain.sum()) + left @ ratios) + above[1]
+        left = chance * float(left.sum()) + above[0]
         if place % CLEARED == 0:
             low, high = window(moved, edges, low, high, left, gain, ahead, budget)
         mass = moved
-    out, beyond = np.zeros((1, edges.size)), np.zeros((2, 1))
+    out, above = np.zeros((1, edges.size)), np.zeros((2, 1))
     starts, rows, *last = entries_of(*end, edges, even)
-    add(mass, starts, 0 * rows, *last, edges, even, low, high, out, beyond)
+    add(mass, starts, 0 * rows, *last, edges, even, low, high, out, above)
     gain = gain + end[0] * float(end[1] @ end[2]) * left
-    gain, left = np.append(gain, beyond[1]), np.append(left, beyond[0])
+    gain, left = np.append(gain, above[1]), np.append(left, above[0])
     total = out[0]
     held = np.flatnonzero(total)
     error = bins * OWN + bins * roundings(4.0 * count + 32.0)

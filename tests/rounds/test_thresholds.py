@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -232,3 +233,38 @@ def test_calibration_says_what_it_cannot_do() -> None:
         sa.SampleAndThreshold.calibrate(target_epsilon=1.0, delta=1e-8)
     with pytest.raises(ValueError, match="target_epsilon"):
         sa.SampleAndThreshold.calibrate(probability=0.9, target_epsilon=0.01, delta=1e-8)
+
+
+@pytest.mark.parametrize("others", [1, 5, 8])
+@pytest.mark.parametrize("probability", [0.3, 1.0 - 2.0**-40])
+def test_events_at_ratios_of_counts(others: int, probability: float) -> None:
+    """At losses where the ratio of a count is alpha, and just beside them, in fractions."""
+    pair = ThresholdPair(probability, 2, others=others)
+    p = Fraction(probability)
+
+    def law(users: int) -> list[Fraction]:
+        each = [
+            math.comb(users, c) * p**c * (1 - p) ** (users - c) if c <= users else Fraction(0)
+            for c in range(others + 2)
+        ]
+        return [each[0] + each[1], *each[2:]]
+
+    with_target, without = law(others + 1), law(others)
+    at = [abs(math.log(a / b)) for a, b in zip(with_target, without, strict=True) if a and b]
+    losses = np.sort([max(loss * (1.0 + off), 0.0) for loss in at for off in (0.0, 1e-15, -1e-15)])
+    for bounds, first, second in (
+        (pair.forward(losses), with_target, without),
+        (pair.backward(losses), without, with_target),
+    ):
+        for loss, low, high in zip(losses, *bounds, strict=True):
+            with mpmath.workdps(60):
+                alpha = mpmath.exp(mpmath.mpf(float(loss)))
+                wanted = mpmath.fsum(
+                    max(as_mp(a) - alpha * as_mp(b), 0) for a, b in zip(first, second, strict=True)
+                )
+                assert mpmath.mpf(float(low)) <= wanted <= mpmath.mpf(float(high))
+            assert high - low <= 1e-9 * max(float(alpha), 1.0)
+
+
+def as_mp(value: Fraction) -> Any:
+    return mpmath.mpf(value.numerator) / value.denominator

@@ -245,7 +245,8 @@ def _off(others: NDArray[np.int64]) -> Array:
     from alpha by a relative error of at most as much: so the same relative error of both tails is
     enough.
     """
-    return np.asarray((others[:, None] + 1.0) * roundings(16.0) + 1e-12)
+    # log(1 - p) is above -37, so that its sum with a loss near its negative is off by 80 roundings
+    return np.asarray((others[:, None] + 1.0) * roundings(128.0) + 1e-12)
 
 
 def _bounds(found: Difference) -> tuple[Array, Array]:
