@@ -8,7 +8,8 @@ It adds up over rounds (Mironov 2017) and is turned into (epsilon, delta) by
 `shuffle_accountant.baselines.moments`, at the best real order. No closed form stands between: the
 divergence is that of the pair that the accountant itself composes, put on a grid from above, so
 that what is lost against its bracket is lost by Rényi accounting. Both orders of the neighbours
-are taken, subsampled rounds are rounds like others. Upper bounds.
+are taken, and the rounds may be of any kind that dominating pairs describe: random allocation and
+correlated noise too. Upper bounds.
 
 *Very rare losses.* A grid cannot follow losses of a probability below some 1e-300 (the clones),
 1e-60 (other randomizers) or 1e-24 (losses without a largest value). In `renyi_divergence` the best
@@ -26,7 +27,6 @@ import math
 from collections.abc import Sequence
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.baselines.moments import (
     LogMoment,
     LogMoments,
@@ -38,8 +38,8 @@ from shuffle_accountant.baselines.question import ProtocolBound, register, requi
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort, PrivacyLoss
 from shuffle_accountant.numerics.rounding import Bound
+from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import Rounds, as_protocol
-from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = [
     "delta",
@@ -74,8 +74,6 @@ def valid(round: Rounds, *, rounds: int = 1, delta: float = 0.5) -> str | None:
     """
     validate.open_unit(delta=delta)
     parts = _parts(round, rounds)
-    if as_protocol(round, name="round").adjacency is Adjacency.ZERO_OUT:
-        return f"neighbours that {Adjacency.REPLACE_ONE.value}"
     for loss, _ in parts:
         if loss.divergence is not HOCKEY_STICK:
             return "hockey-stick divergences, got variant='tail'"
@@ -130,7 +128,7 @@ def delta_as_published(round: Rounds, *, rounds: int = 1, epsilon: float) -> flo
     return _delta(round, rounds, epsilon, published=True)
 
 
-def renyi_divergence(round: ShuffleRound, *, order: float) -> Bracket:
+def renyi_divergence(round: Round, *, order: float) -> Bracket:
     """Bracket of the Rényi divergence (nats) of the round's dominating pair, the worse direction.
 
     Args:
@@ -143,12 +141,10 @@ def renyi_divergence(round: ShuffleRound, *, order: float) -> Bracket:
         rare to be followed may decide: there the upper end is only what a bound of the whole loss
         gives. It is inf for losses without a largest value.
     """
-    round = validate.instance(ShuffleRound, round=round)
+    round = validate.instance(Round, round=round)
     order = validate.positive(order=order)
     if order <= 1.0:
         raise ValueError(f"order must be a finite number > 1, got {order!r}")
-    if round.adjacency is Adjacency.ZERO_OUT:
-        require("renyi_divergence", valid(round))
     reduction, t = round.reduced(), order - 1.0
     loss = reduction.loss
     if loss.divergence is not HOCKEY_STICK or _MOST_LOSS < loss.largest < math.inf:
@@ -166,7 +162,7 @@ def renyi_divergence(round: ShuffleRound, *, order: float) -> Bracket:
 
 def _discloses(loss: PrivacyLoss) -> bool:
     """Whether the loss is certainly infinite with some probability."""
-    effort = Effort(tail=1e-300, resolution=1e-3)
+    effort = Effort(tail=1e-24, resolution=1e-3)
     return any(
         side.delta(math.inf, Bound.OPTIMISTIC, effort) > 0.0 for side in (loss, loss.reversed)
     )
@@ -201,7 +197,6 @@ def _parts(round: Rounds, rounds: int) -> list[tuple[PrivacyLoss, int]]:
     rounds = validate.integer(minimum=0, maximum=_MOST_ROUNDS, rounds=rounds)
     parts = []
     for one, count in as_protocol(round, name="round"):
-        validate.instance(ShuffleRound, round=one)
         loss = one.reduced().loss
         if count * rounds > 0 and loss.largest > 0.0:
             parts.append((loss, count * rounds))
@@ -235,9 +230,9 @@ def _composed(moments: Sequence[tuple[LogMoments, int]], published: bool) -> Log
 register(
     ProtocolBound,
     __name__,
-    about="any shuffled rounds",
+    about="any rounds",
     forms={
-        "same pair": lambda asked: epsilon(asked.only_shuffled(name), delta=asked.delta),
+        "same pair": lambda asked: epsilon(asked.protocol, delta=asked.delta),
         "same pair, overstated as published": lambda asked: epsilon_as_published(
             asked.only_shuffled(name), delta=asked.delta
         ),

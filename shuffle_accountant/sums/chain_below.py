@@ -47,6 +47,10 @@ _APART, _WIDEST = 1e-3, 1.0
 _FEW, _FINEST, _COARSEST = 30, 0.6, 2.5
 # Part of the sum's variance that its cells may take.
 _CELLS = 4e-3
+# Deviations up to which nodes reach as close as stated; for deeper tails there are as many of them.
+_USUAL = 10.0
+# Probability up to which a cell is left out: its mean would lack digits, and may lie outside of it.
+_SCARCE = 1e-290
 
 
 def chain_below(
@@ -74,8 +78,10 @@ def chain_below(
     deviation = math.sqrt(common)
     noise = deviation * math.sqrt(1.0 - theta * theta)
     coarser = min(max((bins / _FEW) ** 0.5, _FINEST), _COARSEST)
+    farthest = math.sqrt(-2.0 * math.log(0.1 * tail / bins))
+    coarser *= max(farthest / _USUAL, 1.0)
     step = min(_STEP * coarser * noise, _LONGEST)
-    reach = deviation * math.sqrt(-2.0 * math.log(0.1 * tail / bins))
+    reach = deviation * farthest
     below = math.ceil(reach / step)
     above = math.ceil((reach + common) / step)
     nodes = step * np.arange(-below, above + 1.0)
@@ -116,7 +122,7 @@ def law_of(held: Array, bins: int, rounding: float) -> SumLaw:
         rounding: relative error of both by sums and products.
     """
     mass, moment = held.sum(axis=1)
-    there = mass > 0.0
+    there = mass > _SCARCE
     error = bins * OWN + rounding
     mass, value = mass[there], moment[there] / mass[there]
     return SumLaw(
@@ -171,9 +177,14 @@ def _cells(variance: float, width: float, tail: float) -> tuple[Array, Array]:
 
 
 def means_of(held: Array) -> Array:
-    """Means of the sums, shape (states, cells), from probabilities and moments; 0 where empty."""
+    """Means of the sums, shape (states, cells), from probabilities and moments; 0 where empty.
+
+    Cells with hardly any probability are emptied.
+    """
+    scarce = held[0] <= _SCARCE
+    np.copyto(held, 0.0, where=scarce)
     found: Array = np.zeros(held.shape[1:])
-    np.divide(held[1], held[0], out=found, where=held[0] > 0.0)
+    np.divide(held[1], held[0], out=found, where=~scarce)
     return found
 
 

@@ -129,7 +129,9 @@ def test_rounds_of_another_adjacency_have_bounds_that_are_about_any() -> None:
     split = named["strong_composition"].epsilon
     assert split is not None
     assert split >= named[CERTIFIED].epsilon
-    assert named["rdp"].condition == named["girgis"].condition == "shuffled rounds alone"
+    assert named["rdp"].epsilon is not None
+    assert named["rdp"].epsilon >= named[CERTIFIED].lower
+    assert named["girgis"].condition == "shuffled rounds alone"
 
 
 def test_no_rounds_cost_nothing() -> None:
