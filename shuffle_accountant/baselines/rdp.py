@@ -141,7 +141,7 @@ def renyi_divergence(round: Round, *, order: float) -> Bracket:
         rare to be followed may decide: there the upper end is only what a bound of the whole loss
         gives. It is inf for losses without a largest value.
     """
-    round = validate.instance(Round, round=round)
+    round = validate.instance(Round, round=round)  # type: ignore[type-abstract]
     order = validate.positive(order=order)
     if order <= 1.0:
         raise ValueError(f"order must be a finite number > 1, got {order!r}")
