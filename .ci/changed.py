@@ -1,8 +1,9 @@
 """Tells whether a job of its own has to be run: python .ci/changed.py training.
 
-Exit code 0 if what the job tests, or anything that this imports, changed, 1 if not; the reason is
-printed. Compared with the merge base of a branch with main, on main with the last release tag;
-without either, and where CI_ALL is set (before a release), everything is run.
+Exit code 0 if what the job tests, or a file that this imports, changed, 1 if not; the reason is
+printed. What those files import in turn has tests of its own, which every run passes. Compared with
+the merge base of a branch with main, on main with the commit that .ci/passed names: all jobs passed
+there. Without either, and where CI_ALL is set (before a release), everything is run.
 """
 
 from __future__ import annotations
@@ -33,22 +34,16 @@ JOBS = {
 }
 # What every job depends on.
 ALWAYS = (".ci/changed.py", ".ci/run", "pyproject.toml", "tests/conftest.py")
-# Hands out names of all rooms: the job depends on the file, not on all it can hand out.
-FACADE = "shuffle_accountant/__init__.py"
+# Names the commit at which all jobs passed.
+PASSED = ".ci/passed"
 
 
 def needed(job: str, root: Path = ROOT) -> set[str]:
-    """Files that a job tests, and all that they import, themselves or through others."""
-    waiting = [path for pattern in JOBS[job] for path in root.glob(pattern)]
-    found = {*ALWAYS}
-    while waiting:
-        path = waiting.pop()
-        name = path.relative_to(root).as_posix()
-        if name not in found:
-            found.add(name)
-            if path.suffix == ".py" and name != FACADE:
-                waiting += imported(path, root)
-    return found
+    """Files that a job tests, and those that they import."""
+    own = {path for pattern in JOBS[job] for path in root.glob(pattern)}
+    code = [path for path in own if path.suffix == ".py"]
+    others = {path for one in code for path in imported(one, root)}
+    return {*ALWAYS} | {path.relative_to(root).as_posix() for path in own | others}
 
 
 def imported(path: Path, root: Path) -> Iterator[Path]:
@@ -79,7 +74,9 @@ def base(root: Path = ROOT) -> str:
         merged = git("merge-base", "HEAD", main, root=root)
         if merged and merged != head:
             return merged
-    return git("describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", root=root)
+    passed = root / PASSED
+    named = passed.read_text(encoding="utf-8").strip() if passed.exists() else ""
+    return git("rev-parse", "--verify", "--quiet", f"{named}^{{commit}}", root=root)
 
 
 def changed(since: str, root: Path = ROOT) -> set[str]:
@@ -95,7 +92,7 @@ def reason(job: str, root: Path = ROOT) -> tuple[bool, str]:
         return True, "CI_ALL is set"
     since = base(root)
     if not since:
-        return True, "no release tag and no merge base with main to compare with"
+        return True, "no commit to compare with"
     touched = sorted(needed(job, root) & changed(since, root))
     if touched:
         return True, f"{touched[0]} and {len(touched) - 1} more changed since {since[:12]}"

@@ -119,16 +119,22 @@ def test_environments_are_made_where_what_they_test_has_changed(
         run, why = changes.reason("explorer", tmp_path)
         return run, why.partition(" since ")[0]
 
-    assert reason() == (True, "no release tag and no merge base with main to compare with")
-    repository("tag", "v1.0")
+    assert reason() == (True, "no commit to compare with")
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "passed").write_text("0" * 40 + "\n")  # not in a shallow clone
+    assert reason() == (True, "no commit to compare with")
+    (tmp_path / ".ci" / "passed").write_text(repository("rev-parse", "HEAD") + "\n")
     unchanged = (False, "neither its rooms nor what they import changed")
     assert reason() == unchanged
     # what the facade hands out is not what the page imports
     (package / "far.py").write_text("thing = 1\n")
     assert reason() == unchanged
-    # through another file, and not yet committed
+    # nor what a file that it imports imports, which has tests of its own
     (package / "base.py").write_text("thing = 1\n")
-    assert reason() == (True, "shuffle_accountant/base.py and 0 more changed")
+    assert reason() == unchanged
+    # not yet committed
+    (package / "near.py").write_text("thing = 1\n")
+    assert reason() == (True, "shuffle_accountant/near.py and 0 more changed")
     # on a branch what main has is no change, what the branch has is one
     repository("commit", "--quiet", "--all", "--message", "a change")
     repository("checkout", "--quiet", "-b", "branch")
