@@ -197,27 +197,30 @@ def _ranked(rank: int) -> float:
 def first_that_meets(
     ladder: Ladder[N],
     rough: Callable[[N], float],
-    epsilon: Callable[[N], float],
-    target: float,
+    close: Callable[[N], float],
     guess: float,
     slope: float,
 ) -> int | None:
-    """Index of a candidate that meets the target while the one before it does not.
+    """Index of a candidate that meets a target while the one before it does not.
 
-    It is the first one that meets it if epsilon falls along the ladder.
+    It is the first one that meets it if the measure falls along the ladder.
 
     Args:
         ladder: the candidates.
-        rough: a cheap estimate of epsilon, which says where to look.
-        epsilon: its certified upper end, which decides.
-        target: largest epsilon allowed, > 0.
+        rough: a cheap estimate of the logarithm of the measure over the target, which says where to
+            look.
+        close: that of its certified upper end, not positive where the target is met.
         guess: starting point of the search.
-        slope: slope of log-epsilon over the logarithm of the value, roughly.
+        slope: slope of these over the logarithm of the value, roughly; nan if it is not known.
 
     Returns:
         The index; 0 if even that candidate meets the target; None if the last one does not.
     """
-    about, close = _log_ratio(ladder, rough, target), _log_ratio(ladder, epsilon, target)
+
+    def of_index(function: Callable[[N], float]) -> Callable[[int], float]:
+        return cache(lambda index: function(ladder.value(index)))
+
+    about, decided = of_index(rough), of_index(close)
     end = ladder.place(ladder.value(ladder.last))
     near = find_crossing(
         lambda place: about(ladder.nearest(place)),
@@ -228,7 +231,7 @@ def first_that_meets(
         -abs(slope),
     )
     crossing = find_crossing(
-        lambda place: close(ladder.nearest(place)),
+        lambda place: decided(ladder.nearest(place)),
         end,
         near.right,
         _STEP,
@@ -237,24 +240,9 @@ def first_that_meets(
     )
     # the ends of the interval need not have been asked
     misses, meets = ladder.nearest(crossing.left), ladder.nearest(crossing.right)
-    if close(meets) > 0.0:
+    if decided(meets) > 0.0:
         return None
-    if close(misses) <= 0.0:
+    if decided(misses) <= 0.0:
         return misses
     between = range(misses + 1, meets)
-    return between.start + bisect_left(between, True, key=lambda index: close(index) <= 0.0)
-
-
-def _log_ratio(
-    ladder: Ladder[N], epsilon: Callable[[N], float], target: float
-) -> Callable[[int], float]:
-    """Function from indices to log(epsilon / target), cached."""
-
-    @cache
-    def at(index: int) -> float:
-        found = epsilon(ladder.value(index))
-        if not 0.0 < found < math.inf:
-            return -math.inf if found == 0.0 else math.inf
-        return math.log(found) - math.log(target)
-
-    return at
+    return between.start + bisect_left(between, True, key=lambda index: decided(index) <= 0.0)

@@ -16,7 +16,7 @@ from shuffle_accountant.calibration.search import Evidence, Ladder, first_that_m
 from shuffle_accountant.leakage.reidentification.bounds import bound
 from shuffle_accountant.numerics.rounding import lowered, raised
 from shuffle_accountant.progress import Report, share_of_bar
-from shuffle_accountant.rounds.base import certified_at
+from shuffle_accountant.rounds.base import by_its_pair, certified_at, excess_by_pair
 from shuffle_accountant.rounds.protocol import Protocol, trade_off_of
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -66,6 +66,17 @@ class RiskTarget(ABC):
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
         """Bracket of the measure, and what kept it wider than the tolerance; never warns."""
 
+    def quicker(self, protocol: Protocol) -> bool:
+        """Whether `excess` may be asked about the protocol."""
+        return False
+
+    def excess(self, protocol: Protocol, tolerance: float) -> float:
+        """Logarithm of some risk over the largest allowed, positive where the target is missed.
+
+        It differs from what `ask` says by round-off alone, and is quicker.
+        """
+        raise NotImplementedError
+
     def search(
         self,
         ladder: Ladder[N],
@@ -89,29 +100,55 @@ class RiskTarget(ABC):
         asked: list[N] = []
         moved: list[Report] = []
 
-        @cache
-        def ask(value: N, tolerance: float) -> tuple[Bracket, str | None]:
+        def progress(value: N) -> None:
             for report in moved:
                 report(min(len(asked) / _USUAL_ANSWERS, 0.95))
             asked.append(value)
+
+        @cache
+        def ask(value: N, tolerance: float) -> tuple[Bracket, str | None]:
+            progress(value)
             return self.ask(protocol(value), tolerance)
+
+        def log_ratio(measure: float) -> float:
+            if not 0.0 < measure < math.inf:
+                return -math.inf if measure == 0.0 else math.inf
+            return math.log(measure) - math.log(self.goal)
 
         def rough(value: N) -> float:
             bracket, _ = ask(value, max(self.tolerance, _ROUGH))
-            return 0.5 * bracket.lower + 0.5 * bracket.upper
+            return log_ratio(0.5 * bracket.lower + 0.5 * bracket.upper)
 
         def upper(value: N) -> float:
             return ask(value, self.tolerance)[0].upper
 
+        def close(value: N) -> float:
+            return log_ratio(upper(value))
+
+        def quick(value: N, tolerance: float = self.tolerance) -> float:
+            progress(value)
+            return self.excess(protocol(value), tolerance)
+
+        def found() -> int | None:
+            ends = ladder.value(0), ladder.value(ladder.last)
+            # where round-off alone may be more than the goal, no search
+            if self.goal < _NEAR_ROUND_OFF and upper(ends[1]) > self.goal:
+                return None
+            if not all(self.quicker(protocol(end)) for end in ends):
+                return first_that_meets(ladder, rough, close, guess, slope)
+            loose = partial(quick, tolerance=max(self.tolerance, _ROUGH))
+            index = first_that_meets(ladder, loose, quick, guess, math.nan)
+            index = ladder.last if index is None else index
+            # brackets decide, which may be narrower than what was quicker
+            if close(ladder.value(index)) <= 0.0 and (
+                index == 0 or close(ladder.value(index - 1)) > 0.0
+            ):
+                return index
+            return first_that_meets(ladder, close, close, ladder.value(index), slope)
+
         with share_of_bar() as bar:
             moved.append(bar)
-            # where round-off alone may be more than the goal, no search
-            hopeless = self.goal < _NEAR_ROUND_OFF and upper(ladder.value(ladder.last)) > self.goal
-            index = (
-                None
-                if hopeless
-                else first_that_meets(ladder, rough, upper, self.goal, guess, slope)
-            )
+            index = found()
         if index is None:
             least = ask(ladder.value(ladder.last), self.tolerance)[0].ends()[1]
             raise ValueError(
@@ -187,6 +224,15 @@ class Target(RiskTarget):
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
         """Bracket of epsilon."""
         return certified_at(protocol.distinct, tolerance, delta=self.delta)
+
+    def quicker(self, protocol: Protocol) -> bool:
+        """Whether it is a single round."""
+        return by_its_pair(protocol.distinct, self.epsilon)
+
+    def excess(self, protocol: Protocol, tolerance: float) -> float:
+        """Log of delta at the target, over the delta allowed, of a single round."""
+        ((one, _),) = protocol.distinct
+        return excess_by_pair(one, tolerance, epsilon=self.epsilon, delta=self.delta)
 
     def _of(self, safest: str) -> str:
         return f"epsilon of {safest} at delta={self.delta!r}"

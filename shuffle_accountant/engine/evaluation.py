@@ -10,7 +10,7 @@ from shuffle_accountant.bracket import ErrorLedger
 from shuffle_accountant.engine.question import EVERYTHING, NOTHING, Answer, Query
 from shuffle_accountant.engine.refinement import refine
 from shuffle_accountant.engine.settings import SETTINGS
-from shuffle_accountant.engine.single import single_answer
+from shuffle_accountant.engine.single import blocks_of, single_answer
 from shuffle_accountant.losses.base import (
     HOCKEY_STICK,
     DominatingPair,
@@ -103,9 +103,7 @@ def evaluate(
         if rounds > 1 or found.cause is None:
             return found
     if rounds == 1:
-        # half the width of a block is its share of the bracket; the rest is exact
-        resolution = max(1e-5, 0.025 * tolerance) if tolerance > 1e-5 else 0.1 * tolerance
-        return single_answer(losses[0][0], query, tolerance, resolution)
+        return single_answer(losses[0][0], query, tolerance, blocks_of(tolerance))
     upper = largest if query.delta is not None else min(distance, 1.0)
     ledger, cause = ErrorLedger(round_off=upper), "the range of double precision"
     return Answer(lower=0.0, upper=upper, ledger=ledger, cause=cause)

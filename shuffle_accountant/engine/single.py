@@ -61,6 +61,29 @@ def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution:
     return Answer(lower=lower, upper=upper, ledger=ledger, cause=cause)
 
 
+def log_excess(loss: PrivacyLoss, *, epsilon: float, delta: float, tolerance: float) -> float:
+    """Log of the upper end of one round's delta at epsilon, over ``delta``; -inf if that end is 0.
+
+    It is positive where the upper end of epsilon at ``delta`` is larger than ``epsilon``, but for
+    their accuracy, and takes a tenth of the time.
+
+    Args:
+        loss: the round's.
+        epsilon: nats, >= 0.
+        delta: in (0, 1).
+        tolerance: relative width in epsilon to aim for.
+    """
+    effort = Effort(max(delta * SETTINGS.negligible, SETTINGS.smallest_tail), blocks_of(tolerance))
+    upper = _worse(loss, epsilon, Bound.PESSIMISTIC, effort)
+    return math.log(upper / delta) if upper > 0.0 else -math.inf
+
+
+def blocks_of(tolerance: float) -> float:
+    """Relative width of the blocks to begin with, for a tolerance."""
+    # half the width of a block is its share of the bracket; the rest is exact
+    return max(1e-5, 0.025 * tolerance) if tolerance > 1e-5 else 0.1 * tolerance
+
+
 def _delta(
     loss: PrivacyLoss, epsilon: float, resolution: float
 ) -> tuple[float, float, ErrorLedger]:

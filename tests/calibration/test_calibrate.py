@@ -331,13 +331,19 @@ def test_the_search_ends_at_two_neighbours_even_in_noise(first, guess, noise, po
         return (1.0 + noise * math.sin(1e6 * value)) * ((first + 0.5) / value) ** power
 
     ladder = integers_upwards(10**6)
-    index = first_that_meets(ladder, lambda value: 1.1 * epsilon(value), epsilon, 1.0, guess, 0.5)
+    index = first_that_meets(
+        ladder,
+        lambda value: math.log(1.1 * epsilon(value)),
+        lambda value: math.log(epsilon(value)),
+        guess,
+        0.5,
+    )
     if index is None:
-        assert epsilon(10**6) > 1.0
+        assert math.log(epsilon(10**6)) > 0.0
         return
-    assert epsilon(ladder.value(index)) <= 1.0
+    assert math.log(epsilon(ladder.value(index))) <= 0.0
     if index > 0:
-        assert epsilon(ladder.value(index - 1)) > 1.0
+        assert math.log(epsilon(ladder.value(index - 1))) > 0.0
     if noise == 0.0:
         assert ladder.value(index) == first + 1
 
