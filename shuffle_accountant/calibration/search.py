@@ -126,7 +126,7 @@ class Ladder(Generic[N]):
 
 
 def integers_upwards(most: int) -> Ladder[int]:
-    """1 … ``most``."""
+    """The candidates 1 … ``most``: more users are more private."""
     return Ladder(
         last=most - 1,
         value=lambda index: index + 1,
@@ -137,7 +137,7 @@ def integers_upwards(most: int) -> Ladder[int]:
 
 
 def integers_downwards(most: int) -> Ladder[int]:
-    """``most`` … 1."""
+    """The candidates ``most`` … 1: fewer rounds are more private."""
     return Ladder(
         last=most - 1,
         value=lambda index: most - index,

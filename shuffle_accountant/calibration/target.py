@@ -16,7 +16,7 @@ from shuffle_accountant.calibration.search import Evidence, Ladder, first_that_m
 from shuffle_accountant.leakage.reidentification.bounds import bound
 from shuffle_accountant.numerics.rounding import lowered, raised
 from shuffle_accountant.progress import Report, share_of_bar
-from shuffle_accountant.rounds.base import by_its_pair, certified_at, excess_by_pair
+from shuffle_accountant.rounds.base import by_its_pair, certified_at, delta_by_pair
 from shuffle_accountant.rounds.protocol import Protocol, trade_off_of
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -32,8 +32,8 @@ __all__ = [
 _ROUGH = 0.1
 # Goals below this may be under the round-off: brackets of such measures may be as wide as they are.
 _NEAR_ROUND_OFF = 1e-11
-# Ratio of the ends at which halving for the first guess stops.
-_CLOSE_ENOUGH = 1.001
+# Ratio of the ends at which the search for the distance of two normal laws stops.
+_CLOSE_ENOUGH = 1.0 + 1e-9
 # Number of brackets that a search usually asks for: it scales the progress bar.
 _USUAL_ANSWERS = 12
 
@@ -127,17 +127,21 @@ class RiskTarget(ABC):
 
         def quick(value: N, tolerance: float = self.tolerance) -> float:
             progress(value)
-            return self.excess(protocol(value), tolerance)
+            found = self.excess(protocol(value), tolerance)
+            # where it says no more than its sign, a bracket says how far the target is
+            return found if math.isfinite(found) else log_ratio(ask(value, tolerance)[0].upper)
 
         def found() -> int | None:
-            ends = ladder.value(0), ladder.value(ladder.last)
             # where round-off alone may be more than the goal, no search
-            if self.goal < _NEAR_ROUND_OFF and upper(ends[1]) > self.goal:
+            if self.goal < _NEAR_ROUND_OFF and upper(ladder.value(ladder.last)) > self.goal:
                 return None
-            if not all(self.quicker(protocol(end)) for end in ends):
+            # among numbers of rounds one alone is a single round
+            first = ladder.nearest(ladder.place(guess))
+            near = {ladder.value(first), ladder.value(max(first - 1, 0))}
+            if not all(self.quicker(protocol(value)) for value in near):
                 return first_that_meets(ladder, rough, close, guess, slope)
             loose = partial(quick, tolerance=max(self.tolerance, _ROUGH))
-            index = first_that_meets(ladder, loose, quick, guess, math.nan)
+            index = first_that_meets(ladder, loose, quick, guess, slope)
             index = ladder.last if index is None else index
             # brackets decide, which may be narrower than what was quicker
             if close(ladder.value(index)) <= 0.0 and (
@@ -201,7 +205,11 @@ class Target(RiskTarget):
 
     @property
     def squared_mu(self) -> float:
-        """About ``mu^2`` of the normal laws N(0, 1) and N(mu, 1) that just meet the target."""
+        """``mu^2`` of the normal laws N(0, 1) and N(mu, 1) that just meet the target."""
+        return self._squared_mu(self.delta)
+
+    def _squared_mu(self, delta: float) -> float:
+        """``mu^2`` with another delta at the target's epsilon."""
         from scipy.special import log_ndtr
 
         epsilon = min(max(self.epsilon, 1e-150), 1e150)
@@ -209,10 +217,10 @@ class Target(RiskTarget):
         def meets(mu: float) -> bool:
             near, far = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
             below = epsilon + float(log_ndtr(-far))
-            if self.delta > 0.5:  # where the complement has the digits
-                return float(np.logaddexp(log_ndtr(near), below)) >= math.log1p(-self.delta)
+            if delta > 0.5:  # where the complement has the digits
+                return float(np.logaddexp(log_ndtr(near), below)) >= math.log1p(-delta)
             above = float(log_ndtr(-near))
-            return above <= below or above + math.log(-math.expm1(below - above)) <= -self.log_delta
+            return above <= below or above + math.log(-math.expm1(below - above)) <= math.log(delta)
 
         # a hundred deviations either way
         low, high = 0.01 * min(epsilon, math.sqrt(epsilon)), 100.0 * max(1.0, math.sqrt(epsilon))
@@ -226,13 +234,23 @@ class Target(RiskTarget):
         return certified_at(protocol.distinct, tolerance, delta=self.delta)
 
     def quicker(self, protocol: Protocol) -> bool:
-        """Whether it is a single round."""
-        return by_its_pair(protocol.distinct, self.epsilon)
+        """Whether it is a single shuffled round.
+
+        Delta of other kinds may jump from next to nothing to much where the target is met.
+        """
+        one = protocol.distinct[0][0] if len(protocol) else None
+        return isinstance(one, ShuffleRound) and by_its_pair(protocol.distinct, self.epsilon)
 
     def excess(self, protocol: Protocol, tolerance: float) -> float:
-        """Log of delta at the target, over the delta allowed, of a single round."""
+        """Log of the distance of two normal laws with the round's delta, over that allowed.
+
+        Unlike the logarithm of delta it is nearly linear in those of parameters.
+        """
         ((one, _),) = protocol.distinct
-        return excess_by_pair(one, tolerance, epsilon=self.epsilon, delta=self.delta)
+        found = delta_by_pair(one, tolerance, epsilon=self.epsilon, delta=self.delta)
+        if not 0.0 < found < 1.0:
+            return -math.inf if found == 0.0 else math.inf
+        return 0.5 * math.log(self._squared_mu(found) / self._squared_mu(self.delta))
 
     def _of(self, safest: str) -> str:
         return f"epsilon of {safest} at delta={self.delta!r}"

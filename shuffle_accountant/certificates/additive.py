@@ -310,7 +310,7 @@ def _few(atoms: Sequence[Atom], allowed: int) -> tuple[int, int]:
 
 
 def _mean(atoms: Sequence[Atom]) -> int:
-    """A place near the mean."""
+    """Mean place of the atoms, rounded down; they need not have a total mass of 1."""
     return sum(x * mass for x, mass in atoms) // max(sum(mass for _, mass in atoms), 1)
 
 

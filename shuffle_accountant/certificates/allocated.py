@@ -47,7 +47,7 @@ class Excess(Protocol):
         """No less than ``|log X|``, except with a chance of ``2**-bits``."""
 
     def __call__(self, x: arb) -> arb:
-        """The value."""
+        """Expected excess of the ratio over x, ``E(X - x)_+``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +273,7 @@ class GaussianExcess:
         return ratio * math.sqrt(2.0 * math.log(2.0) * bits) + 0.5 * ratio**2
 
     def __call__(self, x: arb) -> arb:
-        """The value."""
+        """Expected excess of the ratio over x, ``E(X - x)_+``."""
         root = arb(2).sqrt()
         far = self.noise * x.log()
         half = 1 / (2 * self.noise)
@@ -323,5 +323,5 @@ class TwoValuedExcess:
         return min(n * epsilon, n * epsilon * math.tanh(epsilon / 2.0) + beyond)
 
     def __call__(self, x: arb) -> arb:
-        """The value."""
+        """Expected excess of the ratio over x, ``E(X - x)_+``."""
         return sum((q * arb(0).max(value - x) for value, q in self.atoms), arb(0))

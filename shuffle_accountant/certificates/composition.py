@@ -78,7 +78,7 @@ class GridLaw:
 
     @property
     def total(self) -> int:
-        """All mass."""
+        """Sum of all masses, that of infinite losses included, in units of ``2**-bits``."""
         return int(sum(self.masses)) + self.infinite
 
     @property

@@ -90,7 +90,7 @@ class Grid:
 
     @property
     def spacing(self) -> arb:
-        """h, exactly."""
+        """Distance of the grid's points, nats, without rounding."""
         return dyadic(self.numerator, self.exponent)
 
     def effort(self, attempt: int) -> Effort:
@@ -136,7 +136,7 @@ def verify(certificate: Certificate, *, max_work: float = MAX_WORK) -> Verificat
 
 
 def _decided(content: dict[str, Any], max_work: float) -> Verification:
-    """The first attempt that decides."""
+    """The verdict of the first attempt that gives one, with more digits each time."""
     reasons: list[str] = []
     for attempt in range(_ATTEMPTS):
         try:
@@ -219,7 +219,7 @@ def _compared(
     grid: Grid,
     effort: Effort,
 ) -> Verification:
-    """Check 3, for each order."""
+    """Whether the claim is met by the bound of delta of each order of the neighbours."""
     epsilon, most = exact(claim["epsilon"]), exact(claim["delta"])
     largest = 0.0
     for order in _orders(laws):

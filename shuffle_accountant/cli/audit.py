@@ -38,7 +38,7 @@ class Claim(Protocol):
     ] = None
 
     def claimed(self) -> sa.Protocol:
-        """The rounds."""
+        """The rounds whose claim is audited, from the flags or from the file."""
         if self.protocol is not None:
             if self.users is not None or self.eps0 is not None or self.given():
                 raise ValueError("protocol must be left out with users, eps0 and a randomizer")
@@ -93,7 +93,7 @@ def audit(
 
 
 def _scores(path: Path) -> NDArray[np.float64]:
-    """Numbers of a file."""
+    """Scores in a .npy file, or in a text file with a number in each line."""
     try:
         if path.suffix == ".npy":
             read = np.load(path, allow_pickle=False)

@@ -143,7 +143,7 @@ class ResponseProgram(_Fitted):
 
     @property
     def mass(self) -> Fraction:
-        """One of k."""
+        """Probability that a uniform category is a given value: 1/k."""
         return Fraction(1, self.categories)
 
     def message(self, value: int, draws: Draws) -> int:
@@ -210,7 +210,7 @@ class SubsetProgram(_Fitted):
 
     @property
     def mass(self) -> Fraction:
-        """``d`` of k."""
+        """Probability that a uniform set of d categories contains a given value: d/k."""
         return Fraction(self.size, self.categories)
 
     @property
@@ -265,7 +265,7 @@ class HashingProgram(_Fitted):
 
     @property
     def mass(self) -> Fraction:
-        """One bucket of g."""
+        """Probability that a value's hash is a uniform bucket: 1/g."""
         return Fraction(1, self.buckets)
 
     def message(self, value: int, draws: Draws) -> list[int]:
@@ -307,7 +307,7 @@ class HadamardProgram(_Fitted):
 
     @property
     def mass(self) -> Fraction:
-        """Half of the columns."""
+        """Probability that a uniform column says yes to a value: 1/2."""
         return Fraction(1, 2)
 
     def message(self, value: int, draws: Draws) -> int:

@@ -61,21 +61,17 @@ def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution:
     return Answer(lower=lower, upper=upper, ledger=ledger, cause=cause)
 
 
-def log_excess(loss: PrivacyLoss, *, epsilon: float, delta: float, tolerance: float) -> float:
-    """Log of the upper end of one round's delta at epsilon, over ``delta``; -inf if that end is 0.
-
-    It is positive where the upper end of epsilon at ``delta`` is larger than ``epsilon``, but for
-    their accuracy, and takes a tenth of the time.
+def upper_delta(loss: PrivacyLoss, *, epsilon: float, delta: float, tolerance: float) -> float:
+    """Upper end of one round's delta at epsilon, in a tenth of the time of a bracket of epsilon.
 
     Args:
         loss: the round's.
         epsilon: nats, >= 0.
-        delta: in (0, 1).
+        delta: near which it is to be tight, in (0, 1).
         tolerance: relative width in epsilon to aim for.
     """
     effort = Effort(max(delta * SETTINGS.negligible, SETTINGS.smallest_tail), blocks_of(tolerance))
-    upper = _worse(loss, epsilon, Bound.PESSIMISTIC, effort)
-    return math.log(upper / delta) if upper > 0.0 else -math.inf
+    return _worse(loss, epsilon, Bound.PESSIMISTIC, effort)
 
 
 def blocks_of(tolerance: float) -> float:

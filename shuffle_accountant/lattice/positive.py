@@ -60,7 +60,7 @@ class PositiveSum:
 
     @property
     def infinite(self) -> float:
-        """P-mass at +inf, likewise."""
+        """P-mass of infinite losses, rounded once more where it is subnormal."""
         return self.scaled_infinite / SCALE
 
 

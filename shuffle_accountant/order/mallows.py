@@ -314,7 +314,10 @@ class MallowsCayley(Mallows):
 
     @property
     def nearly_uniform(self) -> bool:
-        """Whether a new cycle is begun less often than one in four times until the first n/4."""
+        """Whether theta is so small that the permutation is close to a uniform one.
+
+        Then fewer than one in four of the first n/4 users begin a cycle of their own.
+        """
         return self.theta < math.log(self.n / 4.0) if self.n > 4 else self.theta == 0.0
 
     def _weights(self) -> Array:

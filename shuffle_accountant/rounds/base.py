@@ -28,7 +28,7 @@ from shuffle_accountant.engine.evaluation import (
 from shuffle_accountant.engine.groups import group_loss
 from shuffle_accountant.engine.question import Query, warn_if_below_floor, warn_if_loose
 from shuffle_accountant.engine.settings import SETTINGS
-from shuffle_accountant.engine.single import log_excess, single_answer
+from shuffle_accountant.engine.single import single_answer, upper_delta
 from shuffle_accountant.losses.base import HOCKEY_STICK, DominatingPair
 from shuffle_accountant.numerics.rounding import LIMITS, raised, roundings
 from shuffle_accountant.registry import Kinds, Stored
@@ -288,19 +288,19 @@ def by_its_pair(rounds: Sequence[tuple[Round, int]], epsilon: float) -> bool:
     return not one.drawn_once and one.other_end(1, Query(epsilon=epsilon)) is None
 
 
-def excess_by_pair(one: Round, tolerance: float, *, epsilon: float, delta: float) -> float:
-    """Log of the upper end of delta at epsilon over ``delta``, of a round `by_its_pair`.
+def delta_by_pair(one: Round, tolerance: float, *, epsilon: float, delta: float) -> float:
+    """Upper end of delta at epsilon of a round `by_its_pair`.
 
-    Its sign says whether epsilon at ``delta`` is larger, as `certified` does with more work.
+    It is above ``delta`` where epsilon at ``delta`` is larger, which takes `certified` more work.
 
     Args:
         one: the round.
         tolerance: relative width in epsilon to aim for, > 0.
         epsilon: nats, > 0.
-        delta: in (0, 1).
+        delta: near which the end is to be tight, in (0, 1).
     """
     tolerance = min(tolerance, _LOOSEST)
-    return log_excess(one.reduced().loss, epsilon=epsilon, delta=delta, tolerance=tolerance)
+    return upper_delta(one.reduced().loss, epsilon=epsilon, delta=delta, tolerance=tolerance)
 
 
 def _of_group(
