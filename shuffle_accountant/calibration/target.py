@@ -236,7 +236,7 @@ class Target(RiskTarget):
     def quicker(self, protocol: Protocol) -> bool:
         """Whether it is a single shuffled round.
 
-        Delta of other kinds may jump from next to nothing to much where the target is met.
+        Delta of other kinds may fall to 1e-300 at once where the target is met.
         """
         one = protocol.distinct[0][0] if len(protocol) else None
         return isinstance(one, ShuffleRound) and by_its_pair(protocol.distinct, self.epsilon)
