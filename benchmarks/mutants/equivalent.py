@@ -28,9 +28,9 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "losses/steps/null_clones.py _deviation: other side: "
             "charge(sigma, steps - 1, middle, Bound.PESSIMISTIC)",
             "losses/steps/null_clones.py _plan: other side: "
-            "gaussian_profile(sigma, x, Bound.PESSIMISTIC)",
+            "gaussian_profiles(sigma, rough, Bound.PESSIMISTIC)",
             "losses/steps/null_clones.py _plan: other side: "
-            "charge(sigma, steps - 1, u, Bound.PESSIMISTIC)",
+            "charges(sigma, steps - 1, lattice, Bound.PESSIMISTIC)",
             "losses/steps/null_clones.py _plan: other side: "
             "_weights(steps, u, counts, Bound.PESSIMISTIC, tail)",
             "losses/steps/null_clones.py _rough_divergences: other side: "

@@ -138,23 +138,33 @@ def gaussian_profile(sigma: float, epsilon: float, side: Bound) -> float:
     The hockey-stick divergence of N(1, sigma^2) and N(0, sigma^2), in either order, with relative
     accuracy down to 1e-300.
     """
+    if epsilon == math.inf:
+        return 0.0
+    return float(gaussian_profiles(sigma, np.full(1, epsilon), side)[0])
+
+
+def gaussian_profiles(sigma: float, epsilon: Array, side: Bound) -> Array:
+    """`gaussian_profile` at many epsilons, finite, shape (m,)."""
     from scipy.special import log_ndtr
 
     upper = side is Bound.PESSIMISTIC
-    if epsilon == math.inf:
-        return 0.0
     shift = 1.0 / sigma
-    first = float(log_ndtr(0.5 * shift - epsilon / shift))
-    if first < -700.0:
-        return 1e-304 if upper else 0.0  # more than e^-700
-    second = epsilon + float(log_ndtr(-0.5 * shift - epsilon / shift))
+    with np.errstate(over="ignore"):
+        place = epsilon / shift
+    first = log_ndtr(0.5 * shift - place)
+    small = first < -700.0
+    epsilon, place = np.where(small, 0.0, epsilon), np.where(small, 0.0, place)
+    first = np.where(small, 0.0, first)
+    second = epsilon + log_ndtr(-0.5 * shift - place)
     # the logarithms are good to a few units in their last place, and so are their arguments, of
     # size p at most: they move a logarithm by (1 + p) p of these units, and the sum is above p^2/2
-    slack = roundings(128) * (1.0 + abs(first) + abs(second) + 2.0 * epsilon)
+    slack = roundings(128) * (1.0 + np.abs(first) + np.abs(second) + 2.0 * epsilon)
     first = disturbed(first, 0.5 * slack)
     slack = slack if upper else -slack
-    part = -math.expm1(min(second - first - slack, 0.0))
-    return min(math.exp(first + slack) * min(part, 1.0), 1.0)
+    part = np.minimum(-np.expm1(np.minimum(second - first - slack, 0.0)), 1.0)
+    found = np.minimum(np.exp(first + slack) * part, 1.0)
+    # small ones are no more than e^-700
+    return np.where(small, 1e-304 if upper else 0.0, found)
 
 
 def profile_end(sigma: float, least: float) -> float:

@@ -25,7 +25,12 @@ from shuffle_accountant.lattice.profile import (
     whole_profile,
 )
 from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss, divergence_of
-from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile, profile_end
+from shuffle_accountant.losses.steps.gaussian import (
+    GaussianRatio,
+    gaussian_profile,
+    gaussian_profiles,
+    profile_end,
+)
 from shuffle_accountant.numerics.binomial import RUN, pmf_runs
 from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
@@ -92,12 +97,18 @@ def charge(sigma: float, clones: int, log_odds: float, side: Bound) -> float:
     ``gamma = p H`` of a mixture that has weight p on the null step, H the Gaussian mechanism's
     divergence at ``alpha = e^h``; beta is ``1 - (1 - gamma)^clones``.
     """
-    h = math.log1p(math.exp(-log_odds))
-    gamma = rounded(math.exp(-h), ELEMENTARY + 4.0 * h) * gaussian_profile(sigma, h, side)
-    beta = rounded(-math.expm1(clones * math.log1p(-min(gamma, BELOW_ONE))), 2 * ELEMENTARY)
+    return float(charges(sigma, clones, np.full(1, log_odds), side)[0])
+
+
+def charges(sigma: float, clones: int, log_odds: Array, side: Bound) -> Array:
+    """`charge` at many log-odds, shape (m,)."""
+    h = np.log1p(np.exp(-log_odds))
+    gamma = rounded(np.exp(-h), ELEMENTARY + 4.0 * h) * gaussian_profiles(sigma, h, side)
+    beta = -np.expm1(clones * np.log1p(-np.minimum(gamma, BELOW_ONE)))
     # beta is concave in gamma, and off by no larger a share
     error = roundings(40.0 + 4.0 * h)
-    return min(outwards(beta, error, upper=side is Bound.PESSIMISTIC), 1.0)
+    beta = rounded(beta, 2 * ELEMENTARY)
+    return np.asarray(np.minimum(outwards(beta, error, upper=side is Bound.PESSIMISTIC), 1.0))
 
 
 @dataclass(frozen=True)
@@ -223,8 +234,8 @@ def _points(rough: Array, bound: Array, fineness: float) -> Array:
 def _gaussian(sigma: float, losses: Array, side: Bound) -> Array:
     """The Gaussian mechanism's profile at the points, or a polygon below it."""
     sides = Bound.OPTIMISTIC, Bound.PESSIMISTIC
-    ends = [[gaussian_profile(sigma, x, side) for x in losses.tolist()] for side in sides]
-    low, high = (whole_profile(losses, end, end) for end in np.array(ends))
+    ends = (gaussian_profiles(sigma, losses, end) for end in sides)
+    low, high = (whole_profile(losses, end, end) for end in ends)
     if side is Bound.PESSIMISTIC:
         return high
     loss = whole_losses(losses)
@@ -237,7 +248,7 @@ def _far_below(sigma: float, losses: Array, mixed: Array) -> NDArray[np.bool_]:
     Points are chosen for the least bound, and may be too far apart for chords of another one. The
     profile rises up to alpha = 1 and falls from there on, so a step's ends bound the whole step.
     """
-    low = np.array([gaussian_profile(sigma, x, Bound.OPTIMISTIC) for x in losses.tolist()])
+    low = gaussian_profiles(sigma, losses, Bound.OPTIMISTIC)
     low = whole_profile(losses, low, low)
     step = np.minimum(low[1:], low[:-1]) >= np.maximum(mixed[1:], mixed[:-1])
     return np.asarray(np.append(False, step) & np.append(step, False))
@@ -268,21 +279,21 @@ def _plan(sigma: float, steps: int, about: _Accuracy) -> _Plan:
     inner = np.arange(math.ceil(1.0 / _ROUGH_GROWTH) + 1) * first
     count = max(math.ceil(math.log(end / inner[-1]) / math.log1p(_ROUGH_GROWTH)), 0)
     rough = np.append(inner, inner[-1] * (1.0 + _ROUGH_GROWTH) ** np.arange(1.0, count + 1.0))
-    single = np.array([gaussian_profile(sigma, x, Bound.PESSIMISTIC) for x in rough.tolist()])
+    single = gaussian_profiles(sigma, rough, Bound.PESSIMISTIC)
     nothing = _Plan(_points(rough, single, fineness), np.zeros(0), np.ones(1))
     first_odds = math.floor(math.log(_FEWEST / steps) / _ODDS_STEP)
     last_odds = math.floor(_MOST_ODDS / _ODDS_STEP)
     lattice: Array = _ODDS_STEP * np.arange(first_odds, last_odds + 1, dtype=np.float64)
-    charges = np.array([charge(sigma, steps - 1, u, Bound.PESSIMISTIC) for u in lattice.tolist()])
-    charges = charges[2.0 * charges < single[0]]
-    lattice = lattice[: charges.size]
+    paid = charges(sigma, steps - 1, lattice, Bound.PESSIMISTIC)
+    paid = paid[2.0 * paid < single[0]]
+    lattice = lattice[: paid.size]
     if lattice.size == 0:
         return nothing
     counts, divergence = _rough_divergences(sigma, steps, rough, tail, lattice[-1])
     weights = np.array(
         [_weights(steps, u, counts, Bound.PESSIMISTIC, tail) for u in lattice[::_EVERY].tolist()]
     )
-    bound = weights @ divergence + np.multiply.outer(charges[::_EVERY], 1.0 + np.exp(rough))
+    bound = weights @ divergence + np.multiply.outer(paid[::_EVERY], 1.0 + np.exp(rough))
     best, least = bound.argmin(axis=0), bound.min(axis=0)
     useful = least < single
     seen_from = _SEEN_AT_ZERO * least[0] if about.at_zero else 0.0
@@ -293,7 +304,7 @@ def _plan(sigma: float, steps: int, about: _Accuracy) -> _Plan:
     # without any clones where these are of no use
     low = max(_EVERY * int(best[useful & seen].min()) - _MARGIN, 0) if useful[seen].all() else 0
     # up to where the charge alone is more than the bound
-    costly = np.flatnonzero(2.0 * charges > 1.1 * least[0])
+    costly = np.flatnonzero(2.0 * paid > 1.1 * least[0])
     high = int(costly[0]) if costly.size else lattice.size - 1
     high = max(high, _EVERY * int(best[useful & seen].max()) + _MARGIN)
     chosen = lattice[low : high + 1]
@@ -435,9 +446,8 @@ def _mixtures(sigma: float, steps: int, side: Bound, about: _Accuracy) -> Array:
     weights = np.array(
         [_weights(steps, u, plan.counts, side, tail) for u in plan.log_odds.tolist()]
     )
-    charges = np.array([charge(sigma, steps - 1, u, side) for u in plan.log_odds.tolist()])
     cost = rounded(1.0 + np.exp(loss), ELEMENTARY)
-    paid = np.multiply.outer(charges, cost)
+    paid = np.multiply.outer(charges(sigma, steps - 1, plan.log_odds, side), cost)
     mixed: Array = rounded(weights @ table, plan.counts.size)
     slack = sequential_sum(plan.counts.size + 32) * (weights @ np.abs(table) + paid)
     if upper:
