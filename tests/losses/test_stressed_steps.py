@@ -867,6 +867,8 @@ def test_mixtures_of_profiles_may_err(
         monkeypatch.setattr(null_clones, "_allocations", lambda *a: above[a[3]])  # noqa: B023
         monkeypatch.setattr(null_clones, "below_chords", lambda place, low, high, loss: high - low)
         monkeypatch.setattr(null_clones, "charge", lambda s, k, u, side: cost[u])  # noqa: B023
+        charged = np.array([cost[u] for u in plan.log_odds.tolist()])
+        monkeypatch.setattr(null_clones, "charges", lambda *_: charged)  # noqa: B023
         monkeypatch.setattr(null_clones, "_weights", lambda t, u, k, side, tail: weights[u])
         null_clones._mixtures.cache_clear()
         with stress(roundoff=2.0**-20, adverse=adverse):
@@ -894,7 +896,7 @@ def test_the_charge_for_clones_may_err(
 ) -> None:
     """Of a profile that is known exactly."""
     profile = 0.0625
-    monkeypatch.setattr(null_clones, "gaussian_profile", lambda sigma, epsilon, side: profile)
+    monkeypatch.setattr(null_clones, "gaussian_profiles", lambda sigma, h, side: 0.0 * h + profile)
     for clones, log_odds in ((1, 0.3), (9, -2.0), (1000, 2.0)):
         h = MP.log1p(MP.exp(-exact(log_odds)))
         truth = -MP.expm1(clones * MP.log1p(-MP.exp(-h) * profile))
