@@ -8,6 +8,7 @@ oracle comparisons here have none.
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from oracles.precision import exact
 from oracles.references import REFERENCES
 
 import shuffle_accountant as sa
+from shuffle_accountant.engine.evaluation import order_ends
 
 OURS = [entry for entry in REFERENCES if entry["kind"] in ("clones", "heterogeneous")]
 
@@ -422,3 +424,39 @@ def test_epsilon_may_be_as_large_as_doubles_are(one: Any, rounds: int, epsilon: 
     none = 0.0 if floor is None else -math.expm1(rounds * math.log1p(-floor.upper))
     assert found.lower <= none <= found.upper
     assert found.width <= 1e-3 * none + 1e-200
+
+
+def test_what_is_nearly_certain_to_be_infinite_is_not_composed() -> None:
+    """Of three rounds the loss is finite with a probability of 1e-27."""
+    table = sa.LossTable([-1.0], [1e-9], infinity_mass=1.0 - 1e-9)
+    one = sa.PldRound.from_tables(table, adjacency=sa.Adjacency.ZERO_OUT)
+    found = sa.delta(one, epsilon=0.5, rounds=3)
+    assert 1.0 - 1e-8 < found.lower <= 1.0 - 1e-27 <= found.upper == 1.0
+    # all that is not known is counted, and as round-off
+    assert found.ledger is not None
+    assert found.ledger.round_off == found.ledger.total == found.width
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_each_order_is_that_of_its_pair(rounds: int, swapped: bool) -> None:
+    """Of a loss with two values and outputs that P never leads to, by listing all of them."""
+    p, q = [0.4, 0.6, 0.0], [0.4 * math.exp(0.5), 0.6 * math.exp(-1.0), 0.0]
+    q[2] = 1.0 - q[0] - q[1]
+    remove = sa.LossTable([-0.5, 1.0], p[:2])
+    add = sa.LossTable([-1.0, 0.5], [q[1], q[0]], infinity_mass=q[2])
+    one = sa.PldRound.from_tables(remove, add, adjacency=sa.Adjacency.ZERO_OUT)
+    first, second = (q, p) if swapped else (p, q)
+    for epsilon in (0.0, 0.4, 0.9):
+        truth = math.fsum(
+            max(
+                math.prod(first[i] for i in seen)
+                - math.exp(epsilon) * math.prod(second[i] for i in seen),
+                0.0,
+            )
+            for seen in itertools.product(range(3), repeat=rounds)
+        )
+        low, high = order_ends([(one.reduced(), rounds)], epsilon, swapped=swapped)
+        # the truth has twenty roundings, the bracket its tolerance
+        assert low - 1e-13 <= truth <= high + 1e-13
+        assert high - low <= 1e-3
