@@ -44,7 +44,14 @@ from shuffle_accountant.numerics.binomial import log_upper_tail
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, Bound, pairwise_sum
 
-__all__ = ["LogMoments", "best_delta", "best_epsilon", "epsilon_of", "log_moments"]
+__all__ = [
+    "UNBOUNDED_TAIL",
+    "LogMoments",
+    "best_delta",
+    "best_epsilon",
+    "epsilon_of",
+    "log_moments",
+]
 
 LogMoment = Callable[[float], float]
 
@@ -56,7 +63,7 @@ _RISES = 6
 
 # Probability mass of losses left out: for clones, which are cheap to list, for other randomizers,
 # and for losses without a largest value.
-_CLONES_TAIL, _TAIL, _UNBOUNDED_TAIL = 1e-300, 1e-60, 1e-24
+_CLONES_TAIL, _TAIL, UNBOUNDED_TAIL = 1e-300, 1e-60, 1e-24
 # Blocks of decoy counts move moments by half of this, relative; connecting the dots by less.
 _RESOLUTION = 2.5e-4
 # Grid cells per standard deviation of the loss; least spacing, in nats; most cells of the grid.
@@ -195,7 +202,7 @@ def log_moments(loss: PrivacyLoss, side: Bound) -> LogMoments:
     source = inner.source if isinstance(inner, BinaryLoss) else None
     tail = _CLONES_TAIL if isinstance(source, NumberOfClones) else _TAIL
     if loss.largest == math.inf:
-        tail = _UNBOUNDED_TAIL
+        tail = UNBOUNDED_TAIL
     # a grid of subnormal losses would have no digits
     spacing = max(loss.deviation / _CELLS_PER_DEVIATION, _LEAST_SPACING)
     if loss.largest < math.inf:  # the largest loss should be a grid point

@@ -85,6 +85,11 @@ def one_use(round: RandomAllocation) -> str | None:
         )
     if round.passes > 1:
         return f"epochs that are dealt anew, got passes={round.passes}"
+    if round.records_per_user > 1:
+        return f"users of one record, got records_per_user={round.records_per_user}"
+    schedule = getattr(round.mechanism, "schedule", None)
+    if schedule is not None:
+        return f"steps of equal noise, got {len(schedule)} noise multipliers"
     return None
 
 

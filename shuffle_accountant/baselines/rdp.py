@@ -28,6 +28,7 @@ from collections.abc import Sequence
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.moments import (
+    UNBOUNDED_TAIL,
     LogMoment,
     LogMoments,
     best_delta,
@@ -65,7 +66,9 @@ _MOST_EXCESS = 1e15
 
 
 def valid(round: Rounds, *, rounds: int = 1, delta: float = 0.5) -> str | None:
-    """The condition that is not met, or None: some Rényi divergence must be finite.
+    """The condition that is not met, or None.
+
+    Rounds must be independent of one another, and some Rényi divergence of each must be finite.
 
     Args:
         round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
@@ -73,8 +76,9 @@ def valid(round: Rounds, *, rounds: int = 1, delta: float = 0.5) -> str | None:
         delta: in (0, 1); any will do.
     """
     validate.open_unit(delta=delta)
-    parts = _parts(round, rounds)
-    for loss, _ in parts:
+    if any(one.drawn_once for one, _ in as_protocol(round, name="round")):
+        return "independent rounds, got a persistent shuffler"
+    for loss, _ in _parts(round, rounds):
         if loss.divergence is not HOCKEY_STICK:
             return "hockey-stick divergences, got variant='tail'"
         if _MOST_LOSS < loss.largest < math.inf:
@@ -162,7 +166,7 @@ def renyi_divergence(round: Round, *, order: float) -> Bracket:
 
 def _discloses(loss: PrivacyLoss) -> bool:
     """Whether the loss is certainly infinite with some probability."""
-    effort = Effort(tail=1e-24, resolution=1e-3)
+    effort = Effort(tail=UNBOUNDED_TAIL, resolution=1e-3)
     return any(
         side.delta(math.inf, Bound.OPTIMISTIC, effort) > 0.0 for side in (loss, loss.reversed)
     )
@@ -170,9 +174,8 @@ def _discloses(loss: PrivacyLoss) -> bool:
 
 def _epsilon(round: Rounds, rounds: int, delta: float, *, published: bool) -> float:
     delta = validate.open_unit(delta=delta)
-    parts = _parts(round, rounds)
     require(name, valid(round, rounds=rounds))
-
+    parts = _parts(round, rounds)
     sides = _sides(parts)
     cut = max(cut for _, cut in sides)
     if cut >= delta:
@@ -184,8 +187,8 @@ def _epsilon(round: Rounds, rounds: int, delta: float, *, published: bool) -> fl
 
 def _delta(round: Rounds, rounds: int, epsilon: float, *, published: bool) -> float:
     epsilon = validate.finite_nonnegative(epsilon=epsilon)
-    parts = _parts(round, rounds)
     require(name, valid(round, rounds=rounds))
+    parts = _parts(round, rounds)
     return max(
         min(best_delta(_composed(moments, published), epsilon) + cut, 1.0)
         for moments, cut in _sides(parts)
@@ -230,7 +233,7 @@ def _composed(moments: Sequence[tuple[LogMoments, int]], published: bool) -> Log
 register(
     ProtocolBound,
     __name__,
-    about="any rounds",
+    about="any independent rounds",
     forms={
         "same pair": lambda asked: epsilon(asked.protocol, delta=asked.delta),
         "same pair, overstated as published": lambda asked: epsilon_as_published(

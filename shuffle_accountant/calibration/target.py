@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TypeVar
 
 import numpy as np
@@ -71,9 +71,9 @@ class RiskTarget(ABC):
         return False
 
     def excess(self, protocol: Protocol, tolerance: float) -> float:
-        """Logarithm of some risk over the largest allowed, positive where the target is missed.
+        """About the logarithm of the risk over the largest allowed, from one certified number.
 
-        It differs from what `ask` says by round-off alone, and is quicker.
+        Quicker than `ask`, whose brackets may be narrower: it says where to look, they decide.
         """
         raise NotImplementedError
 
@@ -128,14 +128,14 @@ class RiskTarget(ABC):
         def quick(value: N, tolerance: float = self.tolerance) -> float:
             progress(value)
             found = self.excess(protocol(value), tolerance)
-            # where it says no more than its sign, a bracket says how far the target is
+            # infinite ones say on which side the target is, brackets how far away
             return found if math.isfinite(found) else log_ratio(ask(value, tolerance)[0].upper)
 
         def found() -> int | None:
             # where round-off alone may be more than the goal, no search
             if self.goal < _NEAR_ROUND_OFF and upper(ladder.value(ladder.last)) > self.goal:
                 return None
-            # among numbers of rounds one alone is a single round
+            # if numbers of rounds are tried, the guess may be a single round: its neighbour is not
             first = ladder.nearest(ladder.place(guess))
             near = {ladder.value(first), ladder.value(max(first - 1, 0))}
             if not all(self.quicker(protocol(value)) for value in near):
@@ -203,7 +203,7 @@ class Target(RiskTarget):
         """The square of epsilon, kept above 0 and finite, over ``log(1/delta)``."""
         return min(max(self.epsilon, 1e-150), 1e150) ** 2 / self.log_delta
 
-    @property
+    @cached_property
     def squared_mu(self) -> float:
         """``mu^2`` of the normal laws N(0, 1) and N(mu, 1) that just meet the target."""
         return self._squared_mu(self.delta)
@@ -242,15 +242,15 @@ class Target(RiskTarget):
         return isinstance(one, ShuffleRound) and by_its_pair(protocol.distinct, self.epsilon)
 
     def excess(self, protocol: Protocol, tolerance: float) -> float:
-        """Log of the distance of two normal laws with the round's delta, over that allowed.
+        """Log of the distance mu of N(0, 1) and N(mu, 1) with the round's delta, over that allowed.
 
-        Unlike the logarithm of delta it is nearly linear in those of parameters.
+        It is nearly linear in the logarithm of a parameter, which the logarithm of delta is not.
         """
         ((one, _),) = protocol.distinct
         found = delta_by_pair(one, tolerance, epsilon=self.epsilon, delta=self.delta)
         if not 0.0 < found < 1.0:
             return -math.inf if found == 0.0 else math.inf
-        return 0.5 * math.log(self._squared_mu(found) / self._squared_mu(self.delta))
+        return 0.5 * math.log(self._squared_mu(found) / self.squared_mu)
 
     def _of(self, safest: str) -> str:
         return f"epsilon of {safest} at delta={self.delta!r}"

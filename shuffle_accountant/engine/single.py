@@ -62,7 +62,7 @@ def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution:
 
 
 def upper_delta(loss: PrivacyLoss, *, epsilon: float, delta: float, tolerance: float) -> float:
-    """Upper end of one round's delta at epsilon, in a tenth of the time of a bracket of epsilon.
+    """Upper end of one round's delta at epsilon, by one evaluation.
 
     Args:
         loss: the round's.
