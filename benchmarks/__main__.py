@@ -29,6 +29,7 @@ SCRIPTS = (
     "scale_rounds",
     "scale_order",
     "scale_estimates",
+    "phones",
     "tiny_delta",
     "randomizers",
     "distinct_rounds",

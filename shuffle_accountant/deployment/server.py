@@ -16,6 +16,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LOW_BATCHES", "Server"]
 
+# Messages that one task of a cluster reads and tallies, unless they arrived together.
+_TASK = 10**6
 WAIT, SKIP = "wait", "skip"
 LOW_BATCHES = (WAIT, SKIP)
 _OPEN, _CUT, _CLOSED, _SKIPPED = "open", "cut", "closed", "skipped"
@@ -91,7 +94,7 @@ class Server:
         self.minimum_batch = validate.integer(minimum=colluding + 1, minimum_batch=fewest)
         self.low_batch = validate.choice(LOW_BATCHES, low_batch=low_batch)
         self._users, self._colluding = users, colluding
-        self._engine = engine_of(url)
+        self._url, self._engine = url, engine_of(url)
         self.ledger = ShuffleLedger.open(
             url,
             name,
@@ -144,12 +147,16 @@ class Server:
         with self._writing() as connection:
             return self._arrived(connection, self._open_round(connection, exclusive=False))
 
-    def close_round(self, *, shuffled: str | os.PathLike[str] | None = None) -> Estimate:
+    def close_round(
+        self, *, shuffled: str | os.PathLike[str] | None = None, dask: bool = False
+    ) -> Estimate:
         """Cut off the open round, charge the ledger, and estimate from its messages.
 
         Args:
             shuffled: file for the messages in random order, by the operating system's source, as a
                 NumPy array (.npy); by default they are only tallied.
+            dask: whether the workers of Dask's current client tally the messages, which each of
+                them reads from the database; the tally is the same.
 
         Returns:
             Unbiased frequencies of all categories, with intervals.
@@ -160,11 +167,12 @@ class Server:
             BudgetExceeded: the ledger does not allow a round of these users; the messages wait.
             StorageError: the database cannot be used; closing can be tried again.
         """
+        dask = validate.flag(dask=dask)
         number, count = self._cut()
         users = min(count, self._users) - self._colluding
         if len(self.ledger) == self._answered():  # otherwise it was charged before a stop
             self.ledger.step(users=users)
-        return self._tallied(number, count, None if shuffled is None else Path(shuffled))
+        return self._tallied(number, count, None if shuffled is None else Path(shuffled), dask)
 
     def estimates(self) -> dict[int, Estimate]:
         """Estimates of all rounds that were answered, by their numbers, which begin at 1."""
@@ -213,29 +221,48 @@ class Server:
             raise ValueError(f"{low}; they were skipped")
         return number, count
 
-    def _tallied(self, number: int, count: int, shuffled: Path | None) -> Estimate:
+    def _tallied(self, number: int, count: int, shuffled: Path | None, dask: bool) -> Estimate:
         """Tally a round that was cut off and charged, and delete its messages."""
-        table = self._arrivals
-        query = table.select().where(table.c.server == self._name, table.c.round == number)
-        parts = []
-        tally: NDArray[Any] | int = 0
+        mechanism, table = self.deployment.mechanism, self._rounds
+        own = (table.c.server == self._name, table.c.number == number)
+        read = partial(_messages, self._url, self._name, number)
+        parts = self._parts(number)  # nothing arrives for this round any more
+        if dask and parts:
+            from dask.bag import from_delayed
+            from dask.delayed import delayed
+
+            chunks = from_delayed(  # type: ignore[no-untyped-call]
+                [delayed(read)(part) for part in parts]
+            )
+            found = mechanism.tally(chunks)
+        else:
+            found = np.asarray(sum(mechanism.tally(read(part)) for part in parts))
         with self._writing() as connection:
             self._open_round(connection, exclusive=True)
-            for row in connection.execute(query.order_by(table.c.id)):
-                messages = _unpacked(row.content)
-                tally = tally + self.deployment.mechanism.tally(messages)
-                if shuffled is not None:
-                    parts.append(messages)
+            row = connection.execute(table.select().where(*own)).one()
+            if row.state != _CUT:  # another process has closed it meanwhile
+                return self._estimated(_unpacked(row.tally), count)
             if shuffled is not None:
-                _write_shuffled(np.concatenate(parts), shuffled)
-            assert isinstance(tally, np.ndarray)
-            connection.execute(
-                self._rounds.update()
-                .where(self._rounds.c.server == self._name, self._rounds.c.number == number)
-                .values(state=_CLOSED, tally=_packed(tally))
-            )
+                _write_shuffled(np.concatenate([read(part) for part in parts]), shuffled)
+            values = {"state": _CLOSED, "tally": _packed(found)}
+            connection.execute(table.update().where(*own).values(**values))
             self._delete(connection, number)
-        return self._estimated(tally, count)
+        return self._estimated(found, count)
+
+    def _parts(self, number: int) -> list[tuple[int, int]]:
+        """First and last row of each part of a round's messages that one task reads."""
+        import sqlalchemy as sql
+
+        table = self._arrivals
+        query = sql.select(table.c.id, table.c.count).where(
+            table.c.server == self._name, table.c.round == number
+        )
+        with self._writing() as connection:
+            rows = connection.execute(query.order_by(table.c.id)).all()
+        task = np.cumsum([row.count for row in rows]) // _TASK
+        starts = np.flatnonzero(np.diff(task, prepend=-1))
+        ends = [*(starts[1:] - 1), len(rows) - 1]
+        return [(rows[a].id, rows[b].id) for a, b in zip(starts, ends, strict=True)] if rows else []
 
     def _estimated(self, tally: NDArray[Any], count: int) -> Estimate:
         return self.deployment.mechanism.estimate_from(tally, count)
@@ -340,6 +367,19 @@ def _tables() -> tuple[Table, Table]:
         sql.Index("shuffle_server_arrivals_of", "server", "round"),
     )
     return rounds, arrivals
+
+
+def _messages(url: str, server: str, number: int, rows: tuple[int, int]) -> NDArray[Any]:
+    """A round's messages that arrived in some rows of the database."""
+    _, table = _tables()
+    query = table.select().where(table.c.server == server, table.c.round == number)
+    query = query.where(table.c.id.between(*rows)).order_by(table.c.id)
+    engine = engine_of(url)
+    with storage_errors(engine.url.render_as_string(hide_password=True)):
+        with engine.connect() as connection:
+            found = [_unpacked(row.content) for row in connection.execute(query)]
+    engine.dispose()
+    return np.concatenate(found)
 
 
 def _packed(array: NDArray[Any]) -> bytes:

@@ -8,11 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.search import Evidence
 from shuffle_accountant.deployment.description import Deployment
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 from shuffle_accountant.reports.drawing import (
     curve_style,
     legend_beside,
@@ -75,6 +78,22 @@ class DesignRow:
     def interval(self) -> float:
         """Half width of intervals that hold for every histogram, all categories at once (95 %)."""
         return self.largest_error
+
+    @property
+    def average_interval(self) -> float | None:
+        """Half width of the interval of a share of 1/k, all k categories at once (95 %).
+
+        None where all shares' intervals are of one width.
+        """
+        asked = self.question
+        if not isinstance(self.mechanism, FrequencyEstimator):
+            return None
+        own, other = self.mechanism.yes_probabilities
+        users, size = asked.senders, asked.size
+        count = round(users * (other + (own - other) / size))
+        found = self.mechanism.estimate_from(np.full(size, count), users)
+        lower, upper = found.interval(confidence=asked.confidence)
+        return float(0.5 * (upper[0] - lower[0]))
 
     @property
     def _of_one_message(self) -> bool:
@@ -180,14 +199,16 @@ class Design(Tabular):
     def advice(self) -> str:
         """What to deploy, how accurate it is and what must hold, in a sentence; empty if nothing.
 
-        The accuracy is `DesignRow.interval`.
+        The accuracy is `DesignRow.interval`, and `DesignRow.average_interval`.
         """
         if not self.rows:
             return ""
         row, asked = self.recommended, self.question
         shown = row.eps0 is not None and math.isfinite(row.eps0)
         own = f" with eps0 = {row.eps0:.4g}" if shown else ""
-        what = "each share" if asked.of == "categories" else "each coordinate of the mean"
+        what = "any share" if asked.of == "categories" else "each coordinate of the mean"
+        if (usual := row.average_interval) is not None:
+            what = f"a share of 1/{asked.size} to within ± {usual:.2g}, {what}"
         if asked.participation is None:
             fewest = asked.users if asked.min_users is None else asked.min_users
             only = f"at least {fewest:,} report in every round"

@@ -35,8 +35,6 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 # Root mean squared error from which on a candidate is refused: that of ignoring the data.
 _USELESS = 1.0
-# Probability with which all categories' errors are at most the stated largest error.
-CONFIDENCE = 0.95
 # Assumptions of candidates without a shuffler, by place.
 _ELSEWHERE = {
     "central": (
@@ -175,7 +173,7 @@ class Candidate(ABC):
         Here for errors whose distribution does not depend on the data: each of k of them is beyond
         with a k-th of the probability at most. Other candidates have bounds for any data.
         """
-        failure = 1.0 - CONFIDENCE - question.unlikely
+        failure = 1.0 - question.confidence
         return self.quantile(mechanism, question, failure / question.size)
 
 

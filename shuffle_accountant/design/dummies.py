@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from shuffle_accountant.design.candidates import (
-    CONFIDENCE,
     Calibrated,
     Candidate,
     Noise,
@@ -54,7 +53,7 @@ class _NoisyCounts(Candidate):
     def largest(self, mechanism: Any, question: Question) -> float:
         """Bound on the largest error of the round's own estimator, for any histogram."""
         error: float = mechanism.largest_frequency_error(
-            users=question.senders, confidence=CONFIDENCE + question.unlikely
+            users=question.senders, confidence=question.confidence
         )
         return error
 

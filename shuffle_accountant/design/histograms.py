@@ -12,7 +12,6 @@ from scipy.special import gammaln
 
 from shuffle_accountant.calibration.calibrate import max_eps0
 from shuffle_accountant.design.candidates import (
-    CONFIDENCE,
     Calibrated,
     Candidate,
     RandomizedMessages,
@@ -64,7 +63,7 @@ class _Oracle(RandomizedMessages):
         """Bound on all categories' errors at once, for any histogram (see `error_bounds`)."""
         error: float = mechanism.largest_frequency_error(
             users=question.senders,
-            confidence=CONFIDENCE + question.unlikely,
+            confidence=question.confidence,
             categories=question.size,
         )
         return error

@@ -12,6 +12,8 @@ from shuffle_accountant.randomizers.count_laws import Binomial
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import attendance
 
+# Probability with which all categories' errors are at most the stated largest error.
+_CONFIDENCE = 0.95
 # Probability, under random participation, with which fewer send than errors are stated for.
 _FEW = 1e-4
 
@@ -78,6 +80,11 @@ class Question:
         from scipy.stats import binom  # not quick to import
 
         return max(int(binom.ppf(_FEW, who.trials, who.probability)), 1)
+
+    @property
+    def confidence(self) -> float:
+        """Probability with which errors are as stated where no fewer than `senders` send."""
+        return _CONFIDENCE + self.unlikely
 
     @property
     def unlikely(self) -> float:

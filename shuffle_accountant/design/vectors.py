@@ -14,7 +14,6 @@ from scipy.special import erfc, gammainccinv, gammaincinv
 
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.design.candidates import (
-    CONFIDENCE,
     Calibrated,
     Candidate,
     RandomizedMessages,
@@ -70,7 +69,7 @@ class _Vectors(RandomizedMessages):
     def largest(self, mechanism: Any, question: Question) -> float:
         """Bound on all coordinates' errors at once, for any vectors (see `error_bounds`)."""
         error: float = mechanism.largest_mean_error(
-            users=question.senders, confidence=CONFIDENCE + question.unlikely
+            users=question.senders, confidence=question.confidence
         )
         return error
 

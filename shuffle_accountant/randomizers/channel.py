@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +28,7 @@ from shuffle_accountant.randomizers.checks import (
     row_sums,
 )
 from shuffle_accountant.randomizers.error_bounds import largest_mean_deviation
-from shuffle_accountant.randomizers.estimation import Estimate, Estimator, tally_of
+from shuffle_accountant.randomizers.estimation import Estimate, Estimator, ends_around, tally_of
 
 __all__ = ["ChannelRandomizer", "DiscreteRandomizer", "checked_channel"]
 
@@ -163,8 +163,13 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
             ValueError: the channel's rows are not independent.
         """
         users = validate.integer(minimum=1, users=users)
-        failure = 1.0 - validate.open_unit(confidence=confidence)
+        confidence = validate.open_unit(confidence=confidence)
         count = self.inputs if categories is None else categories
+        count = validate.integer(minimum=1, categories=count)
+        return self._largest_error(users, 1.0 - confidence, count)
+
+    def _largest_error(self, users: int, failure: float, count: int) -> float:
+        """`largest_frequency_error` of some of the categories."""
         inverse = self._inverse
         squares = self.channel @ inverse**2
         deviation = largest_mean_deviation(
@@ -172,7 +177,7 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
             float(squares.max()),
             float(squares.sum(axis=1).max()),
             users=users,
-            dimension=validate.integer(minimum=1, categories=count),
+            dimension=count,
             failure=failure,
         )
         return deviation / users
@@ -198,10 +203,11 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
                 f"tally must hold counts >= 0 of sum {users}, got {counts.tolist()!r:.80}"
             )
         values = counts @ self._inverse / users
+        ends = ends_around(values, partial(self._largest_error, users), cut=True)
         if users == 1:
-            return Estimate(values, np.full(self.inputs, math.inf), users)
+            return Estimate(values, np.full(self.inputs, math.inf), users, ends)
         spread = np.maximum(counts @ self._inverse**2 / users - values**2, 0.0)
-        return Estimate(values, np.sqrt(spread / (users - 1)), users)
+        return Estimate(values, np.sqrt(spread / (users - 1)), users, ends)
 
     def _counted(self, messages: Any) -> tuple[NDArray[Any], int]:
         sent = category_values(messages, self.channel.shape[1], name="messages").ravel()

@@ -30,6 +30,20 @@ messages' norm: it is largest where each is 0 or V, so that it is at most
     e^(A(t)) = d + (W/V) (e^(n V g(t)) - 1),
 
 and s(t) is as above, for the sum of all n users' differences.
+
+*Intervals of one share, given its count.* A number of holders a is left out where a count as small
+as the observed one, c, has a probability below the failure that is allowed to that side. Let the
+coins be weighed by e^(-t), t > 0, and s be the standard deviation of the count under these weights.
+Then, with ``x = e^(-t)``,
+
+    Pr(count <= c) = E x^(count - c) sum_{j <= c} x^(c - j) Pr_x(count = j)
+                  <= E x^(count - c) min(1, η/(s (1 - x))),
+
+as no value of a sum of independent coins is likelier than η/s with η < 0.4689 (Baillon, Cominetti
+and Vaisman 2016, "A sharp uniform bound for the distribution of sums of Bernoulli trials"). The
+probability falls as a grows, because p > q: where one a is left out, all larger ones are. Users who
+hold nothing of a category, and the messages that do not count for it, give the other side. That is
+about 5 % wider than exact quantiles, which take a sum over the whole law for each a.
 """
 
 from __future__ import annotations
@@ -39,13 +53,20 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["coin_cumulant", "largest_deviation", "largest_mean_deviation"]
+from shuffle_accountant.numerics.rounding import roundings
+
+__all__ = ["coin_cumulant", "largest_deviation", "largest_mean_deviation", "shares_between"]
 
 # Half-width of the search in log t, around the best t for a normal distribution.
 _REACH = 8.0
 # Largest t for which e^t is surely a double.
 _LARGEST = 500.0
+# Upper bound on the largest probability of a sum of coins times its standard deviation.
+_LIKELIEST = 0.4689
+# Roundings of a logarithm of a tail, of each of the sizes that it is added up from.
+_ROUNDINGS = 16
 
 
 def coin_cumulant(probability: float, t: float) -> float:
@@ -102,6 +123,7 @@ def largest_mean_deviation(
         The deviation of a sum, > 0; all coordinates are that close at once.
     """
     needed = math.log(2.0 / failure)
+    total = min(total, dimension * moment)
 
     def deviation(log_t: float) -> float:
         t = math.exp(log_t)
@@ -112,6 +134,74 @@ def largest_mean_deviation(
 
     ends = _around(users * moment, needed + math.log(dimension), _LARGEST / largest)
     return _least(deviation, ends)
+
+
+def shares_between(
+    counts: NDArray[np.float64], held: float, other: float, *, users: int, failure: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Intervals of the shares of users who hold each category, from the categories' counts.
+
+    Args:
+        counts: number of messages that count for each category, in [0, users], shape (k,).
+        held: probability that a user who holds a category is in its count, above ``other``.
+        other: probability that one who does not is in it, in [0, 1].
+        users: number of users, >= 1.
+        failure: probability that one interval does not contain its share, in (0, 1).
+
+    Returns:
+        Lower and upper ends in [0, 1], shape (k,) each.
+    """
+    most = _most_holders(counts, held, other, users, math.log(0.5 * failure))
+    fewest = users - _most_holders(
+        users - counts, 1.0 - other, 1.0 - held, users, math.log(0.5 * failure)
+    )
+    lower, upper = np.nextafter(fewest / users, -1.0), np.nextafter(most / users, 2.0)
+    return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
+
+
+def _most_holders(
+    counts: NDArray[np.float64], held: float, other: float, users: int, log_failure: float
+) -> NDArray[np.float64]:
+    """Largest number of holders for which a count is not too small, by halving; -1 if none is."""
+    # A smaller probability makes small counts likelier: rounded down, also where it is 1 - p.
+    held, other = (max(p * (1.0 - roundings(4)) - roundings(4), 0.0) for p in (held, other))
+    counts = np.floor(counts)
+    most, too_many = np.full(counts.shape, -1.0), np.full(counts.shape, users + 1.0)
+    while np.any(too_many - most > 1.0):
+        middle = np.floor(0.5 * (most + too_many))
+        enough = _log_lower_tail(counts, middle, held, other, users) >= log_failure
+        most, too_many = np.where(enough, middle, most), np.where(enough, too_many, middle)
+    return most
+
+
+def _log_lower_tail(
+    counts: NDArray[np.float64], holders: NDArray[np.float64], held: float, other: float, users: int
+) -> NDArray[np.float64]:
+    """Upper bound on ``log Pr(count <= c)``, by the weights that make c the mean count."""
+    others = users - holders
+    # The mean under weights x = c is a quadratic equation in x with one root that is positive.
+    square = (users - counts) * held * other
+    linear = holders * held * (1.0 - other) + others * other * (1.0 - held)
+    linear -= counts * (held * (1.0 - other) + other * (1.0 - held))
+    constant = counts * (1.0 - held) * (1.0 - other)
+    root = np.sqrt(linear * linear + 4.0 * square * constant)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        x = np.where(linear > 0.0, 2.0 * constant / (linear + root), (root - linear) / (2 * square))
+        x = np.where(x < 1.0, x, 1.0)  # also where it is not a number: any x <= 1 gives a bound
+        own, foreign = (
+            n * np.log1p(np.maximum(p * (x - 1.0), -1.0))
+            for n, p in ((holders, held), (others, other))
+        )
+        own, foreign = np.where(holders > 0.0, own, 0.0), np.where(others > 0.0, foreign, 0.0)
+        shift = np.where(counts > 0.0, counts * np.log(x), 0.0)
+        variance = sum(
+            n * x * p * (1.0 - p) / (1.0 - p + p * x) ** 2
+            for n, p in ((holders, held), (others, other))
+        )
+        likeliest = np.log(_LIKELIEST / (np.sqrt(variance) * (1.0 - x)))
+    likeliest = np.where(likeliest < 0.0, likeliest, 0.0)
+    size = np.abs(own) + np.abs(foreign) + np.abs(shift) + users + 1.0
+    return np.asarray(own + foreign - shift + likeliest + roundings(_ROUNDINGS) * size)
 
 
 def _around(variance: float, exponent: float, most: float) -> tuple[float, float]:

@@ -30,13 +30,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.randomizers.error_bounds import largest_deviation
+from shuffle_accountant.randomizers.error_bounds import largest_deviation, shares_between
 
 __all__ = [
     "Estimate",
     "Estimator",
     "FrequencyEstimator",
     "Tallying",
+    "ends_around",
     "is_dask",
     "mean_estimate",
     "tallied_partitions",
@@ -47,6 +48,7 @@ __all__ = [
 _TOGETHER = 8
 
 Tallied = tuple[NDArray[Any], int]
+Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def is_dask(messages: object) -> bool:
@@ -107,45 +109,45 @@ class Estimate:
         standard_errors: standard deviation of each value over the randomness of the messages, shape
             (k,); infinite where a single message says nothing about it.
         users: number of users who sent the messages.
-        largest_error: from a confidence and a number of categories to a bound on their largest
-            error, for any histogram; None where none is known.
-        smallest: the smallest value there is: 0 for shares, -1 for changes of them.
+        ends: from a failure probability, and whether it is that of all values at once or of each,
+            to lower and upper ends of the true values; None where no bound is known.
     """
 
     values: NDArray[np.float64]
     standard_errors: NDArray[np.float64]
     users: int
-    largest_error: Callable[[float, int], float] | None = None
-    smallest: float = 0.0
+    ends: Callable[[float, bool], Ends] | None = None
 
     def interval(
-        self, *, confidence: float = 0.95, simultaneous: bool = True
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Intervals that contain the true frequencies, whatever the histogram is.
+        self, *, confidence: float = 0.95, simultaneous: bool = True, rounds: int = 1
+    ) -> Ends:
+        """Intervals that contain the true shares or means, whatever the users hold.
 
-        Their half width is a proved bound on the errors (Chernoff's, at the worst histogram; see
-        `shuffle_accountant.randomizers.error_bounds`), so they hold at least as often as they say.
+        They are proved in `shuffle_accountant.randomizers.error_bounds`, for any number of users,
+        and hold at least as often as they say. Those of frequency oracles depend on the counts: a
+        rare category's are the narrowest. Those of other estimates are as wide as the worst data
+        ask for.
 
         Args:
             confidence: probability, in (0, 1), that they hold.
             simultaneous: whether all of them hold at once with that probability, or each by itself.
+            rounds: number of estimates, >= 1, whose intervals are to hold at once.
 
         Returns:
-            Lower and upper ends, shape (k,) each, cut off where no frequency, or change of
-            one, is beyond.
+            Lower and upper ends, shape (k,) each. Those of shares lie in [0, 1].
 
         Raises:
-            ValueError: the estimate is not one of frequencies.
+            ValueError: the estimator gave no bound on its errors.
         """
         confidence = validate.open_unit(confidence=confidence)
         simultaneous = validate.flag(simultaneous=simultaneous)
-        if self.largest_error is None:
-            raise ValueError(
-                "interval needs estimated frequencies of a frequency oracle, got other estimates"
-            )
-        off = self.largest_error(confidence, self.values.size if simultaneous else 1)
-        lower, upper = self.values - off, self.values + off
-        return np.clip(lower, self.smallest, 1.0), np.clip(upper, self.smallest, 1.0)
+        rounds = validate.integer(minimum=1, rounds=rounds)
+        return self._ends((1.0 - confidence) / rounds, simultaneous)
+
+    def _ends(self, failure: float, together: bool) -> Ends:
+        if self.ends is None:
+            raise ValueError("ends of the estimate must be given for intervals, got None")
+        return self.ends(failure, together)
 
     def projected(self) -> NDArray[np.float64]:
         """The histogram (numbers >= 0 of sum 1) that is nearest to the values in the 2-norm.
@@ -165,8 +167,7 @@ class Estimate:
     def change_since(self, earlier: Estimate) -> Estimate:
         """How much each share changed since an earlier estimate with messages of their own.
 
-        Its intervals hold, at a confidence of 1 - t, because both estimates' hold at 1 - t/2; those
-        of shares are cut off at 0 and 1, and those of changes at -1 and 1.
+        Its intervals hold, at a confidence of 1 - t, because both estimates' hold at 1 - t/2.
 
         Args:
             earlier: of the same categories.
@@ -175,24 +176,16 @@ class Estimate:
             The differences; their standard errors take the two estimates for independent.
         """
         earlier = validate.instance(Estimate, earlier=earlier)
-        first, second = self.largest_error, earlier.largest_error
-        if first is None or second is None:
-            raise ValueError("earlier must be of a frequency oracle, and so must this estimate")
         if earlier.values.shape != self.values.shape:
             raise ValueError(
                 f"earlier must have {self.values.size} categories, got {earlier.values.size}"
             )
 
-        def both(confidence: float, categories: int) -> float:
-            half = 0.5 * (1.0 + confidence)
-            return first(half, categories) + second(half, categories)
-
         return Estimate(
             self.values - earlier.values,
             np.hypot(self.standard_errors, earlier.standard_errors),
             min(self.users, earlier.users),
-            both,
-            smallest=-1.0,
+            partial(_ends_of_change, self, earlier),
         )
 
     def frequent(self, share: float, *, confidence: float = 0.95) -> NDArray[np.intp]:
@@ -343,7 +336,7 @@ class FrequencyEstimator(Estimator):
         self._require_signal()
         values = (counts / users - other) / (own - other)
         errors = self._errors(np.clip(values, 0.0, 1.0), users)
-        return Estimate(values, errors, users, partial(_largest_error, self, users))
+        return Estimate(values, errors, users, partial(_ends_of_shares, self, counts, users))
 
     def _errors(self, shares: NDArray[np.float64], users: int) -> NDArray[np.float64]:
         own, other = self.yes_probabilities
@@ -374,7 +367,26 @@ def tally_of(tally: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
     return array
 
 
-def mean_estimate(tally: ArrayLike, users: int, dimension: int) -> Estimate:
+def ends_around(
+    values: NDArray[np.float64], largest_error: Callable[[float, int], float], *, cut: bool = False
+) -> Callable[[float, bool], Ends]:
+    """Intervals of one width for all values, as `Estimate.ends` gives them.
+
+    Args:
+        values: shape (k,).
+        largest_error: from a failure probability and a number of values to a bound on their largest
+            error.
+        cut: whether true values are shares, in [0, 1].
+    """
+    return partial(_ends_around, values, largest_error, cut)
+
+
+def mean_estimate(
+    tally: ArrayLike,
+    users: int,
+    dimension: int,
+    largest_error: Callable[[float, int], float],
+) -> Estimate:
     """Means of coordinates from the sums of the messages and of their squares.
 
     The sample variance of the messages is, on average, the variance of their noise and the spread
@@ -385,20 +397,43 @@ def mean_estimate(tally: ArrayLike, users: int, dimension: int) -> Estimate:
         tally: shape (2, dimension).
         users: number of messages, >= 1.
         dimension: length of the vectors.
+        largest_error: from a failure probability and a number of coordinates to a bound on their
+            largest error.
     """
     users = validate.integer(minimum=1, users=users)
     sums, squares = tally_of(tally, (2, dimension)).astype(np.float64)
     means = sums / users
+    ends = ends_around(means, largest_error)
     if users == 1:
-        return Estimate(means, np.full(dimension, math.inf), users)
+        return Estimate(means, np.full(dimension, math.inf), users, ends)
     spread = np.maximum(squares / users - means**2, 0.0)
-    return Estimate(means, np.sqrt(spread / (users - 1)), users)
+    return Estimate(means, np.sqrt(spread / (users - 1)), users, ends)
 
 
-def _largest_error(
-    mechanism: FrequencyEstimator, users: int, confidence: float, categories: int
-) -> float:
-    """`FrequencyEstimator.largest_frequency_error` as estimates ask for it."""
-    return mechanism.largest_frequency_error(
-        users=users, confidence=confidence, categories=categories
-    )
+def _ends_around(
+    values: NDArray[np.float64],
+    largest_error: Callable[[float, int], float],
+    cut: bool,
+    failure: float,
+    together: bool,
+) -> Ends:
+    off = largest_error(failure, values.size if together else 1)
+    lower, upper = np.nextafter(values - off, -np.inf), np.nextafter(values + off, np.inf)
+    return (np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)) if cut else (lower, upper)
+
+
+def _ends_of_shares(
+    oracle: FrequencyEstimator,
+    counts: NDArray[np.float64],
+    users: int,
+    failure: float,
+    together: bool,
+) -> Ends:
+    each = failure / counts.size if together else failure
+    return shares_between(counts, *oracle.yes_probabilities, users=users, failure=each)
+
+
+def _ends_of_change(later: Estimate, earlier: Estimate, failure: float, together: bool) -> Ends:
+    after, before = (one._ends(0.5 * failure, together) for one in (later, earlier))
+    least, most = after[0] - before[1], after[1] - before[0]
+    return np.nextafter(least, -np.inf), np.nextafter(most, np.inf)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.randomizers.base import FromArguments
 from shuffle_accountant.randomizers.checks import generator
-from shuffle_accountant.randomizers.estimation import Estimate, Estimator, tally_of
+from shuffle_accountant.randomizers.estimation import Estimate, Estimator, ends_around, tally_of
 
 __all__ = ["GaussianVectors"]
 
@@ -103,7 +105,9 @@ class GaussianVectors(Estimator, FromArguments):
         users = validate.integer(minimum=1, users=users)
         sums = tally_of(tally, (np.size(tally),)).astype(np.float64)
         error = self.noise_multiplier / math.sqrt(users)
-        return Estimate(sums / users, np.full(sums.size, error), users)
+        means = sums / users
+        ends = ends_around(means, partial(_largest_error, error))
+        return Estimate(means, np.full(sums.size, error), users, ends)
 
     def _counted(self, messages: Any) -> tuple[NDArray[np.float64], int]:
         array = np.asarray(messages)
@@ -113,3 +117,8 @@ class GaussianVectors(Estimator, FromArguments):
             raise ValueError("messages must be vectors of shape (..., d), got a single number")
         rows = array.reshape(-1, array.shape[-1])
         return rows.sum(axis=0, dtype=np.float64), len(rows)
+
+
+def _largest_error(deviation: float, failure: float, coordinates: int) -> float:
+    """Bound on the largest of several normal errors at once, of this standard deviation."""
+    return deviation * -float(ndtri(0.5 * failure / coordinates)) * (1.0 + _ROUNDING)

@@ -21,7 +21,7 @@ from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values, generator
 from shuffle_accountant.randomizers.count_laws import Binomial, CountLaw
 from shuffle_accountant.randomizers.error_bounds import largest_deviation
-from shuffle_accountant.randomizers.estimation import Estimate, Tallying, tally_of
+from shuffle_accountant.randomizers.estimation import Estimate, Tallying, ends_around, tally_of
 from shuffle_accountant.rounds.base import Round, conditions_of
 
 __all__ = ["COUNTS_ALONE", "DummyMessages", "checked_categories", "checked_dummies"]
@@ -136,7 +136,9 @@ class DummyMessages(Tallying, Round):
         if np.any(counts < 0):
             raise ValueError(f"tally must hold counts >= 0, got {counts[counts < 0][0].item()!r}")
         values = (counts - self.dummies.expectation) / (self.kept * users)
-        return Estimate(values, self._errors(np.clip(values, 0.0, 1.0), users), users)
+        errors = self._errors(np.clip(values, 0.0, 1.0), users)
+        ends = ends_around(values, partial(self._largest_error, users), cut=True)
+        return Estimate(values, errors, users, ends)
 
     def frequency_error(self, *, users: int, frequency: float = 0.0) -> float:
         """Standard deviation of the estimated frequency of a category, at any number of users.
@@ -163,13 +165,17 @@ class DummyMessages(Tallying, Round):
         """
         users = validate.integer(minimum=1, users=users)
         failure = 1.0 - validate.open_unit(confidence=confidence)
+        return self._largest_error(users, failure, self.categories)
+
+    def _largest_error(self, users: int, failure: float, categories: int) -> float:
+        """`largest_frequency_error` of some of the categories."""
         off = 0.0
         if self.kept < 1.0:
             failure *= 0.5
             off = largest_deviation(
-                self.kept, 0.0, users=users, categories=self.categories, failure=failure
+                self.kept, 0.0, users=users, categories=categories, failure=failure
             )
-        off += _beyond(self.dummies, failure / self.categories)
+        off += _beyond(self.dummies, failure / categories)
         return off / (self.kept * users)
 
     def messages_per_user(self, *, users: int) -> float:

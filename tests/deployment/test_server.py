@@ -208,12 +208,53 @@ def test_changes_and_frequent_categories(url):
     truth = np.array([-0.3, 0.0, 0.3, 0.0])
     assert np.all((lower <= truth + 0.01) & (truth - 0.01 <= upper))
     assert upper[0] < 0.0 < lower[2]
-    half = 0.5 * (upper - lower)
-    alone = [one.largest_error(0.975, 4) for one in weeks]
-    assert np.allclose(half[[0, 2]], sum(alone))
+    # of each week's interval half of the failure probability, and the ends of the differences
+    before, after = (one.interval(confidence=0.975) for one in weeks)
+    assert np.allclose(lower, after[0] - before[1])
+    assert np.allclose(upper, after[1] - before[0])
     assert weeks[0].frequent(0.2).tolist() == [0, 1]
     assert weeks[0].frequent(0.9).size == 0
     with pytest.raises(ValueError, match=r"earlier must have 4 categories, got 3"):
         change.change_since(
             sa.RandomizedResponse(categories=3, eps0=1.0).estimate_from([1, 2, 3], 6)
         )
+
+
+@pytest.mark.parametrize("arrivals", [1, 7])
+def test_a_cluster_tallies_the_same_messages(url, tmp_path, monkeypatch, arrivals):
+    """Dask's tasks, of 500 messages or of all, read from the database what one process reads."""
+    pytest.importorskip("dask", reason="Dask is not installed (extra 'dask')")
+    monkeypatch.setattr("shuffle_accountant.deployment.server._TASK", 500)
+    deployment = deployment_of(users=1000)
+    messages = deployment.randomize(np.arange(1200) % 4, np.random.default_rng(2))
+    closed = []
+    for name, cluster in (("alone", False), ("cluster", True)):
+        server = sa.deployment.Server(url, deployment, name=name)
+        for part in np.array_split(messages, arrivals):
+            server.receive(part)
+        file = tmp_path / f"{name}.npy"
+        closed.append(server.close_round(shuffled=file, dask=cluster))
+        assert np.array_equal(np.sort(np.load(file)), np.sort(messages))
+        assert server.waiting == 0
+    assert np.array_equal(closed[0].values, deployment.estimate(messages).values)
+    assert np.array_equal(closed[0].values, closed[1].values)
+    assert closed[0].users == closed[1].users == 1200
+    with pytest.raises(TypeError, match="dask"):
+        sa.deployment.Server(url, deployment, name="third").close_round(dask="yes")
+
+
+def test_a_round_that_another_process_closed_meanwhile_keeps_its_tally(url, monkeypatch):
+    deployment = deployment_of(users=1000)
+    messages = deployment.randomize(np.arange(1000) % 4, np.random.default_rng(2))
+    slow, quick = (sa.deployment.Server(url, deployment) for _ in range(2))
+    slow.receive(messages)
+    parts = slow._parts
+
+    def overtaken(number):  # between the cut and the first look at the messages
+        quick.close_round()
+        return parts(number)
+
+    monkeypatch.setattr(slow, "_parts", overtaken)
+    assert np.array_equal(slow.close_round().values, deployment.estimate(messages).values)
+    assert len(slow.ledger) == 1
+    assert len(slow.estimates()) == 1

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import shuffle_accountant as sa
+from shuffle_accountant.randomizers.estimation import Estimate
 
 
 def histograms(categories: int) -> dict[str, Any]:
@@ -52,14 +55,42 @@ def test_intervals_hold(oracle: Any, name: str) -> None:
     assert held / repetitions >= 0.95 - 4 * (0.95 * 0.05 / repetitions) ** 0.5
 
 
-def test_intervals_of_other_estimates_are_refused() -> None:
-    other = sa.DiscreteRandomizer([[0.7, 0.3], [0.2, 0.8]])
-    found = other.estimate(other.randomize([0, 1] * 50))
-    with pytest.raises(ValueError, match="interval"):
-        found.interval()
+@pytest.mark.parametrize("name", ["uniform", "zipf", "one"])
+@pytest.mark.parametrize(("categories", "eps0"), [(10, 2.0), (1000, 6.0)])
+def test_intervals_do_not_hold_much_more_often_than_they_say(
+    categories: int, eps0: float, name: str
+) -> None:
+    """Between 94 % and 99.5 %, but for three standard errors of 150 repetitions."""
+    oracle = sa.RandomizedResponse(categories=categories, eps0=eps0)
+    rng, users, repetitions = np.random.default_rng(5), 20_000, 150
+    counts = rng.multinomial(users, histograms(categories)[name])
+    values, truth = np.repeat(np.arange(categories), counts), counts / users
+    held, alone = 0, 0.0
+    for _ in range(repetitions):
+        found = oracle.estimate(oracle.randomize(values, rng))
+        low, high = found.interval()
+        held += bool(np.all((low <= truth) & (truth <= high)))
+        low, high = found.interval(simultaneous=False)
+        alone += float(np.mean((low <= truth) & (truth <= high)))
+    for share in (held / repetitions, alone / repetitions):
+        assert 0.94 - 3 * (0.06 / repetitions) ** 0.5 <= share
+        assert share <= 0.995 + 3 * (0.005 / repetitions) ** 0.5
+
+
+def test_intervals_of_unknown_errors_are_refused() -> None:
+    own = Estimate(np.array([0.5]), np.array([0.1]), 10)
+    with pytest.raises(ValueError, match="ends of the estimate must be given"):
+        own.interval()
     good = sa.RandomizedResponse(categories=4, eps0=1.0)
+    found = good.estimate([0, 1, 2, 3])
+    with pytest.raises(ValueError, match="ends of the estimate must be given"):
+        Estimate(np.full(4, 0.25), np.full(4, 0.1), 10).change_since(found).interval()
     with pytest.raises(ValueError, match="confidence"):
-        good.estimate([0, 1, 2, 3]).interval(confidence=1.0)
+        found.interval(confidence=1.0)
+    with pytest.raises(ValueError, match="rounds"):
+        found.interval(rounds=0)
+    again = pickle.loads(pickle.dumps(found))
+    assert np.array_equal(again.interval()[1], found.interval()[1])
 
 
 def test_the_recommended_row_becomes_a_deployment() -> None:
@@ -75,6 +106,12 @@ def test_the_recommended_row_becomes_a_deployment() -> None:
     assert first.startswith(f"Deploy {row.name} with eps0 = ")
     assert "if at least 28,500 report in every round." in first
     assert "(95 %, all 50 at once)" in first
+    usual = row.average_interval
+    assert usual is not None
+    assert f"a share of 1/50 to within ± {usual:.2g}, any share to within" in first
+    # a normal law's interval at that share is narrower, and not by much
+    error = row.mechanism.frequency_error(users=28_500, frequency=0.02)
+    assert 1.0 < usual / (error * norm.isf(0.025 / 50)) < 1.1
     deployment = row.deployment()
     again = sa.Deployment.load(deployment.to_json())
     assert again == deployment

@@ -15,7 +15,7 @@ from scipy import integrate
 from scipy.stats import binom, norm
 
 import shuffle_accountant as sa
-from shuffle_accountant.randomizers.error_bounds import largest_deviation
+from shuffle_accountant.randomizers.error_bounds import largest_deviation, shares_between
 from shuffle_accountant.randomizers.vectors import (
     DuchiL2,
     DuchiLInf,
@@ -292,3 +292,73 @@ def test_bounds_of_means_are_not_much_more_than_normal_ones(users: int, dimensio
             assert found <= 2.0 * normal
     with pytest.raises(ValueError, match="confidence must be"):
         one.largest_mean_error(users=users, confidence=1.0)
+
+
+def law_of_count(holders: int, users: int, held: float, other: float) -> Any:
+    """Probabilities of a category's count: two binomial laws, convolved."""
+    own, foreign = ((holders, held), (users - holders, other))
+    first, second = (binom.pmf(np.arange(n + 1), n, p) for n, p in (own, foreign))
+    return np.convolve(first, second)
+
+
+@pytest.mark.parametrize("failure", [0.4, 0.05, 1e-4])
+@pytest.mark.parametrize(("held", "other"), [(0.9, 0.2), (0.5, 0.45), (1.0, 0.1), (0.6, 0.0)])
+@pytest.mark.parametrize("users", [1, 2, 7, 40])
+def test_intervals_of_a_share_hold_for_every_number_of_holders(
+    users: int, held: float, other: float, failure: float
+) -> None:
+    """By the exact law of the count, which the bound does not use."""
+    ends = shares_between(np.arange(users + 1.0), held, other, users=users, failure=failure)
+    for holders in range(users + 1):
+        outside = (ends[0] > holders / users) | (holders / users > ends[1])
+        # the exact law has the rounding of its convolution
+        assert law_of_count(holders, users, held, other)[outside].sum() <= failure + 1e-12
+
+
+@pytest.mark.parametrize("holders", [0, 300, 20_000])
+def test_intervals_of_a_share_are_hardly_wider_than_exact_ones(holders: int) -> None:
+    """At 20,000 users, against the numbers of holders that the exact tails leave."""
+    users, held, other, failure = 20_000, 0.8, 0.01, 1e-3
+    count = round(holders * held + (users - holders) * other)
+    low, high = shares_between(np.array([count]), held, other, users=users, failure=failure)
+    # a normal law has the exact quantiles to within a few per cent there
+    deviation = math.sqrt(
+        users * other * (1 - other) + holders * (held * (1 - held) - other * (1 - other))
+    )
+    half = norm.isf(failure / 2) * deviation / (held - other) / users
+    for off in (holders / users - low[0], high[0] - holders / users):
+        at_the_end = holders in (0, users) and off <= 1 / users
+        assert at_the_end or 0.95 * half < off < 1.13 * half
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.999])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: sa.DiscreteRandomizer([[0.7, 0.3], [0.2, 0.8]]),
+        lambda: sa.GaussianVectors(noise_multiplier=2.0),
+        lambda: PrivUnit(dimension=3, eps0=2.0),
+        lambda: DuchiLInf(dimension=3, eps0=2.0),
+    ],
+)
+def test_every_estimate_has_intervals(make: Callable[[], Any], confidence: float) -> None:
+    """All at once and each alone hold as often as they say, but for three standard errors."""
+    randomizer, rng, runs, users = make(), np.random.default_rng(7), 60, 400
+    vectors = not isinstance(randomizer, sa.DiscreteRandomizer)
+    data = np.full((users, 3), 0.5) if vectors else np.arange(users) % 4 // 3
+    truth = np.full(3, 0.5) if vectors else np.array([0.75, 0.25])
+    slack = 3.0 * math.sqrt(confidence * (1.0 - confidence) / runs)
+    held = {True: 0, False: 0}
+    for _ in range(runs):
+        found = randomizer.estimate(randomizer.randomize(data, rng))
+        widths = []
+        for together in held:
+            low, high = found.interval(confidence=confidence, simultaneous=together)
+            inside = (low <= truth) & (truth <= high)
+            held[together] += bool(inside.all() if together else inside[0])
+            widths.append(np.max(high - low))
+        assert widths[0] >= widths[1]
+        many = found.interval(confidence=confidence, rounds=52)
+        assert np.all(many[0] <= low)
+        assert np.all(high <= many[1])
+    assert all(count / runs >= confidence - slack for count in held.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -101,14 +102,18 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
             confidence: least probability that the bound holds, in (0, 1).
         """
         users = validate.integer(minimum=1, users=users)
-        confidence = validate.open_unit(confidence=confidence)
+        failure = 1.0 - validate.open_unit(confidence=confidence)
+        return self._largest_error(users, failure, self.dimension)
+
+    def _largest_error(self, users: int, failure: float, coordinates: int) -> float:
+        """`largest_mean_error` of some of the coordinates."""
         off = largest_mean_deviation(
             self.largest_coordinate + self.radius,
             self.coordinate_moment,
             self.second_moment,
             users=users,
-            dimension=self.dimension,
-            failure=1.0 - confidence,
+            dimension=coordinates,
+            failure=failure,
         )
         return off / users
 
@@ -188,7 +193,7 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
             The mean, shape (dimension,). The standard errors come from the spread of the messages;
             the spread of users' own vectors makes them larger, never smaller on average.
         """
-        return mean_estimate(tally, users, self.dimension)
+        return mean_estimate(tally, users, self.dimension, partial(self._largest_error, users))
 
     def _counted(self, messages: Any) -> tuple[NDArray[np.float64], int]:
         return vector_sums(as_rows("messages", messages, self.dimension))
