@@ -375,9 +375,9 @@ def _messages(url: str, server: str, number: int, rows: tuple[int, int]) -> NDAr
     query = table.select().where(table.c.server == server, table.c.round == number)
     query = query.where(table.c.id.between(*rows)).order_by(table.c.id)
     engine = engine_of(url)
-    with storage_errors(engine.url.render_as_string(hide_password=True)):
-        with engine.connect() as connection:
-            found = [_unpacked(row.content) for row in connection.execute(query)]
+    where = engine.url.render_as_string(hide_password=True)
+    with storage_errors(where), engine.connect() as connection:
+        found = [_unpacked(row.content) for row in connection.execute(query)]
     engine.dispose()
     return np.concatenate(found)
 

@@ -58,6 +58,8 @@ NEAR, _MOST_EVEN = 1.4, 12_000
 _SMALL_CELLS, _SMALL_SUMS = 0.1, 100.0
 # Factor of what cells and nodes of a ring may add: it is followed once for every value of a bin.
 _RING = 4.0
+# Number of neighbouring sums that are added at once where one cell holds them all.
+_BLOCK = 16
 # Number of bins after which cells that hold next to no mass are cleared.
 CLEARED = 4
 # Errors of one step, relative: of a normal cell's probability and of the share of its upper node.
@@ -303,7 +305,7 @@ def _bounded(
 
 def _first_of_ring(line: _Line, noise: float, first: float, bins: int) -> _Held:
     """Masses by the second bin's value and the first bin's ratio, given the first bin's value."""
-    add: Any = compiled(added)
+    add: Any = compiled(added, added_beyond)
     alone, out = np.zeros((2, 1, line.edges.size))
     beyond = np.zeros((2, 1))
     alone[0, 0] = 1.0
@@ -441,7 +443,7 @@ def _followed(
         turn: chances of the next bin's nodes by column, from the number of bins before it.
         budget: mass and mean that one clearing may leave out.
     """
-    add: Any = compiled(added)
+    add: Any = compiled(added, added_beyond)
     entries = line.entries(line.ratio)
     mass, left, gain, low, high = held.mass, held.left, held.gain, 0, held.high
     mean = float(line.apart @ line.chance)
@@ -520,12 +522,14 @@ def added(
         out: masses of the sums by row, added to.
         beyond: probability and mean of sums above the last edge by row, added to.
     """
-    last = edges.size - 1
     top = low
     widths = np.diff(edges)
     inverse = 1.0 / widths
-    block = 16  # neighbouring sums that are added at once where one cell holds them all
-    blocks = np.zeros((2, last // block + 1))
+    blocks = np.zeros((2, edges.size // _BLOCK + 1))
+    # what a shift by even cells brings beyond them, which neighbouring entries share
+    far, known = np.zeros((2, edges.size)), np.zeros(2, np.int64)
+    off = np.zeros((2, 2))
+    first = max(even - 2, 0)  # no value that is no even shift is smaller than this edge
     for state in range(starts.size - 1):
         source = mass[state]
         start, end = low, high
@@ -533,20 +537,33 @@ def added(
             start += 1
         while start < end and source[end - 1] == 0.0:
             end -= 1
-        for part in range(start // block, end // block):
+        for part in range(start // _BLOCK, end // _BLOCK):
             sums, moments = 0.0, 0.0
-            for i in range(part * block, (part + 1) * block):
+            for i in range(part * _BLOCK, (part + 1) * _BLOCK):
                 sums += source[i]
                 moments += source[i] * edges[i]
             blocks[0, part], blocks[1, part] = sums, moments
+        known[:] = -1
         for entry in range(starts[state], starts[state + 1]):
             shift, upper = shifts[entry], uppers[entry]
             lower = weights[entry] - upper
-            target = out[rows[entry]]
-            stop = start
-            if shift >= 0:  # sums of even cells that stay in them
-                stop = max(min(end, even - shift - 1), start)
-            if stop > start:
+            row = rows[entry]
+            target = out[row]
+            if shift < 0:
+                far[0, first:], off[0, :], known[0] = 0.0, 0.0, -1
+                value = values[entry]
+                found = added_beyond(
+                    source, blocks, value, start, end, edges, widths, inverse, even, far[0], off[0]
+                )
+                tail, there = far[0, first : found + 1], target[first : found + 1]
+                for i in range(tail.size):
+                    there[i] += tail[i] * lower
+                beyond[0, row] += off[0, 0] * lower
+                beyond[1, row] += off[0, 1] * lower
+                top = max(top, found)
+                continue
+            stop = max(min(end, even - shift - 1), start)
+            if stop > start:  # sums of even cells that stay in them
                 near, there = source[start:stop], target[start + shift : stop + shift + 1]
                 size = stop - start
                 there[0] += near[0] * lower
@@ -554,63 +571,113 @@ def added(
                     there[i] += near[i] * lower + near[i - 1] * upper
                 there[size] += near[size - 1] * upper
                 top = max(top, stop + shift)
+            if stop < end and stop == even - shift - 1:  # the sum is the last even edge
+                target[even - 1] += source[stop] * lower
+                top = max(top, even - 1)
             # all others: a value that stands for several is taken as the two edges next to it
-            for further in range(2 if shift >= 0 else 1):
-                value, weight = values[entry], lower
-                if shift >= 0:
-                    value, weight = edges[shift + further], upper if further else lower
-                if weight == 0.0:
+            for whole in (shift, shift + 1):
+                weight = lower if whole == shift else upper
+                begin = max(even - whole, start)
+                if weight == 0.0 or begin >= end:
                     continue
-                # sums in cells that are wider than the value stay between the same two edges
-                wide = max(np.searchsorted(widths, value, side="right"), even - 1, stop)
-                until = min(end, last)
-                moment = weight * value
-                for i in range(wide, until):
-                    target[i] += source[i] * (weight - moment * inverse[i])
-                for i in range(wide, until):
-                    target[i + 1] += source[i] * (moment * inverse[i])
-                if wide < until and until > top:
-                    top = until
-                # those of one cell are taken together, which keeps what goes to its ends
-                for begin, finish in ((stop, min(wide, end)), (max(until, wide), end)):
-                    i = begin
-                    if i >= finish:
-                        continue
-                    j = np.searchsorted(edges, edges[i] + value, side="right") - 1
-                    while i < finish:
-                        while j < last and edges[j + 1] <= edges[i] + value:
-                            j += 1
-                        upto = edges[j + 1] - value if j < last else np.inf
-                        # the first is in the cell, whatever the difference rounds to
-                        moved, sums = source[i], source[i] * edges[i]
-                        i += 1
-                        while i < finish and edges[i] < upto:
-                            if (
-                                i % block == 0
-                                and i + block <= finish
-                                and edges[i + block - 1] < upto
-                            ):
-                                moved += blocks[0, i // block]
-                                sums += blocks[1, i // block]
-                                i += block
-                            else:
-                                moved += source[i]
-                                sums += source[i] * edges[i]
-                                i += 1
-                        if moved == 0.0:
-                            continue
-                        total = (sums + moved * value) * weight
-                        moved = moved * weight
-                        if j >= last:
-                            beyond[0, rows[entry]] += moved
-                            beyond[1, rows[entry]] += total
-                            continue
-                        above = (total - moved * edges[j]) / (edges[j + 1] - edges[j])
-                        above = min(max(above, 0.0), moved)
-                        target[j] += moved - above
-                        target[j + 1] += above
-                        if j + 1 > top:
-                            top = j + 1
+                slot = whole % 2
+                if known[slot] != whole:
+                    far[slot, first:], off[slot, :], known[slot] = 0.0, 0.0, whole
+                    found = added_beyond(
+                        source,
+                        blocks,
+                        edges[whole],
+                        begin,
+                        end,
+                        edges,
+                        widths,
+                        inverse,
+                        even,
+                        far[slot],
+                        off[slot],
+                    )
+                    top = max(top, found)
+                tail, there = far[slot, first:], target[first:]
+                for i in range(tail.size):
+                    there[i] += tail[i] * weight
+                beyond[0, row] += off[slot, 0] * weight
+                beyond[1, row] += off[slot, 1] * weight
+    return top
+
+
+def added_beyond(
+    source: Array,
+    blocks: Array,
+    value: float,
+    start: int,
+    end: int,
+    edges: Array,
+    widths: Array,
+    inverse: Array,
+    even: int,
+    out: Array,
+    beyond: Array,
+) -> int:
+    """Add one value to a sum whose cells are not all even; return the last cell that is reached.
+
+    Args:
+        source: masses at the edges.
+        blocks: masses and moments of each _BLOCK edges, shape (2, blocks).
+        value: to be added.
+        start: first edge whose mass is moved.
+        end: end of them.
+        edges: of the cells.
+        widths: of the cells.
+        inverse: one over each of them.
+        even: how many edges have equal distances.
+        out: masses of the sums, added to.
+        beyond: probability and mean of the sums above the last edge, added to.
+    """
+    last = edges.size - 1
+    top = start
+    # sums in cells that are wider than the value stay between the same two edges
+    wide = max(int(np.searchsorted(widths, value, side="right")), even - 1, start)
+    until = min(end, last)
+    for i in range(wide, until):
+        out[i] += source[i] * (1.0 - value * inverse[i])
+    for i in range(wide, until):
+        out[i + 1] += source[i] * (value * inverse[i])
+    if wide < until:
+        top = until
+    # those of one cell are taken together, which keeps what goes to its ends
+    for begin, finish in ((start, min(wide, end)), (max(until, wide), end)):
+        i = begin
+        if i >= finish:
+            continue
+        j = int(np.searchsorted(edges, edges[i] + value, side="right")) - 1
+        while i < finish:
+            while j < last and edges[j + 1] <= edges[i] + value:
+                j += 1
+            upto = edges[j + 1] - value if j < last else np.inf
+            # the first is in the cell, whatever the difference rounds to
+            moved, sums = source[i], source[i] * edges[i]
+            i += 1
+            while i < finish and edges[i] < upto:
+                if i % _BLOCK == 0 and i + _BLOCK <= finish and edges[i + _BLOCK - 1] < upto:
+                    moved += blocks[0, i // _BLOCK]
+                    sums += blocks[1, i // _BLOCK]
+                    i += _BLOCK
+                else:
+                    moved += source[i]
+                    sums += source[i] * edges[i]
+                    i += 1
+            if moved == 0.0:
+                continue
+            total = sums + moved * value
+            if j >= last:
+                beyond[0] += moved
+                beyond[1] += total
+                continue
+            above = (total - moved * edges[j]) / widths[j]
+            above = min(max(above, 0.0), moved)
+            out[j] += moved - above
+            out[j + 1] += above
+            top = max(top, j + 1)
     return top
 
 

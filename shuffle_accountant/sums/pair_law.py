@@ -33,6 +33,7 @@ from shuffle_accountant.sums.chain_law import (
     OWN,
     Entries,
     added,
+    added_beyond,
     beyond,
     entries_of,
     even_range,
@@ -190,7 +191,7 @@ def _above(
     budget: float,
 ) -> SumLaw:
     """Masses at the edges, of the sum with mean-preserving spreads of everything."""
-    add: Any = compiled(added)
+    add: Any = compiled(added, added_beyond)
     count = here.size
     ratios = np.exp(np.add.outer(here, there) - 0.5 * variance)
     entries = _to_all(ratios, chance, edges, even)
