@@ -376,12 +376,16 @@ def _drawn_once(
     error = roundings(2.0 * len(drawn) + 4.0)
 
     laws: list[dict[Hashable, Any]] = [{} for _ in drawn]
+    # a part's delta far below the target need not be known to the tolerance
+    negligible = 0.0 if query.delta is None else 0.05 * tolerance * query.delta / len(drawn)
 
     def delta(epsilon: float, upper: bool) -> float:
         total = 0.0
-        asked = [Query(epsilon=epsilon, laws=one) for one in laws]
-        for part, one, (least, most) in zip(above if upper else below, asked, weights, strict=True):
-            found = certified(part, one, tolerance, memory_limit)[0]
+        for part, law, (least, most) in zip(above if upper else below, laws, weights, strict=True):
+            one = Query(epsilon=epsilon, laws=law)
+            found = certified(part, one, 1.0, memory_limit)[0]
+            if most * (found.upper - found.lower) > negligible:
+                found = certified(part, one, tolerance, memory_limit)[0]
             total += most * found.upper if upper else least * found.lower
         return min(total * (1.0 + error if upper else 1.0 - error), 1.0)
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from shuffle_accountant import validation as validate
 
 __all__ = ["Shuffler"]
@@ -132,7 +134,9 @@ class Shuffler:
 
 
 def _weights(weights: Any) -> tuple[float, ...]:
-    held = tuple(validate.closed_unit(weights=one) for one in validate.items(weights=weights))
+    every = weights.tolist() if isinstance(weights, np.ndarray) else validate.items(weights=weights)
+    plain = all(type(one) is float and 0.0 <= one <= 1.0 for one in every)  # not one by one
+    held = tuple(every if plain else (validate.closed_unit(weights=one) for one in every))
     total = math.fsum(held)
     if abs(total - 1.0) > _SUM:
         raise ValueError(f"weights must have the sum 1, got {total!r}")
