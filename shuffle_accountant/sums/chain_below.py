@@ -32,7 +32,8 @@ import numpy as np
 from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, roundings
-from shuffle_accountant.sums.chain_law import NEAR, OWN, sum_edges
+from shuffle_accountant.sums.chain_cells import NEAR, sum_edges
+from shuffle_accountant.sums.chain_law import OWN
 from shuffle_accountant.sums.doubling import SumLaw
 
 # Deviation that rounding takes from the noise, in steps between nodes; see above.

@@ -27,11 +27,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, raised, roundings
+from shuffle_accountant.sums.chain_cells import (
+    CLEARED,
+    added,
+    added_beyond,
+    entries_of,
+    even_range,
+    sum_edges,
+    window,
+)
 from shuffle_accountant.sums.doubling import SumLaw
 
 # Part of the sum's variance that the cells of sums may add, and of the chain's that its nodes may
@@ -45,23 +53,8 @@ _LOWERED = 1e-3
 LONGEST = 0.8
 # Length of a step of the independent part, in its deviations: a fiftieth of its variance.
 _STEP = 0.35
-# What far cells are wider by than the first ones, in their distance from the last even one.
-_FAR_CELLS = 0.05
-# Largest epsilon, in nats, for which cells are of equal width up to where it is decided: farther
-# out a sum is hardly more than one ratio, which wider cells hold as well.
-_EVEN_EPSILON = 1.2
-# Cells are of equal width up to this many times the sum at which the divergence is to be tight, but
-# they are no more than this many, and wide enough to reach that many times the sum's mean.
-NEAR, _MOST_EVEN = 1.4, 12_000
-# Width of cells for small sums, in the sum at which the divergence is to be tight, and how many
-# times that sum has them at most.
-_SMALL_CELLS, _SMALL_SUMS = 0.1, 100.0
 # Factor of what cells and nodes of a ring may add: it is followed once for every value of a bin.
 _RING = 4.0
-# Number of neighbouring sums that are added at once where one cell holds them all.
-_BLOCK = 16
-# Number of bins after which cells that hold next to no mass are cleared.
-CLEARED = 4
 # Errors of one step, relative: of a normal cell's probability and of the share of its upper node.
 OWN = 1e-11
 
@@ -79,7 +72,6 @@ class ChainSum:
     raised: float
 
 
-Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array, Array, Array]
 """Values that are added to sums: starts, rows, shifts, values, weights, uppers.
 
 The values of a state are those from its start to the next one's, each with the row of its results.
@@ -348,89 +340,6 @@ def rounded_to_nodes(mean: Array, deviation: float, nodes: Array) -> Array:
     return found
 
 
-def even_range(bins: int, epsilon: float, small: bool) -> tuple[float, float]:
-    """Sum up to which cells are even, and their largest width.
-
-    Args:
-        bins: number of ratios of mean one in the sum.
-        epsilon: nats about which the divergence is to be tight.
-        small: whether for small sums, as the order (Q, P) asks for, or for large ones, far above
-            which divergences are linear.
-    """
-    if not small:
-        return NEAR * bins * math.exp(min(epsilon, _EVEN_EPSILON)), math.inf
-    sums = bins * math.exp(-epsilon)
-    return NEAR * min(float(bins), _SMALL_SUMS * sums), _SMALL_CELLS * sums
-
-
-def sum_edges(
-    bins: int,
-    common: float,
-    theta: float,
-    own: float,
-    added: float,
-    even: float,
-    largest: float,
-    widest: float = math.inf,
-) -> tuple[Array, int]:
-    """Edges of the cells of sums, of equal width at first, and how many those are.
-
-    Args:
-        bins: number of ratios in the sum.
-        common: variance of the chain.
-        theta: correlation of neighbours.
-        own: variance of the independent part.
-        added: part of the sum's variance that cells may add.
-        even: sum up to which cells are to be of equal width.
-        largest: largest ratio.
-        widest: largest width of those cells.
-    """
-    away = np.arange(1.0, min(bins, 4000))
-    covered = np.minimum(common * theta**away, 600.0)
-    one = math.expm1(min(common + own, 600.0))
-    variance = bins * (one + 2.0 * float(np.sum(np.expm1(covered) * (1.0 - away / bins))))
-    # heavy tails have cells of their own width: only the bulk is to be resolved
-    variance = min(variance, bins * (bins + 10.0) * 4.0)
-    width = min(math.sqrt(6.0 * added * variance / bins), widest)
-    if even >= NEAR * bins:  # up to the mean, and not to small sums alone
-        width = max(width, NEAR * bins / _MOST_EVEN)
-    count = min(math.ceil(even / width), _MOST_EVEN) + 1
-    found = [width * np.arange(count)]
-    last, top = float(found[0][-1]), even + bins * largest
-    growing = math.ceil(math.log1p((top - last) * _FAR_CELLS / width) / math.log1p(_FAR_CELLS)) + 1
-    found.append(
-        last + width / _FAR_CELLS * np.expm1(np.arange(1, growing + 1) * math.log1p(_FAR_CELLS))
-    )
-    return np.concatenate(found), count
-
-
-def entries_of(ratio: Array, apart: Array, chance: Array, edges: Array, even: int) -> Entries:
-    """A bin's ratio in every state, on the even cells where it lies on them; states keep theirs."""
-    width = float(edges[1])
-    starts, shifts = [0], []
-    values: list[Array] = []
-    weights: list[Array] = []
-    uppers: list[Array] = []
-    for one in ratio:
-        value = one * apart
-        near = value < (even - 2) * width
-        place = np.floor(value[near] / width).astype(np.int64)
-        above = chance[near] * np.clip(value[near] / width - place, 0.0, 1.0)
-        weight = np.bincount(place, chance[near]).astype(np.float64)
-        upper = np.bincount(place, above).astype(np.float64)
-        kept = np.flatnonzero(weight)
-        beyond = np.full(np.count_nonzero(~near), -1)
-        shifts += [kept, beyond]
-        values += [width * (kept + upper[kept] / weight[kept]), value[~near]]
-        weights += [weight[kept], chance[~near]]
-        uppers += [upper[kept], np.zeros(beyond.size)]
-        starts.append(starts[-1] + kept.size + beyond.size)
-    rows = np.repeat(np.arange(ratio.size), np.diff(starts))
-    place = np.concatenate(shifts).astype(np.int64)
-    joined = np.concatenate(values), np.concatenate(weights), np.concatenate(uppers)
-    return np.asarray(starts), rows, place, *joined
-
-
 def _followed(
     line: _Line, held: _Held, bins: int, turn: Callable[[int], Array], budget: float
 ) -> _Held:
@@ -461,224 +370,6 @@ def _followed(
             low, high = window(out, line.edges, low, high, left, gain, line.ratio, budget)
         mass = out
     return _Held(mass, left, gain, high)
-
-
-def window(
-    mass: Array,
-    edges: Array,
-    low: int,
-    high: int,
-    left: Array,
-    gain: Array,
-    ahead: Array,
-    budget: float,
-) -> tuple[int, int]:
-    """The range of cells without those at its ends that hold less than a budget of mass and mean.
-
-    What they hold is added to what is left out. Of the mean is also that of the next ratio, given
-    the state: ``ahead``.
-    """
-    part, sums = mass[:, low:high], edges[low:high]
-    cost = part * (1.0 + ahead[:, None] + sums)
-    share = budget / mass.shape[0]
-    few = (np.cumsum(cost, axis=1) < share) | (np.cumsum(cost[:, ::-1], axis=1)[:, ::-1] < share)
-    dropped = np.where(few, part, 0.0)
-    left += dropped.sum(axis=1)
-    gain += dropped @ sums
-    part -= dropped
-    held = np.flatnonzero(~few.all(axis=0))
-    return (low + int(held[0]), low + int(held[-1]) + 1) if held.size else (low, low + 1)
-
-
-def added(
-    mass: Array,
-    starts: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    shifts: NDArray[np.int64],
-    values: Array,
-    weights: Array,
-    uppers: Array,
-    edges: Array,
-    even: int,
-    low: int,
-    high: int,
-    out: Array,
-    beyond: Array,
-) -> int:
-    """Add a bin's ratio to the sum in every state; return the last cell that holds anything.
-
-    Args:
-        mass: by state and edge.
-        starts: first entry of each state.
-        rows: of results, for each entry.
-        shifts: of the entries, in even cells, or -1.
-        values: of the entries.
-        weights: their probabilities.
-        uppers: parts of them that go one even cell further.
-        edges: of the cells.
-        even: how many of them have equal distances.
-        low: first cell that holds anything.
-        high: end of them.
-        out: masses of the sums by row, added to.
-        beyond: probability and mean of sums above the last edge by row, added to.
-    """
-    top = low
-    widths = np.diff(edges)
-    inverse = 1.0 / widths
-    blocks = np.zeros((2, edges.size // _BLOCK + 1))
-    # what a shift by even cells brings beyond them, which neighbouring entries share
-    far, known = np.zeros((2, edges.size)), np.zeros(2, np.int64)
-    off = np.zeros((2, 2))
-    first = max(even - 2, 0)  # no value that is no even shift is smaller than this edge
-    for state in range(starts.size - 1):
-        source = mass[state]
-        start, end = low, high
-        while start < end and source[start] == 0.0:
-            start += 1
-        while start < end and source[end - 1] == 0.0:
-            end -= 1
-        for part in range(start // _BLOCK, end // _BLOCK):
-            sums, moments = 0.0, 0.0
-            for i in range(part * _BLOCK, (part + 1) * _BLOCK):
-                sums += source[i]
-                moments += source[i] * edges[i]
-            blocks[0, part], blocks[1, part] = sums, moments
-        known[:] = -1
-        for entry in range(starts[state], starts[state + 1]):
-            shift, upper = shifts[entry], uppers[entry]
-            lower = weights[entry] - upper
-            row = rows[entry]
-            target = out[row]
-            if shift < 0:
-                far[0, first:], off[0, :], known[0] = 0.0, 0.0, -1
-                value = values[entry]
-                found = added_beyond(
-                    source, blocks, value, start, end, edges, widths, inverse, even, far[0], off[0]
-                )
-                tail, there = far[0, first : found + 1], target[first : found + 1]
-                for i in range(tail.size):
-                    there[i] += tail[i] * lower
-                beyond[0, row] += off[0, 0] * lower
-                beyond[1, row] += off[0, 1] * lower
-                top = max(top, found)
-                continue
-            stop = max(min(end, even - shift - 1), start)
-            if stop > start:  # sums of even cells that stay in them
-                near, there = source[start:stop], target[start + shift : stop + shift + 1]
-                size = stop - start
-                there[0] += near[0] * lower
-                for i in range(1, size):
-                    there[i] += near[i] * lower + near[i - 1] * upper
-                there[size] += near[size - 1] * upper
-                top = max(top, stop + shift)
-            if stop < end and stop == even - shift - 1:  # the sum is the last even edge
-                target[even - 1] += source[stop] * lower
-                top = max(top, even - 1)
-            # all others: a value that stands for several is taken as the two edges next to it
-            for whole in (shift, shift + 1):
-                weight = lower if whole == shift else upper
-                begin = max(even - whole, start)
-                if weight == 0.0 or begin >= end:
-                    continue
-                slot = whole % 2
-                if known[slot] != whole:
-                    far[slot, first:], off[slot, :], known[slot] = 0.0, 0.0, whole
-                    found = added_beyond(
-                        source,
-                        blocks,
-                        edges[whole],
-                        begin,
-                        end,
-                        edges,
-                        widths,
-                        inverse,
-                        even,
-                        far[slot],
-                        off[slot],
-                    )
-                    top = max(top, found)
-                tail, there = far[slot, first:], target[first:]
-                for i in range(tail.size):
-                    there[i] += tail[i] * weight
-                beyond[0, row] += off[slot, 0] * weight
-                beyond[1, row] += off[slot, 1] * weight
-    return top
-
-
-def added_beyond(
-    source: Array,
-    blocks: Array,
-    value: float,
-    start: int,
-    end: int,
-    edges: Array,
-    widths: Array,
-    inverse: Array,
-    even: int,
-    out: Array,
-    beyond: Array,
-) -> int:
-    """Add one value to a sum whose cells are not all even; return the last cell that is reached.
-
-    Args:
-        source: masses at the edges.
-        blocks: masses and moments of each _BLOCK edges, shape (2, blocks).
-        value: to be added.
-        start: first edge whose mass is moved.
-        end: end of them.
-        edges: of the cells.
-        widths: of the cells.
-        inverse: one over each of them.
-        even: how many edges have equal distances.
-        out: masses of the sums, added to.
-        beyond: probability and mean of the sums above the last edge, added to.
-    """
-    last = edges.size - 1
-    top = start
-    # sums in cells that are wider than the value stay between the same two edges
-    wide = max(int(np.searchsorted(widths, value, side="right")), even - 1, start)
-    until = min(end, last)
-    for i in range(wide, until):
-        out[i] += source[i] * (1.0 - value * inverse[i])
-    for i in range(wide, until):
-        out[i + 1] += source[i] * (value * inverse[i])
-    if wide < until:
-        top = until
-    # those of one cell are taken together, which keeps what goes to its ends
-    for begin, finish in ((start, min(wide, end)), (max(until, wide), end)):
-        i = begin
-        if i >= finish:
-            continue
-        j = int(np.searchsorted(edges, edges[i] + value, side="right")) - 1
-        while i < finish:
-            while j < last and edges[j + 1] <= edges[i] + value:
-                j += 1
-            upto = edges[j + 1] - value if j < last else np.inf
-            # the first is in the cell, whatever the difference rounds to
-            moved, sums = source[i], source[i] * edges[i]
-            i += 1
-            while i < finish and edges[i] < upto:
-                if i % _BLOCK == 0 and i + _BLOCK <= finish and edges[i + _BLOCK - 1] < upto:
-                    moved += blocks[0, i // _BLOCK]
-                    sums += blocks[1, i // _BLOCK]
-                    i += _BLOCK
-                else:
-                    moved += source[i]
-                    sums += source[i] * edges[i]
-                    i += 1
-            if moved == 0.0:
-                continue
-            total = sums + moved * value
-            if j >= last:
-                beyond[0] += moved
-                beyond[1] += total
-                continue
-            above = (total - moved * edges[j]) / widths[j]
-            above = min(max(above, 0.0), moved)
-            out[j] += moved - above
-            out[j + 1] += above
-            top = max(top, j + 1)
-    return top
 
 
 def outside(

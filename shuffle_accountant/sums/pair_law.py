@@ -27,19 +27,17 @@ from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, Bound, raised, roundings
 from shuffle_accountant.sums.chain_below import kept_cells, law_of, means_of, merged
-from shuffle_accountant.sums.chain_law import (
+from shuffle_accountant.sums.chain_cells import (
     CLEARED,
-    LONGEST,
-    OWN,
     Entries,
     added,
     added_beyond,
-    beyond,
     entries_of,
     even_range,
     sum_edges,
     window,
 )
+from shuffle_accountant.sums.chain_law import LONGEST, OWN, beyond
 from shuffle_accountant.sums.doubling import SumLaw
 
 # Step between nodes, in deviations, from above and from below, and what it is multiplied by for the

@@ -40,12 +40,12 @@ def test_every_program_passes_its_vectors(compiled, tmp_path):
     paths = []
     for number, mechanism in enumerate([*MECHANISMS.values(), *large()]):
         one = deployment(mechanism)
-        made = {"program": one.program.to_dict(), "vectors": one.vectors(count=300)}
+        made = {"program": one.program.to_dict(), "vectors": one.vectors(count=1_000)}
         paths.append(tmp_path / f"{number}.json")
         paths[-1].write_text(json.dumps(made), encoding="utf-8")
     found = npm("test", "--", *map(str, paths), folder=compiled)
     assert found.returncode == 0, found.stdout + found.stderr
-    assert found.stdout.count("300 vectors of") == len(paths)
+    assert found.stdout.count("1000 vectors of") == len(paths)
     altered = json.loads(paths[0].read_text(encoding="utf-8"))
     altered["vectors"][7]["message"] = (altered["vectors"][7]["message"] + 1) % 5
     paths[0].write_text(json.dumps(altered), encoding="utf-8")

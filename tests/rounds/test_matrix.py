@@ -22,7 +22,8 @@ from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions import matrix
 from shuffle_accountant.sums import pair_law
 from shuffle_accountant.sums.chain_below import _LONGEST, _TAKEN, chain_below
-from shuffle_accountant.sums.chain_law import added, chain_sum, entries_of, ring_sum
+from shuffle_accountant.sums.chain_cells import added, entries_of
+from shuffle_accountant.sums.chain_law import chain_sum, ring_sum
 from shuffle_accountant.sums.doubling import SumLaw
 from shuffle_accountant.sums.pair_law import _means, _scores, _spread
 

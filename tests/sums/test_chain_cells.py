@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shuffle_accountant.numerics.compiled import compiled
-from shuffle_accountant.sums.chain_law import added, added_beyond
+from shuffle_accountant.sums.chain_cells import added, added_beyond
 
 
 def one_by_one(mass, starts, rows, shifts, values, weights, uppers, edges, low, high):
