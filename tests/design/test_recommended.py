@@ -34,9 +34,9 @@ def histograms(categories: int) -> dict[str, Any]:
     ids=lambda oracle: f"{type(oracle).__name__}-{oracle.categories}",
 )
 def test_intervals_hold(oracle: Any, name: str) -> None:
-    """Of 300 repetitions no more than 5 % may fail, but for chance (4 standard deviations)."""
+    """Of 100 repetitions no more than 5 % may fail, but for chance (4 standard deviations)."""
     rng = np.random.default_rng(1)
-    users, repetitions = 2000, 300
+    users, repetitions = 2000, 100
     shares = histograms(oracle.categories)[name]
     counts = np.floor(shares * users).astype(int)
     counts[0] += users - counts.sum()
@@ -95,7 +95,10 @@ def test_intervals_of_unknown_errors_are_refused() -> None:
 
 def test_the_recommended_row_becomes_a_deployment() -> None:
     question = {"users": 30_000, "min_users": 28_500, "categories": 50, "rounds": 4}
-    design = sa.design.frequency(**question, target_epsilon=1.0, delta=1e-8)  # type: ignore[arg-type]
+    slow = [f"augmented shuffle, {name} geometric" for name in ("one-sided", "asymmetric")]
+    slow += [f"{name} noise messages" for name in ("negative binomial", "binomial", "Poisson")]
+    slow += ["augmented shuffle, half kept", "local hashing"]
+    design = sa.design.frequency(**question, target_epsilon=1.0, delta=1e-8, exclude=slow)  # type: ignore[arg-type]
     row = design.recommended
     assert row.place == "shuffle"
     assert row.interval == min(
