@@ -131,7 +131,7 @@ class Estimate:
         Args:
             confidence: probability, in (0, 1), that they hold.
             simultaneous: whether all of them hold at once with that probability, or each by itself.
-            rounds: number of estimates, >= 1, whose intervals are to hold at once.
+            rounds: number of estimates, in [1, 1e12], whose intervals are to hold at once.
 
         Returns:
             Lower and upper ends, shape (k,) each. Those of shares lie in [0, 1].
@@ -141,7 +141,7 @@ class Estimate:
         """
         confidence = validate.open_unit(confidence=confidence)
         simultaneous = validate.flag(simultaneous=simultaneous)
-        rounds = validate.integer(minimum=1, rounds=rounds)
+        rounds = validate.integer(minimum=1, maximum=10**12, rounds=rounds)
         return self._ends((1.0 - confidence) / rounds, simultaneous)
 
     def _ends(self, failure: float, together: bool) -> Ends:

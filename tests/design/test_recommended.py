@@ -89,6 +89,8 @@ def test_intervals_of_unknown_errors_are_refused() -> None:
         found.interval(confidence=1.0)
     with pytest.raises(ValueError, match="rounds"):
         found.interval(rounds=0)
+    with pytest.raises(ValueError, match="rounds"):
+        found.interval(rounds=10**400)
     again = pickle.loads(pickle.dumps(found))
     assert np.array_equal(again.interval()[1], found.interval()[1])
 
