@@ -17,6 +17,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,7 +157,7 @@ class Server:
             shuffled: file for the messages in random order, by the operating system's source, as a
                 NumPy array (.npy); by default they are only tallied.
             dask: whether the workers of Dask's current client tally the messages, which each of
-                them reads from the database; the tally is the same.
+                them reads from the database, under the server's URL; the tally is the same.
 
         Returns:
             Unbiased frequencies of all categories, with intervals.
@@ -166,8 +167,10 @@ class Server:
                 rounds of the deployment have been answered.
             BudgetExceeded: the ledger does not allow a round of these users; the messages wait.
             StorageError: the database cannot be used; closing can be tried again.
+            ImportError: Dask is asked for and not installed (extra ``dask``).
         """
-        dask = validate.flag(dask=dask)
+        if validate.flag(dask=dask) and find_spec("dask") is None:
+            raise ImportError("dask=True needs Dask: pip install 'shuffle_accountant[dask]'")
         number, count = self._cut()
         users = min(count, self._users) - self._colluding
         if len(self.ledger) == self._answered():  # otherwise it was charged before a stop
@@ -241,9 +244,14 @@ class Server:
             self._open_round(connection, exclusive=True)
             row = connection.execute(table.select().where(*own)).one()
             if row.state != _CUT:  # another process has closed it meanwhile
+                if shuffled is not None:
+                    raise ValueError(
+                        f"shuffled must be None, as another process has closed round {number} and "
+                        f"deleted its messages, got {str(shuffled)!r:.80}"
+                    )
                 return self._estimated(_unpacked(row.tally), count)
             if shuffled is not None:
-                _write_shuffled(np.concatenate([read(part) for part in parts]), shuffled)
+                _write_shuffled(_joined([read(part) for part in parts]), shuffled)
             values = {"state": _CLOSED, "tally": _packed(found)}
             connection.execute(table.update().where(*own).values(**values))
             self._delete(connection, number)
@@ -376,10 +384,19 @@ def _messages(url: str, server: str, number: int, rows: tuple[int, int]) -> NDAr
     query = query.where(table.c.id.between(*rows)).order_by(table.c.id)
     engine = engine_of(url)
     where = engine.url.render_as_string(hide_password=True)
-    with storage_errors(where), engine.connect() as connection:
-        found = [_unpacked(row.content) for row in connection.execute(query)]
-    engine.dispose()
-    return np.concatenate(found)
+    try:
+        with storage_errors(where), engine.connect() as connection:
+            found = [_unpacked(row.content) for row in connection.execute(query)]
+    finally:
+        engine.dispose()
+    return _joined(found)
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Messages of several parts; large integers beside small ones would become floats."""
+    if any(part.dtype == np.uint64 for part in parts):
+        parts = [part.astype(np.uint64) for part in parts]
+    return np.concatenate(parts)
 
 
 def _packed(array: NDArray[Any]) -> bytes:

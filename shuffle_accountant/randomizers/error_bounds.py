@@ -151,11 +151,12 @@ def shares_between(
     Returns:
         Lower and upper ends in [0, 1], shape (k,) each.
     """
-    most = _most_holders(counts, held, other, users, math.log(0.5 * failure))
-    fewest = users - _most_holders(
-        users - counts, 1.0 - other, 1.0 - held, users, math.log(0.5 * failure)
-    )
+    side = math.log(0.5 * failure)
+    most = _most_holders(counts, held, other, users, side)
+    fewest = users - _most_holders(users - counts, 1.0 - other, 1.0 - held, users, side)
     lower, upper = np.nextafter(fewest / users, -1.0), np.nextafter(most / users, 2.0)
+    # where hardly any confidence is asked for, neither side may leave a number of holders
+    lower, upper = np.minimum(lower, upper), np.maximum(lower, upper)
     return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
 
 

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.numerics.rounding import roundings
 from shuffle_accountant.randomizers.base import FromArguments
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.estimation import Estimate, Estimator, ends_around, tally_of
@@ -121,4 +122,4 @@ class GaussianVectors(Estimator, FromArguments):
 
 def _largest_error(deviation: float, failure: float, coordinates: int) -> float:
     """Bound on the largest of several normal errors at once, of this standard deviation."""
-    return deviation * -float(ndtri(0.5 * failure / coordinates)) * (1.0 + _ROUNDING)
+    return deviation * -float(ndtri(0.5 * failure / coordinates)) * (1.0 + roundings(64))

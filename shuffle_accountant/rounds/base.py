@@ -383,8 +383,8 @@ def _drawn_once(
         total = 0.0
         for part, law, (least, most) in zip(above if upper else below, laws, weights, strict=True):
             one = Query(epsilon=epsilon, laws=law)
-            found = certified(part, one, 1.0, memory_limit)[0]
-            if most * (found.upper - found.lower) > negligible:
+            found = certified(part, one, 1.0 if negligible else tolerance, memory_limit)[0]
+            if negligible and most * (found.upper - found.lower) > negligible:
                 found = certified(part, one, tolerance, memory_limit)[0]
             total += most * found.upper if upper else least * found.lower
         return min(total * (1.0 + error if upper else 1.0 - error), 1.0)

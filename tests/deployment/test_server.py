@@ -258,3 +258,25 @@ def test_a_round_that_another_process_closed_meanwhile_keeps_its_tally(url, monk
     assert np.array_equal(slow.close_round().values, deployment.estimate(messages).values)
     assert len(slow.ledger) == 1
     assert len(slow.estimates()) == 1
+    slow.receive(messages)
+    with pytest.raises(ValueError, match="another process has closed round 2"):
+        slow.close_round(shuffled="never.npy")
+
+
+@pytest.mark.parametrize("cluster", [False, True])
+def test_large_and_small_messages_arrive_in_parts_of_their_own(url, tmp_path, cluster):
+    """Messages beyond 32 bits beside others: none of them may become a float."""
+    pytest.importorskip("dask", reason="Dask is not installed (extra 'dask')")
+    oracle = sa.LocalHashing(categories=5, eps0=3.0)
+    deployment = deployment_of(oracle, users=1000, target=9.0)
+    messages = deployment.randomize(np.arange(1000) % 5, np.random.default_rng(4))
+    messages[:9, 0] = np.arange(9)  # seeds that fit into a byte
+    server = sa.deployment.Server(url, deployment)
+    server.receive(messages[:9])
+    server.receive(messages[9:])
+    file = tmp_path / "all.npy"
+    found = server.close_round(shuffled=file, dask=cluster)
+    assert np.array_equal(found.values, deployment.estimate(messages).values)
+    shown = np.load(file)
+    assert shown.dtype.kind in "iu"
+    assert sorted(map(tuple, shown.tolist())) == sorted(map(tuple, messages.tolist()))
