@@ -170,7 +170,7 @@ class Server:
             ImportError: Dask is asked for and not installed (extra ``dask``).
         """
         if validate.flag(dask=dask) and find_spec("dask") is None:
-            raise ImportError("dask=True needs Dask: pip install 'shuffle_accountant[dask]'")
+            raise ImportError("dask=True needs Dask: pip install '.[dask]' in a clone")
         number, count = self._cut()
         users = min(count, self._users) - self._colluding
         if len(self.ledger) == self._answered():  # otherwise it was charged before a stop
